@@ -7,7 +7,7 @@ or refuses the block**: ints are unbounded, ``//`` rounds down, None raises wher
 A block for which that cannot be promised goes element by element, and an exception is then that
 of the element::
 
-    shape = shape_of(column.type, Bid)  # What the structs of the column are to Python.
+    shape = shape_of(column.type, Bid)  # The Python types of the column.
     skip = compile_function(lambda bid: bid.auction % 123 == 0, shape, form=Form.FILTER)
     if isinstance(skip, Refused):
         print(f"elements, because {skip.reason}")

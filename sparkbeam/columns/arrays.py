@@ -1,4 +1,4 @@
-"""What Arrow makes of Python's values, out of a column of them: none of them is made for that."""
+"""Arrow arrays of Python values, built from columns without creating the values."""
 
 from collections.abc import Callable
 
@@ -38,15 +38,15 @@ _LISTS: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
-    """What ``pa.array(values, kind)`` gives for the values of a column.
+    """Return the array that ``pa.array(values, kind)`` gives for the values of a column.
 
     Args:
         array: the column.
-        shape: what its values are.
-        kind: the type to make.
+        shape: the Python type of its values.
+        kind: the Arrow type to build.
 
     Raises:
-        NotExact: that cannot be promised, or Arrow raises.
+        NotExact: the result may differ, or Arrow raises.
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -63,15 +63,15 @@ def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
 
 
 def arrays_of_dicts(array: pa.Array, shape: Shape, schema: pa.Schema) -> list[pa.Array]:
-    """The columns that Arrow makes of the items of dicts, where nullable ones may be missing.
+    """Return the columns that Arrow builds from the items of dicts; nullable items may be missing.
 
     Args:
         array: a column of dicts.
-        shape: what they are.
-        schema: of the columns.
+        shape: the Python type of the dicts.
+        schema: the schema of the columns.
 
     Raises:
-        NotExact: that cannot be promised, or making them raises.
+        NotExact: the result may differ, or building the columns raises.
     """
     if not isinstance(shape, Record) or shape.type is not dict:
         raise NotExact(f"{shape} is no dict")
@@ -90,7 +90,7 @@ def arrays_of_dicts(array: pa.Array, shape: Shape, schema: pa.Schema) -> list[pa
 
 
 def _comes_back(kind: pa.DataType, shape: Shape) -> bool:
-    """Whether Arrow makes the same array of the values that it has made of one."""
+    """Return whether an array survives a round trip through Python values."""
     if isinstance(shape, Opaque):
         return _is_equal_again(kind, in_arrow=shape.is_as_in_arrow)
     return _is_equal_again(kind, in_arrow=True) and shape == shape_in_arrow(kind)

@@ -1,4 +1,7 @@
-"""The instructions of a function, alike in Python 3.11, 3.12 and 3.13.
+"""Instructions of a function, normalized across Python 3.11, 3.12 and 3.13.
+
+The operation names belong to this module. ``_PLAIN`` and ``_SPECIAL`` map the opcodes of each
+version to them, and are the only version-dependent parts.
 
 The names of the operations here are our own; ``_PLAIN`` and ``_SPECIAL`` say which opcodes
 of which version become which of them, and are all that depends on the version.
@@ -13,13 +16,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 EXIT = -1
-"""The end of a function, as a position."""
+"""Position of the end of a function."""
 
 _FIRST_END = -2
 
 
 def end_of_round(head: int) -> int:
-    """The end of a round of a loop, as a position: it is no other one, nor in another loop.
+    """Return the position that stands for the end of an iteration of a loop.
+
+    The position is unique to the loop and differs from all instruction positions.
 
     Args:
         head: the position of the ``for``.
@@ -28,7 +33,7 @@ def end_of_round(head: int) -> int:
 
 
 def head_of(end: int) -> int:
-    """The position of the ``for`` of which this is the end of a round."""
+    """Return the position of the ``for`` whose iteration ends at this position."""
     return _FIRST_END - end
 
 
@@ -37,9 +42,9 @@ class Op:
     """One instruction.
 
     Attributes:
-        name: what it does.
-        arg: with what: a name, a constant, a number.
-        target: the position to which it may jump; None if it goes on with the next one.
+        name: the operation.
+        arg: its operand: a name, a constant or a number.
+        target: the jump target; None if execution continues with the next instruction.
     """
 
     name: str
@@ -53,9 +58,9 @@ class Program:
 
     Attributes:
         ops: the instructions.
-        meets: for each of them where all ways from it come together again; EXIT where they
-            only meet as all return. Ways do not go through a loop, but past it; those within it
-            go to the end of a round, or leave it.
+        meets: per instruction, the position where all paths from it join again; EXIT if they join
+            only by returning. Paths skip the body of a loop; paths inside a body lead to the end of
+            the iteration or leave the loop.
     """
 
     ops: tuple[Op, ...]
@@ -148,27 +153,27 @@ _REFUSED = {
     "SEND": "it has a loop or waits for something",
     "GET_YIELD_FROM_ITER": "it has a yield from",
     "LOAD_CLOSURE": "it defines a function",
-    "MAKE_FUNCTION": "it defines a function, or has a loop in brackets",
-    "LOAD_FAST_AND_CLEAR": "it has a loop in brackets",
+    "MAKE_FUNCTION": "it defines a function, or has a comprehension",
+    "LOAD_FAST_AND_CLEAR": "it has a comprehension",
     "STORE_ATTR": "it sets an attribute",
     "DELETE_ATTR": "it deletes an attribute",
-    "STORE_GLOBAL": "it sets a global variable",
+    "STORE_GLOBAL": "it assigns a global variable",
     "DELETE_GLOBAL": "it deletes a global variable",
-    "STORE_DEREF": "it sets a variable that another function sees",
+    "STORE_DEREF": "it assigns a variable of an enclosing function",
     "STORE_SUBSCR": "it sets an item",
     "STORE_SLICE": "it sets items",
     "DELETE_SUBSCR": "it deletes an item",
     "IMPORT_NAME": "it imports a module",
-    "BEFORE_WITH": "it has a with",
+    "BEFORE_WITH": "it has a with statement",
     "PUSH_EXC_INFO": "it handles an exception",
-    "BUILD_SET": "it makes a set",
-    "SET_UPDATE": "it makes a set",
+    "BUILD_SET": "it builds a set",
+    "SET_UPDATE": "it builds a set",
     "LOAD_SUPER_ATTR": "it calls super",
     "GET_AWAITABLE": "it awaits something",
-    "MATCH_CLASS": "it has a match",
-    "MATCH_SEQUENCE": "it has a match",
-    "MATCH_MAPPING": "it has a match",
-    "GET_LEN": "it has a match",
+    "MATCH_CLASS": "it has a match statement",
+    "MATCH_SEQUENCE": "it has a match statement",
+    "MATCH_MAPPING": "it has a match statement",
+    "GET_LEN": "it has a match statement",
 }
 _LIST_TO_TUPLE, _UNARY_POSITIVE = 6, 5  # Numbers of CALL_INTRINSIC_1.
 
@@ -189,7 +194,7 @@ def _intrinsic(instruction: dis.Instruction) -> list[Op]:
         return [Op("list_to_tuple")]
     if instruction.arg == _UNARY_POSITIVE:
         return [Op("unary", "+")]
-    return [Op("unknown", "it does what has no columns")]
+    return [Op("unknown", "it uses an unsupported instruction")]
 
 
 def _format_value(instruction: dis.Instruction) -> list[Op]:
@@ -216,12 +221,12 @@ _SPECIAL: dict[str, Callable[[dis.Instruction], list[Op]]] = {
     "KW_NAMES": lambda one: [Op("kw_names", one.arg)],  # Until 3.12.
 }
 LEAVES_ITERATOR = sys.version_info >= (3, 13)
-"""Whether what a loop goes over is there behind it, and taken away then."""
+"""Whether the iterable of a loop stays on the stack behind the loop, and is popped there."""
 _HAS_METHOD_BIT = "LOAD_METHOD" not in dis.opmap or dis.opmap["LOAD_METHOD"] > 255
 
 
 def program_of(code: CodeType) -> Program:
-    """The instructions of a function, which are remembered as long as its code is there."""
+    """Return the instructions of a function, cached for the lifetime of its code object."""
     program = _PROGRAMS.get(code)
     if program is None:
         program = _PROGRAMS[code] = _program_of(code)
@@ -232,13 +237,11 @@ _PROGRAMS: WeakKeyDictionary[CodeType, Program] = WeakKeyDictionary()
 
 
 def _program_of(code: CodeType) -> Program:
-    """The instructions of a function.
+    """Return the instructions of a function.
 
-    An instruction that is not known stays, as ``unknown`` with the reason: only who gets to it
-    has to refuse. So do those that handle exceptions: a block in which one is raised does not
-    run over columns.
-
-    So does a loop that goes over nothing.
+    An unsupported instruction becomes ``unknown`` with a reason, so that only functions that reach
+    it are refused. The same holds for exception handlers, as a block that raises does not run over
+    columns, and for a loop over nothing.
     """
     ops: list[Op] = []
     starts: dict[int, int] = {}
@@ -255,7 +258,7 @@ def _program_of(code: CodeType) -> Program:
 
 
 def names_set(ops: tuple[Op, ...]) -> frozenset[str]:
-    """The variables that instructions set."""
+    """Return the variables that instructions assign."""
     found: set[str] = set()
     for op in ops:
         if op.name == "store":
@@ -277,7 +280,7 @@ def _translated(instruction: dis.Instruction, code: CodeType) -> list[Op]:
         ops = _SPECIAL[name](instruction)
         return [Op("kw_names", code.co_consts[ops[0].arg])] if name == "KW_NAMES" else ops
     if name not in _PLAIN:
-        why = _REFUSED.get(name, f"it does what has no columns ({name.lower()})")
+        why = _REFUSED.get(name, f"it uses an unsupported instruction ({name.lower()})")
         return [Op("unknown", _IS_BACKWARD if "BACKWARD" in name else why)]
     neutral = _PLAIN[name]
     if neutral in _TAKE_TARGETS:
@@ -288,11 +291,10 @@ def _translated(instruction: dis.Instruction, code: CodeType) -> list[Op]:
 
 
 def _meets(ops: list[Op]) -> tuple[int, ...]:
-    """The nearest position that all ways from each instruction come through.
+    """Return, per instruction, the nearest position that all paths from it pass through.
 
-    They are the immediate postdominators of a graph without circles, as from the end of a round
-    ways go on behind the loop: those of what is later are known when something earlier is looked
-    at.
+    These are the immediate postdominators of an acyclic graph, as the end of an iteration leads to
+    the code behind the loop. Positions are processed from last to first.
     """
     exits = {at: _exits(ops, at) for at, op in enumerate(ops) if op.name == "for"}
 
@@ -318,7 +320,7 @@ def _meets(ops: list[Op]) -> tuple[int, ...]:
 
 
 def _exits(ops: list[Op], head: int) -> list[int]:
-    """Where it goes on behind a loop: past it, or to what the loop leaves it for."""
+    """Return the positions that follow a loop: past it, or the targets of leaving it."""
     past = ops[head].target
     assert past is not None
     within = range(head, past)
@@ -327,7 +329,7 @@ def _exits(ops: list[Op], head: int) -> list[int]:
 
 
 def followers(ops: "list[Op] | tuple[Op, ...]", at: int) -> list[int]:
-    """Where it may go on after an instruction; the way of a jump comes first."""
+    """Return the positions that may follow an instruction, the jump target first."""
     op = ops[at]
     if op.name in _ENDS or at + 1 == len(ops):
         return [EXIT]

@@ -1,4 +1,4 @@
-"""The functions and classes that have an exact form over columns when they are called."""
+"""Functions and classes whose calls have an exact columnar form."""
 
 import math
 import operator
@@ -63,11 +63,11 @@ from sparkbeam.columns.vectors import Value, Vector
 Handler = Callable[[Graph, tuple[Item, ...]], Item]
 _MICROS = 1_000_000
 _MOST_DIGITS = 22
-"""Up to which a power of ten is exactly a float."""
+"""Largest exponent for which a power of ten is exact as a float."""
 
 
 def known_function(function: Any) -> Handler | None:
-    """What a function of Python's own does over columns; None for any other."""
+    """Return the handler of a builtin or library function; None if it has none."""
     try:
         return _KNOWN.get(function)
     except TypeError:  # It cannot be hashed.
@@ -81,7 +81,7 @@ def _node(items: tuple[Item, ...], function: str, count: int = 1) -> Node:
 
 
 def _folding(function: Callable[..., Any], handler: Handler) -> Handler:
-    """Calls the function itself where all is constant and short."""
+    """Return a handler that calls the function itself on short constant arguments."""
 
     def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
         constants = [item.value for item in items if isinstance(item, Const)]
@@ -124,7 +124,7 @@ def _number(graph: Graph, node: Node, function: str) -> Node:
 
 
 def _extreme(symbol: str, name: str) -> Handler:
-    """``min`` or ``max`` of several: the first one that no other is less, or greater, than."""
+    """Return the handler of ``min`` or ``max`` of several values, where the first extreme wins."""
 
     def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
         if len(items) == 1 and _is_list_of_ints(items[0]):
@@ -143,7 +143,7 @@ def _extreme(symbol: str, name: str) -> Handler:
 
 
 def _spread(graph: Graph, item: Item) -> tuple[Item, ...]:
-    """The items of a tuple, or of a list that the function makes; nothing of anything else."""
+    """Return the items of a tuple or of a list built by the function; none for other items."""
     if isinstance(item, Listed):
         return item.items
     is_one = isinstance(item, Node) and is_tuple(item.shape)
@@ -207,7 +207,7 @@ def _to_text(graph: Graph, items: tuple[Item, ...]) -> Item:
 
 def _to_bool(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) != 1:
-        raise NotCompiled("it calls bool with another number of arguments")
+        raise NotCompiled("it calls bool with the wrong number of arguments")
     return graph.truth(items[0])
 
 
@@ -233,7 +233,7 @@ def _rounded(graph: Graph, items: tuple[Item, ...]) -> Item:
         )
     digits = items[1].value if isinstance(items[1], Const) else None
     if type(digits) is not int or not 0 <= digits <= _MOST_DIGITS:
-        raise NotCompiled("it calls round with other digits than a small constant")
+        raise NotCompiled("it calls round with digits that are not a small constant")
     number = _number(graph, _node(items[:1], "round"), "round")
     if number.shape == FLOAT:
         return graph.apply(number_kernels.rounded_to(digits), FLOAT, number)
@@ -261,7 +261,7 @@ def _formatted(graph: Graph, items: tuple[Item, ...]) -> Item:
 
 
 def _of_float(kernel: Callable[[Value], Vector], name: str, shape: Shape) -> Handler:
-    """A function of the math module that converts what it gets to float."""
+    """Return the handler of a math function that converts its argument to float."""
 
     def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
         number = as_float(graph, _number(graph, _node(items, name), name))
@@ -273,7 +273,7 @@ def _of_float(kernel: Callable[[Value], Vector], name: str, shape: Shape) -> Han
 def _by_operator(symbol: str) -> Handler:
     def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
         if len(items) != 2:
-            raise NotCompiled("it calls a function with another number of arguments")
+            raise NotCompiled("it calls a function with the wrong number of arguments")
         operation = compared if symbol in ("<", "<=", ">", ">=", "==", "!=") else binary
         return operation(graph, symbol, *items)
 
@@ -282,7 +282,7 @@ def _by_operator(symbol: str) -> Handler:
 
 def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) != 2 or not isinstance(items[1], Held) or not isinstance(items[0], Node):
-        raise NotCompiled("it calls isinstance with what is no class or no column")
+        raise NotCompiled("it calls isinstance with an unsupported argument")
     node, kinds = items[0], _classes(items[1].value)
     of_none = graph.const(issubclass(type(None), kinds))
     match node.shape:
@@ -298,7 +298,7 @@ def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
                 graph.require(node)
                 return is_one
             return graph.select(is_none(graph, node), of_none, is_one)
-    raise NotCompiled(f"it asks what {node.shape} is an instance of")
+    raise NotCompiled(f"it calls isinstance with {node.shape}")
 
 
 def _class_of(graph: Graph, items: tuple[Item, ...]) -> Item:
@@ -308,7 +308,7 @@ def _class_of(graph: Graph, items: tuple[Item, ...]) -> Item:
             return ClassOf(node)
         case Scalar() | Record():
             return graph.select(is_none(graph, node), Held(type(None)), Held(node.shape.type))
-    raise NotCompiled(f"it asks for the class of {node.shape}")
+    raise NotCompiled(f"it takes the class of {node.shape}")
 
 
 def _are_plain(kinds: tuple[Any, ...]) -> bool:
@@ -316,18 +316,18 @@ def _are_plain(kinds: tuple[Any, ...]) -> bool:
 
 
 _ABSTRACT = (Mapping, Sequence)
-"""Classes that decide by themselves, by what has been registered with them."""
+"""Classes whose isinstance checks consult a registry."""
 
 
 def _classes(held: Any) -> tuple[type, ...]:
     kinds = held if isinstance(held, tuple) else (held,)
     if not _are_plain(tuple(kind for kind in kinds if kind not in _ABSTRACT)):
-        raise NotCompiled("it calls isinstance with a class that decides by itself")
+        raise NotCompiled("it calls isinstance with an abstract class")
     return kinds
 
 
 def type_codes(condition: Node, every: frozenset[int]) -> frozenset[int]:
-    """The members of a union for which a condition may hold, out of all of them."""
+    """Return the union members, out of ``every``, for which a condition may hold."""
     match condition:
         case Apply(kernel=HasTypeCode(codes)):
             return frozenset(codes)
@@ -337,10 +337,10 @@ def type_codes(condition: Node, every: frozenset[int]) -> frozenset[int]:
 
 
 def constructed(graph: Graph, kind: Any, args: tuple[Item, ...], by_name: dict[str, Item]) -> Item:
-    """An instance of a class.
+    """Return an instance of a class.
 
     Raises:
-        NotCompiled: it is none of those of which columns are made.
+        NotCompiled: columns cannot hold instances of the class.
     """
     if kind is Row and not args and "self" not in by_name:
         return _record(graph, Row, tuple(by_name), tuple(by_name.values()))
@@ -366,7 +366,7 @@ def constructed(graph: Graph, kind: Any, args: tuple[Item, ...], by_name: dict[s
 
 
 def _is_python_s_own(kind: type) -> bool:
-    """Whether nobody has written code that runs when an instance is made."""
+    """Return whether creating an instance runs no user code."""
     return kind.__module__ == "builtins" or (
         type(kind) is type
         and not any({"__init__", "__new__"} & vars(one).keys() for one in kind.__mro__[:1])
@@ -388,7 +388,7 @@ def _bound(
     args: tuple[Item, ...],
     by_name: dict[str, Item],
 ) -> tuple[Item, ...]:
-    """The arguments of a call in the order of the parameters."""
+    """Return the arguments of a call in parameter order."""
     given = dict(zip(names, args, strict=False))
     if len(args) > len(names) or not by_name.keys() <= set(names) - given.keys():
         raise NotCompiled("it raises TypeError")
@@ -399,7 +399,7 @@ def _bound(
 
 
 def _moment(graph: Graph, time: Item) -> Moment:
-    """What Beam makes of a timestamp: seconds as an int or a float, or a Timestamp."""
+    """Return the Beam Timestamp of seconds given as an int, a float or a Timestamp."""
     if isinstance(time, Moment):
         return time
     if isinstance(time, Node) and is_timestamp(time.shape):
@@ -427,7 +427,7 @@ def _timestamp(graph: Graph, args: tuple[Item, ...], by_name: dict[str, Item]) -
     (seconds,) = _bound(("seconds",), {"seconds": zero}, args, rest)
     micros = by_name.get("micros", zero)
     if not _is_number(seconds) or not _is_number(micros):
-        raise NotCompiled("it makes a Timestamp of what is no number")
+        raise NotCompiled("it makes a Timestamp of something other than a number")
     moment = _moment(graph, seconds)
     if "micros" not in by_name:
         return moment
@@ -447,7 +447,7 @@ def _timestamp_of(graph: Graph, items: tuple[Item, ...]) -> Item:
 
 
 def full_name(function: Any) -> str:
-    """A function as users know it, such as re.match."""
+    """Return the user-facing name of a function, such as re.match."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     module = getattr(function, "__module__", None)
     if module in (None, "builtins", "__main__"):
@@ -498,4 +498,4 @@ _KNOWN: dict[Any, Handler] = {
     operator.eq: _by_operator("=="),
     operator.ne: _by_operator("!="),
 }
-"""By the function itself, as it may be known under any name."""
+"""Handlers by function object, as a function may have several names."""

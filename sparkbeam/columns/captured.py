@@ -1,15 +1,14 @@
-"""What a function takes from outside of its arguments, and how one knows that it stays the same.
+"""Captured values of a function, and guards that detect changes to them.
 
-Globals, variables of functions around it, defaults, attributes of ``self``: what is found when
-the function is compiled becomes a constant, if it is plain and immutable data, or is followed
-further if it is a function, a class, a module or an object whose attributes are looked at; of
-a set, list or dict it is what is in it.
-Python would look again at each element. So each place where something was found is kept, as a
-*guard*: a block is evaluated only if the same objects are still there. A variable that changes
-while the worker runs, by whatever code, costs the speed and not the result. (Within one block
-nothing can change it: the function does not run, and what it would run sets nothing.) A
-global that the function's own module sets from within a function is not taken in the first
-place: it is meant to change.
+Globals, closure variables, defaults and attributes of ``self`` are resolved when the function is
+compiled. Plain, immutable data becomes a constant; functions, classes, modules and objects are
+followed further; sets, lists and dicts contribute their contents.
+
+Python would look a name up again for each element. Therefore each lookup is kept as a *guard*, and
+a block is evaluated over columns only if all guards still find the same objects. A variable that
+changes while the worker runs costs speed, never correctness. Within a block nothing can change it,
+as the function does not run and the compiled code assigns nothing. A global that the function's own
+module assigns from within a function is not captured at all, as it is expected to change.
 """
 
 import dis
@@ -33,12 +32,12 @@ _SETS = frozenset([dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]])
 
 @dataclass(frozen=True)
 class Guard:
-    """A place and what was found there.
+    """A lookup and the object that it found.
 
     Attributes:
-        look: gives what is there now; raises any exception if there is nothing.
-        found: what was there.
-        name: of the place, for a reason.
+        look: repeats the lookup; raises any exception if nothing is found.
+        found: the object found at compile time.
+        name: the name of the lookup, for reasons.
     """
 
     look: Callable[[], Any]
@@ -46,7 +45,7 @@ class Guard:
     name: str
 
     def holds(self) -> bool:
-        """Whether the same object is still there."""
+        """Return whether the lookup still finds the same object."""
         try:
             return self.look() is self.found
         except Exception:
@@ -54,15 +53,15 @@ class Guard:
 
 
 class Surroundings:
-    """Looks things up for one compilation, and keeps the guards.
+    """Lookups of one compilation, with their guards.
 
     Args:
-        is_open: what another process may find otherwise is not to be relied on.
+        is_open: whether values that may differ in another process become unknown.
 
     Attributes:
         is_open: the same.
-        is_told_apart: something was found that another process may find otherwise.
-        guards: of all that was found.
+        is_told_apart: whether a value was found that may differ in another process.
+        guards: the guards of all lookups.
     """
 
     def __init__(self, *, is_open: bool = False) -> None:
@@ -71,10 +70,10 @@ class Surroundings:
         self.guards: list[Guard] = []
 
     def global_of(self, function: types.FunctionType, name: str) -> Any:
-        """A global variable or a builtin, as a function sees it.
+        """Return a global variable or a builtin, as seen by a function.
 
         Raises:
-            NotCompiled: there is none, or it is meant to change.
+            NotCompiled: it does not exist or is expected to change.
         """
         space = function.__globals__
         if name in space:
@@ -88,7 +87,7 @@ class Surroundings:
         return self._guarded(functools.partial(builtins.__getitem__, name), name)
 
     def free_variable(self, function: types.FunctionType, name: str) -> Any:
-        """A variable of a function around this one."""
+        """Return a closure variable of a function."""
         names = function.__code__.co_freevars
         if name not in names or function.__closure__ is None:
             raise NotCompiled(f"it shares its variable {name} with another function")
@@ -96,7 +95,7 @@ class Surroundings:
         return self._guarded(lambda: cell.cell_contents, name)
 
     def code_of(self, function: types.FunctionType) -> types.CodeType:
-        """The code of a function, with its defaults: all three can be replaced."""
+        """Return the code of a function; code and defaults are guarded, as they can be replaced."""
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self._guarded(functools.partial(getattr, function, name), function.__name__)
         by_name = function.__kwdefaults__ or {}
@@ -105,10 +104,10 @@ class Surroundings:
         return function.__code__
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """An attribute of a module, or of an object that keeps it as Python's own do.
+        """Return an attribute of a module or of an object with default attribute lookup.
 
         Raises:
-            NotCompiled: looking would run code, or there is none.
+            NotCompiled: the lookup would run code, or finds nothing.
         """
         if isinstance(owner, types.ModuleType):
             return self._guarded(functools.partial(vars(owner).__getitem__, name), name)
@@ -120,7 +119,7 @@ class Surroundings:
         ):
             return self._guarded(functools.partial(getattr, owner, name), name)
         if _of_class(kind, "__getattribute__") is not vars(object)["__getattribute__"]:
-            raise NotCompiled(f"it takes .{name} of an object that answers by itself")
+            raise NotCompiled(f"it takes .{name} of an object with custom attribute access")
         of_class = _of_class(kind, name)
         if any(hasattr(type(of_class), name) for name in ("__set__", "__delete__")):
             raise NotCompiled(f"it takes .{name}, which is a property")
@@ -128,7 +127,7 @@ class Surroundings:
         if name in held:
             return self._guarded(lambda: vars(owner)[name], name)
         if of_class is _MISSING:
-            raise NotCompiled(f"it takes .{name}, which there is not")
+            raise NotCompiled(f"it takes .{name}, which does not exist")
         if held or hasattr(owner, "__dict__"):
             self._guard(lambda: vars(owner).get(name, _MISSING), _MISSING, name)
         if isinstance(of_class, types.FunctionType):
@@ -139,13 +138,13 @@ class Surroundings:
         return self._guarded(functools.partial(getattr, kind, name), name)
 
     def contents_of(self, container: set[Any] | list[Any] | dict[Any, Any]) -> tuple[Any, ...]:
-        """What is in a set, list or dict, with a guard that it stays so."""
+        """Return the contents of a set, list or dict, guarded against changes."""
         items = tuple(container)
         self._guard(lambda: _is_made_of(container, items), True, f"a {type(container).__name__}")
         return items
 
     def of_class(self, kind: type, name: str) -> Any:
-        """What a class or one of its bases has under a name, not bound to anything."""
+        """Return the unbound attribute of a class or its bases."""
         return self._guarded(functools.partial(_of_class, kind, name), name)
 
     def _class_attribute(self, owner: type, name: str) -> Any:
@@ -172,17 +171,17 @@ class Surroundings:
 
 
 def _is_made_of(container: Collection[Any], items: tuple[Any, ...]) -> bool:
-    """Whether a container has these very objects in it, in this order."""
+    """Return whether a container has exactly these objects in this order."""
     return len(container) == len(items) and all(map(operator.is_, container, items))
 
 
 def is_of_process(owner: Any, name: str) -> bool:
-    """Whether each process finds an attribute, or a global, for itself: it is not sent along.
+    """Return whether each process resolves a name itself, as the value is not serialized.
 
     Args:
-        owner: a module, a class or an instance that has the attribute, or a function that asks for
-            a global variable, one of a function around it, or a default.
-        name: of that.
+        owner: the module, class or instance with the attribute, or the function that uses a global,
+            a closure variable or a default.
+        name: the name of the attribute or variable.
     """
     if isinstance(owner, types.FunctionType):
         is_importable = "<" not in owner.__qualname__
@@ -195,9 +194,10 @@ def is_of_process(owner: Any, name: str) -> bool:
 
 
 def is_defined(value: Any, name: str) -> bool:
-    """Whether a value is alike in all processes.
+    """Return whether a value is the same in all processes.
 
-    So are a module, a member of an enum, and a function or class of that name.
+    This holds for modules, enum members, and functions and classes that are importable by that
+    name.
     """
     if isinstance(value, types.ModuleType | enum.Enum):
         return True
@@ -213,7 +213,7 @@ def _of_class(kind: type, name: str) -> Any:
 
 
 def _set_globals(space: dict[str, Any]) -> frozenset[str]:
-    """The global variables that functions of a module set, as far as they are found in it."""
+    """Return the globals of a module that its reachable functions assign."""
     module = sys.modules.get(space.get("__name__", ""))
     if module is None or vars(module) is not space:
         return frozenset(_stores(space))

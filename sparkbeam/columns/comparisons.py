@@ -1,4 +1,6 @@
-"""Comparisons: what is less, equal, None, or in something.
+"""Comparisons: ordering, equality, None and membership.
+
+All functions here raise NotCompiled for operands without an exact columnar form.
 
 All functions here raise NotCompiled for what has no exact form over columns.
 """
@@ -56,7 +58,7 @@ _ORDERS = {
 
 
 def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Node:
-    """``left < right`` and the like."""
+    """Compare by ``<``, ``<=``, ``>`` or ``>=``."""
     if symbol in ("==", "!="):
         same = equal_items(graph, left, right)
         return same if symbol == "==" else graph.negated(same)
@@ -72,7 +74,7 @@ def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Node:
 
 
 def _same_type(graph: Graph, one: Node, other: Node) -> tuple[Node, Node] | None:
-    """Two values that compare, as values of one type; None if they do not."""
+    """Convert two comparable values to one type; return None if they do not compare."""
     if one.shape == other.shape and one.shape in NUMBERS | {STR, BYTES}:
         return one, other
     if not {one.shape, other.shape} <= NUMBERS:
@@ -84,21 +86,21 @@ def _same_type(graph: Graph, one: Node, other: Node) -> tuple[Node, Node] | None
 
 
 def equal_items(graph: Graph, left: Item, right: Item) -> Node:
-    """``left == right``, also of classes."""
+    """Compare by ``==``, including classes."""
     if isinstance(left, ClassOf) and isinstance(right, Held) and type(right.value) is type:
         return same_object(graph, left, right)
     return equal(graph, _operand(graph, left, "=="), _operand(graph, right, "=="))
 
 
 def _operand(graph: Graph, item: Item, symbol: str) -> Node:
-    """A value that is compared; a member of an enum that compares as int or str is one."""
+    """Return an operand of a comparison; an enum member that compares as int or str becomes one."""
     if isinstance(item, Held) and isinstance(item.value, enum.Enum):
         return graph.const(as_compared(item.value))
     return operand(item, symbol)
 
 
 def equal(graph: Graph, left: Node, right: Node) -> Node:
-    """``left == right``, a bool that is never None."""
+    """Compare by ``==``, to a bool that is never None."""
     if isinstance(left, Const) and isinstance(right, Const):
         return folded(graph, "==", left.value, right.value)
     for one, other in ((left, right), (right, left)):
@@ -116,7 +118,7 @@ def equal(graph: Graph, left: Node, right: Node) -> Node:
 
 
 def _equal_tuples(graph: Graph, left: Node, right: Node) -> Node:
-    """Whether all items are equal; floats are not compared, as one NaN can be the same object."""
+    """Compare all items for equality; refuses floats, as NaN may be the same object."""
     one, other = graph.taken_apart(left), graph.taken_apart(right)
     if one is None or other is None:
         raise NotCompiled("it compares tuples of two kinds")
@@ -136,18 +138,18 @@ def _equal_tuples(graph: Graph, left: Node, right: Node) -> Node:
 
 
 def both(graph: Graph, one: Node, other: Node) -> Node:
-    """``one and other`` of bools."""
+    """Combine two bools by ``and``."""
     result = graph.select(one, other, graph.const(False))
     assert isinstance(result, Node)
     return result
 
 
 def is_none(graph: Graph, item: Item) -> Node:
-    """``item is None``."""
+    """Test ``item is None``."""
     if isinstance(item, Held | Listed | Contents | Stamped | Moment):
         return graph.const(False)
     if not isinstance(item, Node):
-        raise NotCompiled(f"it asks whether {named(item)} is None")
+        raise NotCompiled(f"it tests whether {named(item)} is None")
     if isinstance(item, Const):
         return graph.const(item.value is None)
     if isinstance(item.shape, Record):
@@ -172,7 +174,7 @@ def _is_none_of_select(graph: Graph, item: Select) -> Node:
 
 
 def same_object(graph: Graph, left: Item, right: Item) -> Node:
-    """``left is right``, where one of them is None, or both are classes and the like."""
+    """Test ``left is right``, if one side is None or both are classes or similar constants."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Const) and one.value is None:
             return is_none(graph, other)
@@ -189,15 +191,15 @@ def same_object(graph: Graph, left: Item, right: Item) -> Node:
                 members = enumerate(one.column.shape.members)
                 codes = tuple(code for code, member in members if member.type is other.value)
                 return graph.apply(HasTypeCode(codes), BOOL, one.column)
-    raise NotCompiled("it asks whether two values are the same object")
+    raise NotCompiled("it tests the identity of two values")
 
 
 @dataclass(frozen=True)
 class HasTypeCode:
-    """Whether elements of a union are of certain members of it.
+    """Kernel that tests elements of a union for membership in some of its types.
 
     Attributes:
-        codes: the type codes of those.
+        codes: the type codes of these types.
     """
 
     codes: tuple[int, ...]
@@ -212,7 +214,7 @@ class HasTypeCode:
 
 
 def contains(graph: Graph, item: Item, container: Item) -> Node:
-    """``item in container``."""
+    """Test ``item in container``."""
     node = _operand(graph, item, "in")
     if isinstance(container, Contents):
         return _in_contents(graph, node, container.items)
@@ -234,13 +236,13 @@ def contains(graph: Graph, item: Item, container: Item) -> Node:
         return _in_constants(graph, node, tuple(inside.value))
     if inside.shape in (STR, BYTES) and isinstance(node, Const) and node.shape == inside.shape:
         return graph.apply(text_kernels.matched(pc.match_substring, (node.value,)), BOOL, inside)
-    raise NotCompiled(f"it asks whether {node.shape} is in {inside.shape}")
+    raise NotCompiled(f"it tests whether {node.shape} is in {inside.shape}")
 
 
 def _in_contents(graph: Graph, node: Node, items: tuple[Any, ...]) -> Node:
     items = tuple(map(as_compared, items))
     if not all(map(is_plain, items)):
-        raise NotCompiled("it asks whether something is among other things than plain data")
+        raise NotCompiled("it tests membership in something other than plain data")
     if isinstance(node, Const):
         return graph.const(node.value in items)
     return _in_constants(graph, node, items)
@@ -249,7 +251,7 @@ def _in_contents(graph: Graph, node: Node, items: tuple[Any, ...]) -> Node:
 def _in_constants(graph: Graph, node: Node, constants: tuple[Any, ...]) -> Node:
     has_none = None in constants
     if node.shape == FLOAT and any(one != one for one in constants):
-        raise NotCompiled("it asks whether a float is in constants with a NaN")
+        raise NotCompiled("it tests whether a float is in constants with a NaN")
     if node.shape in (STR, BYTES):
         assert not isinstance(node.shape, Record)
         wanted = frozenset(one for one in constants if type(one) is node.shape.type)
@@ -257,7 +259,7 @@ def _in_constants(graph: Graph, node: Node, constants: tuple[Any, ...]) -> Node:
             checked(graph.const(one))
         return graph.apply(text_kernels.contained(wanted, has_none), BOOL, node)
     if node.shape not in NUMBERS:
-        raise NotCompiled(f"it asks whether {node.shape} is in constants")
+        raise NotCompiled(f"it tests whether {node.shape} is in constants")
     numeric = [one for one in constants if type(one) in (int, float, bool)]
     return graph.apply(
         number_kernels.contained(frozenset(_representable(numeric, node.shape)), has_none),
@@ -267,7 +269,7 @@ def _in_constants(graph: Graph, node: Node, constants: tuple[Any, ...]) -> Node:
 
 
 def _representable(values: list[Any], shape: Shape) -> list[Any]:
-    """Those numbers that a value of a type can equal, in that type."""
+    """Return the numbers that a value of a type can equal, converted to that type."""
     if shape == FLOAT:
         return [float(one) for one in values if _has_float(one)]
     whole = [int(one) for one in values if one == one and abs(one) < 2.0**64 and one == int(one)]

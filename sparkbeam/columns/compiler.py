@@ -1,4 +1,4 @@
-"""Compiles functions of one element to expressions over columns."""
+"""Compilation of functions of one element to expressions over columns."""
 
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,11 +56,11 @@ _MOST_LEAVES = 100
 
 
 class Form(Enum):
-    """What the result of a function means.
+    """The meaning of a function's result.
 
-    MAP: the one result for the element. FILTER: whether the element stays. FLAT: the results,
-    in a list or tuple or None, or what a generator function yields: also what Beam makes of
-    the functions of its Map, MapTuple, Filter and WithKeys, and ``DoFn.process``.
+    MAP: one result per element. FILTER: a predicate that keeps the element. FLAT: the results in a
+    list or tuple, None, or the yields of a generator function. FLAT is also the form of
+    ``DoFn.process`` and of the wrappers that Beam makes for Map, MapTuple, Filter and WithKeys.
     """
 
     MAP = "map"
@@ -70,10 +70,10 @@ class Form(Enum):
 
 @dataclass(frozen=True)
 class Argument:
-    """Among what a function is called with: a column.
+    """A placeholder for a column among the call arguments of a function.
 
     Attributes:
-        number: of which argument.
+        number: the number of the column.
     """
 
     number: int
@@ -81,10 +81,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Refused:
-    """A function stays with elements.
+    """The outcome for a function that cannot be compiled.
 
     Attributes:
-        reason: why, as the end of "elements, because …".
+        reason: the reason, which completes "elements, because …".
     """
 
     reason: str
@@ -92,14 +92,13 @@ class Refused:
 
 @dataclass(frozen=True)
 class Output:
-    """What a function gave for a block.
+    """The results of a function for a block.
 
     Attributes:
         values: the results.
-        rows: the position in the block of the element that each is of, in ascending order;
-            None where there is one result for each element, in their order.
-        times: the timestamp of each result in microseconds, where the results were
-            TimestampedValues.
+        rows: the position of each result's element in the block, in ascending order; None if there
+            is exactly one result per element, in order.
+        times: the timestamp of each result in microseconds, if the results were TimestampedValues.
     """
 
     values: pa.Array
@@ -109,13 +108,13 @@ class Output:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A value that is put out.
+    """An emitted value.
 
     Attributes:
-        selection: for which elements.
+        selection: the elements that emit it.
         item: the value.
-        number: as which of their results.
-        rounds: of the loop in which that is; None where it is in none. It is the same of all.
+        number: the position among the results of an element.
+        rounds: the iterations of the enclosing loop; None outside loops. The same for all leaves.
     """
 
     selection: Selection
@@ -126,15 +125,15 @@ class _Leaf:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A function over columns.
+    """A compiled function.
 
     Attributes:
-        arguments: what the columns of its arguments have to be.
-        result: what its results are; of TimestampedValues, the values in them.
+        arguments: the required types of its argument columns.
+        result: the type of its results; for TimestampedValues, of the values in them.
         is_timestamped: whether its results are TimestampedValues.
-        is_filter: whether it hands its first argument on as it is, or not at all.
-        members: the type codes of those members of a union that a filter of its elements may
-            let through, in ascending order; :func:`member_of` makes a column of one.
+        is_filter: whether it emits either its first argument unchanged or nothing.
+        members: the type codes of the union members that a filter may let through, in ascending
+            order; :func:`member_of` makes a column of one.
     """
 
     arguments: tuple[Shape, ...]
@@ -152,22 +151,22 @@ class Compiled:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no results, for any element."""
+        """Whether it never emits a result."""
         return all(isinstance(slot, Nothing) for slot in self._slots)
 
     @property
     def outcome(self) -> Shape:
-        """What comes out of it: what a filter gets, or the one member of a union that it keeps."""
+        """The type of its output: of a filter its input, or the only union member that it keeps."""
         shape = self.arguments[0]
         if self.is_filter and isinstance(shape, Union) and len(self.members) == 1:
             return shape.members[self.members[0]]
         return shape if self.is_filter else self.result
 
     def constant(self, *path: int) -> Any:
-        """What a part of each result always is, a constant; None where it is anything else.
+        """Return the constant that a part of each result always equals; None if there is none.
 
         Args:
-            path: the position of a field, of the field in that, and so on.
+            path: the position of a field, of a field in that, and so on.
         """
         item = self._slots[0] if len(self._slots) == 1 else None
         for at in path:
@@ -175,13 +174,13 @@ class Compiled:
         return item.value if isinstance(item, Const) else None
 
     def needed(self, wanted: Paths) -> Paths:
-        """The parts of its one argument that it looks at or hands on, evaluated or called.
+        """Return the parts of its only argument that it reads or passes on, compiled or called.
 
-        Of several it is all: they may be others than it was compiled for. So it is with a loop.
-        What another process may find otherwise in its modules makes no difference.
+        With several arguments this is all of them, as their types may differ from those at compile
+        time; likewise with loops. Values that may differ in another process make no difference.
 
         Args:
-            wanted: the parts of its results that somebody looks at.
+            wanted: the parts of its results that are read later.
         """
         if len(self.arguments) > 1 or self._has_loops:
             return ALL
@@ -195,16 +194,15 @@ class Compiled:
         return paths_needed(self._argument, self._slots, self._statements, wanted)
 
     def evaluate(self, *columns: pa.Array, rows: Positions | None = None) -> Output:
-        """The results for a block.
+        """Evaluate a block.
 
         Args:
-            columns: of each argument.
-            rows: the positions of those elements that are meant, in ascending order, if not
-                all.
+            columns: one column per argument.
+            rows: the positions of the elements to evaluate, in ascending order; all if None.
 
         Raises:
-            NotExact: Python might give something else for this block, or raise an exception:
-                it has to go element by element.
+            NotExact: Python might give another result or raise for this block, which must be
+                processed element by element.
         """
         evaluation = self._run(columns, rows)
         leaves = self._leaves(evaluation)
@@ -218,7 +216,9 @@ class Compiled:
         return output
 
     def kept(self, *columns: pa.Array, rows: Positions | None = None) -> Positions:
-        """The positions of the elements that stay; of a filter only.
+        """Return the positions of the elements that a filter keeps.
+
+        Args, raises: as :meth:`evaluate`.
 
         Args, raises: as :meth:`evaluate`.
         """
@@ -238,7 +238,7 @@ class Compiled:
         return evaluation
 
     def _leaves(self, evaluation: Evaluation) -> list[_Leaf]:
-        """The values that are put out."""
+        """Return the emitted values."""
         leaves: list[_Leaf] = []
         with _exactly():
             for number, slot in enumerate(self._slots):
@@ -273,7 +273,7 @@ class Compiled:
         return evaluation.column(item.value, selection, self.result), times
 
     def _gathered(self, evaluation: Evaluation, leaves: list[_Leaf]) -> Output:
-        """The results of all leaves in the order of their elements, and of rounds of a loop."""
+        """Merge the results of all leaves, in the order of elements and loop iterations."""
         if not leaves:
             times = np.empty(0, np.int64) if self.is_timestamped else None
             nothing = None if self._is_one_to_one else np.empty(0, np.int64)
@@ -303,26 +303,25 @@ def compile_function(
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
 ) -> Compiled | Refused:
-    """Compiles a function by its bytecode, without calling it or any code that it uses.
+    """Compile a function from its bytecode, without running user code.
 
-    The function over columns gives what the function gives, for any block, or raises
-    :class:`~sparkbeam.columns.reasons.NotExact`. What it takes from around it (globals,
-    variables of functions around it, attributes of ``self``) is looked at now, and a block
-    is evaluated only as long as the same objects are still there, see
-    :mod:`sparkbeam.columns.captured`.
+    The compiled function gives the results of the function for any block, or raises
+    :class:`~sparkbeam.columns.reasons.NotExact`. Captured values (globals, closure variables,
+    attributes of ``self``) are read at compile time, and a block is evaluated only while the same
+    objects are found, see :mod:`sparkbeam.columns.captured`.
 
     Args:
         function: a function, a bound method, a ``functools.partial``, an ``itemgetter`` or
-            ``attrgetter``, a NamedTuple class. A mapping from names to such makes Rows, and
-            :class:`~sparkbeam.columns.objects.Keyed` pairs.
-        arguments: what the columns of its arguments hold.
-        form: what its result means.
-        args: with what it is called behind the first argument: constants, and columns in the place
-            of an :class:`Argument`; with the other columns if None.
-        kwargs: likewise by name.
+            ``attrgetter``, or a NamedTuple class. A mapping from names to these makes Rows, and
+            :class:`~sparkbeam.columns.objects.Keyed` makes pairs.
+        arguments: the types of the argument columns.
+        form: the meaning of its result.
+        args: positional arguments after the first one: constants, and columns as :class:`Argument`;
+            the remaining columns if None.
+        kwargs: keyword arguments likewise.
 
     Returns:
-        The function over columns, or why there is none.
+        The compiled function, or the reason for its refusal.
     """
     if args is None:
         args = [Argument(at) for at in range(1, len(arguments))]
@@ -335,7 +334,7 @@ def _tried(*given: Any, is_open: bool = False) -> Compiled | Refused:
     except NotCompiled as refusal:
         return Refused(str(refusal))
     except RecursionError:
-        return Refused("it is too deep")
+        return Refused("it is nested too deeply")
 
 
 def _compiled(
@@ -357,7 +356,7 @@ def _compiled(
     shapes, stamped = [], set()
     leaves = [leaf for slot in slots for leaf in islice(_flattened(slot), _MOST_LEAVES + 1)]
     if len(leaves) > _MOST_LEAVES:
-        raise NotCompiled("it has too many ways through it")
+        raise NotCompiled("it has too many paths")
     for leaf in leaves:
         stamped.add(isinstance(leaf, Stamped))
         shapes.append(_result_shape(leaf))
@@ -393,7 +392,7 @@ def _slots(
     given: list[Item],
     by_name: dict[str, Item],
 ) -> tuple[Item, ...]:
-    """What the function puts out at most, each for those elements for which it does."""
+    """Return the values that the function may emit; NOTHING where it may emit none."""
     plain = function.__func__ if isinstance(function, types.MethodType) else function
     if isinstance(plain, types.FunctionType) and is_generator_function(plain):
         if form is not Form.FLAT:
@@ -416,7 +415,7 @@ def _slots(
 
 
 def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
-    """The results of a function that gives them in a list or tuple, or None."""
+    """Return the results of a function that returns a list, a tuple or None."""
     if isinstance(result, Listed):
         return result.items
     if isinstance(result, Generated):
@@ -438,7 +437,7 @@ def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
             present = result.present
             return tuple(graph.select(present, field, NOTHING) for field in result.fields)
         return items_of(graph, result)
-    raise NotCompiled(f"it gives {named(result)} where many results are expected")
+    raise NotCompiled(f"it returns {named(result)} in place of a list of results")
 
 
 def _padded(items: tuple[Item, ...], count: int) -> tuple[Item, ...]:
@@ -446,7 +445,7 @@ def _padded(items: tuple[Item, ...], count: int) -> tuple[Item, ...]:
 
 
 def _flattened(item: Item) -> Iterator[Item]:
-    """What a result may be, on any way."""
+    """Yield the possible values of a result on all paths."""
     if isinstance(item, Either):
         yield from _flattened(item.yes)
         yield from _flattened(item.no)
@@ -457,14 +456,14 @@ def _flattened(item: Item) -> Iterator[Item]:
 
 
 def _loops_around(slots: tuple[Item, ...]) -> tuple[Loop, ...]:
-    """The loops in which results are put out, from the outer one to the inner one.
+    """Return the loops in which results are emitted, from the outermost to the innermost.
 
     Raises:
-        NotCompiled: some are put out in other loops: their order would not follow from it.
+        NotCompiled: results come from different loops, which leaves their order undefined.
     """
     found = {around for slot in slots for around in _loops_in(slot, ())}
     if len(found) > 1:
-        raise NotCompiled("it puts out results in several loops, or in one and outside of it")
+        raise NotCompiled("it emits results in several loops, or both inside and outside a loop")
     return found.pop() if found else ()
 
 
@@ -479,7 +478,7 @@ def _loops_in(item: Item, around: tuple[Loop, ...]) -> Iterator[tuple[Loop, ...]
 
 
 def _members(column: Node, slot: Item) -> tuple[int, ...]:
-    """The members of a union that get through a filter."""
+    """Return the union members that a filter lets through."""
     if not isinstance(column.shape, Union):
         return ()
     every = frozenset(range(len(column.shape.members)))
@@ -495,10 +494,10 @@ def _may_be_nothing(item: Item) -> bool:
 
 
 def _result_shape(leaf: Item) -> Shape:
-    """What a result is.
+    """Return the type of a result.
 
     Raises:
-        NotCompiled: no column holds it.
+        NotCompiled: no column can hold it.
     """
     if isinstance(leaf, Stamped):
         checked(leaf.time.micros)
@@ -525,7 +524,7 @@ def _check_constant(leaf: Node) -> None:
 
 def _require_one_column(result: Shape, kinds: int) -> None:
     if kinds > 1:
-        raise NotCompiled("it gives TimestampedValues and others")
+        raise NotCompiled("it returns both TimestampedValues and other values")
     if isinstance(result, Mixed):
         raise NotCompiled(f"it gives {result}")
     arrow_type_of(result)
@@ -533,7 +532,7 @@ def _require_one_column(result: Shape, kinds: int) -> None:
 
 @contextmanager
 def _exactly() -> Iterator[None]:
-    """Takes an error of Arrow's for what it is: something that cannot be computed here."""
+    """Turn errors of Arrow into a refusal of the block."""
     with np.errstate(all="ignore"):
         try:
             yield

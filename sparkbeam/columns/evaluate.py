@@ -1,7 +1,7 @@
-"""Evaluates the statements and expressions of a compiled function over a block.
+"""Evaluation of the statements and expressions of a compiled function over a block.
 
-Elements that go the same way through the function are a *selection*: a branch makes two of
-one. An expression is evaluated once for a selection, and taken from there for those within it.
+Elements on the same path through the function form a *selection*, which a branch splits in two. An
+expression is evaluated once per selection; nested selections take their values from that.
 """
 
 from collections.abc import Callable
@@ -47,17 +47,17 @@ from sparkbeam.columns.vectors import (
 
 
 class Selection:
-    """Some of the elements of a block.
+    """Some elements of a block.
 
     Args:
-        count: how many.
-        parent: of which they are; None for all of the block.
-        locate: gives the positions of these among those; asked once, if at all.
+        count: the number of elements.
+        parent: the selection that contains them; None for the whole block.
+        locate: returns the positions in the parent; called at most once, on demand.
 
     Attributes:
-        count: how many.
-        values: the expressions that have been evaluated for them.
-        loops: the rounds of loops over lists of theirs.
+        count: the number of elements.
+        values: the expressions that have been evaluated.
+        loops: the iterations of loops over their lists.
     """
 
     def __init__(
@@ -75,17 +75,17 @@ class Selection:
         self._parts: dict[Node, tuple[Selection, Selection]] = {}
 
     def positions(self) -> Positions:
-        """Which of the elements of the parent they are."""
+        """Return the positions in the parent."""
         if self._positions is None:
             assert self._locate is not None
             self._positions = self._locate()
         return self._positions
 
     def rows(self, base: "Selection | None" = None) -> Positions | None:
-        """Their positions in what they are part of; None for all of it.
+        """Return the positions in an enclosing selection; None if they are all of it.
 
         Args:
-            base: that; the block if it is None.
+            base: the enclosing selection; the block if None.
         """
         if self._parent is None or self is base:
             return None
@@ -93,16 +93,16 @@ class Selection:
         return self.positions() if above is None else above[self.positions()]
 
     def repeated(self, loop: Loop, counts: Positions) -> "Selection":
-        """The rounds of a loop, so many for each of them."""
+        """Return the iterations of a loop, given their number per element."""
         total = int(counts.sum())
         found = Selection(total, self, lambda: np.repeat(np.arange(self.count), counts))
         return self.loops.setdefault(loop, found)
 
     def known(self, node: Node) -> Value:
-        """What has been evaluated for them or for what they are part of.
+        """Return the value of an expression that was evaluated here or in an enclosing selection.
 
         Raises:
-            KeyError: nothing has.
+            KeyError: it has not been evaluated.
         """
         if node in self.values or self._parent is None:
             return self.values[node]
@@ -112,7 +112,7 @@ class Selection:
         return value
 
     def split(self, condition: Node, mask: Bools) -> "tuple[Selection, Selection]":
-        """Those for which a condition holds, and the others."""
+        """Split into the elements for which a condition holds, and the others."""
         if condition not in self._parts:
             held = int(np.count_nonzero(mask))
             self._parts[condition] = (
@@ -134,11 +134,11 @@ class Evaluation:
     """The evaluation of a function over one block.
 
     Args:
-        arguments: the columns of the arguments; all are as long.
-        rows: which elements, if not all.
+        arguments: the argument columns, all of the same length.
+        rows: the positions of the elements; all if None.
 
     Attributes:
-        top: the elements.
+        top: the selection of these elements.
     """
 
     def __init__(self, arguments: tuple[pa.Array, ...], rows: Positions | None = None) -> None:
@@ -151,10 +151,10 @@ class Evaluation:
             self.top = Selection(len(rows), self._all, lambda: rows)
 
     def run(self, statements: tuple[Statement, ...], selection: Selection) -> None:
-        """Evaluates what a function does on its way.
+        """Evaluate statements in order.
 
         Raises:
-            NotExact: Python might give something else, or raise an exception.
+            NotExact: Python might give another result, or raise.
         """
         if not selection.count:
             return
@@ -175,35 +175,35 @@ class Evaluation:
                 self.value(statement.node, selection)
 
     def update_metrics(self) -> None:
-        """Updates the metrics, once all else is done that might fail."""
+        """Update the metrics, after everything that may fail."""
         for updater, amounts in self._updates:
             for amount in amounts:
                 updater(amount)
 
     def split(self, condition: Node, selection: Selection) -> tuple[Selection, Selection]:
-        """The elements for which a condition holds, and the others."""
+        """Split into the elements for which a condition holds, and the others."""
         held = self.value(condition, selection)
         if isinstance(held, Vector):
             return selection.split(condition, held.data)
         return (selection, _NONE) if held else (_NONE, selection)
 
     def rounds(self, loop: Loop, selection: Selection) -> Selection:
-        """The rounds of a loop for some elements, of which there is at least one."""
+        """Return the iterations of a loop for a non-empty selection."""
         found = selection.loops.get(loop)
         if found is None:
             if loop.argument in self._loops:  # pragma: no cover
-                raise NotExact("it comes to a loop in two ways")
+                raise NotExact("it enters a loop on two paths")
             items, counts = taken_apart(self.value(loop.lists, selection))
             found = selection.repeated(loop, counts)
             self._loops[loop.argument] = items, found
         return found
 
     def _base(self, column: Column) -> Selection:
-        """The elements of which a column has the values: all, or the rounds of a loop."""
+        """Return the selection whose values a column has: the block or the iterations of a loop."""
         return self._loops[column.argument][1] if column.argument < 0 else self._all
 
     def value(self, node: Node, selection: Selection) -> Value:
-        """An expression for some elements, of which there is at least one."""
+        """Evaluate an expression for a non-empty selection."""
         if isinstance(node, Const):
             return node.value
         try:
@@ -255,7 +255,7 @@ class Evaluation:
         return merged((yes.positions(), no.positions()), ways, node.shape)
 
     def _as(self, shape: Shape, node: Node, selection: Selection) -> Value:
-        """A value of one type as that of a column that holds None besides."""
+        """Evaluate an expression as a value of one type, which may be None elsewhere."""
         value = self.value(node, selection)
         return repeated(None, shape, selection.count) if node.shape == NONE else value
 
@@ -283,7 +283,7 @@ class Evaluation:
         return result
 
     def array(self, column: Column) -> pa.Array:
-        """The Arrow array of an argument or of a field."""
+        """Return the Arrow array of an argument or of a field."""
         of_loop = self._loops.get(column.argument)
         array = self._arguments[column.argument] if of_loop is None else of_loop[0]
         for position in column.path:
@@ -295,12 +295,12 @@ class Evaluation:
         return array
 
     def column(self, node: Node, selection: Selection, shape: Shape) -> pa.Array:
-        """An expression as an Arrow array, for the result of a function.
+        """Evaluate an expression to an Arrow array, for the result of a function.
 
         Args:
             node: the expression.
-            selection: for which elements.
-            shape: that of the result, which may be None elsewhere.
+            selection: the elements.
+            shape: the type of the result, which may be None elsewhere.
         """
         if isinstance(node, Column) and isinstance(node.shape, Record | Union):
             rows = selection.rows(self._base(node))
@@ -338,7 +338,7 @@ class Evaluation:
 
 
 def _put(into: Vector | None, mask: Bools, part: Vector, shape: Shape) -> Vector:
-    """Puts a part of a column to its places, and leaves what is elsewhere."""
+    """Scatter part of a column to the masked positions, and keep the others."""
     if into is None:
         into = repeated(None, shape, len(mask))
     places = np.flatnonzero(mask), np.flatnonzero(~mask)
@@ -346,13 +346,13 @@ def _put(into: Vector | None, mask: Bools, part: Vector, shape: Shape) -> Vector
 
 
 def rows_of(selection: Selection, base: Selection | None = None) -> Positions:
-    """The positions of some elements in what they are part of; see :meth:`Selection.rows`."""
+    """Return positions in an enclosing selection; see :meth:`Selection.rows`."""
     rows = selection.rows(base)
     return np.arange(selection.count) if rows is None else rows
 
 
 def by_rows(rows: list[Positions], slots: list[int] | None = None) -> tuple[Positions, Positions]:
-    """Positions in ascending order, of one element by slot; and by which order they are."""
+    """Merge sorted positions, by slot for equal ones; return them and the permutation."""
     if not rows:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     if len(rows) == 1:

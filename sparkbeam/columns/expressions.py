@@ -1,8 +1,7 @@
-"""Expressions over columns, and what a function does with them.
+"""Expressions over columns, and statements with effects.
 
-A function becomes statements that follow its branches and loops, and the expressions that these
-evaluate. Expressions are compared by identity: :class:`~sparkbeam.columns.graph.Graph`
-makes each of them once.
+A function becomes statements for its branches and loops, and the expressions that these evaluate.
+Expressions are compared by identity: :class:`~sparkbeam.columns.graph.Graph` makes each only once.
 """
 
 from collections.abc import Callable
@@ -16,10 +15,10 @@ from sparkbeam.columns.python_types import Record, Shape, Union
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A value for each element.
+    """An expression: one value per element.
 
     Attributes:
-        shape: what it is to Python.
+        shape: its Python type.
     """
 
     shape: Shape
@@ -27,7 +26,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Const(Node):
-    """The same plain, immutable value for all elements."""
+    """A plain, immutable value that is equal for all elements."""
 
     value: Any
 
@@ -46,18 +45,18 @@ class Column(Node):
 
 
 UNKNOWN = -1
-"""In the place of the number of an argument: what every process finds for itself."""
+"""Argument number of values that each process resolves itself."""
 
 _FIRST_LOOP = -2
 
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A loop over lists, with a round for each of their items.
+    """A loop over lists, with an iteration per item.
 
     Attributes:
-        number: of the loop in its function.
-        lists: one for each element, or for each round of the loop around it.
+        number: the number of the loop in its function.
+        lists: one per element, or per iteration of the enclosing loop.
     """
 
     number: int
@@ -65,7 +64,7 @@ class Loop:
 
     @property
     def argument(self) -> int:
-        """In the place of the number of an argument: the items."""
+        """The argument number of the items."""
         return _FIRST_LOOP - self.number
 
 
@@ -75,8 +74,8 @@ class OfUnion(Node):
 
     Attributes:
         column: the elements.
-        positions: that of the field in each member of the union; None where there is none.
-        name: of the field.
+        positions: the position of the field in each union member; None where it is missing.
+        name: the name of the field.
     """
 
     column: Column
@@ -86,7 +85,7 @@ class OfUnion(Node):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Node):
-    """What a kernel makes of other values."""
+    """The result of a kernel for other values."""
 
     kernel: Callable[..., Any]
     args: tuple[Node, ...]
@@ -94,7 +93,7 @@ class Apply(Node):
 
 @dataclass(frozen=True, eq=False)
 class Select(Node):
-    """One value where a condition holds, another one elsewhere; neither is evaluated in vain."""
+    """A conditional value; only the chosen side is evaluated."""
 
     condition: Node
     yes: Node
@@ -103,11 +102,11 @@ class Select(Node):
 
 @dataclass(frozen=True, eq=False)
 class Made(Node):
-    """A record that is made of other values.
+    """A record that is built from other values.
 
     Attributes:
         fields: the values.
-        present: where it is a record and not None; everywhere if it is None.
+        present: where it is not None; everywhere if None.
     """
 
     fields: tuple[Node, ...]
@@ -115,7 +114,7 @@ class Made(Node):
 
     @property
     def record(self) -> Record:
-        """The shape."""
+        """Its type."""
         assert isinstance(self.shape, Record)
         return self.shape
 
@@ -137,7 +136,7 @@ class Stamped:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A Python object of which columns are not made: a function, a class, a module, ``self``."""
+    """A Python object that columns cannot hold: a function, a class, a module or ``self``."""
 
     value: Any
 
@@ -151,7 +150,7 @@ class ClassOf:
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """What is about to be called as a method."""
+    """A method that is about to be called."""
 
     owner: "Item"
     name: str
@@ -159,14 +158,14 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """A list that the function makes."""
+    """A list built by the function."""
 
     items: "tuple[Item, ...]"
 
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """What a set, list or dict that may change has in it: items, or keys.
+    """The contents of a mutable set, list or dict: items or keys.
 
     Attributes:
         kind: set, list or dict.
@@ -179,18 +178,18 @@ class Contents:
 
 @dataclass(frozen=True, eq=False)
 class Iterated:
-    """What is left of the items that a loop goes through, one round after the other."""
+    """The remaining items of an unrolled loop."""
 
     items: "tuple[Item, ...]"
 
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """A generator that nobody has asked yet.
+    """A generator that has not started.
 
     Attributes:
-        items: what it puts out.
-        statements: what it does.
+        items: the values that it yields.
+        statements: the statements that it runs.
     """
 
     items: "tuple[Item, ...]"
@@ -199,7 +198,7 @@ class Generated:
 
 @dataclass(frozen=True, eq=False)
 class Named:
-    """Arguments by name, on their way to a call."""
+    """Keyword arguments on their way to a call."""
 
     items: "dict[str, Item]"
 
@@ -213,7 +212,7 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class Either:
-    """Values of which no column can be made, as they differ in type."""
+    """Conditional values of different types, which no column can hold."""
 
     condition: Node
     yes: "Item"
@@ -222,7 +221,7 @@ class Either:
 
 @dataclass(frozen=True, eq=False)
 class Looped:
-    """What is put out in each round of a loop."""
+    """The values that a loop emits in each iteration."""
 
     loop: Loop
     item: "Item"
@@ -230,7 +229,7 @@ class Looped:
 
 @dataclass(frozen=True, eq=False)
 class Nothing:
-    """No value at all: what a call does not put out."""
+    """The absence of a value: nothing is emitted."""
 
 
 Item: TypeAlias = (
@@ -250,24 +249,24 @@ Item: TypeAlias = (
     | Looped
     | Nothing
 )
-"""Whatever a function can have on its stack."""
+"""Any value on the stack of a function."""
 
 NULL = Held(object())
-"""What the bytecode puts beside a function that is to be called."""
+"""Marker that the bytecode pushes beside a callable."""
 
 NOTHING = Nothing()
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluate:
-    """Evaluates an expression here, as it may fail."""
+    """Evaluates an expression at this point because it may fail."""
 
     node: Node
 
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """Goes on in one way for the elements for which a condition holds, and in another one."""
+    """Takes one path for the elements that satisfy a condition, and another for the rest."""
 
     condition: Node
     yes: "tuple[Statement, ...]"
@@ -276,19 +275,19 @@ class Branch:
 
 @dataclass(frozen=True, eq=False)
 class Fail:
-    """Refuses the block, if any element gets here."""
+    """Refuses the block if an element gets here."""
 
     reason: str
 
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """Updates a metric by each of the values of an expression.
+    """Updates a metric by each value of an expression.
 
     Attributes:
         updater: of the metric.
         amount: the expression.
-        adds_up: one update by their sum comes to the same.
+        adds_up: whether one update by the sum is equivalent.
     """
 
     updater: MetricUpdater
@@ -298,7 +297,7 @@ class Update:
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """Does something in each round of a loop."""
+    """Runs statements in each iteration of a loop."""
 
     loop: Loop
     statements: "tuple[Statement, ...]"
@@ -308,7 +307,7 @@ Statement: TypeAlias = Evaluate | Branch | Fail | Update | Repeat
 
 
 def is_type_of(column: Column, kinds: tuple[type, ...]) -> tuple[int, ...]:
-    """The type codes of the members of a union that are subclasses of one of some classes."""
+    """Return the type codes of the union members that are subclasses of some classes."""
     assert isinstance(column.shape, Union)
     members = column.shape.members
     return tuple(code for code, one in enumerate(members) if issubclass(one.type, kinds))

@@ -1,4 +1,4 @@
-"""Which parts of its argument a function needs."""
+"""Analysis of the parts of an argument that a function needs."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
@@ -31,21 +31,21 @@ Of a union it is the type code of a member first, and then the position of a fie
 """
 
 ALL: Paths = frozenset([()])
-"""The records as they are."""
+"""The paths of all parts."""
 
 
 def paths_needed(
     argument: Item, slots: Iterable[Item], statements: Iterable[Statement], wanted: Paths
 ) -> Paths:
-    """What a function looks at or hands on of its argument, where little of its results is wanted.
+    """Return the parts of its argument that a function needs for some parts of its results.
 
-    What may fail is needed even if nobody wants its value.
+    Expressions that may fail are needed even if their values are not.
 
     Args:
-        argument: the only one of the function.
+        argument: the only argument of the function.
         slots: the results.
-        statements: evaluated before them.
-        wanted: the parts of the results that somebody looks at.
+        statements: the statements evaluated before them.
+        wanted: the parts of the results that are read later.
 
     Returns:
         The parts of the argument.
@@ -69,14 +69,14 @@ def paths_needed(
 
 
 def _in_members(item: OfUnion) -> Iterator[tuple[int, int]]:
-    """Where a field of a union is in its members."""
+    """Yield the member and position of a union field, where present."""
     for code, position in enumerate(item.positions):
         if position is not None:
             yield code, position
 
 
 def _asks_what_it_is(item: Item, argument: Item) -> bool:
-    """Whether an expression asks of what class the argument is, or whether it is None."""
+    """Return whether an expression tests the class of the argument, or tests it for None."""
     if not isinstance(item, Apply) or item.args != (argument,):
         return False
     return item.kernel is is_present or isinstance(item.kernel, HasTypeCode)
@@ -96,7 +96,7 @@ def _items(statements: Iterable[Statement]) -> Iterator[Item]:
 
 
 def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
-    """What an expression is made of, and what is needed of that."""
+    """Yield the operands of an expression with the parts needed of each."""
     match item:
         case Made():
             for at, field in enumerate(item.fields):
@@ -120,5 +120,5 @@ def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
 
 
 def _within(paths: Paths, position: int) -> Paths:
-    """What of paths is in a field."""
+    """Return the remainders of the paths that lead into a field."""
     return frozenset(path[1:] for path in paths if path[0] == position)

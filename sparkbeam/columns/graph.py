@@ -1,4 +1,4 @@
-"""Makes the expressions of a function, each of them once, and the statements around them."""
+"""Construction of a function's expressions, each only once, and of the statements around them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,14 +67,14 @@ class Graph:
         self._loops = 0
 
     def goes_both_ways(self) -> None:
-        """Counts the values that depend on a condition: with each `if` there may be twice as many.
+        """Count values that depend on a condition, as each `if` may double their number.
 
         Raises:
-            NotCompiled: they are too many.
+            NotCompiled: there are too many.
         """
         self._ways += 1
         if self._ways > _MOST_WAYS:
-            raise NotCompiled("it has too many ways through it")
+            raise NotCompiled("it has too many paths")
 
     def _once(self, key: Any, make: Callable[[], Node]) -> Any:
         if key not in self._known:
@@ -82,58 +82,58 @@ class Graph:
         return self._known[key]
 
     def const(self, value: Any) -> Const:
-        """A plain value.
+        """Return a constant.
 
         Raises:
-            NotCompiled: it is no plain, immutable data.
+            NotCompiled: the value is not plain, immutable data.
         """
         shape = shape_of_value(value)
         # 1, 1.0 and True are equal, and so are 0.0 and -0.0; of NaNs each object is another one.
         try:
             written = repr(value)
         except ValueError:  # Python does not write ints of thousands of digits.
-            raise NotCompiled("an int has more than 64 bits") from None
+            raise NotCompiled("an int exceeds 64 bits") from None
         key = (Const, shape, written, id(value) if "nan" in written else None)
         return self._once(key, lambda: Const(shape, value))
 
     def column(self, shape: Shape, argument: int, path: tuple[int, ...] = ()) -> Node:
-        """An argument, or a field of it."""
+        """Return an argument or a field of it."""
         if shape == NONE:
             return self.const(None)
         return self._once((Column, argument, path), lambda: Column(shape, argument, path))
 
     def loop(self, of: Node) -> tuple[Loop, Node]:
-        """A loop over lists, and its items."""
+        """Return a loop over lists, and its items."""
         assert isinstance(of.shape, Lists)
         loop = Loop(self._loops, of)
         self._loops += 1
         return loop, self.column(of.shape.item, loop.argument)
 
     def repeat(self, loop: Loop, statements: list[Statement]) -> None:
-        """Takes what is done in each round of a loop."""
+        """Add statements that run in each iteration of a loop."""
         self._statements.append(Repeat(loop, tuple(statements)))
 
     @property
     def has_loops(self) -> bool:
-        """Whether the function goes through lists."""
+        """Whether the function iterates over lists."""
         return bool(self._loops)
 
     def take(self, statements: tuple[Statement, ...]) -> None:
-        """Takes what is done here."""
+        """Add statements."""
         self._statements += statements
 
     def unknown(self, value: Any, name: str) -> Node:
-        """A value of which only the type is known.
+        """Return a value of which only the type is known.
 
         Raises:
-            NotCompiled: it is no number, truth value or text.
+            NotCompiled: it is not a number, a bool or text.
         """
         if type(value) not in (int, float, bool, str, bytes):
-            raise NotCompiled(f"{name} may be another one elsewhere")
+            raise NotCompiled(f"{name} may differ in another process")
         return Column(shape_of_value(value), UNKNOWN)
 
     def apply(self, kernel: Callable[..., Value], shape: Shape, *args: Node) -> Node:
-        """What a kernel makes of values, evaluated where the function does it."""
+        """Return the result of a kernel, evaluated at this point of the function."""
         for arg in args:
             checked(arg)
         node = self._once((kernel, args), lambda: Apply(shape, kernel, args))
@@ -141,7 +141,7 @@ class Graph:
         return node
 
     def of_union(self, column: Column, name: str) -> Node:
-        """A field of what may be one of several records."""
+        """Return a field of elements of several classes."""
         assert isinstance(column.shape, Union)
         positions = tuple(
             one.names.index(name) if name in one.names else None for one in column.shape.members
@@ -157,19 +157,21 @@ class Graph:
         for other in shapes[1:]:
             shape = unified(shape, other)
         if isinstance(shape, Mixed | Record | Union):
-            raise NotCompiled(f"it takes .{name} of {column.shape}, of which each has another one")
+            raise NotCompiled(
+                f"it takes .{name} of {column.shape}, whose members store it differently"
+            )
         node = self._once((OfUnion, column, name), lambda: OfUnion(shape, column, positions, name))
         self._statements.append(Evaluate(node))
         return node
 
     def made(self, record: Record, fields: tuple[Node, ...], present: Node | None = None) -> Made:
-        """A record of values."""
+        """Return a record of values."""
         shape = Record(record.type, record.names, tuple(field.shape for field in fields))
         key = (Made, shape.type, shape.names, fields, present)
         return self._once(key, lambda: Made(shape, fields, present))
 
     def taken_apart(self, node: Node) -> Made | None:
-        """A record as one that is made of its fields; None for anything else."""
+        """Return a record as a record of its fields; None for other values."""
         if isinstance(node, Made):
             return node
         shape = node.shape
@@ -185,7 +187,7 @@ class Graph:
         return self.made(shape, fields, self.presence(node))
 
     def presence(self, node: Node) -> Node:
-        """Where a value is not None."""
+        """Return where a value is not None."""
         if isinstance(node, Made):
             return self.const(True) if node.present is None else node.present
         if isinstance(node, Const):
@@ -193,18 +195,18 @@ class Graph:
         return self._once((is_present, node), lambda: Apply(BOOL, is_present, (node,)))
 
     def _is_presence(self, condition: Node, item: Item) -> bool:
-        """Whether a condition holds where a record is not None."""
+        """Return whether a condition is equivalent to a record being present."""
         if not isinstance(item, Node) or not isinstance(item.shape, Record | Union):
             return False
         return self.presence(item) is condition
 
     def replace_absent(self, condition: Node, stack: list[Item]) -> None:
-        """Puts None for a record on top, where the condition does not hold that it is there."""
+        """Replace a record on top of the stack by None, if a false condition means it is absent."""
         if stack and self._is_presence(condition, stack[-1]):
             stack[-1] = self.const(None)
 
     def require(self, node: Node) -> None:
-        """Refuses a block in which a value is None."""
+        """Refuse blocks in which a value is None."""
         present = self.presence(node)
         if not isinstance(present, Const):
             check = self._once((require_all, present), lambda: Apply(BOOL, require_all, (present,)))
@@ -213,17 +215,17 @@ class Graph:
             raise NotCompiled("it takes a field of None")
 
     def truth(self, item: Item) -> Node:
-        """``bool(item)``.
+        """Convert by ``bool(item)``.
 
         Raises:
-            NotCompiled: it cannot be told.
+            NotCompiled: the truth value is undefined over columns.
         """
         if isinstance(item, Either | Select):
             return self._truth_of_either(item)
         if isinstance(item, Contents):
             return self.const(bool(item.items))
         if not isinstance(item, Node):
-            raise NotCompiled(f"it asks whether {named(item)} is true")
+            raise NotCompiled(f"it tests {named(item)} for truth")
         if isinstance(item, Const):
             return self.const(bool(item.value))
         shape = item.shape
@@ -240,7 +242,7 @@ class Graph:
             return self.apply(list_kernels.are_filled, BOOL, item)
         if isinstance(shape, Union):
             return self.presence(item)
-        raise NotCompiled(f"it asks whether {shape} is true")
+        raise NotCompiled(f"it tests {shape} for truth")
 
     def _truth_of_either(self, item: Either | Select) -> Node:
         self.goes_both_ways()
@@ -254,13 +256,13 @@ class Graph:
         return truth
 
     def negated(self, condition: Node) -> Node:
-        """``not`` of a bool that is never None."""
+        """Negate a bool that is never None."""
         if isinstance(condition, Const):
             return self.const(not condition.value)
         return self.apply(number_kernels.invert_bool, BOOL, condition)
 
     def select(self, condition: Node, yes: Item, no: Item) -> Item:
-        """One of two values, by a condition."""
+        """Choose between two values by a condition."""
         if yes is no:
             return yes
         if isinstance(condition, Const):
@@ -295,7 +297,7 @@ class Graph:
         return self._once(key, lambda: Select(shape, condition, yes, no))
 
     def _selected_record(self, condition: Node, yes: Node, no: Node) -> Node | None:
-        """A record with fields from both; None if they do not fit."""
+        """Choose between two records field by field; None if their types do not fit."""
         one, other = self.taken_apart(yes), self.taken_apart(no)
         like = one or other
         if (
@@ -326,17 +328,17 @@ class Graph:
         return self.const(False) if record is None else self.presence(record)
 
     def fail(self, reason: str) -> None:
-        """Refuses a block of which an element gets here."""
+        """Refuse blocks of which an element gets here."""
         self._statements.append(Fail(reason))
 
     def update(self, updater: MetricUpdater, amount: Node, *, adds_up: bool) -> None:
-        """Updates a metric by the amount of each element that gets here, or by their sum."""
+        """Update a metric by the amount of each element that gets here, or by the sum."""
         checked(amount)
         self._statements.append(Update(updater, amount, adds_up))
 
     @contextmanager
     def collected(self) -> Iterator[list[Statement]]:
-        """Gives the statements that are made within, which are nowhere else then."""
+        """Collect the statements made within the context, in place of adding them."""
         outer, self._statements = self._statements, []
         try:
             yield self._statements
@@ -344,7 +346,7 @@ class Graph:
             self._statements = outer
 
     def branch(self, condition: Node, yes: list[Statement], no: list[Statement]) -> None:
-        """Takes the statements of both ways."""
+        """Add a branch with the statements of both paths."""
         if isinstance(condition, Const):
             self._statements += yes if condition.value else no
         elif yes or no:
@@ -352,13 +354,13 @@ class Graph:
 
 
 def is_present(value: Value) -> Value:
-    """Where a value is not None: True alone if that is everywhere."""
+    """Return where a value is not None; the constant True if it is nowhere None."""
     assert isinstance(value, Vector)
     return True if value.nulls is None else Vector(~value.nulls)
 
 
 def require_all(present: Value) -> Value:
-    """Refuses what is not True everywhere."""
+    """Refuse the block unless all values are True."""
     held = present.data.all() if isinstance(present, Vector) else present
     if not held:
         raise NotExact("it meets None")
@@ -366,7 +368,7 @@ def require_all(present: Value) -> Value:
 
 
 def named(item: Item) -> str:
-    """What an item is, for a reason."""
+    """Describe an item for a reason."""
     if isinstance(item, Node):
         return str(item.shape)
     if isinstance(item, Either):
@@ -387,14 +389,14 @@ _NAMES: dict[type, str] = {
 
 
 def checked(node: Node) -> None:
-    """Refuses a constant that no column holds."""
+    """Refuse a constant that no column can hold."""
     if not isinstance(node, Const):
         return
     value = node.value
     if type(value) is int and not number_kernels.SMALLEST <= value <= number_kernels.LARGEST:
-        raise NotCompiled("an int has more than 64 bits")
+        raise NotCompiled("an int exceeds 64 bits")
     if type(value) is str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise NotCompiled("a str has half a character (a surrogate)") from None
+            raise NotCompiled("a str contains a lone surrogate") from None

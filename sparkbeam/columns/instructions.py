@@ -1,4 +1,4 @@
-"""What each instruction does to the stack and the variables of a function."""
+"""Effects of each instruction on the stack and variables of a function."""
 
 import types
 from dataclasses import dataclass, field
@@ -27,16 +27,16 @@ from sparkbeam.columns.reasons import NotCompiled
 
 @dataclass
 class Frame:
-    """Where a function is on one way through it.
+    """The state of a function on one path through it.
 
     Attributes:
-        function: which one.
-        locals: its variables, as far as they are bound on this way.
-        stack: of the interpreter.
-        yielded: what a generator has put out so far; NOTHING where it may not have.
+        function: the function.
+        locals: its variables that are bound on this path.
+        stack: the interpreter's stack.
+        yielded: the values yielded so far; NOTHING where a value may not have been.
         keywords: the names of the next call's last arguments.
-        result: what it returns, once it has.
-        within: the positions of the loop that it is in.
+        result: the return value, once known.
+        within: the positions of the enclosing loop.
     """
 
     function: types.FunctionType
@@ -48,25 +48,25 @@ class Frame:
     within: range | None = None
 
     def copy(self) -> "Frame":
-        """The same on another way."""
+        """Return a copy for another path."""
         return Frame(
             self.function, dict(self.locals), list(self.stack), self.yielded, within=self.within
         )
 
     def pop(self, count: int) -> list[Item]:
-        """The last items of the stack, in their order."""
+        """Pop the last items of the stack, in order."""
         items = self.stack[len(self.stack) - count :]
         del self.stack[len(self.stack) - count :]
         return items
 
 
 class Instructions:
-    """All but jumps, each in a method of its name.
+    """All instructions but jumps, each a method of its name.
 
     Args:
         graph: makes the expressions.
-        surroundings: looks up what functions capture.
-        objects: what can be called.
+        surroundings: looks up captured values.
+        objects: handles calls and attributes.
     """
 
     def __init__(self, graph: Graph, surroundings: Surroundings, objects: Objects) -> None:
@@ -75,10 +75,10 @@ class Instructions:
         self._objects = objects
 
     def do(self, op: Op, frame: Frame) -> None:
-        """Does one instruction.
+        """Execute one instruction.
 
         Raises:
-            NotCompiled: it has no form over columns.
+            NotCompiled: it has no columnar form.
         """
         if op.name == "unknown":
             raise NotCompiled(op.arg)
@@ -176,7 +176,7 @@ class Instructions:
 
     def _slice(self, bounds: list[Item]) -> Slice:
         if not all(isinstance(bound, Const) for bound in bounds):
-            raise NotCompiled("it takes a slice by what are no constant bounds")
+            raise NotCompiled("it takes a slice with bounds that are not constant")
         return Slice(slice(*(bound.value for bound in bounds if isinstance(bound, Const))))
 
     def _op_tuple(self, frame: Frame, count: int) -> None:
@@ -189,14 +189,14 @@ class Instructions:
         more = frame.stack.pop()
         into = frame.stack[-depth]
         if not isinstance(into, Listed):
-            raise NotCompiled("it makes a list of what has no columns")
+            raise NotCompiled("it builds a list of unsupported items")
         frame.stack[-depth] = Listed((*into.items, *self._spread(more)))
 
     def _op_append(self, frame: Frame, depth: int) -> None:
         more = frame.stack.pop()
         into = frame.stack[-depth]
         if not isinstance(into, Listed):
-            raise NotCompiled("it makes a list of what has no columns")
+            raise NotCompiled("it builds a list of unsupported items")
         frame.stack[-depth] = Listed((*into.items, more))
 
     def _op_list_to_tuple(self, frame: Frame, arg: Any) -> None:
@@ -221,7 +221,7 @@ class Instructions:
 
     def _push_named(self, frame: Frame, names: list[Any], items: list[Item]) -> None:
         if not all(type(name) is str for name in names) or len(set(names)) < len(items):
-            raise NotCompiled("it makes a dict with other keys than constant text")
+            raise NotCompiled("it builds a dict with keys that are not constant text")
         frame.stack.append(self._objects.dict_of(dict(zip(names, items, strict=True))))
 
     def _op_merge(self, frame: Frame, depth: int) -> None:

@@ -1,7 +1,7 @@
 """Kernels over lists.
 
-A value is a vector of a list array. All raise NotExact where Python would raise an exception, or
-where a result leaves 64 bits.
+Each value is a vector backed by a list array. All kernels raise NotExact if Python would raise, or
+if a result exceeds 64 bits.
 """
 
 from collections.abc import Callable
@@ -18,19 +18,19 @@ _HALF = 32
 
 
 def taken_apart(value: Value) -> tuple[pa.Array, Positions]:
-    """The items of all lists, one after the other, and how many each has."""
+    """Return the flattened items of all lists, and the length of each list."""
     array = bare(value)
     bounds = array.offsets.to_numpy().astype(np.int64)
     return array.values.slice(bounds[0], bounds[-1] - bounds[0]), np.diff(bounds)
 
 
 def lengths(value: Value) -> Vector:
-    """``len(value)``."""
+    """Compute ``len(value)``."""
     return Vector(taken_apart(value)[1])
 
 
 def are_filled(value: Value) -> Vector:
-    """``bool(value)``, where None is false."""
+    """Compute ``bool(value)``, where None is false."""
     assert isinstance(value, Vector)
     if value.nulls is None:
         return Vector(taken_apart(value)[1] > 0)
@@ -42,7 +42,7 @@ def are_filled(value: Value) -> Vector:
 
 @lru_cache(maxsize=1024)
 def sliced(start: int | None, stop: int | None) -> Callable[[Value], Vector]:
-    """``value[start:stop]``."""
+    """Return the kernel of ``value[start:stop]``."""
 
     def kernel(value: Value) -> Vector:
         items, counts = taken_apart(value)
@@ -59,7 +59,7 @@ def sliced(start: int | None, stop: int | None) -> Callable[[Value], Vector]:
 
 
 def _bound(position: int, counts: Positions) -> Positions:
-    """A bound of a slice in lists of so many items."""
+    """Resolve a slice bound for lists of the given lengths."""
     if position < 0:
         return np.maximum(counts + position, 0)
     return np.minimum(counts, position)
@@ -67,14 +67,14 @@ def _bound(position: int, counts: Positions) -> Positions:
 
 @lru_cache(maxsize=1024)
 def item(position: int) -> Callable[[Value], Vector]:
-    """``value[position]``."""
+    """Return the kernel of ``value[position]``."""
 
     def kernel(value: Value) -> Vector:
         items, counts = taken_apart(value)
         ends = np.cumsum(counts)
         at = counts + position if position < 0 else np.full(len(counts), position)
         if np.any((at < 0) | (at >= counts)):
-            raise NotExact("it takes an item that a list does not have")
+            raise NotExact("it takes an item beyond the end of a list")
         found = items.take(pa.array(ends - counts + at))
         return loaded(found, shape_of(found.type))
 
@@ -82,7 +82,7 @@ def item(position: int) -> Callable[[Value], Vector]:
 
 
 def sums(value: Value) -> Vector:
-    """``sum(value)`` of ints."""
+    """Compute ``sum(value)`` of ints."""
     numbers, starts, filled, count = _numbers(value)
     found = np.zeros(count, np.int64)
     if len(starts):
@@ -91,18 +91,18 @@ def sums(value: Value) -> Vector:
         low = np.add.reduceat(numbers & ((1 << _HALF) - 1), starts)
         high += low >> _HALF
         if np.any((high < -(1 << _HALF - 1)) | (high >= 1 << _HALF - 1)):
-            raise NotExact("an int leaves 64 bits")
+            raise NotExact("an int exceeds 64 bits")
         found[filled] = (high << _HALF) + (low & ((1 << _HALF) - 1))
     return Vector(found)
 
 
 def least(value: Value) -> Vector:
-    """``min(value)`` of ints."""
+    """Compute ``min(value)`` of ints."""
     return _extreme(value, np.minimum)
 
 
 def greatest(value: Value) -> Vector:
-    """``max(value)`` of ints."""
+    """Compute ``max(value)`` of ints."""
     return _extreme(value, np.maximum)
 
 
@@ -114,7 +114,7 @@ def _extreme(value: Value, choose: np.ufunc) -> Vector:
 
 
 def _numbers(value: Value) -> tuple[Positions, Positions, Bools, int]:
-    """The ints in lists, where those of each begin that has some, which these are, and how many."""
+    """Return the ints in lists, the starts of non-empty lists, their mask, and the row count."""
     items, counts = taken_apart(value)
     numbers: Positions = bare(loaded(items, INT))
     filled: Bools = counts > 0

@@ -1,7 +1,7 @@
-"""Lookups in dicts and lists that a function gets beside the elements, as of side inputs.
+"""Lookups in dicts and lists that a function receives beside the elements, such as side inputs.
 
-Such a value is a vector of a dictionary array: each element has the number of its own among a few
-map arrays. All kernels raise NotExact where Python would raise an exception.
+Each value is a vector backed by a dictionary array: an element holds the index of its table among a
+few map arrays. All kernels raise NotExact if Python would raise.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ from sparkbeam.columns.vectors import Value, Vector, loaded
 def table_array(
     keys: pa.Array, items: pa.Array | None, counts: Sequence[int]
 ) -> pa.DictionaryArray:
-    """The array of several tables, each of them once.
+    """Return the array of several tables, each stored once.
 
     Args:
-        keys: of all tables, one after the other.
-        items: what there is for each key; None if only the keys count.
-        counts: how many keys each table has.
+        keys: the keys of all tables, concatenated.
+        items: the value of each key; None if only keys are looked up.
+        counts: the number of keys in each table.
     """
     offsets = np.concatenate([[0], np.cumsum(counts)])
     maps = pa.MapArray.from_arrays(
@@ -34,7 +34,7 @@ def table_array(
 
 
 def place(table: Value, key: Value) -> Vector:
-    """Where the item for ``key`` is among those of all tables; -1 where there is none."""
+    """Return the position of a key's item among those of all tables; -1 if missing."""
     assert isinstance(table, Vector)
     maps, which = table.data.dictionary, table.data.indices.to_numpy()
     wanted = _wanted(key, maps.keys.type, len(table))
@@ -52,13 +52,13 @@ def place(table: Value, key: Value) -> Vector:
 
 
 def is_there(places: Value) -> Vector:
-    """``key in table``, of the places of keys."""
+    """Compute ``key in table`` from the positions of keys."""
     assert isinstance(places, Vector)
     return Vector(places.data >= 0)
 
 
 def required(places: Value) -> Vector:
-    """The places, of which each is one."""
+    """Return the positions, or refuse the block if a key is missing."""
     assert isinstance(places, Vector)
     if np.any(places.data < 0):
         raise NotExact("a key is not in a dict")
@@ -67,7 +67,7 @@ def required(places: Value) -> Vector:
 
 @lru_cache(maxsize=1024)
 def item(path: tuple[int, ...], shape: Shape) -> Callable[[Value, Value], Vector]:
-    """The items at places, or a field of them."""
+    """Return the kernel that takes items, or a field of them, at positions."""
 
     def kernel(table: Value, places: Value) -> Vector:
         assert isinstance(table, Vector)

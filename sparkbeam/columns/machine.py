@@ -1,8 +1,8 @@
-"""Follows the instructions of a function with expressions in the place of values.
+"""Symbolic execution of a function's instructions, with expressions in place of values.
 
-At a branch whose condition is an expression it goes both ways, up to where they meet, and
-goes on with values that depend on the condition. So each instruction is seen once for each way
-to it, and what it may raise is evaluated only for the elements that come that way.
+At a branch whose condition is an expression, both paths are followed to the point where they join.
+Execution goes on with values that depend on the condition. Thus each instruction is executed once
+per path, and an expression that may raise is evaluated only for the elements on that path.
 """
 
 import sys
@@ -50,10 +50,10 @@ class Machine:
 
     Args:
         graph: makes the expressions.
-        surroundings: looks up what functions capture.
+        surroundings: looks up captured values.
 
     Attributes:
-        objects: what else can be called.
+        objects: handles calls and attributes.
     """
 
     def __init__(self, graph: Graph, surroundings: Surroundings) -> None:
@@ -68,13 +68,13 @@ class Machine:
     def generated(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
     ) -> tuple[Item, ...]:
-        """What a generator function puts out; NOTHING where it may put out nothing."""
+        """Return the yields of a generator function; NOTHING where it may yield none."""
         return self._run_function(function, args, by_name).yielded
 
     def _generator(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
     ) -> Generated:
-        """A generator, which does nothing by itself."""
+        """Return a generator that has not started."""
         with self._graph.collected() as statements:
             items = self._run_function(function, args, by_name).yielded
         return Generated(items, tuple(statements))
@@ -90,7 +90,7 @@ class Machine:
             raise NotCompiled(self._blamed(function, str(refusal))) from None
 
     def _blamed(self, function: types.FunctionType, reason: str) -> str:
-        """Why a function is refused, for somebody who knows the function that calls it."""
+        """Return the reason for refusing a function, as seen by the function that calls it."""
         caller = self._callers[-1] if self._callers else None
         if caller is None or _package(caller) == "apache_beam":
             return reason
@@ -116,11 +116,11 @@ class Machine:
         return frame
 
     def _run(self, program: Program, at: int, stop: int, frame: Frame) -> None:
-        """Runs up to a position at which all ways come together."""
+        """Run up to a position at which all paths join."""
         while at != stop:
             self._steps += 1
             if self._steps > _MOST_STEPS:
-                raise NotCompiled("it has too many ways through it")
+                raise NotCompiled("it has too many paths")
             if at < EXIT:
                 at = head_of(at)
             if at < 0 or (frame.within is not None and at not in frame.within):
@@ -135,7 +135,7 @@ class Machine:
                 at = self._jump(program, at, frame)
 
     def _next_round(self, program: Program, head: int, frame: Frame) -> int:
-        """Begins a round of a loop, or goes through all of them; gives the position then."""
+        """Begin an iteration of a loop, or run all of them; return the next position."""
         iterated = frame.stack[-1]
         if not isinstance(iterated, Iterated):
             return self._loop(program, head, frame)
@@ -146,7 +146,7 @@ class Machine:
         return self._behind(program, head, frame)
 
     def _behind(self, program: Program, head: int, frame: Frame) -> int:
-        """Ends a loop; gives the position at which it goes on."""
+        """Leave a loop; return the next position."""
         if not LEAVES_ITERATOR:
             frame.stack.pop()
         target = program.ops[head].target
@@ -154,9 +154,10 @@ class Machine:
         return target
 
     def _loop(self, program: Program, head: int, frame: Frame) -> int:
-        """Goes through a round of a loop; gives the position at which it goes on behind it.
+        """Run one iteration of a loop over expressions; return the position behind the loop.
 
-        No round knows of another one: what it sets has no value when it begins, nor afterwards.
+        Iterations are independent: a variable that an iteration assigns is unbound at its start and
+        after the loop.
         """
         target = program.ops[head].target
         assert target is not None
@@ -179,7 +180,7 @@ class Machine:
         return self._behind(program, head, frame)
 
     def _jump(self, program: Program, at: int, frame: Frame) -> int:
-        """Takes the one way or both; gives the position at which it goes on."""
+        """Follow one path of a jump or both; return the next position."""
         op = program.ops[at]
         condition = self._condition(op, frame)
         target, after = followers(program.ops, at)
@@ -193,10 +194,10 @@ class Machine:
     def _both_ways(
         self, program: Program, at: int, condition: Node, targets: tuple[int, int], frame: Frame
     ) -> int:
-        """Goes both ways up to where they meet; gives that position."""
+        """Follow both paths to the position where they join; return it."""
         meet = program.meets[at]
         if self._nested == _MOST_NESTED:
-            raise NotCompiled("it has too many ways through it")
+            raise NotCompiled("it has too many paths")
         self._nested += 1
         ways: list[tuple[Frame, list[Statement]]] = []
         for holds, target in zip((True, False), targets, strict=True):
@@ -234,7 +235,7 @@ class Machine:
         )
 
     def _condition(self, op: Op, frame: Frame) -> Node:
-        """What a jump depends on."""
+        """Return the condition of a jump."""
         if op.name in JUMPS_OR_POPS:
             return self._graph.truth(frame.stack[-1])
         item = frame.stack.pop()
@@ -252,7 +253,7 @@ def _package(function: types.FunctionType) -> str:
 
 
 def _looped(loop: Loop, round_: Frame) -> tuple[Item, ...]:
-    """What a loop puts out that puts this out in a round."""
+    """Return the values that a loop emits, given those of one iteration."""
     return tuple(Looped(loop, item) for item in round_.yielded)
 
 

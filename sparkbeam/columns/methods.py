@@ -1,4 +1,4 @@
-"""The methods of str, bytes and records that have an exact form over columns."""
+"""Methods of str, bytes and records with an exact columnar form."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,29 +36,29 @@ _BY_PYTHON: dict[str, tuple[Shape, tuple[type, ...], int]] = {
         (BOOL, (), 0),
     ),
 }
-"""Methods of str: what they give, the types of their parameters, and how many they need."""
+"""Methods of str: result type, parameter types, and number of required parameters."""
 
 _LARGEST = 10_000
 _OF_STR = frozenset([*_TRIMS, *_MATCHES, *_SIMPLE, "replace", "count", "find", "split"])
 
 
 def of_text(graph: Graph, owner: Node, name: str, args: tuple[Item, ...]) -> Node:
-    """A method of str or bytes.
+    """Call a method of str or bytes.
 
     Args:
         graph: of the function.
         owner: the text.
-        name: of the method.
-        args: of the call, by position.
+        name: the name of the method.
+        args: the positional arguments.
 
     Raises:
-        NotCompiled: there is no such method here, or not with such arguments.
+        NotCompiled: the method or its arguments are not supported.
     """
     if name == "join" and owner.shape == STR:
         return _joined(graph, owner, args)
     values = tuple(arg.value if isinstance(arg, Const) else _NO for arg in args)
     if _NO in values:
-        raise NotCompiled(f"it calls {owner.shape}.{name} with what is no constant")
+        raise NotCompiled(f"it calls {owner.shape}.{name} with an argument that is not constant")
     if isinstance(owner, Const):
         return _folded(graph, owner.value, name, values)
     graph.require(owner)
@@ -128,7 +128,7 @@ def _type_of(node: Node) -> type:
 
 
 def _pattern(owner: Node, values: tuple[Any, ...], count: int) -> bool:
-    """Whether there are as many values, of the type of the text, and the first is not empty."""
+    """Return whether there are ``count`` values of the text's type, the first of them not empty."""
     return (
         len(values) == count
         and all(type(one) is _type_of(owner) for one in values)
@@ -193,14 +193,14 @@ _METHODS: dict[str, _Method] = {
 
 
 def _joined(graph: Graph, separator: Node, args: tuple[Item, ...]) -> Node:
-    """``separator.join`` of a tuple or list that the function makes."""
+    """Compute ``separator.join`` of a tuple or list built by the function."""
     items: tuple[Item, ...] = ()
     if len(args) == 1 and isinstance(args[0], Listed):
         items = args[0].items
     elif len(args) == 1 and isinstance(args[0], Made):
         items = items_of(graph, args[0])
     if not items or not all(isinstance(item, Node) and item.shape == STR for item in items):
-        raise NotCompiled("it calls str.join with what is no tuple of str")
+        raise NotCompiled("it calls str.join with something other than a tuple of str")
     parts: list[Node] = []
     for item in items:
         if parts:
@@ -214,7 +214,7 @@ def _joined(graph: Graph, separator: Node, args: tuple[Item, ...]) -> Node:
 
 
 def replaced_fields(graph: Graph, owner: Node, named: dict[str, Item]) -> Node:
-    """``_replace`` of a NamedTuple."""
+    """Compute ``_replace`` of a NamedTuple."""
     record = owner.shape
     assert isinstance(record, Record)
     fields = dict(zip(record.names, items_of(graph, owner), strict=True))
@@ -222,7 +222,7 @@ def replaced_fields(graph: Graph, owner: Node, named: dict[str, Item]) -> Node:
         if name not in fields:
             raise NotCompiled("it raises ValueError")
         if not isinstance(item, Node):
-            raise NotCompiled("it makes a record of what no column holds")
+            raise NotCompiled("it makes a record with a field that no column can hold")
         fields[name] = item
     return graph.made(record, tuple(fields.values()))
 
@@ -230,10 +230,10 @@ def replaced_fields(graph: Graph, owner: Node, named: dict[str, Item]) -> Node:
 def of_dict(
     graph: Graph, owner: Node, name: str, args: tuple[Item, ...], by_name: dict[str, Item]
 ) -> Item:
-    """A method of a dict: ``get`` with a constant key.
+    """Call a method of a dict with known keys: ``get`` with a constant key.
 
     Raises:
-        NotCompiled: it is another one.
+        NotCompiled: the method is not supported.
     """
     if name != "get" or by_name or len(args) not in (1, 2) or not isinstance(args[0], Const):
         raise NotCompiled(f"it calls dict.{name}")
@@ -244,10 +244,10 @@ def of_dict(
 def of_table(
     graph: Graph, owner: Node, name: str, args: tuple[Item, ...], by_name: dict[str, Item]
 ) -> Item:
-    """A method of a dict of any keys: ``get``.
+    """Call a method of a dict with any keys: ``get``.
 
     Raises:
-        NotCompiled: it is another one.
+        NotCompiled: the method is not supported.
     """
     if name != "get" or by_name or len(args) not in (1, 2):
         raise NotCompiled(f"it calls {owner.shape}.{name}")

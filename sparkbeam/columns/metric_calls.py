@@ -1,4 +1,4 @@
-"""What a function counts: ``inc`` of a counter, ``update`` of a distribution."""
+"""Metric updates of a function: ``inc`` of a counter, ``update`` of a distribution."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,14 +20,16 @@ _MOST = (1 << 63) - 1
 
 
 def counted(graph: Graph, updater: MetricUpdater, items: tuple[Item, ...]) -> Item:
-    """Lets a function update a counter or a distribution by ints.
+    """Update a counter or a distribution by ints.
 
     Raises:
-        NotCompiled: it is another metric, or gets something else.
+        NotCompiled: the metric or its argument is not supported.
     """
     metric = updated_metric(updater)
     if metric.cell not in _KINDS:
-        raise NotCompiled(f"it updates {metric.name.name!r}, which is no counter or distribution")
+        raise NotCompiled(
+            f"it updates {metric.name.name!r}, which is neither a counter nor a distribution"
+        )
     amount = items[0] if items else graph.const(metric.default)
     if len(items) > 1 or not isinstance(amount, Node) or amount.shape not in (INT, BOOL):
         raise NotCompiled(f"it updates a metric by {named(amount)}")
@@ -37,7 +39,7 @@ def counted(graph: Graph, updater: MetricUpdater, items: tuple[Item, ...]) -> It
 
 
 def made(make: Callable[..., Any]) -> Callable[[Graph, tuple[Item, ...]], Item]:
-    """What ``Metrics.counter`` and its like give over columns."""
+    """Return the columnar form of ``Metrics.counter`` and similar functions."""
 
     def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
         given = [item.value for item in items if isinstance(item, Const | Held)]
@@ -52,11 +54,11 @@ def made(make: Callable[..., Any]) -> Callable[[Graph, tuple[Item, ...]], Item]:
 
 
 METRICS = {make: made(make) for make in (Metrics.counter, Metrics.distribution)}
-"""What these functions do over columns."""
+"""Handlers of these functions."""
 
 
 def amounts_of(amount: Value, count: int) -> list[int]:
-    """By what a metric is to be updated for so many elements."""
+    """Return the amounts by which ``count`` elements update a metric."""
     if isinstance(amount, Vector):
         values: list[int] = amount.data.tolist()
         return values
@@ -65,15 +67,15 @@ def amounts_of(amount: Value, count: int) -> list[int]:
 
 
 def sum_of(amount: Value, count: int) -> int:
-    """What these amounts come to.
+    """Return the sum of these amounts.
 
     Raises:
-        NotExact: a counter would not take that.
+        NotExact: a counter does not accept the sum.
     """
     data = amount.data if isinstance(amount, Vector) else None
     if data is not None and max(-int(data.min()), int(data.max())) * count <= _MOST:
         return int(data.sum())
     total = sum(amounts_of(amount, count))
     if abs(total) > _MOST:
-        raise NotExact("a counter leaves 64 bits")
+        raise NotExact("a counter exceeds 64 bits")
     return total

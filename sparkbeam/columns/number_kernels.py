@@ -1,7 +1,7 @@
-"""Kernels over numbers and bools: exactly what Python computes, or NotExact.
+"""Kernels over numbers and bools with Python's exact results, or NotExact.
 
-Each takes values of one type, and gives a vector. int64 stands for int as long as nothing
-leaves it; float64 is Python's float.
+Each takes values of one type and returns a vector. int64 stands for int while results fit; float64
+is Python's float.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from sparkbeam.columns.vectors import Value, Vector, arrow_of, bare, nulls_of, n
 
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 _EXACT_FLOAT = 2**53
-_TOO_LARGE = "an int leaves 64 bits"
+_TOO_LARGE = "an int exceeds 64 bits"
 _ZERO = "it divides by zero"
 
 
@@ -54,12 +54,12 @@ is_nan, is_infinite, is_finite = _plain(np.isnan), _plain(np.isinf), _plain(np.i
 
 
 def equal(left: Value, right: Value) -> Vector:
-    """``==`` of ints, floats or bools, any of which may be None."""
+    """Compute ``==`` of ints, floats or bools, any of which may be None."""
     return with_nulls_equal(left, right, np.equal)
 
 
 def with_nulls_equal(left: Value, right: Value, same: Callable[[Any, Any], Any]) -> Vector:
-    """Where two values are equal, or both are None."""
+    """Return where two values are equal, or both are None."""
     vectors = [value for value in (left, right) if isinstance(value, Vector)]
     if len(vectors) == 1 and None in (left, right):
         return is_none(vectors[0])
@@ -72,32 +72,32 @@ def with_nulls_equal(left: Value, right: Value, same: Callable[[Any, Any], Any])
 
 
 def is_none(value: Value) -> Vector:
-    """``value is None``."""
+    """Compute ``value is None``."""
     assert isinstance(value, Vector)
     return Vector(nulls_of(value).copy())
 
 
 def truth(value: Value) -> Vector:
-    """``bool(value)`` of numbers; None is False."""
+    """Compute ``bool(value)`` of numbers; None is False."""
     assert isinstance(value, Vector)
     result = value.data if value.data.dtype == np.bool_ else value.data != 0
     return Vector(result if value.nulls is None else result & ~value.nulls)
 
 
 def bool_as_int(value: Value) -> Vector:
-    """A bool as the int that it is in arithmetic."""
+    """Convert a bool to int, for arithmetic."""
     data = bare(value)
     return Vector(data.astype(np.int64))
 
 
 def as_float(value: Value) -> Vector:
-    """An int as a float, rounded to even as Python does."""
+    """Convert an int to float, rounded to even as in Python."""
     data = bare(value)
     return Vector(data.astype(np.float64))
 
 
 def as_exact_float(value: Value) -> Vector:
-    """An int as a float that is no other number; for comparisons with a float."""
+    """Convert an int to the equal float, or refuse; for comparisons with floats."""
     _require_exact_float(value)
     return as_float(value)
 
@@ -106,11 +106,11 @@ def _require_exact_float(value: Value) -> None:
     data = bare(value)
     outside = np.max(data) > _EXACT_FLOAT or np.min(data) < -_EXACT_FLOAT
     if outside:
-        raise NotExact("an int meets a float, or is divided, that has no exact float")
+        raise NotExact("an int without an exact float is divided or combined with a float")
 
 
 def divide_ints(left: Value, right: Value) -> Vector:
-    """``/`` of ints: of what floats hold exactly the quotient is rounded once, as in Python."""
+    """Compute ``/`` of ints; refuses ints that floats cannot hold exactly."""
     _require_exact_float(left)
     _require_exact_float(right)
     return divide_floats(_float_data(left), _float_data(right))
@@ -122,7 +122,7 @@ def _float_data(value: Value) -> Value:
 
 
 def divide_floats(left: Value, right: Value) -> Vector:
-    """``/`` of floats."""
+    """Compute ``/`` of floats."""
     return Vector(np.true_divide(bare(left), _divisor(right)))
 
 
@@ -134,13 +134,13 @@ def _divisor(right: Value) -> Any:
 
 
 def floor_divide_ints(left: Value, right: Value) -> Vector:
-    """``//`` of ints."""
+    """Compute ``//`` of ints."""
     dividend, divisor = _division(left, right)
     return Vector(np.floor_divide(dividend, divisor))
 
 
 def modulo_ints(left: Value, right: Value) -> Vector:
-    """``%`` of ints."""
+    """Compute ``%`` of ints."""
     dividend, divisor = _division(left, right)
     if isinstance(divisor, np.ndarray):
         return Vector(np.remainder(dividend, divisor))
@@ -159,24 +159,24 @@ def _division(left: Value, right: Value) -> tuple[Any, Any]:
 
 
 def floor_divide_floats(left: Value, right: Value) -> Vector:
-    """``//`` of finite floats, for which numpy follows Python step by step."""
+    """Compute ``//`` of finite floats, for which numpy uses Python's algorithm."""
     return Vector(np.floor_divide(_finite(left), _finite(_divisor(right))))
 
 
 def modulo_floats(left: Value, right: Value) -> Vector:
-    """``%`` of finite floats."""
+    """Compute ``%`` of finite floats."""
     return Vector(np.remainder(_finite(left), _finite(_divisor(right))))
 
 
 def _finite(value: Any) -> Any:
     data = bare(value) if isinstance(value, Vector) else value
     if not np.all(np.isfinite(data)):
-        raise NotExact("it divides or rounds what is not finite")
+        raise NotExact("it divides or rounds a value that is not finite")
     return data
 
 
 def shift_left(left: Value, right: Value) -> Vector:
-    """``<<`` of ints."""
+    """Compute ``<<`` of ints."""
     data, bits = bare(left), _bits(right)
     if np.any(bits > 62):
         raise NotExact(_TOO_LARGE)
@@ -187,7 +187,7 @@ def shift_left(left: Value, right: Value) -> Vector:
 
 
 def shift_right(left: Value, right: Value) -> Vector:
-    """``>>`` of ints."""
+    """Compute ``>>`` of ints."""
     return Vector(np.right_shift(bare(left), np.minimum(_bits(right), 63)))
 
 
@@ -199,7 +199,7 @@ def _bits(value: Value) -> Any:
 
 
 def power(exponent: int) -> Callable[[Value], Vector]:
-    """``**`` of ints and a small constant that is not negative."""
+    """Return the kernel of ``**`` of ints and a small, non-negative constant."""
 
     def raised(value: Value) -> Vector:
         data = bare(value)
@@ -212,10 +212,10 @@ def power(exponent: int) -> Callable[[Value], Vector]:
 
 
 def rounded_to_int(function: Callable[[Any], Any]) -> Callable[[Value], Vector]:
-    """A float as an int, by a function that makes it whole.
+    """Return the kernel that converts floats to ints.
 
     Args:
-        function: rounds to whole floats.
+        function: rounds floats to whole floats.
     """
 
     def applied(value: Value) -> Vector:
@@ -232,10 +232,10 @@ raised_up, rounded = rounded_to_int(np.ceil), rounded_to_int(np.rint)
 
 
 def rounded_to(digits: int) -> Callable[[Value], Vector]:
-    """``round`` of floats to some decimal places, from 0 to 22.
+    """Return the kernel of ``round`` of floats to 0 to 22 decimal places.
 
-    The power of ten is exact, and so is the whole number of them unless the product, which is
-    off by less than half of its last bit, is close to the middle of two: of those Python decides.
+    The power of ten is exact, and so is the rounded product, unless the product lies within its
+    rounding error of the midpoint between two integers. Python rounds these values.
     """
     scale = 10.0**digits
 
@@ -253,7 +253,7 @@ def rounded_to(digits: int) -> Callable[[Value], Vector]:
 
 
 def square_root(value: Value) -> Vector:
-    """``math.sqrt``."""
+    """Compute ``math.sqrt``."""
     data = bare(value)
     if np.any(data < 0):
         raise NotExact("it takes the root of a negative number")
@@ -261,7 +261,7 @@ def square_root(value: Value) -> Vector:
 
 
 def contained(constants: frozenset[Any], has_none: bool) -> Callable[[Value], Vector]:
-    """``in`` for numbers.
+    """Return the kernel of ``in`` for numbers.
 
     Args:
         constants: numbers of the type of the values.

@@ -1,4 +1,4 @@
-"""What Python objects do when they are called or asked for an attribute."""
+"""Calls and attributes of Python objects."""
 
 import functools
 import operator
@@ -45,17 +45,17 @@ from sparkbeam.columns.time_kernels import is_datetime, is_timestamp, micros_of,
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
 _MOST_ITEMS = 10_000
-"""Of a container that may change: for each block it is asked whether it has."""
+"""Lookups in a mutable container, guarded for each block."""
 
 
 @dataclass(frozen=True)
 class Keyed:
-    """A function that gives pairs of a key and a list of values, in parts.
+    """A function that returns pairs of a key and a list of values, by its parts.
 
     Attributes:
         key_type: the NamedTuple class of the keys.
-        keys: functions that give the fields of a key.
-        values: functions that give the values.
+        keys: functions that return the fields of a key.
+        values: functions that return the values.
     """
 
     key_type: type
@@ -64,24 +64,26 @@ class Keyed:
 
 
 class Inliner(Protocol):
-    """Follows Python functions."""
+    """Compiles calls of Python functions inline."""
 
     def __call__(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
     ) -> Item | None:
-        """What a function returns; None if it always raises an exception.
+        """Return the result of a function; None if it always raises.
+
+        For a generator function this is a generator.
 
         A generator function returns a generator.
         """
 
 
 class Objects:
-    """Calls objects and takes their attributes.
+    """Calls objects and reads their attributes.
 
     Args:
         graph: makes the expressions.
-        surroundings: looks up what functions capture.
-        inline: follows Python functions.
+        surroundings: looks up captured values.
+        inline: compiles calls of Python functions.
     """
 
     def __init__(self, graph: Graph, surroundings: Surroundings, inline: Inliner) -> None:
@@ -90,10 +92,10 @@ class Objects:
         self._inline = inline
 
     def call(self, callee: Any, args: list[Item], by_name: dict[str, Item] | None = None) -> Item:
-        """Calls a Python object.
+        """Call a Python object.
 
         Raises:
-            NotCompiled: it has no form over columns.
+            NotCompiled: the call has no columnar form.
         """
         given = by_name or {}
         handler = known_function(callee)
@@ -130,7 +132,7 @@ class Objects:
         raise NotCompiled(f"it calls {full_name(callee)}")
 
     def held(self, value: Any) -> Item:
-        """A captured object as a constant, if it is plain data."""
+        """Return a captured object, as a constant if it is plain data."""
         if is_plain(value):
             return self._graph.const(value)
         if type(value) in (set, list, dict) and len(value) <= _MOST_ITEMS:
@@ -141,12 +143,12 @@ class Objects:
         return Held(value)
 
     def found(self, value: Any, owner: Any, name: str) -> Item:
-        """The same of what has been looked up, on which one may have to rely in no process.
+        """Return a looked-up object; as an unknown value, if it may differ in another process.
 
         Args:
-            value: what has been found.
-            owner: where; see :func:`~sparkbeam.columns.captured.is_of_process`.
-            name: of what.
+            value: the object found.
+            owner: the owner of the name; see :func:`~sparkbeam.columns.captured.is_of_process`.
+            name: the name looked up.
         """
         if not is_of_process(owner, name) or is_defined(value, name):
             return self.held(value)
@@ -154,17 +156,17 @@ class Objects:
         return self._graph.unknown(value, name) if self._surroundings.is_open else self.held(value)
 
     def _named_attribute(self, args: list[Item], by_name: dict[str, Item]) -> Item:
-        """What ``getattr`` gives."""
+        """Compute ``getattr``."""
         name = args[1].value if len(args) == 2 and isinstance(args[1], Const) else None
         if type(name) is not str or by_name:
-            raise NotCompiled("it calls getattr with other than a constant name")
+            raise NotCompiled("it calls getattr with a name that is not constant")
         found = self.attribute(args[0], name)
         if found is None:
             raise NotCompiled(f"it takes .{name} of {named(args[0])}")
         return found
 
     def keyed(self, function: Keyed, args: list[Item]) -> Item:
-        """What a function gives that makes pairs of a key and a list."""
+        """Return the pair of a key and a list."""
         key = self.call(function.key_type, [self.call(one, args) for one in function.keys])
         values = [self.call(one, args) for one in function.values]
         return self.tuple_of([key, self._list_of(values)])
@@ -197,14 +199,14 @@ class Objects:
         return owner
 
     def dict_of(self, items: dict[str, Item]) -> Item:
-        """A dict of columns, or of what else may be an argument."""
+        """Return a dict of columns, or named arguments if some items are not columns."""
         fields = tuple(item for item in items.values() if isinstance(item, Node))
         if len(fields) < len(items):
             return Named(items)
         return self._graph.made(Record(dict, tuple(items), ()), fields)
 
     def named_in(self, item: Item) -> dict[str, Item]:
-        """The items of a dict, by their keys."""
+        """Return the items of a dict by their keys."""
         if isinstance(item, Named):
             return item.items
         if not isinstance(item, Node) or not is_dict(item.shape):
@@ -213,7 +215,7 @@ class Objects:
         return dict(zip(item.shape.names, operators.fields_of(self._graph, item), strict=True))
 
     def tuple_of(self, items: list[Item]) -> Item:
-        """A tuple of columns, or of objects."""
+        """Return a tuple of columns or of objects."""
         fields = tuple(item for item in items if isinstance(item, Node))
         if len(fields) == len(items):
             return operators.tuple_of(self._graph, fields)
@@ -225,7 +227,7 @@ class Objects:
     def bound(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
     ) -> dict[str, Item]:
-        """The variables with which a call of a function starts."""
+        """Return the variables that are bound when a call of a function starts."""
         code = function.__code__
         by_position = code.co_varnames[: code.co_argcount]
         count = code.co_argcount + code.co_kwonlyargcount
@@ -256,7 +258,7 @@ class Objects:
         return bound
 
     def attribute(self, owner: Item, name: str) -> Item | None:
-        """An attribute; None if it is at most a method."""
+        """Return an attribute; None if there is none besides a method."""
         if isinstance(owner, Held):
             return self._attribute_of_object(owner.value, name)
         if isinstance(owner, Moment) and name == "micros":
@@ -286,7 +288,7 @@ class Objects:
         return None
 
     def _of_class(self, kind: type, name: str) -> Any:
-        """What the class of a NamedTuple has under a name; None if that is nothing of its own."""
+        """Return what a NamedTuple's class defines under a name itself; None if nothing."""
         if not is_plain_namedtuple(kind):
             return None
         if not any(name in vars(one) for one in kind.__mro__ if one not in (tuple, object)):
@@ -303,7 +305,7 @@ class Objects:
         return self.found(self._surroundings.attribute(owner, name), owner, name)
 
     def method(self, owner: Item, name: str, args: list[Item], by_name: dict[str, Item]) -> Item:
-        """What a method of a value gives."""
+        """Call a method of a value."""
         if not isinstance(owner, Node):
             raise NotCompiled(f"it calls .{name} of {named(owner)}")
         shape = owner.shape
@@ -328,7 +330,7 @@ class Objects:
 
 
 def _is_method_of(method: types.MethodDescriptorType, args: list[Item]) -> bool:
-    """Whether a method of str or bytes itself is called with a value of that type."""
+    """Return whether a method descriptor of str or bytes is called on a value of that type."""
     owner = args[0] if args else None
     return isinstance(owner, Node) and owner.shape == Scalar(method.__objclass__)
 
@@ -339,5 +341,5 @@ def _is_of_namedtuples(kind: type, name: str) -> bool:
 
 
 def is_generator_function(function: types.FunctionType) -> bool:
-    """Whether a function gives a generator, which is when what it yields counts."""
+    """Return whether calling a function returns a generator."""
     return bool(function.__code__.co_flags & 0x20)

@@ -1,6 +1,6 @@
-"""What Python's operators do with values of each type, as kernels over columns.
+"""Python's operators on values of each type, as kernels over columns.
 
-All functions here raise NotCompiled for what has no exact form over columns.
+All functions here raise NotCompiled for operands without an exact columnar form.
 """
 
 import operator
@@ -85,7 +85,7 @@ _LONG_NUMBER = re.compile(r"\d{4}")
 
 
 def binary(graph: Graph, symbol: str, left: Item, right: Item) -> Item:
-    """``left + right`` and the like."""
+    """Compute ``left + right`` and other binary operators."""
     one, other = operand(left, symbol), operand(right, symbol)
     if isinstance(one, Const) and isinstance(other, Const):
         return folded(graph, symbol, one.value, other.value)
@@ -100,16 +100,16 @@ def binary(graph: Graph, symbol: str, left: Item, right: Item) -> Item:
 
 
 def operand(item: Item, symbol: str) -> Node:
-    """A value that is computed with."""
+    """Return an operand of an arithmetic operator."""
     if isinstance(item, Node):
         return item
     raise NotCompiled(f"it computes {symbol} with {named(item)}")
 
 
 def folded(graph: Graph, symbol: str, left: Any, right: Any) -> Const:
-    """The result of constants, by Python."""
+    """Return the result of an operator on constants, computed by Python."""
     if symbol == "%" and isinstance(left, str | bytes):
-        raise NotCompiled("it formats with %")
+        raise NotCompiled("it formats by %")
     for value in (left, right):
         is_short = type(value) in (bool, float, type(None))
         if type(value) is int:
@@ -146,7 +146,7 @@ def _arithmetic(graph: Graph, symbol: str, left: Node, right: Node) -> Node:
     if symbol == "**":
         exponent = other.value if isinstance(other, Const) else -1
         if not 0 <= exponent <= _LARGEST_EXPONENT:
-            raise NotCompiled("it computes ** of what is no small constant")
+            raise NotCompiled("it computes ** with an exponent that is not a small constant")
         return graph.apply(number_kernels.power(exponent), INT, one)
     if symbol not in _INT_KERNELS:
         raise NotCompiled(f"it computes {one.shape} {symbol} {other.shape}")
@@ -154,7 +154,7 @@ def _arithmetic(graph: Graph, symbol: str, left: Node, right: Node) -> Node:
 
 
 def as_number(graph: Graph, node: Node) -> Node:
-    """A bool as an int; other numbers as they are."""
+    """Convert a bool to int; return other numbers unchanged."""
     if node.shape != BOOL:
         return node
     if isinstance(node, Const):
@@ -163,12 +163,12 @@ def as_number(graph: Graph, node: Node) -> Node:
 
 
 def as_float(graph: Graph, node: Node, kernel: Any = number_kernels.as_float) -> Node:
-    """A number as a float.
+    """Convert a number to float.
 
     Args:
         graph: of the function.
         node: the number.
-        kernel: how ints become floats.
+        kernel: converts ints to floats.
     """
     node = as_number(graph, node)
     if node.shape == FLOAT:
@@ -177,7 +177,7 @@ def as_float(graph: Graph, node: Node, kernel: Any = number_kernels.as_float) ->
         try:
             exact = float(node.value)
         except OverflowError:
-            raise NotCompiled("an int has more than 64 bits") from None
+            raise NotCompiled("an int exceeds 64 bits") from None
         if kernel is number_kernels.as_exact_float and exact != node.value:
             raise NotCompiled("it compares a float with an int that has no exact float")
         return graph.const(exact)
@@ -185,7 +185,7 @@ def as_float(graph: Graph, node: Node, kernel: Any = number_kernels.as_float) ->
 
 
 def unary(graph: Graph, symbol: str, item: Item) -> Item:
-    """``-x``, ``+x``, ``~x`` and ``not x``."""
+    """Compute ``-x``, ``+x``, ``~x`` or ``not x``."""
     if symbol == "not":
         return graph.negated(graph.truth(item))
     node = operand(item, symbol)
@@ -205,29 +205,29 @@ def unary(graph: Graph, symbol: str, item: Item) -> Item:
 
 
 def items_of(graph: Graph, item: Item) -> tuple[Node, ...]:
-    """The items of a tuple, NamedTuple or Row, which must not be None."""
+    """Return the items of a tuple, NamedTuple or Row, which must not be None."""
     if isinstance(item, Node) and is_dict(item.shape):
-        raise NotCompiled("it goes over the keys of a dict")
+        raise NotCompiled("it iterates over the keys of a dict")
     return fields_of(graph, item)
 
 
 def fields_of(graph: Graph, item: Item) -> tuple[Node, ...]:
-    """The items of a tuple, NamedTuple or Row, or the values of a dict, which must not be None."""
+    """Return the items of a tuple, NamedTuple or Row, or the values of a dict; not of None."""
     record = graph.taken_apart(item) if isinstance(item, Node) else None
     if record is None:
-        raise NotCompiled(f"it takes apart {named(item)}")
+        raise NotCompiled(f"it unpacks {named(item)}")
     graph.require(record)
     return record.fields
 
 
 def tuple_of(graph: Graph, fields: tuple[Node, ...]) -> Made:
-    """A tuple of values."""
+    """Return a tuple of values."""
     names = tuple(map(str, range(len(fields))))
     return graph.made(Record(tuple, names, ()), fields)
 
 
 def subscript(graph: Graph, item: Item, index: Item) -> Item:
-    """``item[index]``."""
+    """Compute ``item[index]``."""
     if isinstance(item, Const) and item.shape in (STR, BYTES) and isinstance(index, Const | Slice):
         return _part_of_constant(graph, item.value, index.value)
     if isinstance(index, Slice):
@@ -240,7 +240,7 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
     if not isinstance(item, Node):
         raise NotCompiled(f"it takes an item of {named(item)}")
     if type(at) is not int:
-        raise NotCompiled("it takes an item by what is no constant position")
+        raise NotCompiled("it takes an item at a position that is not constant")
     if is_tuple(item.shape):
         assert isinstance(item.shape, Record)
         if not -len(item.shape.names) <= at < len(item.shape.names):
@@ -260,7 +260,7 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
 
 
 def _looked_up(graph: Graph, table: Node, key: Node) -> Node:
-    """``table[key]`` of a dict."""
+    """Compute ``table[key]`` of a dict."""
     shape = _dict_for(table)
     places = graph.apply(lookups.required, INT, _place(graph, table, key))
     return _of_table(graph, table, places, shape.value)
@@ -269,7 +269,7 @@ def _looked_up(graph: Graph, table: Node, key: Node) -> Node:
 def _of_table(
     graph: Graph, table: Node, places: Node, shape: Shape, path: tuple[int, ...] = ()
 ) -> Node:
-    """The items at places, which are of a shape, or fields of them."""
+    """Return the items at positions of a table, or fields of them."""
     if shape == NONE:
         return graph.const(None)
     if isinstance(shape, Record):
@@ -281,12 +281,12 @@ def _of_table(
 
 
 def is_known(graph: Graph, table: Node, key: Node) -> Node:
-    """``key in table``."""
+    """Compute ``key in table``."""
     return graph.apply(lookups.is_there, BOOL, _place(graph, table, key))
 
 
 def got(graph: Graph, table: Node, key: Item, default: Item) -> Item:
-    """``table.get(key, default)`` of a dict."""
+    """Compute ``table.get(key, default)`` of a dict."""
     node = operand(key, ".get")
     shape = _dict_for(table)
     found = is_known(graph, table, node)
@@ -297,7 +297,7 @@ def got(graph: Graph, table: Node, key: Item, default: Item) -> Item:
 
 
 def _place(graph: Graph, table: Node, key: Node) -> Node:
-    """Where a dict or list has what is for a key, or the key itself."""
+    """Return the position of a key's item in a dict or list, or of the key in a set."""
     shape = table.shape
     assert isinstance(shape, Table)
     if key.shape != shape.key:
@@ -306,7 +306,7 @@ def _place(graph: Graph, table: Node, key: Node) -> Node:
 
 
 def _dict_for(table: Node) -> Table:
-    """What a dict is that is asked for the value of a key."""
+    """Return the type of a dict that is indexed by key, and refuse other tables."""
     shape = table.shape
     assert isinstance(shape, Table)
     if shape.type is not dict:
@@ -315,7 +315,7 @@ def _dict_for(table: Node) -> Table:
 
 
 def of_dict(graph: Graph, item: Node, key: Any, default: Item | None = None) -> Item:
-    """The value for a key; ``default`` if there is none.
+    """Return the value of a key; ``default`` if missing.
 
     Raises:
         NotCompiled: there is neither.
@@ -341,7 +341,7 @@ def _part(graph: Graph, item: Item, part: slice) -> Item:
         bound is not None and (type(bound) is not int or abs(bound) > 2**31)
         for bound in (part.start, part.stop, part.step)
     ):
-        raise NotCompiled("it takes a slice by what are no constant bounds")
+        raise NotCompiled("it takes a slice with bounds that are not constant")
     if is_tuple(item.shape) and part.step != 0:
         return tuple_of(graph, items_of(graph, item)[part])
     if part.step not in (None, 1):
@@ -354,17 +354,17 @@ def _part(graph: Graph, item: Item, part: slice) -> Item:
 
 
 def unpacked(graph: Graph, item: Item, count: int) -> tuple[Item, ...]:
-    """The items of what is unpacked into as many variables."""
+    """Return the items that are unpacked into ``count`` variables."""
     if isinstance(item, Node) and isinstance(item.shape, Texts) and count:
         return tuple(graph.apply(text_kernels.part(at, count), STR, item) for at in range(count))
     items = items_of(graph, item)
     if len(items) != count:
-        raise NotCompiled("it unpacks another number of items")
+        raise NotCompiled("it unpacks the wrong number of items")
     return items
 
 
 def as_text(graph: Graph, item: Item) -> Node:
-    """``str(item)``, which is also what an f-string puts in."""
+    """Compute ``str(item)``, also for f-strings."""
     node = operand(item, "str")
     if node.shape == STR:
         graph.require(node)
@@ -381,7 +381,7 @@ def as_text(graph: Graph, item: Item) -> Node:
 
 
 def as_written(graph: Graph, item: Item) -> Node:
-    """``repr(item)``."""
+    """Compute ``repr(item)``."""
     node = operand(item, "repr")
     if node.shape not in NUMBERS | {STR, BYTES, NONE}:
         raise NotCompiled(f"it calls repr with {node.shape}")
@@ -391,10 +391,10 @@ def as_written(graph: Graph, item: Item) -> Node:
 
 
 def in_format(graph: Graph, item: Item, specification: Item) -> Node:
-    """``format(item, specification)``."""
+    """Compute ``format(item, specification)``."""
     node, wanted = operand(item, "format"), operand(specification, "format")
     if not isinstance(wanted, Const) or type(wanted.value) is not str:
-        raise NotCompiled("it formats with a specification that is no constant")
+        raise NotCompiled("it formats with a specification that is not constant")
     if node.shape not in NUMBERS | {STR} or _LONG_NUMBER.search(wanted.value):
         raise NotCompiled(f"it formats {node.shape} with a specification")
     assert isinstance(node.shape, Scalar)
@@ -409,7 +409,7 @@ def in_format(graph: Graph, item: Item, specification: Item) -> Node:
 
 
 def formatted(graph: Graph, parts: tuple[Item, ...]) -> Node:
-    """The parts of an f-string in one."""
+    """Join the parts of an f-string."""
     nodes = tuple(map(_text_part, parts))
     if all(isinstance(node, Const) for node in nodes):
         return graph.const("".join(node.value for node in nodes if isinstance(node, Const)))

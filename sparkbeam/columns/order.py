@@ -1,12 +1,12 @@
-"""The order of rows by two numbers.
+"""Sort order of rows by two numbers.
 
-Where both numbers fit into three digits of 16 bits, they are sorted as one, by one digit after the
-other: numpy sorts those by counting. Of rows that are in the order of the second number already,
-as events most often are in that of their times, only the first one counts. Where both numbers and
-the place of a row fit into 64 bits, the three are sorted as one number: numpy sorts numbers
-several times as fast as it finds their order, and the place in the lowest bits keeps equal rows as
-they come. Else the rows are sorted by one number after the other, those that are too far apart by
-their ranks. A few long runs that are in order are merged instead, by a sort that finds them.
+If both numbers together fit into three 16-bit digits, they are sorted as one number, digit by
+digit, as numpy sorts these by counting. Rows already ordered by the second number, as events
+usually are by time, are sorted by the first number only. If both numbers and the row position fit
+into 64 bits, the three are sorted as one number: numpy sorts numbers several times faster than it
+computes an argsort, and the position in the lowest bits keeps the sort stable. Otherwise the rows
+are sorted by one number after the other, with ranks in place of numbers of too wide a range. A few
+long sorted runs are merged by a sort that detects them.
 """
 
 from dataclasses import dataclass
@@ -23,20 +23,20 @@ _Places = npt.NDArray[np.intp]
 _BITS = 63
 _DIGIT = 16
 _BITS_OF_DIGITS = 3 * _DIGIT
-"""By more digits numbers are not sorted faster than as a whole."""
+"""Largest number of digits for which a radix sort is faster than a comparison sort."""
 _MILLISECOND = 1000
 _SOME = 64
-"""So many rows tell most often that not all are in order."""
+"""Number of leading rows that usually suffice to detect unsorted input."""
 _FEW = 16
-"""Runs of fewer numbers are not worth a sum for each."""
+"""Mean run length from which summing each run is faster than prefix sums."""
 
 
 @dataclass(frozen=True)
 class Arranged:
-    """Rows by a number and another one, equal ones as they come.
+    """Rows sorted stably by two numbers.
 
     Attributes:
-        order: the places of the rows.
+        order: the positions of the rows.
         first, second: the numbers, in that order.
     """
 
@@ -45,31 +45,31 @@ class Arranged:
     second: _Numbers
 
     def firsts(self) -> _Places:
-        """Where runs of equal rows begin."""
+        """Return the starts of runs of equal rows."""
         return firsts_of(self.first, self.second)
 
 
 def firsts_of(*columns: _Numbers) -> _Places:
-    """Where runs of rows begin that are equal in all columns."""
+    """Return the starts of runs of rows that are equal in all columns."""
     differ = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return np.flatnonzero(np.concatenate([[True], differ])[: len(columns[0])])
 
 
 def lasts_of(firsts: _Places, count: int) -> _Places:
-    """Where runs end that begin at these of so many places."""
+    """Return the ends of runs with these starts, among ``count`` rows."""
     return np.append(firsts[1:], count) - 1
 
 
 def ranges_of(firsts: _Numbers, counts: _Numbers) -> tuple[_Numbers, _Places]:
-    """Numbers that follow each other, so many from each first one; and where each range begins."""
+    """Concatenate ranges given by first number and length; return them with the start of each."""
     begins = np.cumsum(counts) - counts
     return np.repeat(firsts - begins, counts) + np.arange(int(counts.sum())), begins
 
 
 def sums_of(numbers: npt.NDArray[Any], firsts: _Places) -> _Numbers:
-    """What runs of whole numbers come to, by where each begins, where that fits into 64 bits.
+    """Return the sums of runs of integers, given the start of each run; the sums must fit 64 bits.
 
-    Sums of all before them may leave the 64 bits: the difference of two is right again.
+    Prefix sums may wrap around; their differences are correct nevertheless.
     """
     if _FEW * len(firsts) < len(numbers):
         found: _Numbers = np.add.reduceat(numbers, firsts)
@@ -80,12 +80,12 @@ def sums_of(numbers: npt.NDArray[Any], firsts: _Places) -> _Numbers:
 
 
 def arranged(first: _Numbers, second: _Numbers, *, in_runs: bool = False) -> Arranged:
-    """Rows in their order.
+    """Sort rows stably by two numbers.
 
     Args:
-        first: numbers of the rows, of which there is one at least.
-        second: others of the same rows.
-        in_runs: the rows are a few long runs, each in order.
+        first: numbers of the rows, at least one.
+        second: other numbers of the same rows.
+        in_runs: whether the rows are a few long sorted runs.
     """
     if _are_in_order(first[:_SOME], second[:_SOME]) and _are_in_order(first, second):
         return Arranged(np.arange(len(first)), first, second)
@@ -123,13 +123,13 @@ def _are_in_order(first: _Numbers, second: _Numbers) -> bool:
 
 
 def is_sorted(numbers: _Numbers) -> bool:
-    """Whether none is less than the one before."""
+    """Return whether numbers are in ascending order."""
     some = numbers[:_SOME]
     return bool((some[1:] >= some[:-1]).all() and (numbers[1:] >= numbers[:-1]).all())
 
 
 def _order_by_digits(offsets: _Numbers, bits: int) -> _Places:
-    """The order of numbers of so many bits, equal ones as they come."""
+    """Return the stable sort order of numbers of at most ``bits`` bits."""
     order = np.argsort(offsets.astype(np.uint16), kind="stable")
     for shift in range(_DIGIT, bits, _DIGIT):
         digits = (offsets >> shift).astype(np.uint16)
@@ -138,7 +138,7 @@ def _order_by_digits(offsets: _Numbers, bits: int) -> _Places:
 
 
 def _order_of(offsets: _Numbers, count: int) -> _Places:
-    """The order of numbers that leave room for so many bits."""
+    """Return the stable sort order of numbers that leave ``count`` bits for row positions."""
     packed = (offsets << count) | np.arange(len(offsets))
     packed.sort()
     return packed & ((1 << count) - 1)
@@ -146,13 +146,13 @@ def _order_of(offsets: _Numbers, count: int) -> _Places:
 
 @dataclass(frozen=True)
 class _Offsets:
-    """Numbers as steps from the least of them.
+    """Numbers as multiples of a step above their minimum.
 
     Attributes:
-        values: the steps.
-        least: that number.
-        step: of what length they are.
-        bits: as many take the largest; more than there are where they are too far apart.
+        values: the multiples.
+        least: the minimum.
+        step: the step.
+        bits: the bits of the largest multiple; more than 63 if the range is too wide.
     """
 
     values: _Numbers
@@ -162,18 +162,18 @@ class _Offsets:
 
     @property
     def mask(self) -> int:
-        """All bits."""
+        """All bits set."""
         return (1 << self.bits) - 1
 
     @classmethod
     def of(cls, numbers: _Numbers) -> "_Offsets":
-        """The steps of numbers, each of one."""
+        """Return the offsets of numbers, with step 1."""
         least, most = int(numbers.min()), int(numbers.max())
         bits = (most - least).bit_length()
         return cls(numbers - least if least and bits <= _BITS else numbers, least, 1, bits)
 
     def coarse(self) -> "_Offsets":
-        """The same in steps of whole milliseconds, where all are such."""
+        """Return offsets in steps of a millisecond, if all are multiples of it."""
         if self.bits <= _BITS and self.mask >= _MILLISECOND:
             steps = floored(self.values, _MILLISECOND)
             if np.array_equal(steps * _MILLISECOND, self.values):
@@ -181,7 +181,7 @@ class _Offsets:
         return self
 
     def narrow(self, count: int) -> _Numbers:
-        """The steps, or numbers in the same order, that leave room for so many bits."""
+        """Return the offsets, or ranks in equal order, that leave room for ``count`` bits."""
         if self.bits + count <= _BITS:
             return self.values
         order = np.argsort(self.values)
@@ -192,7 +192,7 @@ class _Offsets:
         return ranks
 
     def back(self, values: _Numbers) -> _Numbers:
-        """The numbers that so many steps come to."""
+        """Return the numbers of offsets."""
         if self.step > 1:
             values = values * self.step
         return values + self.least if self.least else values

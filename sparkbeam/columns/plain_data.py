@@ -1,7 +1,7 @@
-"""What a function may take from around it: plain, immutable data.
+"""Captured values that may become constants: plain, immutable data.
 
-A value counts only if it is exactly of one of Python's own immutable types, or a tuple,
-NamedTuple or frozenset of such.
+A value is accepted only if its type is exactly one of Python's immutable types, or if it is a
+tuple, NamedTuple or frozenset of accepted values.
 """
 
 import enum
@@ -15,7 +15,7 @@ _MOST_FIELDS = 1000
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is plain, immutable data."""
+    """Return whether a value is plain, immutable data."""
     kind = type(value)
     if kind in _SCALARS:
         return True
@@ -25,9 +25,9 @@ def is_plain(value: Any) -> bool:
 
 
 def as_compared(value: Any) -> Any:
-    """A value for comparisons: a member of an enum that compares as int or str is that.
+    """Return a value for comparisons: the int or str that an enum member compares as.
 
-    Any other value is itself.
+    Other values are returned unchanged.
     """
     if isinstance(value, enum.Enum):
         if isinstance(value, int) and _compares_as(value, int):
@@ -45,10 +45,10 @@ _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__h
 
 
 def shape_of_value(value: Any) -> Shape:
-    """What a plain value is.
+    """Return the type of a plain value.
 
     Raises:
-        NotCompiled: it is no plain, immutable data.
+        NotCompiled: the value is not plain, immutable data.
     """
     kind = type(value)
     if kind in _SCALARS:

@@ -1,4 +1,4 @@
-"""Kernels that call a function of Python's own for each value, where Arrow and numpy have none."""
+"""Kernels that call a builtin for each value, where Arrow and numpy have no equivalent."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,11 +20,11 @@ _MAKE: dict[Shape, Callable[[list[Any]], Any]] = {
 
 
 def called(function: Callable[..., Any], shape: Shape, *more: Any) -> Callable[[Value], Vector]:
-    """A function over columns that calls one for each value.
+    """Return a kernel that calls a function for each value.
 
     Args:
-        function: of a value of a plain type, without side effects.
-        shape: of its results: exactly such, and never None.
+        function: takes a value of a plain type; free of side effects.
+        shape: the exact type of its results, which are never None.
         more: constant arguments after the value.
     """
 

@@ -1,7 +1,7 @@
-"""What the values of a column are to Python: the type that each element would have.
+"""Python types of the values of columns.
 
-An Arrow type does not say it: a struct may stand for a Row, a tuple, or one of many
-NamedTuple classes. Any column may hold nulls, which are None.
+The Arrow type alone does not determine them: a struct may stand for a Row, a tuple or any
+NamedTuple class. Any column may hold nulls, which are None.
 """
 
 from collections import namedtuple
@@ -17,10 +17,10 @@ from sparkbeam.columns.reasons import UnknownShape
 
 @dataclass(frozen=True)
 class Scalar:
-    """Values of one plain type, exactly: a bool is no int here.
+    """Values of exactly one plain type; a bool is not an int.
 
     Attributes:
-        type: int, float, bool, str, bytes, or NoneType, where all are None.
+        type: int, float, bool, str, bytes, or NoneType if all are None.
     """
 
     type: type
@@ -31,12 +31,12 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Opaque:
-    """Values that are only handed on: dates, decimals, lists and all else.
+    """Values that are only passed on: dates, decimals, lists and others.
 
     Attributes:
-        arrow_type: what the column holds.
-        is_as_in_arrow: the values are those of Arrow's own conversion to Python, such as a
-            ``datetime``, and not those of Beam's schemas, such as a ``Timestamp``.
+        arrow_type: the type of the column.
+        is_as_in_arrow: whether values convert as in Arrow, for example to ``datetime``, and not as
+            in Beam's schemas, for example to ``Timestamp``.
     """
 
     arrow_type: pa.DataType
@@ -48,12 +48,12 @@ class Opaque:
 
 @dataclass(frozen=True)
 class Record:
-    """Values that have fields: tuples, NamedTuples of a class, Rows, lists of a length, dicts.
+    """Values with fields: tuples, NamedTuples of one class, Rows, lists of one length, dicts.
 
     Attributes:
         type: ``tuple``, a NamedTuple class, ``beam.Row``, ``list`` or ``dict``.
-        names: the names of the fields; of a tuple or list their positions, of a dict its keys.
-        fields: what each of them is.
+        names: the field names; positions for a tuple or list, keys for a dict.
+        fields: the type of each field.
     """
 
     type: type
@@ -68,10 +68,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Union:
-    """Values of several record classes, told apart by the type codes of a dense union.
+    """Values of several record classes, distinguished by the type codes of a dense union.
 
     Attributes:
-        members: in the order of the children of the union, which has type codes 0, 1, ….
+        members: in the order of the union's children, whose type codes are 0, 1, ….
     """
 
     members: tuple[Record, ...]
@@ -82,10 +82,10 @@ class Union:
 
 @dataclass(frozen=True)
 class Mixed:
-    """What no column can hold: of one type on one way through a function, of another elsewhere.
+    """Values whose type depends on the path through a function; no column can hold them.
 
     Attributes:
-        shapes: those types.
+        shapes: these types.
     """
 
     shapes: "tuple[Shape, ...]"
@@ -95,14 +95,14 @@ class Mixed:
 
 
 def either(*names: str) -> str:
-    """Several types in words."""
+    """Join the names of types by "or"."""
     distinct = list(dict.fromkeys(names))
     return " or ".join(distinct) if len(distinct) > 1 else f"{distinct[0]} of several types"
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Lists of str, which a function makes and takes apart again; never in its result."""
+    """Lists of str that a function makes and consumes; never in its result."""
 
     def __str__(self) -> str:
         return "list"
@@ -110,10 +110,10 @@ class Texts:
 
 @dataclass(frozen=True)
 class Lists:
-    """Lists of any length, as the values of a group are one.
+    """Lists of any length, such as the values of a group.
 
     Attributes:
-        item: what each of their items is.
+        item: the type of their items.
     """
 
     item: "Shape"
@@ -124,12 +124,12 @@ class Lists:
 
 @dataclass(frozen=True)
 class Table:
-    """Dicts of any keys, or lists and sets that may have something; never in a result.
+    """Dicts with any keys, or lists and sets for lookups; never in a result.
 
     Attributes:
         type: ``dict``, ``list``, ``set`` or ``frozenset``.
-        key: what each key is, or each item of a list or set.
-        value: what there is for a key of a dict; None for each item of the others.
+        key: the type of the keys, or of the items of a list or set.
+        value: the type of a dict's values; None for the others.
     """
 
     type: type
@@ -142,7 +142,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Constants:
-    """A constant set, which can be asked whether it contains something."""
+    """A constant set, for membership tests."""
 
     values: frozenset[Any] = field(default_factory=frozenset)
 
@@ -167,16 +167,15 @@ _ARROW = {
 
 
 def shape_of(arrow_type: pa.DataType, python_type: Any = None) -> Shape:
-    """What a column holds.
+    """Return the Python type of the values of a column.
 
     Args:
-        arrow_type: of the column.
-        python_type: the class or the type hint of the values where the column consists of
-            structs: a NamedTuple class, ``tuple[int, Bid]``, ``beam.Row``. Rows if None. For a
-            dense union, a tuple of the classes of its children.
+        arrow_type: the type of the column.
+        python_type: the class or type hint of structs: a NamedTuple class, ``tuple[int, Bid]``,
+            ``beam.Row``. Rows if None. For a dense union, a tuple of the classes of its children.
 
     Raises:
-        UnknownShape: the two do not fit each other.
+        UnknownShape: the two types do not match.
     """
     if pa.types.is_struct(arrow_type):
         return _record_of(arrow_type, python_type)
@@ -199,10 +198,10 @@ def shape_of(arrow_type: pa.DataType, python_type: Any = None) -> Shape:
 
 
 def arrow_type_of(shape: Shape) -> pa.DataType:
-    """The type of the columns that compiled functions make.
+    """Return the type of the columns that compiled functions make.
 
     Raises:
-        UnknownShape: there is none.
+        UnknownShape: no column can hold the values.
     """
     match shape:
         case Scalar():
@@ -222,10 +221,10 @@ def arrow_type_of(shape: Shape) -> pa.DataType:
 
 
 def shape_in_arrow(arrow_type: pa.DataType) -> Shape:
-    """What a column holds whose values are those that Arrow itself makes: structs are dicts.
+    """Return the type of values converted by Arrow itself: structs become dicts.
 
     Raises:
-        UnknownShape: a struct has two fields of one name.
+        UnknownShape: a struct has two fields of the same name.
     """
     if pa.types.is_dictionary(arrow_type) and not _has_structs(arrow_type):
         arrow_type = arrow_type.value_type
@@ -239,9 +238,9 @@ def shape_in_arrow(arrow_type: pa.DataType) -> Shape:
 
 
 def is_plain_namedtuple(kind: Any) -> bool:
-    """Whether a class is a NamedTuple that makes and compares its instances as Python does.
+    """Return whether a class is a NamedTuple with Python's own construction and comparison.
 
-    One that brings a constructor, an ``__eq__`` or the like of its own is not.
+    This excludes classes with their own constructor, ``__eq__`` and the like.
     """
     if type(kind) is not type or not issubclass(kind, tuple):
         return False
@@ -267,13 +266,13 @@ _FIELD = type(vars(namedtuple("_Probe", "field"))["field"])
 
 
 def _is_field(kind: type, position: int, name: str) -> bool:
-    """Whether what a class has under the name of a field is that field, where it was put."""
+    """Return whether a class attribute is the field of this name at its position."""
     found = [vars(one)[name] for one in kind.__mro__ if type(vars(one).get(name)) is _FIELD]
     return not found or found[0].__reduce__()[1][0] == position
 
 
 def is_field(record: Record, name: str) -> bool:
-    """Whether an attribute gives a field, and nothing else that the class has put there."""
+    """Return whether an attribute reads a field, and is not redefined by the class."""
     if record.type is dict:
         return False
     if name not in record.names or not issubclass(record.type, tuple):
@@ -283,17 +282,17 @@ def is_field(record: Record, name: str) -> bool:
 
 
 def is_tuple(shape: Shape) -> bool:
-    """Whether values are tuples or NamedTuples."""
+    """Return whether values are tuples or NamedTuples."""
     return isinstance(shape, Record) and issubclass(shape.type, tuple)
 
 
 def is_dict(shape: Shape) -> bool:
-    """Whether values are dicts, all with the same keys."""
+    """Return whether values are dicts with the same keys."""
     return isinstance(shape, Record) and shape.type is dict
 
 
 def tells_all(shape: Shape) -> bool:
-    """Whether a shape tells all about values, as it does not of structs within lists and maps."""
+    """Return whether a shape determines the type fully; that of nested structs does not."""
     match shape:
         case Opaque():
             return shape.is_as_in_arrow or not _has_structs(shape.arrow_type)
@@ -315,7 +314,7 @@ def _has_structs(kind: pa.DataType) -> bool:
 
 
 def unified(left: Shape, right: Shape) -> Shape:
-    """What values are that come from two columns: None goes with everything."""
+    """Return the common type of values of two columns; None is compatible with every type."""
     if left == right or right == NONE:
         return left
     if left == NONE:
@@ -353,7 +352,7 @@ def _record_of(arrow_type: pa.DataType, python_type: Any) -> Record:
     else:
         raise UnknownShape(f"structs do not stand for {python_type}")
     if len(names) != len(children) or len(hints) != len(children):
-        raise UnknownShape(f"{python_type} has not {len(children)} fields")
+        raise UnknownShape(f"{python_type} does not have {len(children)} fields")
     fields = (
         shape_of(child.type, _plain(hint)) for child, hint in zip(children, hints, strict=True)
     )
@@ -369,7 +368,7 @@ def _hints_of(kind: Any) -> list[Any]:
 
 
 def _plain(hint: Any) -> Any:
-    """A hint that says what structs stand for; None if it does not."""
+    """Return a hint that determines the type of structs; None for other hints."""
     options = [option for option in get_args(hint) if option is not type(None)]
     if len(options) == 1 and get_origin(hint) is not tuple:
         return _plain(options[0])

@@ -1,4 +1,4 @@
-"""Python's values of columns."""
+"""Conversion of columns to Python values."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Converter = Callable[[Any], Any]
 
 
 def values_of(array: pa.Array, shape: Shape) -> list[Any]:
-    """Python's values of an array."""
+    """Return the Python values of an array."""
     match shape:
         case Record():
             return _records(array, shape)
@@ -37,7 +37,7 @@ def values_of(array: pa.Array, shape: Shape) -> list[Any]:
 
 
 def first_member(array: pa.UnionArray, shape: Union) -> Any:
-    """The first of Python's values of a union, of which a part has all members whole."""
+    """Return the first Python value of a union; a slice contains all children in full."""
     codes, offsets = union_places(array.slice(0, 1))
     code = int(codes[0])
     return values_of(array.field(code).slice(int(offsets[0]), 1), shape.members[code])[0]
@@ -85,11 +85,11 @@ def _members(array: pa.Array, shape: Union) -> list[Any]:
 
 
 def converted(array: pa.Array, rows: "Rows | None" = None) -> list[Any]:
-    """Python's values of any array but one of structs, as Beam's schemas have them.
+    """Return the Python values of an array other than a struct, converted as in Beam's schemas.
 
     Args:
         array: the values.
-        rows: tells the classes of structs; None if there are none.
+        rows: the classes of nested structs; None if there are none.
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -103,11 +103,11 @@ def converted(array: pa.Array, rows: "Rows | None" = None) -> list[Any]:
 
 @dataclass(frozen=True)
 class Rows:
-    """What Beam's schema says of the structs in a type.
+    """Classes of the structs in a type, from Beam's schema.
 
     Attributes:
-        make: makes a row of its fields; None where the type is no struct, or of a plain Row.
-        inner: the same of its fields, or of what is in it: items, or keys and items.
+        make: makes a row of its fields; None for non-structs and plain Rows.
+        inner: the same for the fields, the items, or the keys and items.
     """
 
     make: Converter | None = None
@@ -118,7 +118,7 @@ class Rows:
 
 
 def _converter(kind: pa.DataType, rows: Rows | None) -> Converter | None:
-    """What makes of Arrow's Python values those of Beam's schemas; None for nothing."""
+    """Return a converter from Arrow's Python values to those of Beam's schemas; None if equal."""
     rows = rows or Rows()
     if pa.types.is_dictionary(kind):
         return _converter(kind.value_type, rows)

@@ -1,16 +1,16 @@
-"""Why a function or a block does not run over columns."""
+"""Reasons why a function or a block does not run over columns."""
 
 
 class NotCompiled(Exception):
-    """A function cannot be compiled; the text says why, as the end of "…, because"."""
+    """A function cannot be compiled; the text completes "…, because"."""
 
 
 class UnknownShape(NotCompiled):
-    """No column holds such values."""
+    """No column can hold the values."""
 
 
 class NotExact(Exception):
-    """For this block columns may not give what Python gives; it goes element by element.
+    """Columns may differ from Python for this block, which must go element by element.
 
-    The text says why, such as "an int leaves 64 bits".
+    The text is the reason, such as "an int exceeds 64 bits".
     """

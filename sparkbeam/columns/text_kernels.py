@@ -1,6 +1,6 @@
-"""Kernels over str and bytes: exactly what Python gives, or NotExact.
+"""Kernels over str and bytes with Python's exact results, or NotExact.
 
-Arrow compares UTF-8 byte by byte, which is the order of code points, Python's own.
+Arrow compares UTF-8 byte by byte, which is the order of code points, as in Python.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ greater, greater_equal = _comparison(pc.greater), _comparison(pc.greater_equal)
 
 
 def equal(left: Value, right: Value) -> Vector:
-    """``==``, where any may be None."""
+    """Compute ``==``, where any value may be None."""
 
     def same(one: Any, other: Any) -> Any:
         scalars = [side if isinstance(side, pa.Array) else _typed(side) for side in (one, other)]
@@ -47,24 +47,24 @@ def equal(left: Value, right: Value) -> Vector:
 
 
 def truth(value: Value) -> Vector:
-    """Whether it is not empty; None is False."""
+    """Compute ``bool(value)``; None is False."""
     assert isinstance(value, Vector)
     lengths = pc.binary_length(value.data)
     return Vector(numpy_of(pc.fill_null(pc.greater(lengths, 0), False)))
 
 
 def length(value: Value) -> Vector:
-    """``len`` of str, in code points."""
+    """Compute ``len`` of str, in code points."""
     return Vector(numpy_of(pc.utf8_length(bare(value))).astype(np.int64))
 
 
 def length_of_bytes(value: Value) -> Vector:
-    """``len`` of bytes."""
+    """Compute ``len`` of bytes."""
     return Vector(numpy_of(pc.binary_length(bare(value))).astype(np.int64))
 
 
 def joined(*parts: Value) -> Vector:
-    """``+``, and the parts of an f-string."""
+    """Compute ``+`` of texts, or join the parts of an f-string."""
     kind = _kind_of(parts[0])
     typed = [arrow_of(part, kind) for part in parts]
     return Vector(pc.binary_join_element_wise(*typed, pa.scalar(_empty(kind), kind)))
@@ -81,23 +81,23 @@ def _empty(kind: pa.DataType) -> Any:
 
 
 def of_int(value: Value) -> Vector:
-    """``str`` of ints."""
+    """Compute ``str`` of ints."""
     return Vector(pa.array(bare(value)).cast(pa.string()))
 
 
 def of_bool(value: Value) -> Vector:
-    """``str`` of bools."""
+    """Compute ``str`` of bools."""
     return Vector(pc.if_else(pa.array(bare(value)), "True", "False"))
 
 
 def as_int(value: Value) -> Vector:
-    """``int`` of str, of plain decimal digits."""
+    """Compute ``int`` of str with plain decimal digits."""
     data = _matching(value, _WHOLE)
     return Vector(numpy_of(data.cast(pa.int64())))
 
 
 def as_float(value: Value) -> Vector:
-    """``float`` of str, of plain decimal digits: both round correctly."""
+    """Compute ``float`` of str with plain decimal digits; both round correctly."""
     data = _matching(value, _DECIMAL)
     return Vector(numpy_of(data.cast(pa.float64())))
 
@@ -106,14 +106,14 @@ def _matching(value: Value, pattern: str) -> Any:
     data = bare(value)
     # RE2's $ is the end of the text, where Python's also goes before a newline at the end.
     if not pc.all(pc.match_substring_regex(data, pattern)).as_py():
-        raise NotExact("it reads a number that is not written plainly")
+        raise NotExact("it parses a number not in plain decimal notation")
     return data
 
 
 def _of_ascii(
     kernel: Callable[..., Any], of_all: Callable[[Value], Vector]
 ) -> Callable[[Value], Vector]:
-    """What a kernel gives for ASCII alone, and something slower for all text."""
+    """Return a kernel that is used if all text is ASCII, with a slower one for other text."""
 
     def applied(value: Value) -> Vector:
         data = bare(value)
@@ -128,11 +128,11 @@ lower = _of_ascii(pc.ascii_lower, called(str.lower, STR))
 
 
 def trimmed(kernel: Callable[..., Any], characters: str | None) -> Callable[[Value], Vector]:
-    """``strip`` and its kin.
+    """Return the kernel of ``strip``, ``lstrip`` or ``rstrip``.
 
     Args:
         kernel: Arrow's trim.
-        characters: what is taken off; whitespace, as Python has it, if None.
+        characters: the characters to strip; Python's whitespace if None.
     """
     taken_off = _WHITESPACE if characters is None else characters
 
@@ -143,7 +143,7 @@ def trimmed(kernel: Callable[..., Any], characters: str | None) -> Callable[[Val
 
 
 def matched(kernel: Callable[..., Any], patterns: tuple[Any, ...]) -> Callable[[Value], Vector]:
-    """Whether any of some patterns is where Arrow's ``kernel`` looks for it."""
+    """Return a kernel that tests for any of some patterns by an Arrow kernel."""
 
     def applied(value: Value) -> Vector:
         data = bare(value)
@@ -156,7 +156,7 @@ def matched(kernel: Callable[..., Any], patterns: tuple[Any, ...]) -> Callable[[
 
 
 def counted(pattern: Any) -> Callable[[Value], Vector]:
-    """How often a pattern occurs that is not empty, without overlaps."""
+    """Return the kernel that counts non-overlapping occurrences of a non-empty pattern."""
 
     def applied(value: Value) -> Vector:
         return Vector(numpy_of(pc.count_substring(bare(value), pattern)).astype(np.int64))
@@ -165,7 +165,7 @@ def counted(pattern: Any) -> Callable[[Value], Vector]:
 
 
 def found_at(pattern: str) -> Callable[[Value], Vector]:
-    """``find``; in ASCII bytes are code points."""
+    """Return the kernel of ``find``; byte offsets are code points in ASCII only."""
 
     def kernel(data: Any) -> Any:
         return numpy_of(pc.find_substring(data, pattern)).astype(np.int64)
@@ -174,7 +174,7 @@ def found_at(pattern: str) -> Callable[[Value], Vector]:
 
 
 def replaced(pattern: Any, replacement: Any) -> Callable[[Value], Vector]:
-    """``replace`` of a pattern that is not empty."""
+    """Return the kernel of ``replace`` of a non-empty pattern."""
 
     def applied(value: Value) -> Vector:
         return Vector(pc.replace_substring(bare(value), pattern=pattern, replacement=replacement))
@@ -183,7 +183,7 @@ def replaced(pattern: Any, replacement: Any) -> Callable[[Value], Vector]:
 
 
 def sliced(start: int, stop: int | None) -> Callable[[Value], Vector]:
-    """A slice of str with step 1, in code points."""
+    """Return the kernel of a slice of str with step 1, in code points."""
 
     def applied(value: Value) -> Vector:
         data = bare(value)
@@ -193,7 +193,7 @@ def sliced(start: int, stop: int | None) -> Callable[[Value], Vector]:
 
 
 def item(position: int) -> Callable[[Value], Vector]:
-    """One character of a str."""
+    """Return the kernel that takes one character of a str."""
     needed = position + 1 if position >= 0 else -position
 
     def applied(value: Value) -> Vector:
@@ -207,24 +207,24 @@ def item(position: int) -> Callable[[Value], Vector]:
 
 
 def encoded(value: Value) -> Vector:
-    """``encode`` as UTF-8."""
+    """Compute ``encode`` as UTF-8."""
     return Vector(bare(value).cast(pa.binary()))
 
 
 def decoded(value: Value) -> Vector:
-    """``decode`` of UTF-8."""
+    """Compute ``decode`` of UTF-8."""
     try:
         return Vector(bare(value).cast(pa.string()))
     except pa.ArrowInvalid:
-        raise NotExact("bytes are no UTF-8") from None
+        raise NotExact("bytes are not valid UTF-8") from None
 
 
 def split(separator: str, most: int) -> Callable[[Value], Vector]:
-    """``split`` by a constant.
+    """Return the kernel of ``split`` by a constant.
 
     Args:
         separator: not empty.
-        most: how many times at most; any number of times if negative.
+        most: the maximum number of splits; unlimited if negative.
     """
 
     def applied(value: Value) -> Vector:
@@ -235,11 +235,11 @@ def split(separator: str, most: int) -> Callable[[Value], Vector]:
 
 
 def part(position: int, of: int | None) -> Callable[[Value], Vector]:
-    """One of the parts of a split.
+    """Return the kernel that takes one part of a split.
 
     Args:
-        position: which one; from the end if negative.
-        of: how many there have to be; any number if None.
+        position: the index of the part; from the end if negative.
+        of: the required number of parts; any number if None.
     """
     needed = position + 1 if position >= 0 else -position
 
@@ -247,7 +247,7 @@ def part(position: int, of: int | None) -> Callable[[Value], Vector]:
         data = bare(value)
         lengths = numpy_of(pc.list_value_length(data))
         if lengths.min() < needed or (of is not None and (lengths != of).any()):
-            raise NotExact("it takes apart a list of another length")
+            raise NotExact("it unpacks a list of a different length")
         offsets = data.offsets.to_numpy()
         starts = offsets[:-1] if position >= 0 else offsets[1:]
         return Vector(data.values.take(pa.array(starts + position)))
@@ -256,12 +256,12 @@ def part(position: int, of: int | None) -> Callable[[Value], Vector]:
 
 
 def length_of_list(value: Value) -> Vector:
-    """``len`` of a list."""
+    """Compute ``len`` of a list."""
     return Vector(numpy_of(pc.list_value_length(bare(value))).astype(np.int64))
 
 
 def contained(constants: frozenset[Any], has_none: bool) -> Callable[[Value], Vector]:
-    """``in`` for str or bytes.
+    """Return the kernel of ``in`` for str or bytes.
 
     Args:
         constants: of the type of the values.

@@ -1,6 +1,6 @@
-"""What functions do with points in time: Beam's Timestamps, and ``datetime``.
+"""Operations on points in time: Beam's Timestamps, and ``datetime``.
 
-A column holds either as Arrow's timestamps.
+Columns hold either as Arrow timestamps.
 """
 
 from typing import TypeGuard
@@ -17,16 +17,16 @@ from sparkbeam.columns.vectors import Value, Vector, bare, numpy_of
 
 _MICROS = 1_000_000
 _OF_DATETIMES = frozenset(["s", "ms", "us"])
-"""The units of what Arrow makes datetimes of; of nanoseconds pandas makes something else."""
+"""Units that Arrow converts to datetimes; nanoseconds become pandas Timestamps."""
 
 
 def is_timestamp(shape: Shape) -> bool:
-    """Whether values are Timestamps of Beam."""
+    """Return whether values are Beam Timestamps."""
     return _is_time(shape) and not shape.is_as_in_arrow
 
 
 def is_datetime(shape: Shape) -> bool:
-    """Whether values are of Python's ``datetime``."""
+    """Return whether values are Python's ``datetime``."""
     return _is_time(shape) and shape.is_as_in_arrow and shape.arrow_type.unit in _OF_DATETIMES
 
 
@@ -35,15 +35,15 @@ def _is_time(shape: Shape) -> TypeGuard[Opaque]:
 
 
 def micros_of(graph: Graph, timestamp: Node) -> Node:
-    """The microseconds of Timestamps."""
+    """Return the microseconds of Timestamps."""
     return graph.apply(since_epoch, INT, timestamp)
 
 
 def of_datetime(graph: Graph, owner: Node, name: str, args: tuple[Item, ...]) -> Item:
-    """What a method of a ``datetime`` gives.
+    """Call a method of a ``datetime``.
 
     Raises:
-        NotCompiled: it has no form over columns.
+        NotCompiled: it has no columnar form.
     """
     if name != "timestamp" or args:
         raise NotCompiled(f"it calls datetime.{name}")
@@ -54,14 +54,14 @@ def of_datetime(graph: Graph, owner: Node, name: str, args: tuple[Item, ...]) ->
 
 
 def since_epoch(value: Value) -> Vector:
-    """The microseconds since 1970 in UTC."""
+    """Return the microseconds since 1970 in UTC."""
     array = bare(value)
     micros = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
     return Vector(numpy_of(micros))
 
 
 def local_seconds(value: Value) -> Vector:
-    """The seconds since 1970 of datetimes without a zone: that is the one of this process."""
+    """Return the seconds since 1970 of datetimes without a zone, in the zone of this process."""
     try:
         seconds = [moment.timestamp() for moment in bare(value).to_pylist()]
     except (OverflowError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Evaluated expressions: numpy arrays of numbers, Arrow arrays of all else."""
+"""Values of evaluated expressions: numpy arrays of numbers, Arrow arrays of all others."""
 
 from typing import Any, TypeAlias
 
@@ -38,12 +38,12 @@ _NONE_MET = "it meets None"
 
 
 class Vector:
-    """One value for each element.
+    """One value per element.
 
     Attributes:
-        data: int64, float64 or bool in a numpy array; an Arrow array for all else.
-        nulls: where the value is None; None where it nowhere is. The data at those places of a
-            numpy array means nothing.
+        data: int64, float64 or bool in a numpy array; an Arrow array for all other types.
+        nulls: mask of None values; None if there are none. Numpy data at masked positions is
+            undefined.
     """
 
     __slots__ = ("data", "nulls")
@@ -56,7 +56,7 @@ class Vector:
         return len(self.data)
 
     def take(self, positions: Positions) -> "Vector":
-        """The values at some positions."""
+        """Return the values at some positions."""
         is_numpy = isinstance(self.data, np.ndarray)
         data = self.data[positions] if is_numpy else self.data.take(pa.array(positions))
         if self.nulls is None:
@@ -69,15 +69,15 @@ Value: TypeAlias = Vector | int | float | bool | str | bytes | None
 
 
 def nulls_or_none(nulls: Bools) -> Bools | None:
-    """Where there is None; None if it is nowhere."""
+    """Return a mask of None values; None if it masks nothing."""
     return nulls if nulls.any() else None
 
 
 def loaded(array: pa.Array, shape: Shape) -> Vector:
-    """A column of an input.
+    """Return the values of an input column.
 
     Raises:
-        NotExact: it holds what is out of range here.
+        NotExact: a value is out of range.
     """
     if isinstance(shape, Table):
         return Vector(array)
@@ -102,14 +102,14 @@ def _cast(array: pa.Array, shape: Shape) -> pa.Array:
 
 
 def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column as one of another type, in a form that each of Arrow's kernels reads correctly.
+    """Cast a column, to an array that all Arrow kernels read correctly.
 
-    ``ascii_lower`` and ``ascii_upper`` read from the beginning of the buffer of an array without
-    an offset, wherever its first text begins: with the cast of a slice, that is in the texts of
-    other rows. And a slice may have room in 32 bits where what it is a part of has not.
+    ``ascii_lower`` and ``ascii_upper`` read the buffer of an array with offset 0 from its start,
+    even if its first text begins later. After casting a slice, these bytes belong to other rows.
+    Moreover, a slice may fit 32-bit offsets where the whole array does not.
 
     Raises:
-        pa.ArrowInvalid: a value has no room in that type.
+        pa.ArrowInvalid: a value does not fit the type.
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -125,13 +125,13 @@ _WIDTHS: dict[pa.DataType, np.dtype[Any]] = {
     **dict.fromkeys([pa.string(), pa.binary()], np.dtype(np.int32)),
     **dict.fromkeys([pa.large_string(), pa.large_binary()], np.dtype(np.int64)),
 }
-"""The types of the offsets of texts."""
+"""Types of the offsets of texts."""
 
 
 def as_counted(array: pa.Array) -> pa.Array:
-    """A column whose ``null_count`` counts each None, as others rely on.
+    """Return a column whose ``null_count`` includes every None.
 
-    That of a dictionary does not count those among its values.
+    That of a dictionary array excludes nulls among its values.
     """
     if pa.types.is_dictionary(array.type):
         return array.dictionary_decode() if array.dictionary.null_count else array
@@ -147,14 +147,14 @@ def as_counted(array: pa.Array) -> pa.Array:
 
 
 def as_arrow(vector: Vector, shape: Shape) -> pa.Array:
-    """The column of a result."""
+    """Return the column of a result."""
     if not isinstance(vector.data, np.ndarray):
         return vector.data
     return pa.array(vector.data, arrow_type_of(shape), mask=vector.nulls)
 
 
 def repeated(value: Any, shape: Shape, count: int) -> Vector:
-    """A plain value for each element."""
+    """Repeat a plain value for each element."""
     if value is None:
         nulls = np.ones(count, np.bool_)
         if shape in _DTYPES:
@@ -166,7 +166,7 @@ def repeated(value: Any, shape: Shape, count: int) -> Vector:
 
 
 def selected(mask: Bools, yes: Value, no: Value, shape: Shape) -> Vector:
-    """The values of one where ``mask`` is, of the other elsewhere; all are as long."""
+    """Choose between values of equal length by a mask."""
     nulls = None
     if any(_has_nulls(one) for one in (yes, no)):
         nulls = nulls_or_none(np.where(mask, _nulls_in(yes), _nulls_in(no)))
@@ -197,19 +197,19 @@ def _scalar(value: Value, shape: Shape) -> pa.Scalar:
 
 
 def are_neighbours(positions: Positions) -> bool:
-    """Whether positions follow each other, each the next one."""
+    """Return whether positions are consecutive."""
     if not len(positions) or positions[-1] - positions[0] != len(positions) - 1:
         return False
     return bool(np.all(positions[1:] > positions[:-1]))
 
 
 def merged(places: tuple[Positions, Positions], ways: tuple[Value, Value], shape: Shape) -> Vector:
-    """Two values, each with those for its elements alone, in one.
+    """Merge two values, each with the elements of one path, into one.
 
     Args:
-        places: the positions that the elements of each have in the result.
+        places: the positions of each path's elements in the result.
         ways: the values.
-        shape: of the result.
+        shape: the type of the result.
     """
     count = len(places[0]) + len(places[1])
     nulls = None
@@ -234,15 +234,15 @@ def merged(places: tuple[Positions, Positions], ways: tuple[Value, Value], shape
 
 
 def nulls_of(vector: Vector) -> Bools:
-    """Where a vector is None, for all of it."""
+    """Return the mask of None values of a vector, also if there are none."""
     return np.zeros(len(vector), np.bool_) if vector.nulls is None else vector.nulls
 
 
 def bare(value: Value) -> Any:
-    """The data of a value that must not be None; a plain value as it is.
+    """Return the data of a value that must not be None; a plain value unchanged.
 
     Raises:
-        NotExact: it is None somewhere, where Python raises an exception.
+        NotExact: a value is None, for which Python raises.
     """
     if isinstance(value, Vector):
         if value.nulls is not None:
@@ -254,7 +254,7 @@ def bare(value: Value) -> Any:
 
 
 def arrow_of(value: Value, arrow_type: pa.DataType) -> Any:
-    """The same as an Arrow array or scalar, for Arrow's kernels."""
+    """Return a value as an Arrow array or scalar, for Arrow kernels."""
     data = bare(value)
     if isinstance(data, pa.Array):
         return data
@@ -264,14 +264,14 @@ def arrow_of(value: Value, arrow_type: pa.DataType) -> Any:
 
 
 def numpy_of(array: Any) -> Any:
-    """What Arrow's kernels gave, for numpy."""
+    """Return the result of an Arrow kernel as a numpy array."""
     return array.to_numpy(zero_copy_only=False)
 
 
 def union_places(array: pa.UnionArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
-    """The type code of each element of a dense union, and its position in that child.
+    """Return the type code of each element of a dense union, and its position in that child.
 
-    What pyarrow answers itself is that of the array of which this one is a slice.
+    For a slice, pyarrow returns those of the whole array.
     """
     _, codes, offsets = array.buffers()[:3]
     part = slice(array.offset, array.offset + len(array))
@@ -279,26 +279,26 @@ def union_places(array: pa.UnionArray) -> tuple[npt.NDArray[np.int8], npt.NDArra
 
 
 def member_of(union: pa.UnionArray, code: int, rows: Positions | None = None) -> pa.Array:
-    """Elements of a dense union that are all of one member, as a column of that.
+    """Return elements of a dense union that all belong to one member, as its column.
 
     Args:
         union: the column.
         code: the type code of the member.
-        rows: the positions of the elements, if not all.
+        rows: the positions of the elements; all if None.
 
     Raises:
-        ValueError: another member is among them.
+        ValueError: an element belongs to another member.
     """
     codes, offsets = union_places(union)
     if rows is not None:
         codes, offsets = codes[rows], offsets[rows]
     if np.any(codes != code):
-        raise ValueError(f"not all elements are of member {code}")
+        raise ValueError(f"not all elements belong to member {code}")
     return taken(union.field(code), offsets)
 
 
 def taken(array: pa.Array, positions: npt.NDArray[Any]) -> pa.Array:
-    """The values at some positions; where these follow each other, without a copy."""
+    """Return the values at some positions, without a copy if these are consecutive."""
     count = len(positions)
     first = int(positions[0]) if count else 0
     if count and positions[-1] == first + count - 1 and (np.diff(positions) == 1).all():
@@ -307,7 +307,7 @@ def taken(array: pa.Array, positions: npt.NDArray[Any]) -> pa.Array:
 
 
 def empty_column(shape: Shape) -> pa.Array:
-    """No values."""
+    """Return an empty column."""
     if isinstance(shape, Record):
         fields = list(map(empty_column, shape.fields))
         return pa.StructArray.from_arrays(fields, list(shape.names)) if fields else _NO_FIELDS

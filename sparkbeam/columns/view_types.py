@@ -1,6 +1,6 @@
-"""Arrow types of which Arrow has no kernels to take rows, in forms of which it has.
+"""Conversion of Arrow types that lack kernels to equivalent types.
 
-Texts and bytes may come as views, as DataFusion and newer polars make them.
+Texts and bytes may be views, as written by DataFusion and newer polars.
 """
 
 from functools import lru_cache
@@ -13,20 +13,20 @@ _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch whose rows Arrow can take, of the same values.
+    """Return a batch of the same values that Arrow kernels support.
 
     Raises:
-        UnknownShape: there is none.
+        UnknownShape: no equivalent type exists.
     """
     schema = plain_schema(batch.schema)
     return batch if schema == batch.schema else batch.cast(schema)
 
 
 def plain_array(array: pa.Array) -> pa.Array:
-    """Return an array whose values Arrow can take, of the same values.
+    """Return an array of the same values that Arrow kernels support.
 
     Raises:
-        UnknownShape: there is none.
+        UnknownShape: no equivalent type exists.
     """
     kind = plain_type(array.type)
     return array if kind == array.type else array.cast(kind)
@@ -37,7 +37,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema of :func:`plain` batches; an equal one if they are plain.
 
     Raises:
-        UnknownShape: there is none.
+        UnknownShape: no equivalent type exists.
     """
     types = [plain_type(part.type) for part in schema]
     if types == schema.types:
@@ -47,15 +47,15 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the same values whose rows Arrow can take.
+    """Return the equivalent type that Arrow kernels support.
 
     Raises:
-        UnknownShape: there is none.
+        UnknownShape: no equivalent type exists.
     """
     if kind in _WITHOUT_VIEWS:
         return _WITHOUT_VIEWS[kind]
     if pa.types.is_run_end_encoded(kind):
-        raise UnknownShape(f"Arrow takes no rows of {kind}")
+        raise UnknownShape(f"Arrow cannot select rows of {kind}")
     if not pa.types.is_nested(kind):
         return kind
     parts = [kind.field(at) for at in range(kind.num_fields)]
@@ -64,7 +64,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _nested(kind: pa.DataType, parts: list[pa.Field]) -> pa.DataType:
-    """The type with other parts."""
+    """Return a nested type with other parts."""
     if pa.types.is_struct(kind):
         return pa.struct(parts)
     if pa.types.is_map(kind):
@@ -77,4 +77,4 @@ def _nested(kind: pa.DataType, parts: list[pa.Field]) -> pa.DataType:
         return pa.large_list(item)
     if pa.types.is_list(kind):
         return pa.list_(item)
-    raise UnknownShape(f"Arrow takes no rows of {kind}")
+    raise UnknownShape(f"Arrow cannot select rows of {kind}")

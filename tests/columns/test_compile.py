@@ -478,9 +478,9 @@ def test_methods_and_properties_of_a_namedtuple_are_followed() -> None:
 def test_ints_that_leave_64_bits_are_refused() -> None:
     largest, least = 2**63 - 1, -(2**63)
     for function in (lambda x: x + 1, lambda x: x * 2, lambda x: x << 1, lambda x: x**2):
-        assert is_refused(function, largest) == "an int leaves 64 bits"
+        assert is_refused(function, largest) == "an int exceeds 64 bits"
     for function in (lambda x: -x, abs, lambda x: x // -1, lambda x: x % -1, lambda x: x - 1):
-        assert is_refused(function, least) == "an int leaves 64 bits"
+        assert is_refused(function, least) == "an int exceeds 64 bits"
     assert gives(lambda x: x % 3, least, largest) == [least % 3, largest % 3]
     assert gives(lambda x: x // 3, least, largest) == [least // 3, largest // 3]
 
@@ -591,8 +591,8 @@ def test_a_line_is_split() -> None:
         return name, int(number)
 
     assert gives(parse, *lines, shape=STR) == [("a", 1), ("é", 2)]
-    assert "another length" in is_refused(parse, "a,1", shape=STR)
-    assert "another length" in is_refused(lambda x: x.split(",")[3], "a,1", shape=STR)
+    assert "a different length" in is_refused(parse, "a,1", shape=STR)
+    assert "a different length" in is_refused(lambda x: x.split(",")[3], "a,1", shape=STR)
     assert "fewer characters" in is_refused(lambda x: x[1], "a", shape=STR)
 
 
@@ -674,7 +674,7 @@ def test_columns_have_many_types(array: pa.Array, function: Any) -> None:
 def test_bytes_are_decoded_as_python_does() -> None:
     assert gives(lambda x: x.decode(), b"a", "é\U0001f600".encode(), shape=BYTES)
     for wrong in (b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xc3"):
-        assert is_refused(lambda x: x.decode(), wrong, shape=BYTES) == "bytes are no UTF-8"
+        assert is_refused(lambda x: x.decode(), wrong, shape=BYTES) == "bytes are not valid UTF-8"
 
 
 def test_records_of_other_widths_are_joined() -> None:
@@ -771,14 +771,17 @@ def calls_itself(x: Element) -> int:
         (lambda x: print(x), "it calls print"),
         (loops, "it has a loop"),
         (waits, "it has a loop"),
-        (lambda x: [one + 1 for one in (x.a,)], "it .* loop.*"),
-        (lambda x: sum(one for one in (x.a,)), "it .* loop.*"),
-        (sets_global, "it sets a global variable"),
+        (lambda x: [one + 1 for one in (x.a,)], "it .*(loop|comprehension).*"),
+        (lambda x: sum(one for one in (x.a,)), "it .*(loop|comprehension).*"),
+        (sets_global, "it assigns a global variable"),
         (lambda x: x.s == Kind.SALE, "it uses a Kind, which may change"),
         (lambda x: x.a == Strange.ONE, "it uses a Strange, which may change"),
         (lambda x: Level.LOW, "it gives an object"),
         (lambda x: x.a + Level.LOW, r"it computes \+ with an object"),
-        (lambda x: x.a == Level.LOW.real, "it takes .real of an object that answers by itself"),
+        (
+            lambda x: x.a == Level.LOW.real,
+            "it takes .real of an object with custom attribute access",
+        ),
         (lambda x: type(x.a), "it gives an object"),
         (lambda x: type(x.a)(x.f), "it calls an object of several types"),
         (lambda x: max(x.a), "it calls max with int"),
@@ -789,22 +792,22 @@ def calls_itself(x: Element) -> int:
         (lambda x: TABLE[x.a], "it takes an item of a dict, which may change"),
         (lambda x: CHOSEN.add(x.a), "it calls .add of a set, which may change"),
         (lambda x: x.a in MANY, "it uses a set, which may change"),
-        (lambda x: x.a in ODD, "it asks whether something is among other things than plain data"),
+        (lambda x: x.a in ODD, "it tests membership in something other than plain data"),
         (lambda x: CHOSEN, "it gives a set, which may change"),
         (lambda x: (x.a, CHOSEN), "it makes a tuple with a set, which may change in it"),
         (lambda x: x.a + CHANGING, "the global variable CHANGING is set by a function"),
         (lambda x: x.s.splitlines(), "it calls str.splitlines"),
         (lambda x: x.s.ljust(10**6), "it calls str.ljust"),
-        (lambda x: x.s.ljust(x.a), "it calls str.ljust with what is no constant"),
+        (lambda x: x.s.ljust(x.a), "it calls str.ljust with an argument that is not constant"),
         (lambda x: x.s.title(1), "it calls str.title"),
         (lambda x: x.y.title(), "it calls bytes.title"),
-        (lambda x: f"{x.f:{x.s}}", "it formats with a specification that is no constant"),
+        (lambda x: f"{x.f:{x.s}}", "it formats with a specification that is not constant"),
         (lambda x: f"{x.f:99999}", "it formats float with a specification"),
         (lambda x: f"{x.inner:>9}", "it formats Inner with a specification"),
         (lambda x: f"{x.s:d}", "it raises ValueError"),
         (lambda x: f"{x.s!a}", "it calls ascii"),
         (lambda x: f"{x.inner!r}", "it calls repr with Inner"),
-        (lambda x: round(x.f, x.a), "it calls round with other digits than a small constant"),
+        (lambda x: round(x.f, x.a), "it calls round with digits that are not a small constant"),
         (lambda x: x.s % x.a, "it computes str % int"),
         (lambda x: x.a < x.s, "it compares int with str"),
         (lambda x: x.nothing, "it takes .nothing of Element"),
@@ -813,32 +816,32 @@ def calls_itself(x: Element) -> int:
         (lambda x: x.a.real, "it takes .real of int"),
         (eval("lambda x: not_there"), "there is no not_there"),
         (lambda x: x.pair[2], "it raises IndexError"),
-        (lambda x: x.a is x.b, "it asks whether two values are the same object"),
+        (lambda x: x.a is x.b, "it tests the identity of two values"),
         (lambda x: {"a": len}, "it gives an object"),
-        (lambda x: {x.a}, "it makes a set"),
+        (lambda x: {x.a}, "it builds a set"),
         (lambda x: [x.a], "it gives a list"),
         (lambda x: NAMES, "it gives frozenset"),
         (lambda x: (x.a, NAMES), "it gives frozenset"),
         (lambda x: ((1, NAMES), x.a), "it gives frozenset"),
-        (many_ways, "it has too many ways through it"),
-        (lambda x: x.a**x.b, r"it computes \*\* of what is no small constant"),
+        (many_ways, "it has too many paths"),
+        (lambda x: x.a**x.b, r"it computes \*\* with an exponent that is not a small constant"),
         (lambda x: x.f**2, r"it computes float \*\* int"),
-        (lambda x: round(x.f, -2), "it calls round with other digits than a small constant"),
+        (lambda x: round(x.f, -2), "it calls round with digits that are not a small constant"),
         (lambda x: (yield x.a), "it is a generator function"),
-        (lambda x: x.a + 2**70, "an int has more than 64 bits"),
-        (lambda x: x.s + "\ud800", "a str has half a character.*"),
+        (lambda x: x.a + 2**70, "an int exceeds 64 bits"),
+        (lambda x: x.s + "\ud800", "a str contains a lone surrogate"),
         (lambda x: 1 // 0, "it raises ZeroDivisionError"),
         (lambda x: lambda: x, "it defines a function.*"),
         (lambda x, y: x, "it raises TypeError"),
         (lambda x: Timestamp(x.a), "it gives a Timestamp"),
         (lambda x: TimestampedValue(Timestamp(1), 1), "it makes a Timestamped.* of a Timestamp"),
-        (lambda x: x.a or LARGE, "an int has more than 64 bits"),
+        (lambda x: x.a or LARGE, "an int exceeds 64 bits"),
         (lambda x: (x.f,) == (x.g,), "it compares tuples with floats in them"),
         (lambda x: x.y[1:], "it takes a slice of bytes"),
         (lambda x: x.row == x.row, "it compares Row with Row"),
         (dict.get, "it calls dict.get"),
-        (lambda x: getattr(x, x.s), "it calls getattr with other than a constant name"),
-        (lambda x: getattr(x, "a", 1), "it calls getattr with other than a constant name"),
+        (lambda x: getattr(x, x.s), "it calls getattr with a name that is not constant"),
+        (lambda x: getattr(x, "a", 1), "it calls getattr with a name that is not constant"),
         (lambda x: getattr(x, "inner.i"), "it takes .inner.i of Element"),
         (lambda x: x.s.upper, "it takes .upper of str"),
     ],
@@ -940,12 +943,12 @@ def test_values_of_all_types_pass_through() -> None:
     [
         (lambda x: x.item["none"], "it raises KeyError"),
         (lambda x: x.item.i, "it takes .i of dict"),
-        (lambda x: (*x.item,), "it goes over the keys of a dict"),
-        (lambda x: tuple(x.item), "it goes over the keys of a dict"),
+        (lambda x: (*x.item,), "it iterates over the keys of a dict"),
+        (lambda x: tuple(x.item), "it iterates over the keys of a dict"),
         (lambda x: x.item.items(), "it calls dict.items"),
         (lambda x: x.item.get(x.s), "it calls dict.get"),
         (lambda x: x.item == {"i": 1}, "it compares dict with dict"),
-        (lambda x: {x.s: x.a}, "it makes a dict with other keys than constant text"),
+        (lambda x: {x.s: x.a}, "it builds a dict with keys that are not constant text"),
         (lambda x: str(x.item), "it writes dict as text"),
         (lambda x: Inner(**x.inner), "it uses Inner as a dict"),
         (lambda x: x.item | {"a": x.a}, "it computes dict | dict"),

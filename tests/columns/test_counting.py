@@ -146,7 +146,10 @@ def test_a_block_that_is_refused_counts_nothing(function: Any, values: list[Any]
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda x: LATEST.set(x), "it updates 'latest', which is no counter or distribution"),
+        (
+            lambda x: LATEST.set(x),
+            "it updates 'latest', which is neither a counter nor a distribution",
+        ),
         (lambda x: BUCKETS.update(x), "it calls .*, where it updates 'buckets', which .*"),
         (lambda x: TOTAL.inc(x / 2), "it updates a metric by float"),
         (lambda x: INC(x, x), "it updates a metric by int"),

@@ -256,9 +256,9 @@ def waits(x: Group) -> Iterator[Any]:
     [
         (carries, "its variable last may have no value"),
         (after, "its variable number may have no value"),
-        (outside, "it puts out results in several loops, or in one and outside of it"),
-        (in_two, "it puts out results in several loops, or in one and outside of it"),
-        (on_two_levels, "it puts out results in several loops, or in one and outside of it"),
+        (outside, "it emits results in several loops, or both inside and outside a loop"),
+        (in_two, "it emits results in several loops, or both inside and outside a loop"),
+        (on_two_levels, "it emits results in several loops, or both inside and outside a loop"),
         (breaks, "it leaves a loop before its end"),
         (breaks_at_once, "it leaves a loop before its end"),
         (returns, "it leaves a loop before its end"),

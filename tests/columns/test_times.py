@@ -133,4 +133,4 @@ def test_what_else_is_done_with_datetimes_has_a_reason(
 def test_a_timestamp_is_no_number_of_seconds() -> None:
     shape = shape_of("us", None, is_as_in_arrow=False)
     refused = compile_function(lambda row: TimestampedValue(1, Timestamp(row["at"])), shape)
-    assert refused == Refused("it makes a Timestamp of what is no number")
+    assert refused == Refused("it makes a Timestamp of something other than a number")

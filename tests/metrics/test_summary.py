@@ -135,13 +135,13 @@ def test_a_run_that_has_not_begun_has_done_nothing() -> None:
 
 
 def test_blocks_that_were_no_columns_after_all_are_told() -> None:
-    name = f"{REFUSED_BLOCKS}an int leaves 64 bits"
+    name = f"{REFUSED_BLOCKS}an int exceeds 64 bits"
     infos = [monitoring_infos.int64_user_counter(NAMESPACE, name, 3, ptransform="Double")]
     figures = run_summary._Figures(infos)
-    assert figures.refused("Double") == {"an int leaves 64 bits": 3}
+    assert figures.refused("Double") == {"an int exceeds 64 bits": 3}
     told = StepSummary("Double", columns="columns", refused=figures.refused("Double"))
     text = str(RunSummary((StageSummary("Read + Double", (told,)),)))
-    assert text.endswith("columns; 3 blocks refused: an int leaves 64 bits")
+    assert text.endswith("columns; 3 blocks refused: an int exceeds 64 bits")
 
 
 def test_labels_may_be_any_text() -> None:
