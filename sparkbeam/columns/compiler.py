@@ -151,7 +151,7 @@ class Compiled:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it never emits a result."""
+        """Return whether it never emits a result."""
         return all(isinstance(slot, Nothing) for slot in self._slots)
 
     @property

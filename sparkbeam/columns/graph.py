@@ -115,7 +115,7 @@ class Graph:
 
     @property
     def has_loops(self) -> bool:
-        """Whether the function iterates over lists."""
+        """Return whether the function iterates over lists."""
         return bool(self._loops)
 
     def take(self, statements: tuple[Statement, ...]) -> None:

@@ -1,1 +1,1 @@
-"""What a pipeline counted."""
+"""Metrics of a pipeline."""

@@ -1,4 +1,4 @@
-"""What the runner itself has to tell of a pipeline, as metrics that are pushed."""
+"""The runner's own metrics of a pipeline, for pushing."""
 
 import re
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ _CAPITAL = re.compile("(?=[A-Z])")
 
 
 def runner_metrics(progress: Progress, failed_attempts: int) -> tuple[RunnerMetric, ...]:
-    """The figures of a pipeline; none before its first task.
+    """Return the runner's metrics of a pipeline; none before its first task.
 
     Args:
-        progress: how far it is.
-        failed_attempts: how many attempts at tasks are known to have failed.
+        progress: the progress of the pipeline.
+        failed_attempts: the number of failed task attempts known so far.
     """
     found = _streaming(progress) if isinstance(progress, StreamingProgress) else _batch(progress)
     metrics = tuple(found)
@@ -67,7 +67,7 @@ def _streaming(progress: StreamingProgress) -> Iterator[RunnerMetric]:
 
 
 def _partition(of: PartitionProgress) -> Iterator[RunnerMetric]:
-    """The factor is in thousandths, which is the least that it gets to."""
+    """Yield the metrics of a partition, with the share in thousandths, its finest step."""
     figures = (
         ("partition_lag_events", of.lag),
         ("partition_factor_permille", round(1000 * of.factor)),

@@ -1,9 +1,10 @@
-"""Metrics of a run while it runs, from what its tasks tell: by signals and by reports.
+"""Metrics of a running pipeline, from signals and reports of its tasks.
 
-What is *committed* is known of a task once Spark has taken its output: by its report, or, behind a
-shuffle, by a task that has read the report there. So it is never more than what the run will have
-at its end, and of each task all or nothing. All else that attempts at tasks have counted, those
-that run, have failed or were for nothing, is *uncommitted*. Attempted is both together.
+The metrics of a task are *committed* once Spark has taken its output. This is known from its report
+or, behind a shuffle, from a task that has read the report there. Committed metrics never exceed
+those at the end of the run, and include each task in full or not at all. The metrics of all other
+attempts, whether running, failed or discarded, are *uncommitted*. Attempted metrics are the sum of
+both.
 """
 
 import threading
@@ -15,14 +16,14 @@ from sparkbeam.wire.consolidation import Infos, consolidate
 from sparkbeam.wire.reports import Signal, SignalKind, TaskReport
 
 _Key = tuple[int, str, int]
-"""A task: the number of its run or micro-batch, its stage, its partition."""
+"""Key of a task: the number of its run or micro-batch, its stage and partition."""
 
 _AT_ONCE = 32
-"""So many tasks of a stage are added up together, and again when one of them has news."""
+"""Number of tasks of a stage that are added up together, and again when one changes."""
 
 
 class LiveMetrics:
-    """What the tasks of a run have counted; may be used from any thread."""
+    """Metrics of the tasks of a run; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,14 +36,14 @@ class LiveMetrics:
 
     @property
     def failures(self) -> int:
-        """How many attempts at tasks are known to have failed."""
+        """The number of failed task attempts known so far."""
         return self._failures
 
     def note(self, signal: Signal) -> None:
-        """Books a signal.
+        """Record a signal.
 
         Raises:
-            Exception: of whatever type, if it does not belong to a run.
+            Exception: of any type, if the signal does not belong to a run.
         """
         report = TaskReport.unpack(signal.report) if signal.kind is SignalKind.READ else None
         with self._lock:
@@ -55,17 +56,17 @@ class LiveMetrics:
                     self._settle(report)
 
     def take(self, reports: Iterable[TaskReport]) -> None:
-        """Takes in reports that have come out of a plan in batch."""
+        """Record reports collected by a batch plan."""
         with self._lock:
             for report in reports:
                 if self._stages[report.stage].take(report):
                     self._settle(report)
 
     def restart(self, number: int) -> None:
-        """Notes that a run in batch starts from the beginning: what it had committed is void.
+        """Record that a batch run restarts from the beginning and discard its committed metrics.
 
         Args:
-            number: how often the run has started before.
+            number: the number of earlier starts.
         """
         with self._lock:
             void = [info for stage in self._stages.values() for info in stage.infos()]
@@ -74,11 +75,11 @@ class LiveMetrics:
             self._number = number
 
     def take_micro_batch(self, number: int, reports: Iterable[TaskReport]) -> None:
-        """Notes that a micro-batch is committed.
+        """Record that a micro-batch is committed.
 
         Args:
-            number: of its tick.
-            reports: of all that have been committed, one for each stage.
+            number: the number of its tick.
+            reports: the totals of all committed micro-batches, one report per stage.
         """
         exact = _by_stage(reports)
         with self._lock:
@@ -86,24 +87,24 @@ class LiveMetrics:
             self._attempts.settle_until(number)
 
     def end(self, reports: Iterable[TaskReport]) -> None:
-        """Notes that a run has succeeded, with the reports of all its tasks."""
+        """Record that a run has succeeded, with the reports of all its tasks."""
         exact = _by_stage(reports)
         with self._lock:
             self._exact = exact
             self._over = True
 
     def committed(self) -> Infos:
-        """The metrics of all tasks that are known to be committed."""
+        """Return the metrics of all tasks known to be committed."""
         return [info for infos in self.committed_by_stage().values() for info in infos]
 
     def committed_by_stage(self) -> dict[str, Infos]:
-        """The same by the ids of their stages; one metric for each name and set of labels."""
+        """Return the committed metrics by stage id; one metric per name and labels."""
         with self._lock:
             stages = self._stages if self._exact is None else self._exact
             return {id: consolidate(stage.infos()) for id, stage in stages.items()}
 
     def known_by_stage(self) -> dict[str, Infos]:
-        """What is committed, and what attempts count that run or whose output may yet be taken."""
+        """Return committed metrics and those of possibly committed attempts, by stage id."""
         with self._lock:
             stages = self._stages if self._exact is None else self._exact
             found = {id: stage.infos() for id, stage in stages.items()}
@@ -113,13 +114,13 @@ class LiveMetrics:
         return {id: consolidate(infos) for id, infos in found.items()}
 
     def task_sizes(self) -> dict[str, list[int]]:
-        """The elements that went into each task that has told by itself, by its stage."""
+        """Return the input elements of each task that has reported directly, by stage."""
         with self._lock:
             stages = self._stages if self._exact is None else self._exact
             return {id: list(stage.sizes) for id, stage in stages.items()}
 
     def uncommitted(self) -> Infos:
-        """The metrics of all other attempts, as far as they are known."""
+        """Return the metrics of all other attempts known so far."""
         with self._lock:
             return self._attempts.infos()
 
@@ -130,14 +131,14 @@ class LiveMetrics:
 
 @dataclass
 class _Stage:
-    """What is committed of a stage in batch.
+    """Committed metrics of a stage in batch.
 
     Attributes:
-        known: by the reports that came out of the plan.
-        known_tasks: of these.
-        of_readers: by each task that reads the stage behind a shuffle, all that it has read.
-        read_tasks: of these, by reader.
-        sizes: of the known tasks, the elements that went into each.
+        known: the metrics from reports collected by the plan.
+        known_tasks: the tasks of these reports.
+        of_readers: the metrics of reports read behind a shuffle, by reading task.
+        read_tasks: the tasks of these reports, by reading task.
+        sizes: the input elements of each known task.
     """
 
     known: Infos = field(default_factory=list)
@@ -147,21 +148,21 @@ class _Stage:
     sizes: list[int] = field(default_factory=list)
 
     def take(self, report: TaskReport) -> bool:
-        """Takes a report in, unless its task is known; returns whether it was not."""
+        """Record a report unless its task is known; return whether it was new."""
         if not self._is_new(report.tasks, [self.known_tasks, *self.read_tasks.values()]):
             return False
         self.add(report)
         return True
 
     def add(self, report: TaskReport) -> None:
-        """Takes in a report that is no other one's."""
+        """Record a report of a single task."""
         self.known = consolidate([*self.known, *report.infos])
         self.known_tasks.update(report.tasks)
         if len(report.tasks) == 1:
             self.sizes.append(report.counts.elements)
 
     def read(self, reader: tuple[str, int], report: TaskReport) -> bool:
-        """Takes in what a task has read by now, if it is more than what is known."""
+        """Record the reports that a task has read so far, if they add to the known ones."""
         others = [tasks for other, tasks in self.read_tasks.items() if other != reader]
         if not self._is_new(report.tasks, [self.known_tasks, *others]):
             return False
@@ -176,7 +177,7 @@ class _Stage:
 
     @staticmethod
     def _is_new(tasks: tuple[int, ...], known: Iterable[set[int]]) -> bool:
-        """Whether none of the tasks is known already."""
+        """Return whether none of the tasks is known."""
         return all(some.isdisjoint(tasks) for some in known)
 
 
@@ -194,7 +195,7 @@ class _Attempt:
 
 
 class _Attempts:
-    """What attempts at tasks have counted, whose output nobody is known to have taken."""
+    """Metrics of task attempts whose output is not known to be committed."""
 
     def __init__(self) -> None:
         self._open: dict[_Key, dict[str, _Attempt]] = defaultdict(dict)
@@ -221,7 +222,7 @@ class _Attempts:
             self._sums.pop(_group(key), None)
 
     def settle(self, key: _Key) -> None:
-        """Forgets the attempt at a task whose output was taken, as far as can be told."""
+        """Drop the attempt at a task whose output was most likely committed."""
         attempts = self._open[key]
         done = [id for id, attempt in attempts.items() if attempt.kind is SignalKind.FINISHED]
         # The signal of its end may have got lost.
@@ -235,9 +236,9 @@ class _Attempts:
         self._sums.pop(_group(key), None)
 
     def settle_until(self, number: int) -> None:
-        """The same for all tasks of micro-batches, of which none will run again.
+        """Drop the attempts of all tasks of micro-batches that will not run again.
 
-        Of the last one signals may still be on their way, so it is kept until the next one.
+        Those of the last micro-batch are kept until the next one, as signals may still arrive.
         """
         for key in [key for key in self._open if key[0] <= number]:
             if key not in self._settled:
@@ -249,12 +250,12 @@ class _Attempts:
         self._until = number
 
     def lose(self, infos: Infos) -> None:
-        """Adds what was counted for nothing."""
+        """Add metrics of attempts that came to nothing."""
         if infos:
             self._lost = consolidate([*self._lost, *infos])
 
     def under_way(self, number: int) -> Iterator[tuple[str, Infos]]:
-        """What attempts count that have not failed, from a run or micro-batch on, by stage."""
+        """Yield the metrics of unfailed attempts by stage, from a run or micro-batch on."""
         first = max(number, self._until + 1) if self._until else number
         for (since, stage, _), of_task in self._open.items():
             live = [each for each in of_task.values() if each.kind is not SignalKind.FAILED]
@@ -266,7 +267,7 @@ class _Attempts:
         return [*self._lost, *(info for sums in self._sums.values() for info in sums)]
 
     def _add_up(self) -> None:
-        """Adds up what has changed since the last time."""
+        """Add up the metrics of tasks that have changed."""
         changed: dict[_Key, list[_Attempt]] = defaultdict(list)
         for key, of_task in self._open.items():
             group = _group(key)
@@ -277,7 +278,7 @@ class _Attempts:
 
 
 def _group(key: _Key) -> _Key:
-    """The task and those beside it, by the number of the first one."""
+    """Return the key of a group of neighbouring tasks, with the number of its first task."""
     number, stage, partition = key
     return number, stage, partition - partition % _AT_ONCE
 

@@ -1,4 +1,4 @@
-"""What ``result.metrics()`` answers."""
+"""Results of ``result.metrics()``."""
 
 from collections.abc import Iterable
 from html import escape
@@ -15,12 +15,12 @@ from sparkbeam.wire.consolidation import Infos, consolidate
 
 
 class SparkMetrics(MetricResults):
-    """Metrics of a pipeline: committed by tasks that succeeded, attempted by all.
+    """Metrics of a pipeline: committed by successful tasks, attempted by all.
 
     Args:
-        committed: of each task that Spark took the output of, once.
-        lost: of attempts that failed and were retried or ended the pipeline.
-        user_only: leave out Beam's own metrics.
+        committed: the metrics of each committed task, counted once.
+        lost: the metrics of failed attempts.
+        user_only: whether to leave out Beam's own metrics.
     """
 
     def __init__(self, committed: Infos, lost: Infos, *, user_only: bool = True) -> None:
@@ -44,7 +44,7 @@ class SparkMetrics(MetricResults):
         )
 
     def query(self, filter: MetricsFilter | None = None) -> dict[str, list[MetricResult]]:
-        """The metrics that match ``filter``, by kind."""
+        """Return the metrics that match ``filter``, by kind."""
         return {
             kind: [
                 MetricResult(key, self._committed[kind].get(key), attempted)
@@ -65,7 +65,7 @@ _KINDS = (
 
 
 def _shown(value: Any) -> str:
-    """A committed value in few words."""
+    """Format a committed value briefly."""
     if value is None:
         return "none committed"
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Where the metrics of a running pipeline are pushed to: the base of all sinks."""
+"""Base of all metrics sinks, to which a running pipeline pushes its metrics."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 
 class RunnerMetricKind(StrEnum):
-    """What a metric of the runner is."""
+    """The kind of a runner's metric."""
 
     COUNTER = "counter"
-    """It only grows while the pipeline runs."""
+    """A value that only grows while the pipeline runs."""
 
     GAUGE = "gauge"
-    """It goes up and down."""
+    """A value that goes up and down."""
 
 
 @dataclass(frozen=True)
 class RunnerMetric:
-    """What the runner itself has to tell of a pipeline.
+    """A metric of the runner itself.
 
     Attributes:
-        kind: how it changes.
-        name: such as ``output_watermark_ms``; docs/metrics.md lists them.
-        step: the labels of the transforms that run fused; empty for the whole pipeline.
-        value: a whole number; the name ends with its unit where it has one.
-        partition: of an event hub, its number; empty for what is of none.
+        kind: counter or gauge.
+        name: such as ``output_watermark_ms``; docs/metrics.md lists all names.
+        step: the labels of the fused transforms; empty for the whole pipeline.
+        value: an integer; the name ends with the unit, if there is one.
+        partition: the number of an event hub's partition; empty for other metrics.
     """
 
     kind: RunnerMetricKind
@@ -38,7 +38,7 @@ class RunnerMetric:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What tells it from others of its name: step and partition, where it has them."""
+        """The labels that distinguish metrics of the same name: step and partition, if set."""
         found = {"step": self.step, "partition": self.partition}
         return {label: text for label, text in found.items() if text}
 
@@ -48,8 +48,8 @@ class PushedMetrics:
     """The metrics of a pipeline at one moment.
 
     Attributes:
-        results: those of the user, as ``result.metrics()`` gives them.
-        runner: those of the runner.
+        results: the user's metrics, as returned by ``result.metrics()``.
+        runner: the runner's metrics.
         time: the moment, in seconds since the epoch.
     """
 
@@ -59,14 +59,14 @@ class PushedMetrics:
 
 
 class MetricsSink(ABC):
-    """Takes the metrics of a pipeline, again and again while it runs and once when it has ended.
+    """Receives the metrics of a pipeline periodically, and once after its end.
 
-    A sink of your own is a subclass, which ``--metrics_sink=package.module.Class`` names. It lives
-    on the driver, and is called from one thread of its own. What :meth:`write` raises is logged
-    and tried again later; however long it takes, the pipeline does not wait for it.
+    A custom sink is a subclass named by ``--metrics_sink=package.module.Class``. It runs on the
+    driver, in a thread of its own. Exceptions of :meth:`write` are logged and the write is tried
+    again later. The pipeline does not wait for it.
 
     Args:
-        options: of the pipeline.
+        options: the pipeline options.
     """
 
     def __init__(self, options: PipelineOptions) -> None:
@@ -74,11 +74,11 @@ class MetricsSink(ABC):
 
     @abstractmethod
     def write(self, metrics: PushedMetrics) -> None:
-        """Takes the metrics of a moment, which have all that earlier ones had.
+        """Write the metrics of a moment, which include all earlier ones.
 
         Raises:
-            Exception: of whatever type, where it cannot.
+            Exception: of any type, if writing fails.
         """
 
     def close(self) -> None:  # noqa: B027 - many have nothing to close.
-        """Called once when the pipeline has ended, after the last call of :meth:`write`."""
+        """Release resources; called once after the pipeline's end and the last :meth:`write`."""

@@ -1,4 +1,4 @@
-"""Pushes the metrics of a running pipeline to its sinks, beside it."""
+"""Periodic pushing of a running pipeline's metrics to its sinks."""
 
 import atexit
 import contextlib
@@ -14,23 +14,23 @@ from sparkbeam.plan.redaction import Redaction
 _logger = logging.getLogger(__name__)
 
 _HEALTHY_SECONDS = 1.0
-"""So long the end of a pipeline waits for the last push to a sink that has taken all before."""
+"""Seconds that the end of a pipeline waits for the last push to a healthy sink."""
 
 _LEAVING_SECONDS = 5.0
-"""So long the end of the program waits for last pushes that are under way."""
+"""Seconds that the exit of the program waits for running pushes."""
 
 _LONGEST_PAUSE = 60.0
 _MOST_OF_MESSAGE = 300
 
 
 class MetricsPusher:
-    """Pushes to each sink from a thread of its own, so that none waits for another.
+    """Pushes to each sink from a separate thread, so that no sink delays another.
 
     Args:
-        sinks: by what messages call them.
-        metrics: gives the metrics of the moment; None as long as there are none.
-        period: from one push to the next, in seconds.
-        redaction: takes secrets out of what is logged.
+        sinks: the sinks by the names used in messages.
+        metrics: returns the current metrics; None while there are none.
+        period: seconds from one push to the next.
+        redaction: removes secrets from log messages.
     """
 
     def __init__(
@@ -43,15 +43,15 @@ class MetricsPusher:
         self._lines = [_Line(name, sink, metrics, period, redaction) for name, sink in sinks]
 
     def start(self) -> None:
-        """Pushes for the first time, and from then on at a fixed rate."""
+        """Start pushing at a fixed rate, beginning now."""
         for line in self._lines:
             line.start()
 
     def close(self) -> None:
-        """Pushes for the last time, as all is known now.
+        """Push the final metrics.
 
-        A sink that works is waited for, one second at most; for one that does not, only the end
-        of the program waits, five seconds at most for all together.
+        The pipeline waits at most one second for a working sink. For failing sinks, only the exit
+        of the program waits, five seconds at most for all of them.
         """
         for line in self._lines:
             line.end()
@@ -65,7 +65,7 @@ class MetricsPusher:
 
 
 def _leave(lines: "list[_Line]") -> None:
-    """Called at the end of the program."""
+    """Wait for the last pushes; called when the program exits."""
     deadline = time.monotonic() + _LEAVING_SECONDS
     with contextlib.suppress(KeyboardInterrupt):
         for line in lines:
@@ -73,7 +73,7 @@ def _leave(lines: "list[_Line]") -> None:
 
 
 class _Line:
-    """The way to one sink."""
+    """The thread that pushes to one sink."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class _Line:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the last push came through, and none has been under way for long."""
+        """Return whether the last push succeeded, and none has been running for long."""
         since = self._since
         hangs = since > 0 and time.monotonic() - since > _HEALTHY_SECONDS
         return not self._failures and not hangs
@@ -146,14 +146,14 @@ class _Line:
             self._since = 0.0
 
     def _tell(self, error: Exception) -> None:
-        """Logs an error, the first of its kind."""
+        """Log an error if it is the first of its kind."""
         kind = type(error).__name__
         if kind in self._told:
             return
         self._told.add(kind)
         text = shortened(" ".join(str(error).split()), _MOST_OF_MESSAGE, self._redaction)
         _logger.warning(
-            "The metrics sink '%s' fails, and is tried again; the pipeline goes on. %s: %s",
+            "The metrics sink '%s' failed and will be retried; the pipeline continues. %s: %s",
             self._name,
             kind,
             text,

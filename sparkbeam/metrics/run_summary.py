@@ -1,4 +1,4 @@
-"""What a run has done, step by step: for whoever wants to know where its time went."""
+"""Summary of a run by step, for finding out where its time went."""
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,20 +23,20 @@ from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
 
 @dataclass(frozen=True)
 class StepSummary:
-    """A step of a pipeline, over all tasks that are committed.
+    """A step of a pipeline, over all committed tasks.
 
     Attributes:
-        label: of the transform, with the part of it that Beam's optimizer has made of it; or which
-            stages get what the stage writes.
-        elements_in: what has gone into it.
-        elements_out: what has come out of all its outputs.
-        seconds: the time that workers spent in it, all together, by Beam's samples; None where
-            workers do not say.
-        bytes_out: how large its outputs are when they are encoded, by a sample of the elements;
-            None where workers do not say.
-        columns: ``columns`` where it takes them, or why it makes elements of them; empty where it
-            gets none.
-        refused: how many blocks of columns it took as elements all the same, by reason.
+        label: the label of the transform, with its part in an expansion by Beam's optimizer; or the
+            stages that read the output of the stage.
+        elements_in: the number of input elements.
+        elements_out: the number of elements in all outputs.
+        seconds: the time that all workers spent in the step, by Beam's state sampling; None if
+            unknown.
+        bytes_out: the encoded size of the outputs, estimated from sampled elements; None if
+            unknown.
+        columns: ``columns`` if the step runs over columns, or the reason why not; empty if its
+            input has none.
+        refused: the number of blocks of columns that were processed element by element, by reason.
     """
 
     label: str
@@ -54,12 +54,12 @@ class StageSummary:
 
     Attributes:
         name: the labels of the transforms.
-        steps: in an order in which elements go through them.
-        tasks: how many tasks are committed; 0 in streaming.
-        largest_task: the elements that the largest of them has taken in.
-        median_task: the same of the one in the middle.
-        spark: the stages of Spark that they have run in, perhaps with steps of others; in streaming
-            those of the last micro-batch. None where Spark does not say.
+        steps: in topological order.
+        tasks: the number of committed tasks; 0 in streaming.
+        largest_task: the input elements of the largest task.
+        median_task: the input elements of the median task.
+        spark: the Spark stages that have run the steps, possibly with steps of other stages; in
+            streaming those of the last micro-batch. None if unknown.
     """
 
     name: str
@@ -71,24 +71,24 @@ class StageSummary:
 
     @property
     def skew(self) -> float | None:
-        """How many times larger the largest task was than the one in the middle."""
+        """The ratio of the largest task to the median task."""
         return self.largest_task / self.median_task if self.median_task else None
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What is committed of a run, stage by stage; as text it is a table.
+    """The committed figures of a run by stage; its text form is a table.
 
     Attributes:
-        stages: in an order in which they can run.
-        failed_attempts: how many attempts at tasks are known to have failed.
+        stages: in topological order.
+        failed_attempts: the number of failed task attempts known so far.
     """
 
     stages: tuple[StageSummary, ...] = ()
     failed_attempts: int = 0
 
     def content(self) -> dict[str, Any]:
-        """All of it as what JSON can say."""
+        """Return the summary as JSON-compatible data."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -135,14 +135,14 @@ def run_summary(
     failed_attempts: int,
     spark: Mapping[str, Iterable[SparkStage]] | None = None,
 ) -> RunSummary:
-    """Sums a run up.
+    """Summarize a run.
 
     Args:
-        plan: what runs.
-        infos: what is committed of each stage, by its id; one for each name and set of labels.
-        tasks: the elements that went into each task of a stage, by its id.
-        failed_attempts: how many attempts at tasks have failed.
-        spark: the stages of Spark in which a stage has run, by its id.
+        plan: the plan of the run.
+        infos: the committed metrics by stage id; one per name and labels.
+        tasks: the input elements of each task, by stage id.
+        failed_attempts: the number of failed task attempts.
+        spark: the Spark stages that have run a stage, by stage id.
     """
     stages, taken = [], told(plan)
     for stage in plan.stages:
@@ -184,7 +184,7 @@ def _steps(
 
 
 class _Figures:
-    """The metrics of a stage by what they are of."""
+    """The metrics of a stage, indexed by what they count."""
 
     def __init__(self, infos: Infos) -> None:
         self._elements: dict[str, int] = {}
@@ -231,7 +231,7 @@ class _Figures:
 
 
 def cells(step: StepSummary) -> tuple[str, ...]:
-    """A step in words: label, elements in and out, time, bytes out, columns."""
+    """Format a step: label, elements in and out, time, bytes out, columns."""
     return (
         line(step.label),
         f"{step.elements_in:,}",
@@ -243,11 +243,11 @@ def cells(step: StepSummary) -> tuple[str, ...]:
 
 
 def refused_words(columns: str, refused: Mapping[str, int]) -> str:
-    """How a step takes columns, how many blocks of them it has refused, and why.
+    """Describe how a step handles columns, and the number of refused blocks by reason.
 
     Args:
-        columns: how it takes them, in words.
-        refused: how many blocks it has refused, by reason.
+        columns: a description of how it handles columns.
+        refused: the number of refused blocks by reason.
     """
     parts = [columns] if columns else []
     for reason, count in refused.items():
@@ -257,7 +257,7 @@ def refused_words(columns: str, refused: Mapping[str, int]) -> str:
 
 
 def spark_words(stage: SparkStage) -> Iterator[str]:
-    """What Spark says of a stage of its own, in words."""
+    """Describe Spark's figures of a Spark stage."""
     tasks = "task" if stage.tasks == 1 else "tasks"
     failed = f", {_failed(stage.failed_tasks)}" if stage.failed_tasks else ""
     yield f"Spark's stage {stage.id}: {stage.tasks:,} {tasks}{failed}"

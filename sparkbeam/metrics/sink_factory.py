@@ -1,4 +1,4 @@
-"""Makes the sinks that the options of a pipeline name."""
+"""Creation of the sinks named by pipeline options."""
 
 from importlib import import_module
 from typing import Any
@@ -21,14 +21,14 @@ _MOST_OF_MESSAGE = 200
 
 
 def sinks_of(options: Any) -> list[tuple[str, MetricsSink]]:
-    """The sinks of a pipeline, by the names with which its options ask for them.
+    """Create the sinks of a pipeline, each with its name in the options.
 
     Args:
-        options: those of sparkbeam, which have been checked.
+        options: the checked options of sparkbeam.
 
     Raises:
-        ConfigurationError: there is no such class, it is none of a sink, a library is missing, or
-            the sink cannot be made.
+        ConfigurationError: the class does not exist or is not a sink, a library is missing, or the
+            sink's constructor fails.
     """
     return [(name, _made(name, options)) for name in metrics_options.sinks(options)]
 
@@ -46,11 +46,11 @@ def _made(name: str, options: Any) -> MetricsSink:
             ) from error
         raise _wrong(name, f"cannot be imported: {_text(error, options)}") from error
     except AttributeError:
-        raise _wrong(name, f"is not there: module {module} has no {kind}") from None
+        raise _wrong(name, f"does not exist: module {module} has no {kind}") from None
     except Exception as error:
         raise _wrong(name, f"cannot be imported: {_text(error, options)}") from error
     if not (isinstance(found, type) and issubclass(found, MetricsSink)):
-        raise _wrong(name, "is no subclass of sparkbeam.MetricsSink")
+        raise _wrong(name, "is not a subclass of sparkbeam.MetricsSink")
     try:
         return found(options)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The options of pushing metrics: what argparse is told of them, and what they may be."""
+"""Options for pushing metrics, and their checks."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,14 @@ from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
 
 SINKS = ("http", "graphite", "prometheus", "otlp")
-"""The sinks that come with sparkbeam."""
+"""Names of the built-in sinks."""
 
 _MOST_SECONDS = 86_400.0
 _MOST_PORT = 65_535
 
 
 def _number(text: str) -> object:
-    """A number, or the text that is none."""
+    """Return a number, or the text itself if it is not a number."""
     if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         return int(text)
     return float(text) if re.fullmatch(r"[+-]?[0-9]{1,18}\.[0-9]{1,18}", text) else text
@@ -26,69 +26,73 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--metrics_sink": {
         "action": "append",
         "metavar": "SINK",
-        "help": "Where metrics are pushed to while the pipeline runs: http, graphite, prometheus, "
-        "otlp, or package.module.Class of a sparkbeam.MetricsSink; repeatable. Default: nowhere.",
+        "help": "Sinks to which metrics are pushed while the pipeline runs: http, graphite, "
+        "prometheus, otlp, or package.module.Class of a sparkbeam.MetricsSink; repeatable. "
+        "Default: none.",
     },
     "--metrics_push_period": {
         "type": _number,
         "default": 5,
         "metavar": "SECONDS",
-        "help": "The time from one push of metrics to the next.",
+        "help": "Interval between pushes of metrics.",
     },
     "--metrics_http_sink_url": {
         "metavar": "URL",
-        "help": "Where the sink http posts to.",
+        "help": "URL to which the sink http posts.",
     },
     "--metrics_graphite_host": {
         "metavar": "HOST",
-        "help": "The server of the sink graphite.",
+        "help": "Server of the sink graphite.",
     },
     "--metrics_graphite_port": {
         "type": _number,
         "default": 2003,
         "metavar": "PORT",
-        "help": "Its port for the plaintext protocol.",
+        "help": "Port of that server for the plaintext protocol.",
     },
     "--metrics_prometheus_address": {
         "metavar": "HOST:PORT",
         "default": "127.0.0.1:9464",
-        "help": "Where the sink prometheus is scraped; port 0 is any that is free.",
+        "help": "Address at which the sink prometheus is scraped; port 0 selects any free port.",
     },
     "--metrics_prometheus_gateway": {
         "metavar": "URL",
-        "help": "A push gateway of Prometheus, which the sink prometheus pushes to instead.",
+        "help": "Prometheus push gateway to which the sink prometheus pushes instead.",
     },
     "--metrics_otlp_endpoint": {
         "metavar": "URL",
         "default": "http://localhost:4318/v1/metrics",
-        "help": "Where the sink otlp posts to: an OpenTelemetry collector.",
+        "help": "URL of the OpenTelemetry collector to which the sink otlp posts.",
     },
 }
-"""What argparse is told of each option."""
+"""Arguments of ``add_argument`` by option."""
 
 _URLS = ("metrics_http_sink_url", "metrics_prometheus_gateway", "metrics_otlp_endpoint")
 _NEEDED = {"http": "metrics_http_sink_url", "graphite": "metrics_graphite_host"}
 
 
 def sinks(options: Any) -> Sequence[str]:
-    """The sinks that are asked for, by their names.
+    """Return the names of the requested sinks.
 
     Raises:
-        ConfigurationError: they are given as something else than texts.
+        ConfigurationError: the option is not a list of texts.
     """
     given = options.metrics_sink
     if given is None:
         return ()
     if not isinstance(given, list | tuple):
-        raise ConfigurationError(f"--metrics_sink: {type(given).__name__} is no list of texts.")
+        raise ConfigurationError(
+            f"--metrics_sink must be a list of names, not {type(given).__name__}: "
+            "give for example ['http']."
+        )
     return given
 
 
 def check(options: Any) -> None:
-    """Checks the values of the options.
+    """Check the values of the options.
 
     Raises:
-        ConfigurationError: one is wrong, or one that a sink needs is missing.
+        ConfigurationError: a value is wrong, or an option that a sink needs is missing.
     """
     _check_sinks(sinks(options))
     _check_period(options.metrics_push_period)
@@ -104,27 +108,28 @@ def check(options: Any) -> None:
     address(options.metrics_prometheus_address)
     for sink, name in _NEEDED.items():
         if sink in sinks(options) and getattr(options, name) is None:
-            raise ConfigurationError(f"--metrics_sink={sink} needs --{name}: give it, too.")
+            raise ConfigurationError(f"--metrics_sink={sink} needs --{name}, which is missing.")
 
 
 def address(given: object) -> tuple[str, int]:
-    """Host and port of ``--metrics_prometheus_address``.
+    """Return host and port of ``--metrics_prometheus_address``.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the value is not an address.
     """
     name = "--metrics_prometheus_address"
     text = arguments.text(name, given, "use host:port, such as 127.0.0.1:9464")
     host, _, port = text.rpartition(":")
     if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > _MOST_PORT:
         raise ConfigurationError(
-            f"{name}={arguments.shown(text)} is no address: use host:port, such as 127.0.0.1:9464."
+            f"{name}={arguments.shown(text)} is not an address: "
+            "use host:port, such as 127.0.0.1:9464."
         )
     return host.strip("[]"), int(port)
 
 
 def addresses(options: Any) -> Iterator[tuple[str, str]]:
-    """The options that may hold secrets, as :class:`.Redaction` takes them."""
+    """Yield the options that may hold secrets, in the form that :class:`.Redaction` takes."""
     for name in _URLS:
         if isinstance(value := getattr(options, name), str):
             yield "address", value
@@ -136,7 +141,7 @@ def _check_sinks(names: Sequence[object]) -> None:
         parts = found.split(".")
         if found not in SINKS and (len(parts) < 2 or not all(map(str.isidentifier, parts))):
             raise ConfigurationError(
-                f"--metrics_sink={arguments.shown(found)} is no sink: use "
+                f"--metrics_sink={arguments.shown(found)} is not a sink: use "
                 f"{arguments.listed(SINKS)} or package.module.Class; repeat the option for several."
             )
         if names.count(name) > 1:
@@ -162,7 +167,7 @@ def _check_url(option: str, value: object) -> None:
     except ValueError:
         is_url = False
     if not is_url or re.search(r"\s", url):
-        raise ConfigurationError(f"{option}=… is no such URL: {remedy}.")
+        raise ConfigurationError(f"{option}=… is not a valid URL: {remedy}.")
 
 
 _SHORTEST = 0.05

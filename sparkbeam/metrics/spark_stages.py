@@ -1,4 +1,4 @@
-"""What Spark knows of its own stages that have run those of a plan: shuffles, spills, skew."""
+"""Spark's figures of the stages that have run a plan: shuffles, spills, skew."""
 
 import threading
 from collections.abc import Iterable
@@ -19,19 +19,19 @@ _MOST = 500
 
 @dataclass(frozen=True)
 class SparkStage:
-    """A stage of Spark, which is what runs between two shuffles; the last attempt at it.
+    """A stage of Spark, which runs between two shuffles; its last attempt.
 
     Attributes:
-        id: its number on the pages of Spark's UI.
-        is_done: all its tasks have succeeded.
-        tasks: how many it has.
-        failed_tasks: attempts at them that have failed.
-        read_bytes: what it has read of shuffles.
-        written_bytes: what it has written to one.
-        spilled_memory_bytes: what did not fit into memory, as it was there.
-        spilled_disk_bytes: the same, as it was written.
-        largest_bytes: what the task with the most has read of shuffles.
-        median_bytes: the same of the one in the middle.
+        id: its number in Spark's UI.
+        is_done: whether all its tasks have succeeded.
+        tasks: the number of tasks.
+        failed_tasks: the number of failed task attempts.
+        read_bytes: the bytes read from shuffles.
+        written_bytes: the bytes written to a shuffle.
+        spilled_memory_bytes: the in-memory size of spilled data.
+        spilled_disk_bytes: its size on disk.
+        largest_bytes: the shuffle bytes read by the largest task.
+        median_bytes: the shuffle bytes read by the median task.
     """
 
     id: int
@@ -47,15 +47,15 @@ class SparkStage:
 
     @property
     def skew(self) -> float | None:
-        """How many times more the task with the most has read than the one in the middle."""
+        """The ratio of the largest task's shuffle read to the median task's."""
         return self.largest_bytes / self.median_bytes if self.median_bytes else None
 
 
 class SparkStages:
-    """Asks Spark for its stages; of those that are done once. May be used from any thread.
+    """Client of Spark's stage figures, cached for finished stages; thread-safe.
 
     Args:
-        session: the Spark session; one over Connect tells nothing.
+        session: the Spark session; Connect sessions provide no figures.
     """
 
     def __init__(self, session: Any) -> None:
@@ -64,7 +64,7 @@ class SparkStages:
         self._found: dict[int, SparkStage] = {}
 
     def get(self, ids: Iterable[int]) -> dict[int, SparkStage]:
-        """Those of some numbers, but for what Spark has forgotten."""
+        """Return the stages with some ids, except those that Spark has dropped."""
         wanted = sorted(set(ids))[-_MOST:]
         with self._lock:
             known = {id: self._found[id] for id in wanted if id in self._found}
@@ -77,14 +77,14 @@ class SparkStages:
             return known
 
     def plans(self, ids: Iterable[int]) -> list[str]:
-        """Spark's plans of the queries that stages belong to, but for what Spark has forgotten."""
+        """Return Spark's plans of the queries that contain stages and that Spark still has."""
         if is_classic(self._session):
             with suppress(Exception):  # The session may have been stopped.
                 return executed_plans(self._session, frozenset(ids))
         return []
 
     def graphs(self, ids: Iterable[int]) -> list[list[PlanNode]]:
-        """The operators of the same plans."""
+        """Return the operators of these plans."""
         if is_classic(self._session):
             with suppress(Exception):  # The session may have been stopped.
                 return executed_graphs(self._session, frozenset(ids))

@@ -1,1 +1,1 @@
-"""A live page of a pipeline: a small server on loopback, and what it shows."""
+"""Live page of a pipeline: a small server on loopback, and its content."""

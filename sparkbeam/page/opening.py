@@ -1,4 +1,4 @@
-"""Opens live pages: for the runs of this process, and for the command ``sparkbeam watch``."""
+"""Live pages for the runs of this process and for the command ``sparkbeam watch``."""
 
 import contextlib
 import logging
@@ -23,10 +23,10 @@ _servers: "dict[int, PageServer]" = {}
 
 
 def check() -> None:
-    """Sees to it that there can be pages.
+    """Check that live pages are available.
 
     Raises:
-        ConfigurationError: the library of the server is missing.
+        ConfigurationError: the server's library is missing.
     """
     if find_spec("tornado") is None:
         raise ConfigurationError(
@@ -35,13 +35,13 @@ def check() -> None:
 
 
 def server(port: int) -> "PageServer":
-    """The server of this process for a port; another port where that one is taken.
+    """Return this process's server for a port; on another port if that one is in use.
 
     Args:
-        port: as the user has given it; 0 for any.
+        port: the port given by the user; 0 for any.
 
     Raises:
-        OSError: nobody can listen on loopback.
+        OSError: loopback cannot be bound.
     """
     from sparkbeam.page.server import PageServer
 
@@ -53,7 +53,7 @@ def server(port: int) -> "PageServer":
                 if not port:
                     raise
                 _logger.warning(
-                    "Port %d is not free for the live page, which takes another one: %s.",
+                    "Port %d is in use; the live page uses another one: %s.",
                     port,
                     error.strerror,
                 )
@@ -62,15 +62,17 @@ def server(port: int) -> "PageServer":
 
 
 def show(port: int, plan: Plan, run: Run, redaction: Redaction, name: str | None) -> None:
-    """Shows a run at an address, which is printed on one line of standard error.
+    """Show a run on a live page, and print its address as one line on standard error.
 
-    A page that cannot be is logged, and harms nothing else.
+    A failure is logged and has no other effect.
     """
     try:
         address = server(port).add(RunView(plan, run, redaction, name))
     except Exception as error:
         _logger.warning(
-            "There is no live page: %s: %s", type(error).__name__, shortened(str(error), 300)
+            "The live page is not available: %s: %s",
+            type(error).__name__,
+            shortened(str(error), 300),
         )
         return
     run.result.page = address

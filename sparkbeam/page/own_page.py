@@ -1,4 +1,4 @@
-"""The page of a pipeline that this process runs."""
+"""Live page of a pipeline run by this process."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -33,14 +33,14 @@ _TEXTS = 4096
 
 
 class RunView:
-    """What the page shows of a run.
+    """The content of the page of a run.
 
     Args:
-        plan: what runs.
-        run: the run of it.
-        redaction: takes secrets out of what is shown.
-        name: of the query; None for that of the program.
-        clock: the time in seconds since the epoch.
+        plan: the plan of the run.
+        run: the run.
+        redaction: removes secrets from the content.
+        name: the name of the query; None for that of the program.
+        clock: returns the time in seconds since the epoch.
     """
 
     def __init__(
@@ -110,5 +110,5 @@ class RunView:
             yield from streaming_stages(ids, progress.stages, summaries)
 
     def _summary(self) -> RunSummary:
-        """The steps by now: what running tasks have counted is in it."""
+        """Return the current summary of steps, including the metrics of running tasks."""
         return self._run.summary(self._monitor.metrics.known_by_stage())

@@ -201,7 +201,7 @@ async function look() {
   } catch (error) {
     seen = document.body.dataset.over === "true"
       ? "The program has ended."
-      : "The pipeline has gone: its program does not answer.";
+      : "The pipeline is lost: its program does not respond.";
   } finally {
     clearTimeout(timer);
   }

@@ -1,8 +1,8 @@
-"""What a driver leaves beside its checkpoint, for who watches the pipeline from elsewhere.
+"""Files that a driver writes beside its checkpoint, for watching the pipeline from another process.
 
-That is the graph of its stages, once, and a sign of life about every ten seconds with what the
-checkpoint does not tell: the steps, what they have logged and warned of, how the run ended. Each is
-a file of its own, replaced as a whole, without the secrets of the pipeline's options.
+They are the graph of its stages, written once, and a heartbeat about every ten seconds with data
+that the checkpoint lacks: the steps, their log lines and warnings, and the final state of the run.
+Each is a separate file, replaced atomically, without the secrets of the pipeline's options.
 """
 
 import json
@@ -34,15 +34,15 @@ _GRAPH = "graph.json"
 
 
 class Beacon:
-    """Gives signs of life of a run, from a thread of its own.
+    """Writes heartbeats of a run, from a separate thread.
 
     Args:
-        plan: what runs.
-        run: the run of it.
-        redaction: takes secrets out of all that is written.
-        title: what the pipeline is called.
-        period: from one sign to the next, in seconds.
-        clock: the time in seconds since the epoch.
+        plan: the plan of the run.
+        run: the run.
+        redaction: removes secrets from everything written.
+        title: the title of the pipeline.
+        period: seconds from one heartbeat to the next.
+        clock: returns the time in seconds since the epoch.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Beacon:
         self._thread = threading.Thread(target=self._work, name="sparkbeam-beacon", daemon=True)
 
     def begin(self, files: Files | None, plan: Plan) -> None:
-        """The checkpoint with these files is the run's: from now on there are signs."""
+        """Start writing heartbeats to the run's checkpoint."""
         self._plan, self._files = plan, files
         with suppress(RuntimeError):  # A run that starts again has it already.
             self._thread.start()
 
     def end(self, state: str) -> None:
-        """The run ends in a state; gives a last sign, for which it waits a second at most."""
+        """Write a last heartbeat with the final state of the run; waits at most a second."""
         self._end = state
         self._ended.set()
         if self._thread.is_alive():
@@ -94,8 +94,8 @@ class Beacon:
                 if not told:
                     told = True
                     _logger.warning(
-                        "What 'sparkbeam watch' shows of the pipeline cannot be written to its "
-                        "checkpoint, and is tried again; the pipeline goes on. %s: %s",
+                        "The data for 'sparkbeam watch' could not be written to the "
+                        "checkpoint and will be retried; the pipeline continues. %s: %s",
                         type(error).__name__,
                         shortened(" ".join(str(error).split()), 300, self._redaction),
                     )
@@ -133,7 +133,7 @@ class Beacon:
 
 
 def graph_of(files: Files) -> Sketch | None:
-    """The graph that a driver has left; None where there is none that can be read."""
+    """Return the graph left by a driver; None if there is none or it cannot be read."""
     with suppress(Exception):
         return Sketch.of(loaded(files.read(_GRAPH) or b""))
     return None

@@ -1,7 +1,7 @@
-"""The server of live pages: one for a process and a port, on loopback, in a thread of its own.
+"""Server of live pages: one per process and port, on loopback, in a separate thread.
 
-It reads and answers, and knows no request that changes anything. Who looks needs the token of
-the page, which stands in its address.
+It is read-only: no request changes anything. Access needs the token of a page, which is part of its
+address.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ _logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 _FRESH_SECONDS = 0.5
-"""Figures this old are given to whoever else asks."""
+"""Seconds for which figures are cached."""
 
 _PAUSE = 20
-"""And so many times as old as it takes to find them out."""
+"""Minimum caching time as a multiple of the time to compute the figures."""
 
 _MOST_PAGES = 20
 _IDLE_SECONDS = 60
@@ -51,8 +51,8 @@ class Page:
     """A pipeline at an address.
 
     Args:
-        view: what is shown.
-        clock: gives seconds that only grow.
+        view: the content.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, view: View, clock: Callable[[], float] = time.monotonic) -> None:
@@ -66,7 +66,7 @@ class Page:
         self._past: list[Moment] = []
 
     def state(self, since: int) -> dict[str, Any]:
-        """What the page shows now, with the history since a second of the epoch."""
+        """Return the current content of the page, with the history since a second of the epoch."""
         view = self._view
         if view is None:
             past = [moment for moment in self._past if moment.time >= since]
@@ -80,20 +80,20 @@ class Page:
         return {**self._content, "history": [asdict(moment) for moment in past]}
 
     def settle(self) -> None:
-        """Lets go of a pipeline that is over, and keeps what there was to see."""
+        """Keep the final content of a finished pipeline, and release the pipeline."""
         if self._view is not None and self._view.over:
             self._content, self._past = self._view.content(), self._view.history(0)
             self._view = None
 
 
 class PageServer:
-    """Answers with pages until the program ends.
+    """Serves pages until the program ends.
 
     Args:
-        port: where it listens on loopback; 0 for any that is free.
+        port: the port on loopback; 0 for any free one.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is in use.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -109,9 +109,9 @@ class PageServer:
         self._ready.wait(_START_SECONDS)
 
     def add(self, view: View) -> str:
-        """Shows a pipeline; gives the address of its page.
+        """Add a page for a pipeline; return its address.
 
-        Of the pages of pipelines that are over the last ones are kept.
+        Among the pages of finished pipelines, only the last ones are kept.
         """
         page = Page(view)
         with self._lock:
@@ -121,7 +121,7 @@ class PageServer:
         return f"http://{LOOPBACK}:{self.port}/{page.token}/"
 
     def find(self, token: str) -> Page | None:
-        """The page with a token, in a time that does not tell how much of one is right."""
+        """Return the page with a token, compared in constant time."""
         given = token.encode("utf-8", "replace")
         found = None
         for page in self._pages:
@@ -130,14 +130,14 @@ class PageServer:
         return found
 
     def know(self, connection: Any) -> None:
-        """Notes that a connection has asked with a token; what has none may not stay for long."""
+        """Record that a connection has sent a valid token; others are closed soon."""
         stream = getattr(connection, "stream", None)
         if self._guests is not None and stream is not None:
             self._guests.forget(IOStream.closed)
             self._guests.know(stream)
 
     def close(self) -> None:
-        """Ends the server."""
+        """Stop the server."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_START_SECONDS)
@@ -160,18 +160,18 @@ class PageServer:
             loop.run_until_complete(server.close_all_connections())
             loop.close()
         except Exception as error:
-            _logger.warning("The live page ends; the pipeline goes on. %s", _told(error))
+            _logger.warning("The live page stopped; the pipeline continues. %s", _told(error))
         finally:
             self._ready.set()
 
 
 class _Door:
-    """Lets connections in: a bounded number, and none where there are no descriptors left.
+    """Accepts a bounded number of connections, and none while file descriptors run out.
 
     Args:
-        server: serves them.
-        loop: that of the thread.
-        sockets: that listen.
+        server: serves the connections.
+        loop: the event loop of the thread.
+        sockets: the listening sockets.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ def _application(server: PageServer) -> Application:
 
 
 class _Handler(RequestHandler):
-    """Says to browsers what they must not do, and nothing of itself."""
+    """Sends restrictive headers, and no details about the server."""
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -239,12 +239,12 @@ class _Handler(RequestHandler):
         self.set_header("Content-Security-Policy", "default-src 'none'")
 
     def prepare(self) -> None:
-        """Refuses what asks for a name that is none of this machine's."""
+        """Refuse requests whose Host is not a name of this machine."""
         if not self.is_at_home():
             self.send_error(403)
 
     def is_at_home(self) -> bool:
-        """Whether the request is for this machine."""
+        """Return whether the Host of the request is a name of this machine."""
         return all(map(is_at_home, self.request.headers.get_list("Host")))
 
     def compute_etag(self) -> None:
@@ -252,10 +252,10 @@ class _Handler(RequestHandler):
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.finish("There is no such page.\n" if status_code < 500 else "The page fails.\n")
+        self.finish("Page not found.\n" if status_code < 500 else "The page fails.\n")
 
     def log_exception(self, *args: Any) -> None:
-        """Nothing: what is worth a line has been logged."""
+        """Do nothing, as errors are logged elsewhere."""
 
 
 class _NotFound(_Handler):
@@ -269,7 +269,7 @@ class _OfPage(_Handler):
         self._told = told
 
     def page(self, token: str) -> Page | None:
-        """The page with the token; None, with an answer that says so, where there is none."""
+        """Return the page with the token; answer with an error and return None if there is none."""
         found = self._server.find(token)
         if found is None:
             self.send_error(404)
@@ -278,10 +278,10 @@ class _OfPage(_Handler):
         return found
 
     def fail(self, error: Exception) -> None:
-        """Answers that the page cannot be made; logs the first error of each kind."""
+        """Answer that the page is not available; log the first error of each kind."""
         if type(error).__name__ not in self._told:
             self._told.add(type(error).__name__)
-            _logger.warning("The live page fails; the pipeline goes on. %s", _told(error))
+            _logger.warning("The live page failed; the pipeline continues. %s", _told(error))
         self.send_error(500)
 
 
@@ -315,7 +315,7 @@ class _StateHandler(_OfPage):
 
 
 def _second(text: str) -> int:
-    """A second of the epoch as somebody writes it; the first one for anything else."""
+    """Parse a second of the epoch; return the first one for malformed text."""
     if not text.isascii() or not text.isdecimal():
         return 0
     return int(text[-_DIGITS:]) if not text[:-_DIGITS].strip("0") else 10**_DIGITS

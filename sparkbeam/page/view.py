@@ -1,4 +1,4 @@
-"""What the live page shows, as plain data that its script puts in place."""
+"""Content of the live page, as plain data for its script."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,36 +13,36 @@ from sparkbeam.progress.recent_batches import Moment
 from sparkbeam.progress.snapshot import StageProgress, StreamingProgress, StreamingStageProgress
 
 Fact = tuple[str, str]
-"""A label and a figure, in words."""
+"""A label and a formatted figure."""
 
 Note = tuple[str, str, int, float]
-"""What a step has logged or warned of: its label, the text, how often, when last."""
+"""A line of a step: its label, the text, the number and time of the last occurrence."""
 
 BOX_LINES = 3
-"""So many lines of figures a box of the graph has."""
+"""Number of lines of figures in a box of the graph."""
 
 _MOST_PARTITIONS = 200
 
 LONGEST_ERROR = 10_000
 LONGEST_TITLE = 100
-"""So many characters of an error and of the name of a pipeline are shown."""
+"""Maximum length of an error and of a pipeline's name on the page."""
 
 
 @dataclass(frozen=True)
 class StageView:
-    """Steps that run fused.
+    """Fused steps on the page.
 
     Attributes:
-        id: that of the stage in the graph.
+        id: the id of the stage in the graph.
         name: the labels of the steps.
-        state: of the stage, in batch; of one that holds the watermark most, ``holding``.
+        state: the state of the stage in batch; ``holding`` for the stage that holds the watermark
+            most.
         facts: the figures.
-        box: those that stand in the graph.
-        done, tasks: how many tasks have succeeded, and have started.
-        steps: the steps with what they have taken in and put out, their time, and bytes and
-            columns where that is known.
-        since, seconds: in batch when it has begun, from the start of the pipeline, and how long it
-            has run; None before.
+        box: the figures in the graph.
+        done, tasks: the numbers of succeeded and of started tasks.
+        steps: per step its input and output elements, time, and bytes and columns if known.
+        since, seconds: in batch its start, relative to that of the pipeline, and its duration; None
+            before.
     """
 
     id: str
@@ -62,14 +62,14 @@ class PageContent:
     """The page at one moment.
 
     Attributes:
-        state: how the pipeline does, in a word.
-        over: it has come to its end.
+        state: the state of the pipeline, in a word.
+        over: whether the pipeline has ended.
         facts: the figures of the whole pipeline.
-        stages: in an order in which they can run.
-        notes: what steps have logged and warned of.
-        error: what the pipeline has failed with.
-        gone: why nothing of this may be true any more; empty where it is.
-        partitions: of event hubs, a line each with its step first.
+        stages: in topological order.
+        notes: recent log lines and warnings of steps.
+        error: the error that the pipeline has failed with.
+        gone: the reason why this content may be outdated; empty if it is current.
+        partitions: rows of event hub partitions, with the step first.
     """
 
     state: str
@@ -82,35 +82,35 @@ class PageContent:
     partitions: tuple[tuple[str, ...], ...] = ()
 
     def content(self, redaction: Callable[[str], str]) -> dict[str, Any]:
-        """All of it as what JSON can say, without secrets."""
+        """Return the content as JSON-compatible data, without secrets."""
         found: dict[str, Any] = printable_in(asdict(self), lambda text: printable(redaction(text)))
         return found
 
 
 class View(Protocol):
-    """A pipeline that a page shows; all calls come from the thread of the server.
+    """A pipeline shown on a page; all calls come from the server's thread.
 
     Attributes:
-        title: what the pipeline is called.
-        graph: its stages as SVG; empty where that is not known.
+        title: the title of the pipeline.
+        graph: its stages as SVG; empty if unknown.
     """
 
     title: str
     graph: str
 
     def content(self) -> dict[str, Any]:
-        """A :class:`PageContent` as what JSON can say."""
+        """Return a :class:`PageContent` as JSON-compatible data."""
 
     def history(self, since: int) -> list[Moment]:
-        """The micro-batches that have ended since a second of the epoch."""
+        """Return the micro-batches that have ended since a second of the epoch."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing will change any more."""
+        """Return whether the content is final."""
 
 
 def batch_stage(id: str, progress: StageProgress, summary: StageSummary) -> StageView:
-    """A stage of a batch."""
+    """Return a stage of a batch."""
     running = max(0, progress.tasks_started - progress.tasks_done)
     facts = (
         ("state", str(progress.state)),
@@ -149,7 +149,7 @@ def streaming_stages(
     stages: Iterable[StreamingStageProgress],
     summaries: Iterable[StageSummary | None],
 ) -> Iterator[StageView]:
-    """The stages of a stream: progress and, where they are known, steps."""
+    """Yield the stages of a stream with their progress and, if known, steps."""
     listed = list(stages)
     today = datetime.now(UTC).date()
     longest = max((stage.held_seconds or 0.0 for stage in listed), default=0.0)
@@ -183,7 +183,7 @@ def streaming_stages(
 
 
 def of_query(progress: StreamingProgress) -> Iterator[Fact]:
-    """The figures of a whole stream."""
+    """Yield the figures of a whole stream."""
     if progress.micro_batch:
         yield "micro-batch", f"{progress.micro_batch:,}"
         yield "took", words.duration(progress.batch_seconds)
@@ -198,20 +198,20 @@ def of_query(progress: StreamingProgress) -> Iterator[Fact]:
 
 
 def of_hubs(partitions: Sequence[PartitionProgress]) -> Iterator[Fact]:
-    """The figures of all event hubs that a stream reads."""
+    """Yield the figures of all event hubs that a stream reads."""
     backlog, slow = words.left(partitions), words.slowest(partitions)
     return _told((("left to read", backlog), ("slow", slow)))
 
 
 def partition_rows(partitions: Iterable[PartitionProgress]) -> tuple[tuple[str, ...], ...]:
-    """The lines of partitions; where they are many, of those that are furthest behind."""
+    """Return the rows of partitions; if there are many, of those with the largest lag."""
     listed = list(partitions)
     most = set(sorted(listed, key=lambda partition: -partition.lag)[:_MOST_PARTITIONS])
     return tuple(words.partition(partition) for partition in listed if partition in most)
 
 
 def of_steps(summary: StageSummary) -> Iterator[Fact]:
-    """The figures of a stage of a stream that its steps give."""
+    """Yield the figures of a streaming stage that come from its steps."""
     spent = _in_steps(summary)
     if spent:
         yield "time in steps", spent
@@ -233,7 +233,7 @@ def _skew(summary: StageSummary) -> str:
 
 
 def _columns(summary: StageSummary) -> str:
-    """How many of the steps take columns, and have refused none."""
+    """Format the number of steps that run over columns without refused blocks."""
     could = [step for step in summary.steps if step.columns]
     taken = sum(step.columns.startswith("columns") and not step.refused for step in could)
     return f"{taken} of {len(could)} steps" if could else ""

@@ -1,4 +1,4 @@
-"""The page of a streaming pipeline that another process runs, by its checkpoint."""
+"""Live page of a streaming pipeline that another process runs, from its checkpoint."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -31,14 +31,14 @@ _KEPT = 20
 
 
 class CheckpointView:
-    """What the page shows of a checkpoint.
+    """The content of the page of a checkpoint.
 
     Args:
-        location: the checkpoint location, which this process has to see.
-        clock: the time in seconds since the epoch.
+        location: the checkpoint location, which this process must be able to read.
+        clock: returns the time in seconds since the epoch.
 
     Raises:
-        ConfigurationError: there is no checkpoint of a pipeline.
+        ConfigurationError: the location has no checkpoint of a pipeline.
         CheckpointFailed: a file of it is damaged.
     """
 
@@ -93,7 +93,7 @@ class CheckpointView:
         return self._history.since(since)
 
     def _remember(self, last: int) -> None:
-        """Reads what the checkpoint still has of micro-batches that nobody has looked at."""
+        """Read micro-batches from the checkpoint that have not been read yet."""
         for number in range(max(self._known, last - _KEPT) + 1, last + 1):
             feedback = self._feedback.readable(number)
             batch = None if feedback is None else MicroBatch.readable(feedback.summary)
@@ -103,13 +103,13 @@ class CheckpointView:
 
 
 _GONE = (
-    "The pipeline has gone: its program has given no sign of life for {}. "
-    "What it has committed is here."
+    "The pipeline is lost: its program has sent no heartbeat for {}. "
+    "The page shows what it has committed."
 )
 
 
 def _state(found: Status, sign: Sign | None) -> str:
-    """How the pipeline does; how its last run has ended, where it has and left something to do."""
+    """Return the state of the pipeline: of its last run, if that stopped with work left."""
     if sign is not None and sign.over and not found.is_over:
         return sign.state
     health = Health.FINISHED if found.health is Health.DRAINED else found.health
@@ -140,9 +140,9 @@ def _facts(found: Status, sign: Sign | None, now: float) -> Iterator[Fact]:
     if found.phases:
         yield "phases", batch_phases.in_words(found.phases)
     if found.pending is not None:
-        yield "the next is under way for", words.duration(found.pending)
+        yield "next one running for", words.duration(found.pending)
     if found.overdue is not None:
-        yield "the next was due", f"{words.duration(found.overdue)} ago"
+        yield "next one was due", f"{words.duration(found.overdue)} ago"
     if found.lag is not None:
         yield "behind", words.duration(found.lag)
     yield from of_hubs(found.partitions)
@@ -150,4 +150,4 @@ def _facts(found: Status, sign: Sign | None, now: float) -> Iterator[Fact]:
     if dropped:
         yield "late elements dropped", f"{dropped:,}"
     if sign is not None and not sign.over:
-        yield "last sign of its program", f"{words.duration(max(0.0, now - sign.written))} ago"
+        yield "last heartbeat", f"{words.duration(max(0.0, now - sign.written))} ago"

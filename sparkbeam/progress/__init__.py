@@ -1,4 +1,4 @@
-"""Live progress of a running pipeline: from the workers' signals to a program or a terminal.
+"""Live progress of a running pipeline: from worker signals to an API or a terminal.
 
-Progress is lossy by design. Nothing in here may fail a pipeline, or hold one up.
+Progress is lossy by design. Nothing here may fail or delay a pipeline.
 """

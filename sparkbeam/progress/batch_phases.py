@@ -1,4 +1,4 @@
-"""The phases of a micro-batch: those of Spark, and within its ``addBatch`` those of the sink."""
+"""Phases of a micro-batch: Spark's, and those of the sink within ``addBatch``."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from sparkbeam.common.untrusted_json import whole
 ADD_BATCH = "addBatch"
 
 OF_SPARK = ("latestOffset", "getBatch", "queryPlanning", "walCommit", ADD_BATCH, "commitOffsets")
-"""Names of Spark's phases, in order; ``addBatch`` is the time of the sink and of the tasks."""
+"""Names of Spark's phases, in order; ``addBatch`` includes the tasks and the sink."""
 
 STAGES, DELIVERY, COLLECTING, FEEDBACK = "stages", "delivery", "collecting", "feedback"
 
@@ -26,10 +26,10 @@ Phases = Mapping[str, int]
 
 
 class Stopwatch:
-    """Measures the phases of one micro-batch after the other.
+    """Measures the phases of successive micro-batches.
 
     Attributes:
-        phases: of the micro-batch at hand.
+        phases: the phases of the current micro-batch.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Stopwatch:
 
 
 def of_progress(progress: Mapping[str, Any]) -> dict[str, int]:
-    """Return the phases in a progress of Spark's; none where it is not of a micro-batch."""
+    """Return the phases in a progress event of Spark; none if it is not of a micro-batch."""
     millis = progress["durationMs"]
     if ADD_BATCH not in millis:
         return {}
@@ -52,16 +52,16 @@ def of_progress(progress: Mapping[str, Any]) -> dict[str, int]:
 
 
 def parsed(content: Mapping[str, Any]) -> dict[str, int]:
-    """Return phases of whatever somebody has written, those that are known.
+    """Parse phases from untrusted content, and ignore unknown ones.
 
     Raises:
-        ValueError: a time is none.
+        ValueError: a value is not a duration.
     """
     return {name: whole(content[name]) for name in (*OF_SPARK, *OF_SINK) if name in content}
 
 
 def in_words(seconds: Mapping[str, float]) -> str:
-    """Return the phases on one line: ``walCommit 12 ms, addBatch 80 ms (stages 64 ms), …``."""
+    """Format the phases on one line: ``walCommit 12 ms, addBatch 80 ms (stages 64 ms), …``."""
     inner = ", ".join(f"{name} {_millis(seconds[name])}" for name in OF_SINK if name in seconds)
     found = []
     for name in OF_SPARK:

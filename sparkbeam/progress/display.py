@@ -1,4 +1,4 @@
-"""Shows the progress of a run, in a thread of its own."""
+"""Display of a run's progress, in a separate thread."""
 
 import atexit
 import os
@@ -18,29 +18,29 @@ _CLOSE_SECONDS = 1.0
 
 
 class Screen(Protocol):
-    """Where progress is shown; all calls come from the display's thread.
+    """An output for progress; all calls come from the display's thread.
 
     ``show`` is called a few times a second, then ``finish`` or ``clear`` once.
     """
 
     def show(self, progress: Progress, seconds: float) -> None:
-        """Brings the screen up to date, ``seconds`` after the start of the run."""
+        """Update the screen, ``seconds`` after the start of the run."""
 
     def finish(self, progress: Progress, seconds: float) -> None:
-        """Shows how the run has ended."""
+        """Show the final state of the run."""
 
     def clear(self) -> None:
-        """Takes away what is not meant to stay."""
+        """Remove temporary output."""
 
 
 class Display:
     """Keeps a screen up to date until the run ends.
 
-    A screen that fails ends the display, and nothing else.
+    If the screen fails, only the display ends.
 
     Args:
-        snapshot: gives the progress.
-        screen: where to show it.
+        snapshot: returns the progress.
+        screen: the output.
     """
 
     def __init__(self, snapshot: Callable[[], Progress], screen: Screen) -> None:
@@ -55,12 +55,12 @@ class Display:
         atexit.register(self.hide)
 
     def hide(self) -> None:
-        """Clears the screen and ends."""
+        """Clear the screen and stop."""
         self._hidden = True
         self.close()
 
     def close(self) -> None:
-        """Shows the end and ends; takes a second at most."""
+        """Show the final state and stop; takes at most a second."""
         atexit.unregister(self.hide)
         self._stopped.set()
         self._thread.join(_CLOSE_SECONDS)
@@ -78,9 +78,9 @@ class Display:
 
 
 def screen_for(option: str) -> Screen | None:
-    """The screen that ``--spark_progress`` asks for; None for no display.
+    """Return the screen for a value of ``--spark_progress``; None for no display.
 
-    It is that of the notebook, or else on standard error.
+    It is the notebook's, or else standard error.
     """
     if option == "off":
         return None

@@ -1,4 +1,4 @@
-"""What a notebook shows of a run: its progress, its result and its metrics, as HTML."""
+"""HTML for notebooks: progress, result and metrics of a run."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -20,18 +20,18 @@ _MOST_ROWS = 200
 
 
 def progress_html(progress: Progress, seconds: float | None = None) -> str:
-    """A table of the stages and a line that sums them up.
+    """Return a table of the stages with a summary line.
 
     Args:
-        progress: what to show.
-        seconds: since the start of the run, if that is known.
+        progress: the progress to show.
+        seconds: seconds since the start of the run, if known.
     """
     table = _streaming(progress) if isinstance(progress, StreamingProgress) else _batch(progress)
     return f"<div>{table}<div>{escape(words.summary(progress, seconds))}</div></div>"
 
 
 def table_html(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """A table of cells that are HTML; all columns but the first ``left`` ones are figures."""
+    """Return a table of HTML cells; all columns but the first ``left`` ones are figures."""
     listed = list(rows)
     sides = [_LEFT if index < left else _RIGHT for index in range(len(head))]
     lines = [_row("th", map(escape, head), sides)]

@@ -1,4 +1,4 @@
-"""Receives the signals of the workers, on the driver."""
+"""Receiver of worker signals, on the driver."""
 
 import contextlib
 import secrets
@@ -20,18 +20,18 @@ _CLOSE_SECONDS = 0.2
 
 
 class Listener:
-    """A socket, and a thread that waits for datagrams on it.
+    """A socket, with a thread that receives datagrams.
 
-    Datagrams without the token, and malformed ones, are dropped.
+    Malformed datagrams and those without the token are dropped.
 
     Args:
-        note: called with each signal, in the listener's thread; what it
-            raises is dropped with the signal.
-        bind: the address to listen at.
-        host: the address at which the workers reach it.
+        note: called with each signal in the listener's thread; its exceptions are dropped with the
+            signal.
+        bind: the address to listen on.
+        host: the address at which workers reach the driver.
 
     Raises:
-        OSError: nobody can listen there.
+        OSError: the address cannot be bound.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Listener:
         self._thread.start()
 
     def close(self) -> None:
-        """Takes in what has arrived, then stops; takes 0.2 s at most."""
+        """Process the datagrams that have arrived, then stop; takes at most 0.2 s."""
         self._closed.set()
         # The thread sleeps until something arrives, or notices later by itself.
         with contextlib.suppress(OSError):
@@ -81,7 +81,7 @@ class Listener:
 
 
 def listen(session: Any, note: Callable[[Signal], None]) -> Listener | None:
-    """A listener that the workers of ``session`` can reach; None if there can be none."""
+    """Start a listener that the workers of ``session`` can reach; return None if impossible."""
     try:
         reachable = reachable_at(session)
         if reachable is None:
@@ -93,14 +93,14 @@ def listen(session: Any, note: Callable[[Signal], None]) -> Listener | None:
 
 
 def reachable_at(session: Any) -> tuple[str, str] | None:
-    """Where the workers of ``session`` reach the driver, and what it listens at for that.
+    """Return the address at which workers reach the driver, and the address to listen on.
 
     Returns:
-        Two addresses, by ``spark.driver.host`` and ``spark.driver.bindAddress`` where workers may
-        be on other machines; None if they cannot reach it.
+        Two addresses, from ``spark.driver.host`` and ``spark.driver.bindAddress`` if workers may
+        run on other machines; None if workers cannot reach the driver.
 
     Raises:
-        Exception: of whatever type, if that cannot be found out.
+        Exception: of any type, if the addresses cannot be determined.
     """
     if may_reach_loopback(session):
         return _LOOPBACK, _LOOPBACK
@@ -112,7 +112,7 @@ def reachable_at(session: Any) -> tuple[str, str] | None:
 
 
 def may_reach_loopback(session: Any) -> bool:
-    """Whether the workers seem to be on this machine."""
+    """Return whether the workers appear to run on this machine."""
     if is_connect(session):
         return session.client.host in ("localhost", _LOOPBACK)
     return sessions.is_local(session)

@@ -1,4 +1,4 @@
-"""Progress as lines of text, for a log."""
+"""Progress as lines of text, for logs."""
 
 import time
 from collections.abc import Callable
@@ -14,13 +14,13 @@ _MAX_NAME = 40
 
 
 class PlainScreen:
-    """Writes a line when a stage has changed its state, every three seconds at most.
+    """Writes a line when the state of a stage has changed, at most every three seconds.
 
-    In streaming it is a line after a micro-batch, every ten seconds at most.
+    In streaming it writes a line after a micro-batch, at most every ten seconds.
 
     Args:
-        stream: where to.
-        clock: gives seconds that only grow.
+        stream: the output.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,7 +30,7 @@ class PlainScreen:
         self._next = clock()
 
     def show(self, progress: Progress, seconds: float) -> None:
-        """Writes a line if it is time for one."""
+        """Write a line if one is due."""
         found, every = _news(progress)
         now = self._clock()
         if found is None or found == self._shown or now < self._next:
@@ -40,11 +40,11 @@ class PlainScreen:
         self._write(progress, seconds)
 
     def finish(self, progress: Progress, seconds: float) -> None:
-        """Writes the last line."""
+        """Write the last line."""
         self._write(progress, seconds)
 
     def clear(self) -> None:
-        """Does nothing: what is written stays."""
+        """Do nothing, as written lines stay."""
 
     def _write(self, progress: Progress, seconds: float) -> None:
         line = "; ".join([words.summary(progress, seconds), *_stages(progress)])
@@ -53,7 +53,7 @@ class PlainScreen:
 
 
 def _news(progress: Progress) -> tuple[list[StageState] | int | None, float]:
-    """What makes a line worth writing when it changes, None before anything runs; how often."""
+    """Return a value whose change is worth a line (None before anything runs), and the interval."""
     if isinstance(progress, StreamingProgress):
         return progress.micro_batch or None, _STREAMING_SECONDS
     states = [stage.state for stage in progress.stages]
@@ -61,7 +61,7 @@ def _news(progress: Progress) -> tuple[list[StageState] | int | None, float]:
 
 
 def _stages(progress: Progress) -> list[str]:
-    """The first stages that run or have failed, in batch."""
+    """Return the first stages that run or have failed, in batch."""
     if isinstance(progress, StreamingProgress):
         return []
     telling = [

@@ -1,7 +1,7 @@
-"""A micro-batch in figures, for whoever looks at the query while it runs.
+"""Figures of a micro-batch, for observers of a running query.
 
-It is made where the micro-batch ends, out of what the shards say of themselves, and kept with
-the feedback of the micro-batch.
+They are computed at the end of the micro-batch from the statuses of shards, and stored with its
+feedback.
 """
 
 from collections import defaultdict
@@ -29,13 +29,13 @@ class StageSummary:
     Attributes:
         new: the elements of the micro-batch.
         total: the elements of all micro-batches so far.
-        dropped_late: elements that came too late, in all micro-batches so far.
-        input_watermark, output_watermark: the least of all shards.
-        keys: of how many keys it has state.
-        state_bytes: how much state it has.
-        busy: in how many tasks it had something to do in the micro-batch; in which it had most, so
-            many elements.
-        holder: what of its keys holds the output watermark; None where nothing does.
+        dropped_late: the late elements dropped in all micro-batches so far.
+        input_watermark, output_watermark: the minimum over all shards.
+        keys: the number of keys with state.
+        state_bytes: the size of the state.
+        busy: the number of tasks with input in the micro-batch, and the elements in the busiest
+            one.
+        holder: the state that holds the output watermark; None if nothing does.
     """
 
     new: Counts = field(default_factory=Counts)
@@ -51,19 +51,19 @@ class StageSummary:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """A micro-batch; times are in microseconds, by the clock of the machine if not said otherwise.
+    """A micro-batch; times are in microseconds by the machine's clock unless stated otherwise.
 
     Attributes:
-        number: of its tick; the first of a query is 1.
-        ended: when its output was complete.
-        duration: how long it took.
-        elements: how many elements the pipeline has taken in.
-        source_watermark: the least watermark of the sources, in the time of their elements;
-            None where it says nothing of how far the pipeline is behind.
-        stages: by their addresses; in the driver that runs them, by their ids.
+        number: the number of its tick; the first of a query is 1.
+        ended: the time when its output was complete.
+        duration: its duration.
+        elements: the number of elements that the pipeline has read.
+        source_watermark: the minimum watermark of the sources, in event time; None if it does not
+            measure the pipeline's lag.
+        stages: by address; in the driver that runs them, by id.
         names: the labels of their transforms, likewise.
-        partitions: of the event hubs that are read, as they were when it was planned.
-        phases: how long its parts took; as it is stored, those of the sink but for the writing.
+        partitions: the event hub partitions, as planned.
+        phases: the durations of its phases; when stored, those of the sink except for the writing.
     """
 
     number: int
@@ -77,12 +77,12 @@ class MicroBatch:
     phases: Phases = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
-        """All of it as what JSON can say."""
+        """Return the micro-batch as JSON-compatible data."""
         return asdict(self)
 
     @classmethod
     def readable(cls, content: Mapping[str, Any]) -> "MicroBatch | None":
-        """As :meth:`of`; None for what is no micro-batch."""
+        """Parse content like :meth:`of`, but return None for malformed content."""
         try:
             return cls.of(content)
         except (ValueError, TypeError, KeyError, AttributeError):
@@ -90,11 +90,11 @@ class MicroBatch:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "MicroBatch":
-        """The inverse of :meth:`content`, of whatever somebody has written.
+        """Parse untrusted content written by :meth:`content`.
 
         Raises:
-            Exception: ``ValueError``, ``TypeError``, ``KeyError`` or ``AttributeError``, if it is
-                no micro-batch.
+            Exception: ``ValueError``, ``TypeError``, ``KeyError`` or ``AttributeError``, if the
+                content is malformed.
         """
         stages = {id: _stage_of(stage) for id, stage in content["stages"].items()}
         partitions = tuple(
@@ -126,7 +126,7 @@ def _stage_of(content: Mapping[str, Any]) -> StageSummary:
     times = (found.input_watermark, found.output_watermark)
     amounts = (found.dropped_late, found.keys, found.state_bytes, *found.busy)
     if len(found.busy) != 2:
-        raise ValueError("this is no stage")
+        raise ValueError("not a stage")
     for number in (*times, *amounts, *found.new, *found.total):
         whole(number)
     return found
@@ -152,18 +152,18 @@ def summary(
     since: int,
     now: int,
 ) -> MicroBatch:
-    """Sums a micro-batch up.
+    """Summarize a micro-batch.
 
     Args:
-        topology: what runs.
-        tick: of the micro-batch.
-        statuses: of each shard of each layer but the first.
-        new: a report for each stage that had something to do, by its address.
+        topology: the running query.
+        tick: the tick of the micro-batch.
+        statuses: the status of each shard of each layer but the first.
+        new: a report per stage with input, by its address.
         total: the same over all micro-batches so far.
         busy: see :class:`StageSummary`, by the address of the stage.
         partitions: see :class:`MicroBatch`.
-        since: a time at which the micro-batch had not begun; in microseconds.
-        now: when it has ended.
+        since: a time before the start of the micro-batch, in microseconds.
+        now: the time of its end.
     """
     of_stage = _by_stage(statuses)
     stages = {}
@@ -202,7 +202,7 @@ def _by_stage(statuses: Iterable[Status]) -> dict[str, list[StageStatus]]:
 
 
 def _of_first_layer(topology: Topology, stage: Stage, tick: Tick) -> StageStatus:
-    """A stage of the first layer is as far as its sources are, as nothing is kept there."""
+    """Return the status of a first-layer stage: that of its sources, as it holds nothing back."""
     marks = tick.rounds[-1].watermarks
     roots = {root for tag in stage.inputs for root in topology.roots(tag)}
     watermark = min((marks[root] for root in roots), default=MAX_MICROS)
@@ -224,9 +224,9 @@ def _dropped(reports: Mapping[str, TaskReport], stage: Stage) -> int:
 
 
 def _taken_in(topology: Topology, stages: Mapping[str, StageSummary]) -> int:
-    """The new elements of what feeds the pipeline.
+    """Return the number of new elements read by the sources.
 
-    What bounded splittable DoFns read is not among them.
+    Elements read by bounded splittable DoFns do not count.
     """
     plan = topology.plan
     elements = 0

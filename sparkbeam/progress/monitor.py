@@ -1,4 +1,4 @@
-"""All that is live about one run: the listeners, the figures and the display."""
+"""Live components of one run: listeners, figures and display."""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -23,19 +23,19 @@ from sparkbeam.wire.reports import Reporter, Signal, TaskReport
 
 
 class Monitor:
-    """Made by the runner when a run starts, closed when it has ended.
+    """Live components of a run, created by the runner at its start and closed at its end.
 
     Args:
-        plan: what runs.
+        plan: the plan of the run.
         session: the Spark session.
         show: the option ``--spark_progress``: auto, on or off.
-        redaction: takes secrets out of what steps have logged and warned of.
+        redaction: removes secrets from log lines and warnings of steps.
 
     Attributes:
-        metrics: of the run.
-        history: of the micro-batches of a streaming query.
-        notes: what steps have logged and warned of lately.
-        places: which of Spark's stages run those of the plan.
+        metrics: the metrics of the run.
+        history: the micro-batches of a streaming query.
+        notes: recent log lines and warnings of steps.
+        places: the Spark stages that run those of the plan.
     """
 
     def __init__(
@@ -60,64 +60,64 @@ class Monitor:
 
     @property
     def reporter(self) -> Reporter | None:
-        """What the workers send signals with; None where they need not or cannot."""
+        """The sender of signals for workers; None if not needed or not possible."""
         return None if self._listener is None else self._listener.reporter
 
     @property
     def relay(self) -> Relay | None:
-        """Where workers on this machine send what steps write; None where there are none."""
+        """The address for the output of steps on this machine's workers; None for other workers."""
         return None if self._output is None else self._output.relay
 
     def at(self) -> list[str]:
-        """At which steps workers are, as far as is known."""
+        """Return the steps that workers execute, as far as known."""
         return [] if self._output is None else self._output.at()
 
     def died(self) -> list[str]:
-        """At which steps workers were that have died, as far as is known."""
+        """Return the steps during which workers have died, as far as known."""
         return [] if self._output is None else self._output.died()
 
     def observe(self, batch: MicroBatch) -> None:
-        """Takes in a micro-batch of a streaming query."""
+        """Record a micro-batch of a streaming query."""
         assert isinstance(self._tracker, StreamingTracker)
         self._tracker.note(batch)
         self.history.note(batch)
 
     def phases(self) -> tuple[int, Phases]:
-        """The number of the last micro-batch of a streaming query with its phases."""
+        """Return the number of the last micro-batch of a streaming query, with its phases."""
         assert isinstance(self._tracker, StreamingTracker)
         return self._tracker.phases()
 
     def goes_along(self, reader: str, writer: str) -> None:
-        """A stage of a batch does not wait for the end of another one, whatever the plan says."""
+        """Record that a batch stage runs concurrently with one that it reads."""
         assert isinstance(self._tracker, ProgressTracker)
         self._tracker.goes_along(reader, writer)
 
     def tell(self, reports: list[TaskReport]) -> None:
-        """Writes and notes what has come with the reports of tasks."""
+        """Write and record the output of steps in task reports."""
         tell(reports, self.notes)
         self.notes.warned(reports, lambda id: self._names.get(id, id))
 
     def snapshot(self) -> Progress:
-        """How far the pipeline is."""
+        """Return the current progress."""
         return self._tracker.snapshot()
 
     def hide(self) -> None:
-        """Clears the terminal; the pipeline goes on."""
+        """Clear the terminal while the pipeline goes on."""
         if self._display is not None:
             self._display.hide()
 
     def _note(self, signal: Signal) -> None:
-        """Takes in what a task says of itself."""
+        """Record a signal of a task."""
         self.metrics.note(signal)
         self.places.note(signal)
         if isinstance(self._tracker, ProgressTracker):
             self._tracker.note(signal)
 
     def close(self, reports: Iterable[TaskReport] | None) -> None:
-        """Ends the listener and the display.
+        """Stop the listener and the display.
 
         Args:
-            reports: of all the tasks, or None if the run failed or was cancelled.
+            reports: the reports of all tasks; None if the run failed or was cancelled.
         """
         if self._output is not None:
             self._output.close()

@@ -10,7 +10,7 @@ from sparkbeam.progress.snapshot import Progress
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
+    """Return whether this process is a notebook kernel."""
     kernel: Any = sys.modules.get("ipykernel.zmqshell")
     shell: Any = sys.modules.get("IPython")
     if kernel is None or shell is None:
@@ -19,13 +19,13 @@ def in_notebook() -> bool:
 
 
 class NotebookScreen:
-    """Shows a table through IPython's display, not as the cell's standard error."""
+    """Shows a table by IPython's display, and not on the cell's standard error."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     def show(self, progress: Progress, seconds: float) -> None:
-        """Updates the table."""
+        """Update the table."""
         shown = {
             "text/html": progress_html(progress, seconds),
             "text/plain": words.summary(progress, seconds),
@@ -37,8 +37,8 @@ class NotebookScreen:
             self._handle.update(shown, raw=True)
 
     def finish(self, progress: Progress, seconds: float) -> None:
-        """Leaves the table as it is at the end."""
+        """Leave the table in its final state."""
         self.show(progress, seconds)
 
     def clear(self) -> None:
-        """Does nothing: the notebook's user sees where it stopped."""
+        """Do nothing, so that the user sees where the run stopped."""

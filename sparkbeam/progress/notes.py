@@ -1,4 +1,4 @@
-"""What steps have logged and warned of lately."""
+"""Recent log lines and warnings of steps."""
 
 import threading
 import time
@@ -18,10 +18,10 @@ class Note:
     """A line of a step.
 
     Attributes:
-        step: the label of the step, or those of steps that run fused.
+        step: the label of the step, or those of fused steps.
         text: the line.
-        times: how often it has come.
-        last: when it came last, in seconds since the epoch.
+        times: the number of occurrences.
+        last: the time of the last occurrence, in seconds since the epoch.
     """
 
     step: str
@@ -31,11 +31,11 @@ class Note:
 
 
 class Notes:
-    """The last hundred different lines; may be used from any thread.
+    """The last hundred distinct lines; thread-safe.
 
     Args:
-        hide: takes secrets out of a line.
-        clock: the time in seconds since the epoch.
+        hide: removes secrets from a line.
+        clock: returns the time in seconds since the epoch.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Notes:
         self._notes: dict[tuple[str, str], Note] = {}
 
     def add(self, step: str, text: str) -> None:
-        """Takes a line in."""
+        """Record a line."""
         key = self._key(step, text)
         with self._lock:
             before = self._notes.pop(key, None)
@@ -57,11 +57,11 @@ class Notes:
                 del self._notes[next(iter(self._notes))]
 
     def warned(self, reports: Iterable[TaskReport], names: Callable[[str], str]) -> None:
-        """Takes in what reports of tasks warn of, each warning once.
+        """Record the warnings in task reports, each once.
 
         Args:
-            reports: of tasks.
-            names: gives the labels of a stage by its id.
+            reports: the reports of tasks.
+            names: returns the labels of a stage by its id.
         """
         for report in reports:
             for warning in report.warnings:
@@ -76,6 +76,6 @@ class Notes:
         return line(self._hide(step)), beginning(text, _LONGEST, self._hide)
 
     def recent(self) -> list[Note]:
-        """The last line first."""
+        """Return the lines, most recent first."""
         with self._lock:
             return [*self._notes.values()][::-1]

@@ -1,4 +1,4 @@
-"""The partitions of event hubs, as the process that plans them tells, which knows no Beam."""
+"""Partitions of event hubs as reported by the planning process, independent of Beam."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ class PartitionProgress:
     Attributes:
         step: the label of the transform that reads it.
         partition: its number.
-        lag: how many events are left in the hub behind the micro-batch.
-        factor: how much of its share the micro-batch takes; below 1 for a slow partition.
-        events: how many the last reading had that a task has told of; 0 before the first.
-        seconds: how long that took.
+        lag: the number of events left in the partition behind the micro-batch.
+        factor: the fraction of its share that the micro-batch reads; below 1 for a slow partition.
+        events: the number of events in the last reported read; 0 before the first.
+        seconds: the duration of that read.
     """
 
     step: str
@@ -29,12 +29,17 @@ class PartitionProgress:
 
 
 def partition_of(values: Sequence[Any]) -> PartitionProgress:
-    """A partition, of whatever somebody has written; raises ``ValueError`` or ``TypeError``."""
+    """Parse a partition from untrusted values; malformed ones raise an error.
+
+    Raises:
+        ValueError: a number is malformed.
+        TypeError: a value has the wrong type.
+    """
     found = PartitionProgress(*values)
     text(found.step)
     for number in (found.partition, found.lag, found.events):
         whole(number)
     for amount in (found.factor, found.seconds):
         if type(amount) not in (int, float):
-            raise ValueError("this is no number")
+            raise ValueError("not a number")
     return found

@@ -1,4 +1,4 @@
-"""What steps print and log, where the user looks: on the driver's standard streams."""
+"""Output and log lines of steps, forwarded to the driver's standard streams."""
 
 import contextlib
 import hmac
@@ -28,11 +28,11 @@ _MOST_WORKERS = 2000
 
 
 def tell(reports: Iterable[TaskReport], notes: Notes | None = None) -> None:
-    """Writes what steps have written, as far as it has come with the reports of tasks.
+    """Write the output of steps contained in task reports.
 
     Args:
-        reports: of tasks.
-        notes: what is told of lines on standard error.
+        reports: the reports of tasks.
+        notes: records lines of standard error.
     """
     written = Written()
     for report in reports:
@@ -46,13 +46,13 @@ def tell(reports: Iterable[TaskReport], notes: Notes | None = None) -> None:
         lines = "line" if count == 1 else "lines"
         write(
             STDERR,
-            f"sparkbeam: step '{one_line(step)}' wrote {count:,} {more}{lines}: they are in the "
+            f"sparkbeam: step '{one_line(step)}' wrote {count:,} {more}{lines}: see the "
             "logs of Spark's executors (stdout and stderr on the Executors page of its UI).",
         )
 
 
 def write(stream: str, text: str) -> None:
-    """Writes a line to one of the standard streams, as they are at this moment."""
+    """Write a line to the current standard output or standard error."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # Closed, or there is none.
         out = sys.stdout if stream == STDOUT else sys.stderr
         out.write(f"{printable(text)}\n")
@@ -60,13 +60,13 @@ def write(stream: str, text: str) -> None:
 
 
 class OutputListener:
-    """Takes lines of the workers on this machine, in a thread of its own.
+    """Receives lines from workers on this machine, in a separate thread.
 
     Args:
-        notes: what is told of lines on standard error.
+        notes: records lines of standard error.
 
     Raises:
-        OSError: nobody can listen on the loopback interface.
+        OSError: the loopback interface cannot be bound.
     """
 
     def __init__(self, notes: Notes | None = None) -> None:
@@ -89,15 +89,15 @@ class OutputListener:
         self._thread.start()
 
     def died(self) -> list[str]:
-        """At which steps workers were that have ended within a task, in the order of their ends."""
+        """Return the steps of workers that have died within a task, in order of death."""
         return list(dict.fromkeys(self._died))
 
     def at(self) -> list[str]:
-        """At which steps the workers are."""
+        """Return the steps that workers execute."""
         return list(dict.fromkeys(worker.at for worker in tuple(self._workers) if worker.at))
 
     def close(self) -> None:
-        """Writes what has arrived, then stops."""
+        """Write the lines that have arrived, then stop."""
         self._closed.set()
         with contextlib.suppress(OSError):
             self._waker.send(b"x")
@@ -117,7 +117,7 @@ class OutputListener:
         self._waker.close()
 
     def _patience(self) -> float | None:
-        """Ends what is overdue; for so many seconds nothing is to be done unless somebody calls."""
+        """Close overdue connections; return the seconds until the next one is due."""
         first = self._guests.sweep()
         if self._pause is None:
             return first
@@ -175,7 +175,7 @@ class OutputListener:
 
 
 class _Worker:
-    """What is known of the worker at the other end of a connection."""
+    """State of the worker at the other end of a connection."""
 
     def __init__(self, token: str, notes: Notes | None) -> None:
         self.at = ""
@@ -185,10 +185,10 @@ class _Worker:
         self._received = bytearray()
 
     def take(self, received: bytes) -> None:
-        """Takes in bytes.
+        """Process received bytes.
 
         Raises:
-            Exception: of whatever type, if they are not a worker's of the run.
+            Exception: of any type, if they do not come from a worker of the run.
         """
         self._received += received
         *messages, rest = self._received.split(b"\n")

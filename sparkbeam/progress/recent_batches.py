@@ -1,4 +1,4 @@
-"""The micro-batches of the last hour, in little room."""
+"""Micro-batches of the last hour, in compact form."""
 
 import threading
 from collections import deque
@@ -12,16 +12,16 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class Moment:
-    """The micro-batches that have ended within a second.
+    """The micro-batches that ended within one second.
 
     Attributes:
         time: the second, since the epoch.
-        number: of the last one.
-        batches: how many there were.
-        elements: how many the pipeline has taken in with them.
-        seconds: how long the longest took.
-        lag: from the least watermark of the sources until the end of the last one, in seconds;
-            None where that has no meaning.
+        number: the number of the last micro-batch.
+        batches: the number of micro-batches.
+        elements: the number of elements read.
+        seconds: the duration of the longest micro-batch.
+        lag: seconds from the minimum source watermark to the end of the last micro-batch; None if
+            undefined.
     """
 
     time: int
@@ -33,14 +33,14 @@ class Moment:
 
 
 class History:
-    """What micro-batches were like, for an hour; may be used from any thread."""
+    """Figures of the micro-batches of an hour; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._moments: deque[Moment] = deque(maxlen=_SECONDS)
 
     def note(self, batch: MicroBatch) -> None:
-        """Takes a micro-batch in, which has ended; one that is known already changes nothing."""
+        """Record a finished micro-batch, unless it is known."""
         moment = _moment(batch)
         with self._lock:
             last = self._moments[-1] if self._moments else None
@@ -55,7 +55,7 @@ class History:
                 self._moments.popleft()
 
     def since(self, time: int) -> list[Moment]:
-        """What ended in a second, or later; that of the last second may still grow."""
+        """Return the moments from a second on; that of the last second may still change."""
         with self._lock:
             return [moment for moment in self._moments if moment.time >= time]
 

@@ -28,10 +28,10 @@ _GAP = 2
 
 
 def progress_table(progress: Progress, seconds: float, *, width: int, height: int) -> Table:
-    """One line a stage and a summary, in ``width`` columns and ``height`` lines.
+    """Return a table with a line per stage and a summary, fitting ``width`` and ``height``.
 
-    Where the stages are too many, those that run or have failed are listed, in streaming those
-    with the most elements.
+    If there are too many stages, it lists those that run or have failed; in streaming those with
+    the most elements.
     """
     limit = max(1, height - 1)
     if isinstance(progress, StreamingProgress):
@@ -56,7 +56,7 @@ def progress_table(progress: Progress, seconds: float, *, width: int, height: in
 
 
 def _batch(progress: PipelineProgress, limit: int) -> tuple[list[str], list[list[Text]]]:
-    """The names of the stages to list, and the columns beside them."""
+    """Return the names of the listed stages, and the columns beside them."""
     stages = _listed(progress.stages, limit)
     return [stage.name for stage in stages], [
         [Text(stage.state, _STYLES[stage.state]) for stage in stages],
@@ -67,7 +67,7 @@ def _batch(progress: PipelineProgress, limit: int) -> tuple[list[str], list[list
 
 
 def _streaming(progress: StreamingProgress, limit: int) -> tuple[list[str], list[list[Text]]]:
-    """The same in streaming; a column without content is left out."""
+    """Return the same for streaming; empty columns are left out."""
     stages = _busiest(progress.stages, limit)
     today = datetime.now(UTC).date()
     columns = [

@@ -1,4 +1,4 @@
-"""What there is to know of a running pipeline: a snapshot, for programs and for the display."""
+"""Snapshots of a running pipeline's progress, for programs and for the display."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _SECOND = 1e6
 
 
 class StageState(StrEnum):
-    """How far a stage is, or in streaming the whole pipeline."""
+    """The state of a stage, or of a whole streaming pipeline."""
 
     WAITING = "waiting"
     """No task has started."""
@@ -33,21 +33,20 @@ class StageState(StrEnum):
 
 @dataclass(frozen=True)
 class StageProgress:
-    """One stage: transforms that run fused.
+    """A stage of fused transforms.
 
-    A task counts as started and as done once, however often Spark runs it.
+    A task counts once as started and once as done, however often Spark runs it.
 
     Attributes:
         name: the labels of the user's transforms.
-        state: how far the stage is.
-        tasks_started: tasks of which an attempt has started.
-        tasks_done: tasks of which an attempt has succeeded.
-        tasks_failed: attempts that have failed.
-        elements: what has gone into the stage.
-        busiest: the elements in the PCollection of the stage that has the most
-            of them. A stage that reads files takes in a few ranges, and this
-            tells how much it has read.
-        seconds: from the start of its first task to the last sign of life.
+        state: the state of the stage.
+        tasks_started: the number of tasks with a started attempt.
+        tasks_done: the number of tasks with a successful attempt.
+        tasks_failed: the number of failed attempts.
+        elements: the number of input elements.
+        busiest: the number of elements in the largest PCollection of the stage. For a stage that
+            reads files, whose input is a few ranges, this measures the elements read.
+        seconds: from the start of its first task to the last signal.
         since: from the start of the pipeline to that of the stage's first task, in seconds; None
             before.
     """
@@ -64,25 +63,24 @@ class StageProgress:
 
     @property
     def per_second(self) -> float:
-        """The elements of the busiest PCollection, per second on average."""
+        """The average number of elements per second in the busiest PCollection."""
         return self.busiest / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class PipelineProgress:
-    """A pipeline at one moment.
+    """A batch pipeline at one moment.
 
-    Live figures come from datagrams and may lack some; after a pipeline has
-    succeeded they are exact.
+    Live figures come from datagrams and may be incomplete; after a successful run they are exact.
 
     Attributes:
-        stages: in an order in which they can run.
+        stages: in topological order.
     """
 
     stages: tuple[StageProgress, ...] = ()
 
     def count(self, state: StageState) -> int:
-        """How many stages are in a state."""
+        """Return the number of stages in a state."""
         return sum(stage.state is state for stage in self.stages)
 
     def _repr_html_(self) -> str:
@@ -91,14 +89,14 @@ class PipelineProgress:
 
 @dataclass(frozen=True)
 class WatermarkHolder:
-    """What a stage keeps that holds its output watermark, the oldest of all.
+    """The oldest of a stage's state that holds back its output watermark.
 
     Attributes:
-        key: whose it is: its ``repr``, shortened.
-        what: ``timer``, ``window``, or ``state`` where it is neither.
-        until: when it lets go, in event time or, of a timer in processing time, by the clock; None
-            where that is not known.
-        step: the label of the step that keeps it; empty where that is not known.
+        key: the abbreviated ``repr`` of its key.
+        what: ``timer``, ``window``, or ``state`` for others.
+        until: the time when the hold ends, in event time or, for a processing-time timer, in
+            processing time; None if unknown.
+        step: the label of the step that owns the state; empty if unknown.
     """
 
     key: str
@@ -109,22 +107,22 @@ class WatermarkHolder:
 
 @dataclass(frozen=True)
 class StreamingStageProgress:
-    """One stage of a streaming pipeline, at the end of a micro-batch.
+    """A stage of a streaming pipeline, at the end of a micro-batch.
 
     Attributes:
         name: the labels of the user's transforms.
-        elements: what has gone into the stage since the query was first started.
-        busiest: the elements in the PCollection of the stage that has the most of them.
-        per_second: the elements of the same PCollection, per second over the last micro-batches.
-        input_watermark: up to when the input is complete; None where nothing is known yet.
+        elements: the number of input elements since the first start of the query.
+        busiest: the number of elements in the largest PCollection of the stage.
+        per_second: the elements per second in that PCollection, over the last micro-batches.
+        input_watermark: the time up to which the input is complete; None if unknown.
         output_watermark: the same of the output.
-        keys: of how many keys the stage has state.
-        state_bytes: how many bytes all its state takes, with side inputs and what waits for them.
-        dropped_late: elements that were dropped, as their window was past the watermark and the
-            allowed lateness.
-        tasks_busy: in how many tasks of the last micro-batch the stage had elements.
-        busiest_task: how many elements were in its busiest PCollection, in the task with the most.
-        holder: which key holds the output watermark, where one does and is known.
+        keys: the number of keys with state.
+        state_bytes: the bytes of all state, including side inputs and elements waiting for them.
+        dropped_late: the number of elements dropped because their window was past the watermark and
+            the allowed lateness.
+        tasks_busy: the number of tasks of the last micro-batch in which the stage had elements.
+        busiest_task: the elements in its largest PCollection, in the task with the most.
+        holder: the key that holds the output watermark; None if there is none or it is unknown.
     """
 
     name: str
@@ -142,9 +140,9 @@ class StreamingStageProgress:
 
     @property
     def hold(self) -> Timestamp | None:
-        """What keeps the output watermark behind the input watermark; None where nothing does.
+        """The hold on the output watermark behind the input watermark; None if there is none.
 
-        It is the oldest timestamp with which what the stage keeps may still come out.
+        It is the minimum timestamp at which stored elements may still be emitted.
         """
         if self.input_watermark is None or self.output_watermark is None:
             return None
@@ -153,9 +151,9 @@ class StreamingStageProgress:
 
     @property
     def held_seconds(self) -> float | None:
-        """How far the output watermark is held behind that of an input which goes on.
+        """The distance of the output watermark behind that of unbounded input, in seconds.
 
-        None where nothing holds it, and at the end of time, from which all is far.
+        None if nothing holds it, and at the end of time.
         """
         hold, arrived = self.hold, self.input_watermark
         if hold is None or arrived is None or arrived >= MAX_TIMESTAMP:
@@ -169,19 +167,19 @@ class StreamingProgress:
 
     Attributes:
         state: WAITING before the end of the first micro-batch.
-        micro_batch: the number of the last one. The first of a query is 1, and a query that goes
-            on after a stop counts on.
-        batch_seconds: how long it took.
-        per_second: how many elements the pipeline has taken in, per second over the last
-            micro-batches; of bounded splittable DoFns only what they were given.
-        lag_seconds: the time from the least watermark of the sources until now. None where that
-            has no meaning: before there is one, when all sources have ended, for a TestStream.
-        stages: in an order in which they can run.
-        partitions: of the event hubs that are read over AMQP.
-        phases: the seconds that parts of the last micro-batch took, by their names: Spark's
-            ``latestOffset``, ``getBatch``, ``queryPlanning``, ``walCommit``, ``addBatch`` and
-            ``commitOffsets``, and within ``addBatch`` ``stages``, ``delivery`` to Spark's sinks,
-            ``collecting`` of reports and ``feedback``. Those that are not known are missing.
+        micro_batch: the number of the last micro-batch. The first of a query is 1; a restarted
+            query continues the count.
+        batch_seconds: its duration.
+        per_second: the elements per second read by the pipeline over the last micro-batches; for
+            bounded splittable DoFns, their input only.
+        lag_seconds: the time from the minimum source watermark until now. None if undefined: before
+            the first watermark, after the end of all sources, and for a TestStream.
+        stages: in topological order.
+        partitions: the partitions of event hubs that are read over AMQP.
+        phases: the seconds of the last micro-batch by phase: Spark's ``latestOffset``,
+            ``getBatch``, ``queryPlanning``, ``walCommit``, ``addBatch`` and ``commitOffsets``, and
+            within ``addBatch`` ``stages``, ``delivery`` to Spark's sinks, ``collecting`` of reports
+            and ``feedback``. Unknown phases are missing.
     """
 
     state: StageState = StageState.WAITING
@@ -195,7 +193,7 @@ class StreamingProgress:
 
     @property
     def dropped_late(self) -> int:
-        """The late elements that all stages have dropped."""
+        """The number of late elements dropped by all stages."""
         return sum(stage.dropped_late for stage in self.stages)
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Which of Spark's stages run those of a plan."""
+"""Spark stages that run the stages of a plan."""
 
 import threading
 
@@ -6,9 +6,10 @@ from sparkbeam.wire.reports import Signal
 
 
 class Places:
-    """What tasks say of where they run; may be used from any thread.
+    """The Spark stages of tasks, as reported by signals; thread-safe.
 
-    Each stage is known at the last micro-batch, or in batch the last start, that it had a task in.
+    For each stage these are those of the last micro-batch, or of the last start in batch, in which
+    it had a task.
     """
 
     def __init__(self) -> None:
@@ -16,7 +17,7 @@ class Places:
         self._found: dict[str, tuple[int, frozenset[int]]] = {}
 
     def note(self, signal: Signal) -> None:
-        """Takes in a signal of a task."""
+        """Record a signal of a task."""
         if signal.spark_stage < 0:
             return
         with self._lock:
@@ -27,12 +28,12 @@ class Places:
                 self._found[signal.stage] = signal.number, found | {signal.spark_stage}
 
     def by_stage(self) -> dict[str, tuple[int, ...]]:
-        """The numbers of Spark's stages, by the ids of those of the plan."""
+        """Return the ids of Spark's stages, by stage id."""
         with self._lock:
             return {id: tuple(sorted(found)) for id, (_, found) in self._found.items()}
 
     def newest(self) -> set[int]:
-        """The numbers of Spark's stages in the last micro-batch, or in batch of the last start."""
+        """Return the ids of Spark's stages in the last micro-batch or batch start."""
         with self._lock:
             last = max((number for number, _ in self._found.values()), default=0)
             return {id for number, found in self._found.values() if number == last for id in found}

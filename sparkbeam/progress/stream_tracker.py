@@ -1,4 +1,4 @@
-"""What is known of a streaming query, from the figures of its micro-batches."""
+"""Progress of a streaming query, from the figures of its micro-batches."""
 
 import threading
 import time
@@ -21,17 +21,17 @@ from sparkbeam.wire.reports import TaskReport
 from sparkbeam.wire.timestamps import MIN_MICROS
 
 _RATE_MICROS = 10_000_000
-"""Rates are those of the micro-batches of about this time."""
+"""Approximate number of seconds over which rates are computed."""
 
 _SECOND = 1e6
 
 
 class StreamingTracker:
-    """Follows a query; may be used from any thread.
+    """Progress of a query; thread-safe.
 
     Args:
-        plan: what runs.
-        clock: the time in seconds since the epoch.
+        plan: the plan of the query.
+        clock: returns the time in seconds since the epoch.
     """
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.time) -> None:
@@ -42,14 +42,14 @@ class StreamingTracker:
         self._end: StageState | None = None
 
     def note(self, batch: MicroBatch) -> None:
-        """Takes a micro-batch in, which has ended."""
+        """Record a finished micro-batch."""
         with self._lock:
             self._recent.append(batch)
             while len(self._recent) > 1 and is_long_ago(self._recent[1], batch):
                 self._recent.popleft()
 
     def end(self, reports: Iterable[TaskReport] | None) -> None:
-        """Notes that the query has ended.
+        """Record the end of the query.
 
         Args:
             reports: None if it failed or was cancelled.
@@ -58,13 +58,13 @@ class StreamingTracker:
             self._end = StageState.STOPPED if reports is None else StageState.DONE
 
     def phases(self) -> tuple[int, Phases]:
-        """The number of the last micro-batch with its phases."""
+        """Return the number of the last micro-batch with its phases."""
         with self._lock:
             last = self._recent[-1] if self._recent else None
         return (0, {}) if last is None else (last.number, last.phases)
 
     def snapshot(self) -> StreamingProgress:
-        """The query at the end of its last micro-batch."""
+        """Return the query at the end of its last micro-batch."""
         with self._lock:
             recent = list(self._recent)
             end = self._end
@@ -96,17 +96,17 @@ def in_seconds(phases: Phases) -> dict[str, float]:
 
 
 def is_long_ago(earlier: MicroBatch, last: MicroBatch) -> bool:
-    """Return whether a micro-batch is too old to be the first of those that a rate is of."""
+    """Return whether a micro-batch is too old to start the interval of a rate."""
     return last.ended - earlier.ended >= _RATE_MICROS
 
 
 def stages_progress(
     recent: list[MicroBatch], names: Mapping[str, str]
 ) -> tuple[StreamingStageProgress, ...]:
-    """The stages of a query at the end of the last of some micro-batches.
+    """Return the stages of a query at the end of the last of some micro-batches.
 
     Args:
-        recent: the micro-batches in order, one at least.
+        recent: the micro-batches in order, at least one.
         names: the labels of each stage, by its id.
     """
     return tuple(
@@ -116,7 +116,7 @@ def stages_progress(
 
 
 def _stage_progress(name: str, batches: list[MicroBatch], id: str) -> StreamingStageProgress:
-    """A stage at the end of the last of some micro-batches, all of which tell of it."""
+    """Return a stage at the end of the last of some micro-batches that all contain it."""
     recent, seconds = [batch.stages[id] for batch in batches], _seconds(batches)
     last = recent[-1]
     return StreamingStageProgress(
@@ -141,19 +141,19 @@ def _holder(holder: Holder) -> WatermarkHolder:
 
 
 def _seconds(recent: list[MicroBatch]) -> float:
-    """Seconds since the end of the first of some micro-batches; how long it took if it is alone."""
+    """Return the seconds since the end of the first micro-batch; a single one's duration."""
     first, *others = recent
     return (others[-1].ended - first.ended if others else first.duration) / _SECOND
 
 
 def _rate(elements: list[int], seconds: float) -> float:
-    """Elements per second.
+    """Return elements per second.
 
-    What a micro-batch takes in has come since the one before. So of several, all but the first
-    count, for the time since that one ended.
+    A micro-batch reads the elements that have arrived since the previous one. Hence all
+    micro-batches but the first count, over the time since the end of the first.
 
     Args:
-        elements: of each micro-batch.
+        elements: the elements of each micro-batch.
         seconds: see :func:`_seconds`.
     """
     counted = elements[1:] or elements

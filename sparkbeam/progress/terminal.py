@@ -1,10 +1,9 @@
 """Progress on a terminal, redrawn in place.
 
-Other writers share the terminal: the program itself, its log, and the workers
-of a local session, whose output no one can redirect. So the cursor always
-waits *above* the table, on a line of its own, where their lines are welcome;
-the next frame draws the table below them. Nothing that others write is lost,
-and no mode of the terminal is changed that would have to be restored.
+Other writers share the terminal: the program, its log, and the workers of a local session, whose
+output cannot be redirected. Therefore the cursor rests *above* the table, on an empty line where
+other output may appear; the next frame draws the table below that output. No output of others is
+lost, and no terminal mode is changed that would have to be restored.
 """
 
 import os
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 _DELAY_SECONDS = 0.5
 _DOWN = "\x1bD"
-"""One line down in the same column; scrolls at the bottom."""
+"""Control character that moves one line down in the same column, scrolling at the bottom."""
 
 _SAVE, _RESTORE = "\x1b7", "\x1b8"
 _ERASE_LINE, _ERASE_BELOW = "\x1b[K", "\x1b[J"
@@ -37,7 +36,7 @@ class TerminalScreen:
         self._drawn = False
 
     def show(self, progress: Progress, seconds: float) -> None:
-        """Draws a frame."""
+        """Draw a frame."""
         if seconds < _DELAY_SECONDS:
             return
         lines = self._lines(progress, seconds)
@@ -47,13 +46,13 @@ class TerminalScreen:
         self._drawn = True
 
     def finish(self, progress: Progress, seconds: float) -> None:
-        """Leaves the table as it is at the end, if it has been seen before."""
+        """Leave the table in its final state, if it has been shown."""
         if self._drawn:
             lines = self._lines(progress, seconds)
             self._write(_ERASE_BELOW + "".join(f"{line}\r\n" for line in lines))
 
     def clear(self) -> None:
-        """Takes the table away."""
+        """Remove the table."""
         if self._drawn:
             self._write(_ERASE_BELOW)
 

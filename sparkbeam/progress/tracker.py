@@ -1,4 +1,4 @@
-"""Adds up the signals of the tasks of a run."""
+"""Aggregation of the signals of a run's tasks."""
 
 import threading
 import time
@@ -12,16 +12,15 @@ from sparkbeam.wire.reports import Counts, Signal, SignalKind, TaskReport
 
 
 class ProgressTracker:
-    """What is known of a run; may be used from any thread.
+    """Progress of a run; thread-safe.
 
-    Spark may run a task again after a failure, when it speculates, or when it
-    has lost what the task had put out. So whatever an attempt says is booked
-    under the partition that it works on: the attempt that is farthest counts
-    until the first one succeeds, and from then on that one.
+    Spark may run a task again after a failure, under speculation, or after losing its output.
+    Signals are therefore recorded by partition: the attempt with the most progress counts until the
+    first one succeeds, and from then on that one.
 
     Args:
-        plan: what runs.
-        clock: gives seconds that only grow.
+        plan: the plan of the run.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,11 +33,11 @@ class ProgressTracker:
         self._succeeded = False
 
     def goes_along(self, reader: str, writer: str) -> None:
-        """A stage begins before another one has ended, whatever the plan says.
+        """Record that a stage runs concurrently with one that it reads.
 
         Args:
-            reader: its id.
-            writer: that of the other one, of which it reads.
+            reader: the id of the stage.
+            writer: the id of the stage that it reads.
         """
         with self._lock:
             self._readers[writer] = [
@@ -46,21 +45,21 @@ class ProgressTracker:
             ]
 
     def note(self, signal: Signal) -> None:
-        """Books a signal.
+        """Record a signal.
 
         Raises:
-            Exception: of whatever type, if it does not belong to this run.
+            Exception: of any type, if the signal does not belong to this run.
         """
         with self._lock:
             if not self._ended and signal.kind is not SignalKind.READ:
                 self._stages[signal.stage].note(signal, self._clock())
 
     def end(self, reports: Iterable[TaskReport] | None) -> None:
-        """Notes that the run has ended; later signals are ignored.
+        """Record the end of the run; later signals are ignored.
 
         Args:
-            reports: of all the tasks, after a success; they make the figures
-                exact. None if the run failed or was cancelled.
+            reports: the reports of all tasks after a success, which make the figures exact. None if
+                the run failed or was cancelled.
         """
         of_stage: dict[str, list[TaskReport]] = defaultdict(list)
         for report in reports or ():
@@ -72,7 +71,7 @@ class ProgressTracker:
                 self._stages[stage_id].settle(reported)
 
     def snapshot(self) -> PipelineProgress:
-        """The state of all stages now."""
+        """Return the current state of all stages."""
         with self._lock:
             states: dict[str, StageState] = {}
             # From the end, as what a stage's readers do tells whether it is done.
@@ -167,7 +166,7 @@ def _sum(parts: Iterable[Counts]) -> Counts:
 
 
 def _readers(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
-    """For each stage those that read it, and whether they wait for the end of its output."""
+    """Return the readers of each stage, and whether each waits for the end of its output."""
     writer = {port.tag: stage.id for stage in plan.stages for port in stage.ports}
     readers: dict[str, list[tuple[str, bool]]] = {stage.id: [] for stage in plan.stages}
     for stage in plan.stages:

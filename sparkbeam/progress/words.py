@@ -1,4 +1,4 @@
-"""Progress in words and figures, as all screens say it."""
+"""Progress in words and figures, shared by all screens."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -26,7 +26,7 @@ _LEAST_RATE = 0.5
 
 
 def summary(progress: Progress, seconds: float | None = None) -> str:
-    """The whole pipeline in one line, with the time since its start if that is known."""
+    """Summarize the pipeline in one line, with the time since its start if known."""
     after = "" if seconds is None else f" after {duration(seconds)}"
     if isinstance(progress, StreamingProgress):
         return ",".join(filter(None, [", ".join(_of_query(progress)), after]))
@@ -62,13 +62,13 @@ def _of_query(progress: StreamingProgress) -> list[str]:
 
 
 def left(partitions: Iterable[PartitionProgress]) -> str:
-    """The events that wait in event hubs."""
+    """Format the number of events waiting in event hubs."""
     count = sum(partition.lag for partition in partitions)
     return f"{count:,} {'event' if count == 1 else 'events'}" if count else ""
 
 
 def slowest(partitions: Iterable[PartitionProgress]) -> str:
-    """The partition that gets least of its share, if it is slow."""
+    """Describe the partition with the smallest fraction of its share, if it is slow."""
     least = min(partitions, key=lambda partition: partition.factor, default=None)
     if least is None or least.factor >= 1:
         return ""
@@ -76,17 +76,17 @@ def slowest(partitions: Iterable[PartitionProgress]) -> str:
 
 
 OF_PARTITIONS = ("read by", "partition", "left", "factor", "last read", "took")
-"""The heads of a table of partitions."""
+"""Column headings of the table of partitions."""
 
 
 def partition(of: PartitionProgress) -> tuple[str, ...]:
-    """A line of that table."""
+    """Format a row of the table of partitions."""
     took = (f"{of.events:,}", duration(of.seconds)) if of.events else ("", "")
     return line(of.step), str(of.partition), f"{of.lag:,}", f"{of.factor:.3g}", *took
 
 
 def tasks(stage: StageProgress) -> str:
-    """Tasks done of those started, and failed attempts."""
+    """Format done and started tasks, and failed attempts."""
     if not stage.tasks_started:
         return ""
     failed = f", {stage.tasks_failed} failed" if stage.tasks_failed else ""
@@ -94,17 +94,17 @@ def tasks(stage: StageProgress) -> str:
 
 
 def elements(stage: StageProgress) -> str:
-    """The elements of the busiest PCollection."""
+    """Format the elements of the busiest PCollection."""
     return f"{stage.busiest:,}" if stage.tasks_started else ""
 
 
 def rate(stage: StageProgress | StreamingStageProgress) -> str:
-    """The same per second."""
+    """Format the elements per second of the busiest PCollection."""
     return f"{stage.per_second:,.0f}/s" if stage.per_second >= _LEAST_RATE else ""
 
 
 def moment(watermark: Timestamp | None, today: date) -> str:
-    """A watermark in UTC: the time, with the date if that is not today's."""
+    """Format a watermark in UTC: the time, with the date unless it is today."""
     if watermark is None:
         return _UNKNOWN
     if watermark >= MAX_TIMESTAMP:
@@ -117,13 +117,13 @@ def moment(watermark: Timestamp | None, today: date) -> str:
 
 
 def delay(stage: StreamingStageProgress) -> str:
-    """How far the stage keeps its output watermark behind that of an input which goes on."""
+    """Format the distance of the output watermark behind that of unbounded input."""
     held = stage.held_seconds
     return "" if held is None else f"held {duration(held)}"
 
 
 def holder(stage: StreamingStageProgress, today: date) -> str:
-    """Whose timer, window or state holds the watermark, until when, and in which of the steps."""
+    """Describe the timer, window or state that holds the watermark, with its end and step."""
     found = stage.holder
     if found is None or not delay(stage):
         return ""
@@ -133,24 +133,24 @@ def holder(stage: StreamingStageProgress, today: date) -> str:
 
 
 def busy(stage: StreamingStageProgress) -> str:
-    """The tasks of the last micro-batch with elements; of several the one with the most."""
+    """Format the number of busy tasks in the last micro-batch, with the largest of several."""
     most = f", {stage.busiest_task:,} elements at most" if stage.tasks_busy > 1 else ""
     return f"{stage.tasks_busy:,}{most}" if stage.tasks_busy else ""
 
 
 def state(stage: StreamingStageProgress) -> str:
-    """Keys and bytes."""
+    """Format keys and bytes of state."""
     keys = "1 key" if stage.keys == 1 else f"{stage.keys:,} keys"
     return f"{keys}, {size(stage.state_bytes)}" if stage.keys or stage.state_bytes else ""
 
 
 def late(stage: StreamingStageProgress) -> str:
-    """The late elements that were dropped."""
+    """Format the number of dropped late elements."""
     return f"{stage.dropped_late:,} late" if stage.dropped_late else ""
 
 
 def size(count: int) -> str:
-    """Bytes, such as 512 B or 3.4 MB."""
+    """Format bytes, such as 512 B or 3.4 MB."""
     if count < _KILO:
         return f"{count} B"
     amount = float(count)
@@ -162,7 +162,7 @@ def size(count: int) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """``text`` in ``width`` columns: both of its ends, as they tell most."""
+    """Shorten ``text`` to ``width`` columns in the middle, as the ends are most telling."""
     text = line(hidden(text))
     columns = [2 if east_asian_width(character) in "WF" else 1 for character in text]
     if sum(columns) <= width:
@@ -178,7 +178,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as 3.2 s, 4:05 min or 1:02:03 h."""
+    """Format a duration, such as 3.2 s, 4:05 min or 1:02:03 h."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)

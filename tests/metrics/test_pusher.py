@@ -224,7 +224,7 @@ def test_a_failure_is_told_once_without_secrets_and_pushes_come_back(
         until(lambda: len(sink.got) >= 2)
         running.close()
     (record,) = caplog.records
-    assert "'sink0' fails, and is tried again" in record.getMessage()
+    assert "'sink0' failed and will be retried" in record.getMessage()
     assert SECRET not in caplog.text
 
 
@@ -278,22 +278,22 @@ def test_what_a_sink_raises_when_it_is_closed_is_told(caplog: pytest.LogCaptureF
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--metrics_sink=htp"], "--metrics_sink='htp' is no sink: use http, graphite"),
+        (["--metrics_sink=htp"], "--metrics_sink='htp' is not a sink: use http, graphite"),
         (["--metrics_sink"], "--metrics_sink='' is empty"),
         (["--metrics_sink=http"], "--metrics_sink=http needs --metrics_http_sink_url"),
         (["--metrics_sink=graphite"], "needs --metrics_graphite_host"),
         (["--metrics_sink=otlp", "--metrics_sink=otlp"], "is given twice"),
         (["--metrics_sink=no.such.Sink"], "no.such.Sink cannot be imported: ModuleNotFoundError"),
         (["--metrics_sink=test_pusher.None_"], "module test_pusher has no None_"),
-        (["--metrics_sink=json.JSONDecoder"], "is no subclass of sparkbeam.MetricsSink"),
+        (["--metrics_sink=json.JSONDecoder"], "is not a subclass of sparkbeam.MetricsSink"),
         (["--metrics_sink=test_pusher.Unmakeable"], "cannot be made: TypeError"),
         (["--metrics_push_period=0"], "is too short"),
         (["--metrics_push_period=soon"], "is no such time"),
         (["--metrics_graphite_port=70000"], "must be at most 65535"),
-        (["--metrics_prometheus_address=9464"], "is no address: use host:port"),
-        (["--metrics_http_sink_url=ftp://host"], "is no such URL"),
-        ([f"--metrics_http_sink_url=//me:{SECRET}@host"], "is no such URL"),
-        ([f"--metrics_otlp_endpoint=http://me:{SECRET}@host:port"], "is no such URL"),
+        (["--metrics_prometheus_address=9464"], "is not an address: use host:port"),
+        (["--metrics_http_sink_url=ftp://host"], "is not a valid URL"),
+        ([f"--metrics_http_sink_url=//me:{SECRET}@host"], "is not a valid URL"),
+        ([f"--metrics_otlp_endpoint=http://me:{SECRET}@host:port"], "is not a valid URL"),
     ],
 )
 def test_wrong_options_are_named(options: list[str], message: str) -> None:

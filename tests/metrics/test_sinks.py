@@ -124,7 +124,7 @@ def test_http_names_its_password_to_the_server_alone(http: HttpReceiver) -> None
 
 def test_http_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posting, "_TIMEOUT", (0.2, 0.2))
-    with silent() as port, pytest.raises(TimeoutError, match="does not answer in time"):
+    with silent() as port, pytest.raises(TimeoutError, match="did not respond in time"):
         sink("http", f"--metrics_http_sink_url=http://127.0.0.1:{port}").write(example())
 
 

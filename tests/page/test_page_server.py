@@ -81,7 +81,7 @@ def test_without_the_token_there_is_nothing(address: str, token: str, name: str)
     path = f"/{token.format(token=right, head=right[:-1])}/{name}"
     status, _, body = get(address, path)
     assert status == (400 if token == "%ff" else 404)
-    assert body == "There is no such page.\n"
+    assert body == "Page not found.\n"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
@@ -181,7 +181,7 @@ def test_a_page_that_fails_is_told_once_and_comes_back(
     with caplog.at_level(logging.INFO):
         assert [get(address, "state.json")[0] for _ in range(3)] == [500] * 3
     assert [record.getMessage() for record in caplog.records] == [
-        "The live page fails; the pipeline goes on. ValueError: no figures"
+        "The live page failed; the pipeline continues. ValueError: no figures"
     ]
     shown.failure = None
     assert get(address, "state.json")[0] == 200

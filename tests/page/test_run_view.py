@@ -168,7 +168,7 @@ def test_a_page_that_cannot_be_does_not_harm(
     _ = pipeline | beam.Create([1])
     result: Any = pipeline.run()
     assert (result.state, result.page) == ("DONE", None)
-    assert "There is no live page: OSError: no sockets left" in caplog.text
+    assert "The live page is not available: OSError: no sockets left" in caplog.text
 
 
 def test_a_port_that_is_taken_is_told_and_another_one_found(
@@ -177,7 +177,7 @@ def test_a_port_that_is_taken_is_told_and_another_one_found(
     monkeypatch.setattr(opening, "_servers", {})
     taken = opening.server(0).port
     assert opening.server(taken).port != taken
-    assert f"Port {taken} is not free" in caplog.text
+    assert f"Port {taken} is in use" in caplog.text
 
 
 def test_without_its_library_it_is_an_error_before_anything_runs(

@@ -106,7 +106,7 @@ def test_it_says_that_a_pipeline_has_gone_and_is_back(checkpoint: Path) -> None:
     changed(checkpoint, over=False, written=now[0])
     assert view.content()["gone"] == ""
     now[0] += 31
-    assert "has gone: its program has given no sign of life for 31.0 s" in view.content()["gone"]
+    assert "is lost: its program has sent no heartbeat for 31.0 s" in view.content()["gone"]
     changed(checkpoint, over=False, written=now[0])
     assert view.content()["gone"] == ""
 
@@ -138,7 +138,7 @@ def test_signs_that_cannot_be_written_harm_nothing(
 
     monkeypatch.setattr(Beacon, "_sign", no)
     left(tmp_path / "checkpoint")
-    assert caplog.text.count("the pipeline goes on. PermissionError: no room") == 1
+    assert caplog.text.count("the pipeline continues. PermissionError: no room") == 1
 
 
 def test_a_checkpoint_of_another_pipeline_is_left_alone(checkpoint: Path) -> None:

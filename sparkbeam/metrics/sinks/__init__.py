@@ -1,1 +1,1 @@
-"""The sinks that come with sparkbeam, one to a module."""
+"""Built-in metrics sinks, one per module."""

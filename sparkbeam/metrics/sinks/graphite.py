@@ -1,4 +1,7 @@
-"""Sends metrics to Graphite in its plaintext protocol, as Beam Java's ``MetricsGraphiteSink``."""
+"""Sink that sends metrics in the plaintext protocol of Graphite.
+
+It is the equivalent of Beam Java's ``MetricsGraphiteSink``.
+"""
 
 import re
 import socket
@@ -23,10 +26,10 @@ class GraphiteSink(MetricsSink):
         self._address = (view.metrics_graphite_host, view.metrics_graphite_port)
 
     def write(self, metrics: PushedMetrics) -> None:
-        """Sends the metrics.
+        """Send the metrics.
 
         Raises:
-            OSError: the server cannot be reached, or does not take them in time.
+            OSError: the server cannot be reached or is too slow.
         """
         with socket.create_connection(self._address, _SECONDS) as connection:
             connection.sendall("".join(lines(metrics)).encode(errors="replace"))
@@ -34,7 +37,7 @@ class GraphiteSink(MetricsSink):
 
 
 def lines(metrics: PushedMetrics) -> Iterator[str]:
-    """A line for each value, with the time of the push or, of a gauge, of its own."""
+    """Yield a line per value, with the time of the push or, for gauges, of the update."""
     now = int(metrics.time)
     for reading in readings(metrics):
         if reading.kind == DISTRIBUTION:

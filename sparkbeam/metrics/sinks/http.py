@@ -1,4 +1,4 @@
-"""Posts metrics as JSON, in the form of Beam Java's ``MetricsHttpSink``."""
+"""Sink that posts metrics as JSON, in the format of Beam Java's ``MetricsHttpSink``."""
 
 import json
 from datetime import UTC, datetime
@@ -19,23 +19,23 @@ from sparkbeam.wire.reports import NAMESPACE
 
 
 class HttpSink(MetricsSink):
-    """Posts to ``--metrics_http_sink_url``; any answer but 200 is a failure."""
+    """Posts to ``--metrics_http_sink_url``; any status other than 200 is a failure."""
 
     def __init__(self, options: PipelineOptions) -> None:
         super().__init__(options)
         self._url: str = options.view_as(SparkBeamOptions).metrics_http_sink_url
 
     def write(self, metrics: PushedMetrics) -> None:
-        """Posts the metrics.
+        """Post the metrics.
 
         Raises:
-            OSError: the server cannot be reached in time, or refuses.
+            OSError: the server cannot be reached in time or refuses the request.
         """
         post(self._url, as_json(metrics), "application/json")
 
 
 def as_json(metrics: PushedMetrics) -> bytes:
-    """The metrics with keys in alphabetical order; what is not committed has no such key."""
+    """Serialize the metrics with sorted keys; metrics without committed value lack that key."""
     results = metrics.results.query()
     content = {
         name: [_entry(metric, value) for metric in results[kind]] for name, kind, value in _KINDS
@@ -100,7 +100,7 @@ def _bounded_trie(value: Any) -> dict[str, Any]:
 
 
 def _time(seconds: float) -> str:
-    """As ISO 8601 has it, with milliseconds."""
+    """Format a time as ISO 8601 with milliseconds."""
     stamp = datetime.fromtimestamp(round(seconds * 1000) / 1000, UTC)
     return f"{stamp:%Y-%m-%dT%H:%M:%S}.{stamp.microsecond // 1000:03d}Z"
 

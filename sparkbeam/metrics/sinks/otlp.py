@@ -1,4 +1,4 @@
-"""Sends metrics to an OpenTelemetry collector: OTLP over HTTP, in its binary form."""
+"""Sink that sends metrics to an OpenTelemetry collector, by binary OTLP over HTTP."""
 
 import os
 import time
@@ -35,7 +35,7 @@ _CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
 
 
 class OtlpSink(MetricsSink):
-    """Posts to ``--metrics_otlp_endpoint``, with the headers of OpenTelemetry's variables."""
+    """Posts to ``--metrics_otlp_endpoint``, with the headers from OpenTelemetry's variables."""
 
     def __init__(self, options: PipelineOptions) -> None:
         super().__init__(options)
@@ -45,16 +45,16 @@ class OtlpSink(MetricsSink):
         self._since = time.time()
 
     def write(self, metrics: PushedMetrics) -> None:
-        """Sends the metrics.
+        """Send the metrics.
 
         Raises:
-            OSError: the collector cannot be reached in time, or refuses.
+            OSError: the collector cannot be reached in time or refuses the request.
         """
         request = self.request(metrics)
         post(self._url, request.SerializeToString(), "application/x-protobuf", self._headers)
 
     def request(self, metrics: PushedMetrics) -> ExportMetricsServiceRequest:
-        """What is sent."""
+        """Return the request for some metrics."""
         since, now = (int(moment * 1e9) for moment in (self._since, metrics.time))
         scope = ScopeMetrics(
             scope=InstrumentationScope(name="sparkbeam", version=__version__),
@@ -67,7 +67,7 @@ class OtlpSink(MetricsSink):
 
 
 def headers(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those that OpenTelemetry's variables ask for: ``name=value,name=value``, as in a URL."""
+    """Parse the headers in OpenTelemetry's variables: ``name=value,name=value``, URL-encoded."""
     text = next((environment[name] for name in _HEADERS if environment.get(name)), "")
     pairs = (pair.partition("=") for pair in text.split(",") if "=" in pair)
     return {unquote(name).strip().lower(): unquote(value).strip() for name, _, value in pairs}

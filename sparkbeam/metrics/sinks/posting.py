@@ -1,4 +1,4 @@
-"""Posting to a server that may be down, slow, or another one than thought."""
+"""HTTP posts to servers that may be down, slow or misconfigured."""
 
 from collections.abc import Mapping
 
@@ -7,21 +7,21 @@ import requests
 from sparkbeam.plan.redaction import Redaction, shown_url
 
 _TIMEOUT = (3.0, 5.0)
-"""To connect, and to wait for an answer; in seconds."""
+"""Timeout for connecting and for the response, in seconds."""
 
 
 def post(url: str, body: bytes, kind: str, headers: Mapping[str, str] | None = None) -> None:
-    """Posts a body; redirects are not followed, and the answer is not read.
+    """Post a body, without following redirects or reading the response.
 
     Args:
-        url: where to; it may hold secrets.
+        url: the target; it may hold secrets.
         body: the content.
         kind: its media type.
-        headers: further ones, which may hold secrets.
+        headers: further headers, which may hold secrets.
 
     Raises:
-        OSError: the server cannot be reached in time, or answers otherwise than with 200. The
-            message has no secret in it.
+        OSError: the server cannot be reached in time, or its status is not 200. The message
+            contains no secrets.
     """
     redaction = Redaction(
         [("address", url), *(("token", value) for value in (headers or {}).values())]
@@ -37,15 +37,15 @@ def post(url: str, body: bytes, kind: str, headers: Mapping[str, str] | None = N
         ) as answer:
             status = answer.status_code
     except requests.Timeout:
-        raise TimeoutError(f"{shown_url(url)} does not answer in time.") from None
+        raise TimeoutError(f"{shown_url(url)} did not respond in time.") from None
     except (requests.RequestException, ValueError) as error:
         raise ConnectionError(f"{shown_url(url)}: {redaction(_reason(error))}") from None
     if status != requests.codes.ok:
-        raise ConnectionError(f"{shown_url(url)} answers with the status {status}, not 200.")
+        raise ConnectionError(f"{shown_url(url)} returned status {status}, not 200.")
 
 
 def _reason(error: BaseException) -> str:
-    """What lies at the bottom of an error of ``requests``, which repeats whole URLs."""
+    """Return the root cause of an error of ``requests``, whose message repeats whole URLs."""
     while error.__context__ is not None:
         error = error.__context__
     return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Offers metrics to a Prometheus server that scrapes them, or pushes them to a push gateway."""
+"""Sink for Prometheus: an endpoint to scrape, or pushes to a push gateway."""
 
 import socket
 import threading
@@ -37,14 +37,14 @@ _REQUEST_SECONDS = 5.0
 _ANSWER_SECONDS = 30.0
 _MOST_SCRAPES = 32
 _CLOSE_SECONDS = 0.02
-"""The end of a pipeline waits for that of the endpoint, which asks this often for it."""
+"""Poll interval of the endpoint's shutdown, for which the end of a pipeline waits."""
 
 _LABELS = ("namespace", "name", "step", "result")
 _JOB = "sparkbeam"
 
 
 class PrometheusSink(MetricsSink):
-    """Answers at ``--metrics_prometheus_address`` or pushes to ``--metrics_prometheus_gateway``."""
+    """Serves at ``--metrics_prometheus_address`` or pushes to ``--metrics_prometheus_gateway``."""
 
     def __init__(self, options: PipelineOptions) -> None:
         super().__init__(options)
@@ -58,14 +58,14 @@ class PrometheusSink(MetricsSink):
 
     @property
     def port(self) -> int | None:
-        """Where the endpoint is; None as long as there is none."""
+        """The port of the endpoint; None while there is none."""
         return None if self._server is None else self._server.server_port
 
     def write(self, metrics: PushedMetrics) -> None:
-        """Keeps the metrics for who scrapes them, or pushes them.
+        """Keep the metrics for the next scrape, or push them.
 
         Raises:
-            OSError: the address is taken, or the gateway cannot be reached or refuses.
+            OSError: the address is in use, or the gateway cannot be reached or refuses the request.
         """
         self._latest.metrics = metrics
         if self._gateway is not None:
@@ -74,7 +74,7 @@ class PrometheusSink(MetricsSink):
             self._server = _serving(*self._address, self._registry)
 
     def close(self) -> None:
-        """Ends the endpoint; a gateway keeps what it has."""
+        """Stop the endpoint; a gateway keeps its metrics."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -98,28 +98,28 @@ class _Quiet(WSGIRequestHandler):
     timeout = _REQUEST_SECONDS
 
     def parse_request(self) -> bool:
-        """Reads a request; one for a name that is none of this machine's is refused."""
+        """Read a request, and refuse it if its Host is not a name of this machine."""
         if not super().parse_request():
             return False
         self.server.known(self.connection)
         here = ip_address(str(self.connection.getsockname()[0]).partition("%")[0])
         named = self.headers.get_all("Host", [])
         if here.is_loopback and not all(is_at_home(name, self.server.host) for name in named):
-            self.send_error(403, "The host is another one")
+            self.send_error(403, "Unknown host")
             return False
         return True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: who scrapes is no news."""
+        """Silence request logs."""
 
 
 class _Server(ThreadingWSGIServer):
-    """Serves a bounded number of connections, each for a bounded time, in threads.
+    """Serves a bounded number of connections in threads, each for a bounded time.
 
     Args:
-        host: as the user has given it.
-        place: where it listens.
-        family: of the address.
+        host: the host as given by the user.
+        place: the address to listen on.
+        family: the address family.
     """
 
     request_queue_size = 64
@@ -148,12 +148,12 @@ class _Server(ThreadingWSGIServer):
         return connection, ("", 0)
 
     def known(self, connection: socket.socket) -> None:
-        """Notes that a request has come; its answer has to be taken soon."""
+        """Record that a request has arrived, whose response must be read soon."""
         self._asking.leave(connection)
         self._served.enter(connection)
 
     def service_actions(self) -> None:
-        """Called again and again: ends what takes too long."""
+        """Close connections that take too long; called periodically."""
         self._asking.sweep()
         self._served.sweep()
 
@@ -163,19 +163,19 @@ class _Server(ThreadingWSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Does nothing: anybody may send anything, and go while it is answered."""
+        """Ignore errors, as clients may send anything and disconnect at any time."""
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """Ends a connection; the thread that serves it closes it."""
+    """Shut a connection down; its thread closes it."""
     connection.shutdown(socket.SHUT_RDWR)
 
 
 def _serving(host: str, port: int, registry: CollectorRegistry) -> Any:
-    """An endpoint that answers, from threads of its own.
+    """Start an endpoint, served by threads of its own.
 
     Raises:
-        OSError: the address is taken.
+        OSError: the address is in use.
     """
     family, *_, found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     server = _Server(host, found[:2], family)
@@ -190,9 +190,9 @@ def _serving(host: str, port: int, registry: CollectorRegistry) -> Any:
 
 
 class _Latest(Collector):
-    """The metrics of the last push in the form of Prometheus.
+    """The metrics of the last push, in the data model of Prometheus.
 
-    The names of the user's metrics are labels, as no two texts may become one name.
+    Names of user metrics become labels, so that different names never collide.
     """
 
     metrics: PushedMetrics | None = None
@@ -237,7 +237,7 @@ def _of_runner(metrics: Iterable[RunnerMetric]) -> Iterator[Metric]:
 
 
 def _text(label: str) -> str:
-    """A label that can be encoded."""
+    """Return a label that can be encoded as UTF-8."""
     return label.encode(errors="replace").decode()
 
 

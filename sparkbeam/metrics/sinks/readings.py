@@ -1,4 +1,4 @@
-"""The metrics of a moment as the sinks for time series want them: numbers with labels."""
+"""Metrics of a moment as numbers with labels, for time series sinks."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,14 +19,14 @@ _KINDS = (
 
 
 class Reading(NamedTuple):
-    """A value of a metric of the user.
+    """A value of a user's metric.
 
     Attributes:
         kind: counter, distribution or gauge.
         namespace, name: of the metric.
         step: the label of its transform.
         result: committed or attempted.
-        value: a whole number; of a gauge and a distribution, what Beam gives.
+        value: an integer, or Beam's result for gauges and distributions.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class Reading(NamedTuple):
 
 
 def readings(metrics: PushedMetrics) -> Iterator[Reading]:
-    """All values of the user's metrics that are numbers, those that are committed first."""
+    """Yield the numeric values of the user's metrics, committed ones first."""
     results = metrics.results.query()
     for kind, found in _KINDS:
         for metric in results[found]:
@@ -50,7 +50,7 @@ def readings(metrics: PushedMetrics) -> Iterator[Reading]:
 
 
 def of_runner(metric: RunnerMetric) -> Reading:
-    """A metric of the runner in the same form; its value is a whole number, whatever the kind."""
+    """Return a metric of the runner in the same form, with an integer value."""
     step = "/".join(metric.labels.values())
     return Reading(metric.kind, NAMESPACE, metric.name, step, ATTEMPTED, metric.value)
 
