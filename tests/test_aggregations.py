@@ -90,9 +90,9 @@ COUNT_IN_STREAMING = """\
   partial   mapInArrow of layer 0          elements to accumulators, in a table in memory
   exchange  Exchange, Sort                 to the shard of the key
   merge     transformWithState of layer 1  accumulators of all tasks
-  restore                                  what is kept of the keys at hand
+  restore                                  the records of the current keys
   merge                                    stored and new accumulators
-  save                                     what is to be kept, and timers for what is to fire
+  save                                     the records, and timers of pending firings
   extract                                  outputs of accumulators
 """
 

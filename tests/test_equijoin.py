@@ -232,6 +232,6 @@ class TestOnSpark:
         sides | Join(on=lambda e: e, how="semi")
         found = SparkRunner(spark).explain(p)
         assert "3 stages, 0 shuffles, 1 join, 1 persisted" in found.stages
-        assert "joined by Spark: what has a partner of the left side;" in found.stages
+        assert "joined by Spark: matched elements of the left side;" in found.stages
         assert "LeftSemi" in found.spark
         assert not found.joins

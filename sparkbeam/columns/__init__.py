@@ -1,11 +1,11 @@
 """User functions over columns: plain Python functions of one element as Arrow expressions.
 
-A function is followed by its bytecode, never called (:mod:`~sparkbeam.columns.machine`). What
-comes out evaluates blocks of elements that are Arrow columns, and gives **what Python gives,
-or refuses the block**: ints are unbounded, ``//`` rounds down, None raises where it raises,
-1, 1.0 and True are three results, a branch is evaluated only for the elements that take it.
-A block for which that cannot be promised goes element by element, and an exception is then that
-of the element::
+A function is interpreted from its bytecode and never called (:mod:`~sparkbeam.columns.machine`).
+The compiled function evaluates blocks of elements stored as Arrow columns. It gives **Python's
+exact results or refuses the block**: ints are unbounded, ``//`` rounds down, None raises where it
+raises in Python, 1, 1.0 and True stay distinct, and a branch is evaluated only for the elements
+that take it. A refused block is processed element by element, and exceptions then come from the
+element itself::
 
     shape = shape_of(column.type, Bid)  # The Python types of the column.
     skip = compile_function(lambda bid: bid.auction % 123 == 0, shape, form=Form.FILTER)
@@ -17,17 +17,18 @@ of the element::
         except NotExact as refusal:
             ...  # This block: element by element.
 
-===============  ==========================================================================
-``shapes``       what the values of a column are to Python
-``bytecode``     the instructions, alike in all versions of Python
-``captured``     what a function takes from around it, and how one knows that it stays the same
-``machine``      follows the instructions; ``instructions``, ``objects``, ``calls``, ``methods``,
-                 ``operators``, ``comparisons`` and ``times`` say what they do
-``graph``        makes expressions and statements, which are in ``nodes``
-``evaluate``     evaluates them over a block, by the kernels in ``numbers``, ``text``, ``lists``
-                 and ``each``
-``compiler``     the whole way
-===============  ==========================================================================
+================  =========================================================================
+``python_types``  Python types of the values of a column
+``bytecode``      instructions, normalized across Python versions
+``captured``      captured values of a function, and guards against changes
+``machine``       symbolic execution of the instructions; their effects are in ``instructions``,
+                  ``objects``, ``calls``, ``methods``, ``operators``, ``comparisons`` and
+                  ``time_kernels``
+``graph``         construction of ``expressions`` and statements
+``evaluate``      evaluation over a block, by ``number_kernels``, ``text_kernels``,
+                  ``list_kernels`` and ``python_kernels``
+``compiler``      the entry point
+================  =========================================================================
 """
 
 from sparkbeam.columns.compiler import Argument, Compiled, Form, Output, Refused, compile_function

@@ -1,11 +1,11 @@
-"""Azure Event Hubs as a Spark data source; Beam has no part in it.
+"""Azure Event Hubs as a Spark data source, independent of Beam.
 
 ==========================  =============================================================
 :class:`EventHubsSource`    ``spark.readStream.format("eventhubs")``, and ``spark.read``
 :class:`EventPosition`      where reading begins or ends
 ==========================  =============================================================
 
-:mod:`sparkbeam.io.eventhubs` has the transforms of a pipeline over it.
+Beam transforms over it are in :mod:`sparkbeam.io.eventhubs`.
 """
 
 from sparkbeam.eventhubs.data_source import EventHubsSource

@@ -1,9 +1,9 @@
-"""How much of each partition a micro-batch takes."""
+"""Shares of a micro-batch's limit among the partitions."""
 
 from collections.abc import Mapping
 
 PER_PARTITION = 1000
-"""How many events of each partition a micro-batch takes where nothing else is said."""
+"""Default limit of events per partition and micro-batch."""
 
 
 def admitted(
@@ -12,19 +12,19 @@ def admitted(
     most: Mapping[str, int] | None = None,
     factors: Mapping[str, float] | None = None,
 ) -> dict[str, int]:
-    """How many events of each partition to take.
+    """Return the number of events to read of each partition.
 
-    A limit is shared by what each partition has waiting, and each that has something waiting gets
-    something, so that none falls behind for ever; what rounding leaves goes to the largest. Of a
-    partition with a factor as much is taken as of the largest other one, or of one of many equal
-    ones, times the factor, however much is waiting.
+    The limit is shared in proportion to the backlog. Each partition with events gets at least one,
+    so that none starves; the remainder after rounding goes to the largest. A partition with a
+    factor gets the factor times the share of the largest other partition, or of one of many equal
+    ones, regardless of its backlog.
 
     Args:
-        backlog: how many events of each partition are waiting.
-        limit: how many to take of all; None for no limit. It is exceeded where there are more
-            partitions with events.
-        most: how many to take of some partitions at most.
-        factors: of the partitions that are to have less than their share.
+        backlog: the number of waiting events of each partition.
+        limit: the total limit; None for no limit. It is exceeded if there are more partitions with
+            events.
+        most: the limits of some partitions.
+        factors: the factors of partitions with a reduced share.
     """
     wanted = {
         partition: min(waiting, (most or {}).get(partition, waiting))
@@ -46,7 +46,7 @@ def admitted(
 
 
 def _even(limit: int | None, partitions: int) -> int:
-    """What each of many partitions with the same backlog would get."""
+    """Return the share of one of many partitions with equal backlog."""
     return PER_PARTITION if limit is None else max(1, limit // partitions)
 
 

@@ -1,8 +1,8 @@
-"""What the data source wants of a client of Event Hubs; there are two of them.
+"""Interface of Event Hubs clients for the data source; there are two implementations.
 
-:mod:`sparkbeam.eventhubs.sdk_client` is over the SDK of Azure,
-:mod:`sparkbeam.eventhubs.slim_client` speaks AMQP itself.
-``tests/eventhubs/test_clients.py`` is their contract.
+:mod:`sparkbeam.eventhubs.sdk_client` is based on Azure's SDK,
+:mod:`sparkbeam.eventhubs.slim_client` implements AMQP itself. ``tests/eventhubs/test_clients.py``
+tests the contract.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,14 +13,14 @@ from sparkbeam.common.display_text import beginning
 
 
 class EventHubsError(Exception):
-    """The service refuses something, and will do so again."""
+    """The service permanently refuses a request."""
 
 
 class BrokenOffError(EventHubsError):
-    """A connection, a link or a request has failed; it may work when it is tried again.
+    """A connection, a link or a request has failed; a retry may succeed.
 
     Attributes:
-        wait: how many seconds to wait before.
+        wait: the seconds to wait before a retry.
     """
 
     def __init__(self, message: str, wait: float = 0.2) -> None:
@@ -29,7 +29,7 @@ class BrokenOffError(EventHubsError):
 
 
 class StolenError(BrokenOffError):
-    """Another receiver of the partition, of the same epoch or a higher one, has taken over."""
+    """Another receiver of the partition with the same or a higher epoch has taken over."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, 1)
@@ -37,12 +37,12 @@ class StolenError(BrokenOffError):
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which events a partition has.
+    """The range of events in a partition.
 
     Attributes:
-        first: the sequence number of the oldest.
-        end: the sequence number that the next one will have.
-        newest: when the newest was enqueued, in milliseconds.
+        first: the sequence number of the oldest event.
+        end: the sequence number of the next event.
+        newest: the enqueued time of the newest event, in milliseconds.
     """
 
     first: int
@@ -52,18 +52,18 @@ class Bounds:
 
 @dataclass
 class Events:
-    """Events of one partition, in order, as columns of equal length.
+    """Consecutive events of one partition, as columns of equal length.
 
     Attributes:
         numbers: the sequence numbers.
         offsets: the offsets.
-        times: when they were enqueued, in milliseconds.
-        publishers: who has sent them, where that is told.
+        times: the enqueued times, in milliseconds.
+        publishers: the publishers, if known.
         keys: the partition keys.
-        properties: those of the sender, names and values as texts.
-        system: other annotations and properties of the message, as texts.
-        bodies: what was sent.
-        again: they have been read before, and come from memory.
+        properties: the application properties, with names and values as text.
+        system: other annotations and message properties, as text.
+        bodies: the bodies.
+        again: whether they were read before, and come from memory.
     """
 
     numbers: list[int] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Events:
         return len(self.numbers)
 
     def columns(self) -> tuple[list[Any], ...]:
-        """All columns."""
+        """Return all columns."""
         return (
             self.numbers,
             self.offsets,
@@ -98,8 +98,8 @@ class Outgoing:
     """An event to send.
 
     Attributes:
-        body: of the event.
-        properties: beside it; texts, numbers and truth values.
+        body: the body of the event.
+        properties: its application properties: texts, numbers and bools.
     """
 
     body: bytes
@@ -107,83 +107,83 @@ class Outgoing:
 
 
 class Receiver(Protocol):
-    """Reads one partition, event after event.
+    """Sequential reader of one partition.
 
     Attributes:
-        position: the sequence number of the next event that it gives.
+        position: the sequence number of the next event.
     """
 
     position: int
 
     def read(self, end: int, seconds: float) -> Events:
-        """The next events with sequence numbers below an end; none if none came in time.
+        """Return the next events with sequence numbers below ``end``; none on timeout.
 
-        It asks for no more than these, so that a receiver that is kept holds no events.
+        It requests only these, so that an idle receiver holds no events.
 
         Raises:
-            BrokenOffError: it has ended; another one may be opened where it was.
-            EventHubsError: it has ended for good.
+            BrokenOffError: the receiver has failed; another one may be opened at its position.
+            EventHubsError: the receiver has failed permanently.
         """
 
     def close(self) -> None:
-        """Ends it."""
+        """Close the receiver."""
 
 
 class Client(Protocol):
-    """Speaks with one event hub; after an error it connects anew when it is used again."""
+    """Connection to one event hub; after an error it reconnects on the next use."""
 
     def partitions(self) -> list[str]:
-        """The ids of its partitions.
+        """Return the partition ids.
 
         Raises:
-            BrokenOffError: try again.
-            EventHubsError: it will not tell.
+            BrokenOffError: a retry may succeed.
+            EventHubsError: the request is refused.
         """
 
     def bounds(self, partitions: Iterable[str]) -> dict[str, Bounds]:
-        """Which events partitions have; raises as :meth:`partitions` does."""
+        """Return the ranges of events in partitions; raises like :meth:`partitions`."""
 
     def receiver(
         self, group: str, partition: str, start: "int | Place", epoch: int | None, prefetch: int
     ) -> Receiver:
-        """A receiver from a sequence number or a place on.
+        """Open a receiver at a sequence number or a place.
 
         Args:
             group: the consumer group.
-            partition: what to read.
+            partition: the partition id.
             start: the sequence number of the first event, or a place.
-            epoch: receivers of lower ones are ended; None to be one of several.
-            prefetch: of how many events it may be ahead.
+            epoch: disconnects receivers with lower epochs; None for a non-exclusive receiver.
+            prefetch: the maximum number of events to read ahead.
 
         Raises:
-            BrokenOffError: try again.
-            EventHubsError: it will not be opened.
+            BrokenOffError: a retry may succeed.
+            EventHubsError: the receiver is refused.
         """
 
     def send(self, events: Sequence[Outgoing], partition: str | None, key: str | None) -> None:
-        """Sends events to one partition, in one batch or several, and waits until they are kept.
+        """Send events to one partition in one or more batches, and wait until they are accepted.
 
         Args:
-            events: in their order.
-            partition: where to; None to let the service choose.
-            key: by which the service chooses it, the same for the same key.
+            events: the events in order.
+            partition: the target partition; None for any.
+            key: the partition key, if the service chooses the partition.
 
         Raises:
-            BrokenOffError: some of them may have been kept, in their order; try again.
-            EventHubsError: it will not take them.
+            BrokenOffError: only a prefix of the events may have been accepted; a retry may succeed.
+            EventHubsError: the events are refused.
         """
 
     def close(self) -> None:
-        """Ends it with all of its connections."""
+        """Close the client with all its connections."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a receiver begins that does not know the sequence number.
+    """A position of a receiver other than a sequence number.
 
     Attributes:
-        offset: of the event before the first, or the first if it is inclusive.
-        millis: when the first was enqueued, at the earliest.
+        offset: the offset of the event before the first one, or of the first one if inclusive.
+        millis: the minimum enqueued time of the first event.
         inclusive: see offset.
     """
 
@@ -193,7 +193,7 @@ class Place:
 
 
 def error_of(condition: str, description: str, doing: str) -> EventHubsError:
-    """The error for what the service has said, without what is secret in it."""
+    """Return the exception for an error of the service, without secrets."""
     said = beginning(f"{condition}: {description}".strip(": "), 400)
     message = f"{doing}: {said}" if said else doing
     if condition == "amqp:link:stolen":
@@ -220,7 +220,7 @@ _FINAL = frozenset(
 
 
 def as_text(value: Any) -> str | None:
-    """A value of AMQP as a column of texts has it."""
+    """Convert an AMQP value for a column of texts."""
     if value is None or type(value) is str:
         return value
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Rows of a DataFrame as events of a hub: ``df.write`` and ``writeStream``."""
+"""Sink of the data source: rows of a DataFrame as events, by ``df.write`` and ``writeStream``."""
 
 import uuid
 from collections.abc import Iterator
@@ -55,17 +55,17 @@ _QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 def check_columns(schema: StructType) -> None:
-    """Raises :class:`ConfigurationError` if rows have no body, or a column that no event has."""
+    """Raise :class:`ConfigurationError` if rows have no body, or unknown columns."""
     for column in schema:
         if column.name not in _TYPES:
             raise ConfigurationError(
                 f"An event has no column '{column.name}', only {', '.join(_COLUMNS)}: select "
-                "those that are to be sent."
+                "the columns to send."
             )
         types, wanted = _TYPES[column.name]
         if not isinstance(column.dataType, types):
             raise ConfigurationError(
-                f"The column '{column.name}' is {column.dataType.simpleString()}: it has to be "
+                f"The column '{column.name}' is {column.dataType.simpleString()} but must be "
                 f"{wanted}."
             )
         if isinstance(column.dataType, MapType):
@@ -77,27 +77,27 @@ def check_columns(schema: StructType) -> None:
 def _check_properties(properties: MapType) -> None:
     names = isinstance(properties.keyType, StringType)
     if not names or not isinstance(properties.valueType, _PLAIN):
-        wrong = "values have to be texts, numbers, truth values, bytes or times"
+        wrong = "values must be texts, numbers, bools, bytes or times"
         raise ConfigurationError(
             f"The column 'properties' is {properties.simpleString()}: its "
-            f"{wrong if names else 'keys have to be strings'}."
+            f"{wrong if names else 'keys must be strings'}."
         )
 
 
 @dataclass
 class _Sent(WriterCommitMessage):
-    """A task has sent all of its rows."""
+    """Message that a task has sent all of its rows."""
 
 
 class _Sends:
-    """What writers in batch and in streaming share: the work of a task."""
+    """Task side of the writers for batch and streaming."""
 
     def __init__(self, options: SinkOptions, run: str) -> None:
         self._options = options
         self._run = run
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Sends rows; called in a task."""
+        """Send rows; called in a task."""
         writer = HubWriter(
             Sending(
                 self._options.connection,
@@ -120,16 +120,16 @@ class _Sends:
         return _Sent()
 
     def _place(self, context: TaskContext | None) -> tuple[str, int]:
-        """Run and micro-batch of a task, the same for one that runs again."""
+        """Return run and micro-batch of a task, which are equal for repeated tasks."""
         return self._run, 0
 
 
 class EventHubsWriter(_Sends, DataSourceArrowWriter):
-    """Sends the rows of a DataFrame."""
+    """Writer of the rows of a DataFrame."""
 
 
 class EventHubsStreamWriter(_Sends, DataSourceStreamArrowWriter):
-    """Sends the rows of micro-batches; one that runs again has the numbers of the first time."""
+    """Writer of the rows of micro-batches, whose numbers are equal when repeated."""
 
     def _place(self, context: TaskContext | None) -> tuple[str, int]:
         query = context and context.getLocalProperty(_QUERY)

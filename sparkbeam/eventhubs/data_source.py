@@ -1,4 +1,4 @@
-"""The data source ``eventhubs``."""
+"""Entry points of the data source ``eventhubs``."""
 
 import logging
 import time
@@ -39,10 +39,10 @@ from sparkbeam.eventhubs.source_options import SinkOptions, SourceOptions
 _LOGGER = logging.getLogger(__name__)
 
 Offset = dict[str, dict[str, int]]
-"""By event hub and partition the sequence number of the next event, as Kafka's offsets are."""
+"""Sequence number of the next event by hub and partition, in the form of Kafka's offsets."""
 
 NoteEnds = Callable[[Numbers], None]
-"""Takes note of the partitions of which nothing is read in a micro-batch as nothing is left."""
+"""Callback for the partitions without remaining events in a micro-batch."""
 
 
 class EventHubsSource(DataSource):
@@ -61,7 +61,7 @@ class EventHubsSource(DataSource):
     ``docs/eventhubs.md`` lists the options and the columns.
 
     Raises:
-        ConfigurationError: an option is unknown, missing, or no such value.
+        ConfigurationError: an option is unknown, missing or invalid.
     """
 
     @classmethod
@@ -87,7 +87,7 @@ class EventHubsSource(DataSource):
         return EventHubsStreamWriter(*self._sending(schema, overwrite=overwrite))
 
     def _sending(self, schema: StructType, *, overwrite: bool) -> tuple[SinkOptions, str]:
-        """Where rows are sent to, and a name of this run."""
+        """Return the sink options and the name of this run."""
         if overwrite:
             raise ConfigurationError(
                 "An event hub cannot be overwritten: use the mode 'append', in streaming the "
@@ -97,11 +97,11 @@ class EventHubsSource(DataSource):
         return SinkOptions.parse(self.options), uuid.uuid4().hex
 
     def _note_ends(self) -> NoteEnds | None:
-        """Who is told at the planning of each micro-batch; None for nobody."""
+        """Return the callback for the planning of each micro-batch; None for none."""
         return None
 
     def _watches(self) -> Sequence[Watch]:
-        """Who else is told how the partitions are, beside the monitor of the options."""
+        """Return further observers of partition statuses, besides the monitor of the options."""
         return ()
 
 
@@ -114,13 +114,13 @@ def _with_all_columns(source: EventHubsSource, schema: StructType) -> SourceOpti
 
 @dataclass
 class HubRange(InputPartition):
-    """The events of a partition that a task reads.
+    """Events of a partition, read by a task.
 
     Attributes:
         hub: the event hub.
-        events: which.
-        number: of the micro-batch, as the planner counts them.
-        report: where to tell how long it took; None not to.
+        events: the range of events.
+        number: the planner's number of the micro-batch.
+        report: the address for reporting the duration; None for no report.
     """
 
     hub: str
@@ -130,14 +130,14 @@ class HubRange(InputPartition):
 
 
 class _Reads:
-    """What readers in batch and in streaming share: the work of a task."""
+    """Task side of the readers for batch and streaming."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = event_rows.arrow_schema(schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a range; called in a task."""
+        """Return the rows of a range; called in a task."""
         assert isinstance(partition, HubRange)
         number = int(partition.events.partition)
         name = self._options.timestamp_property
@@ -150,7 +150,7 @@ class _Reads:
 
 
 class EventHubsReader(_Reads, DataSourceReader):
-    """Reads a range of each partition, which is set when reading begins."""
+    """Reader of a range of each partition, which is fixed when reading begins."""
 
     def partitions(self) -> Sequence[InputPartition]:
         planner = Planner(self._options)
@@ -160,7 +160,7 @@ class EventHubsReader(_Reads, DataSourceReader):
 
 
 class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches, on the driver."""
+    """Planner of micro-batches, on the driver."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         return {self._name(): end}
 
     def _statuses(self, end: Numbers, factors: Mapping[str, float]) -> list[PartitionStatus]:
-        """How the partitions are, for those who watch."""
+        """Return the statuses of the partitions, for observers."""
         if not self._watched:
             return []
         lag = self._planner.lag(end)
@@ -226,15 +226,16 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
             self._ends = ends
 
     def _numbers(self, offset: Any) -> Numbers:
-        """Those of an offset, which Spark has kept.
+        """Return the sequence numbers of an offset stored by Spark.
 
         Raises:
-            EventHubsError: the checkpoint is of another event hub.
+            EventHubsError: the checkpoint belongs to another event hub.
         """
         found = dict(offset or self.initialOffset())
         if self._name() not in found:
             raise EventHubsError(
-                f"The checkpoint is of the event hub '{min(found, default='')}', and the query "
+                f"The checkpoint belongs to the event hub '{min(found, default='')}', and the "
+                "query "
                 f"reads '{self._name()}': use another checkpoint for another event hub."
             )
         return dict(found[self._name()])
@@ -245,7 +246,7 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         return self._hub
 
     def _slowness(self, partitions: Numbers) -> Mapping[str, float]:
-        """The factors of slow partitions, by what the tasks have told until now."""
+        """Return the factors of slow partitions, based on the reports so far."""
         if self._factors is None or self._reports is None:
             return {}
         for read in self._reports.take():
@@ -253,14 +254,14 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         return self._factors.current(partitions)
 
     def _report_to(self) -> ReportTo | None:
-        """Where tasks tell how long they take; listens there from the first micro-batch on."""
+        """Return the address for reports of tasks, listening from the first micro-batch on."""
         if self._factors is not None and self._reports is None:
             try:
                 self._reports = Reports(self._options.report_host, self._options.report_bind)
             except OSError as error:
                 _LOGGER.warning(
-                    "Nobody tells how long partitions take, and slow_partitions= does nothing, as "
-                    "no task can report: %s",
+                    "slow_partitions= has no effect, as tasks cannot report the durations of "
+                    "reads: %s",
                     error,
                 )
                 self._factors = None
@@ -274,7 +275,7 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         return [replace(part, number=self._number, report=report) for part in found]
 
     def commit(self, end: Any) -> None:
-        """Nothing is to be done: the service keeps no positions."""
+        """Do nothing, as no positions are stored in the service."""
 
 
 def _status(
@@ -286,7 +287,7 @@ def _status(
 
 
 def _epoch(options: SourceOptions) -> int | None:
-    """Of two runs of a query the later one has the higher; None if others may read beside it."""
+    """Return an epoch that increases with each run of a query; None for non-exclusive receivers."""
     if not options.exclusive:
         return None
     return int(time.time() * 1000) if options.epoch is None else options.epoch
@@ -295,7 +296,7 @@ def _epoch(options: SourceOptions) -> int | None:
 def _ranges(
     options: SourceOptions, hub: str, starts: Numbers, ends: Numbers, epoch: int | None
 ) -> list[HubRange]:
-    """One for each partition that has something to read, in the order of their places."""
+    """Return a range per partition with events, ordered for even placement."""
     places = options.places or 1
     return in_turn(
         [

@@ -1,4 +1,4 @@
-"""Events as rows of the data source."""
+"""Conversion of events to rows of the data source."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ from sparkbeam.eventhubs.client import Events
 from sparkbeam.eventhubs.event_times import millis_of
 
 EVENT_TIME = "event_time"
-"""The column with the time in a property, where one is asked for."""
+"""Column with the time from a property, if one is given."""
 
 _TEXTS = MapType(StringType(), StringType(), valueContainsNull=True)
 
 
 def schema(*, event_time: bool) -> StructType:
-    """The columns of the data source."""
+    """Return the schema of the data source."""
     found = (
         StructType()
         .add("body", BinaryType(), nullable=False)
@@ -40,7 +40,7 @@ def schema(*, event_time: bool) -> StructType:
 
 
 def arrow_schema(of_rows: StructType) -> pa.Schema:
-    """The same in Arrow's terms; Spark wants exactly these of a batch."""
+    """Return the Arrow schema that Spark requires of batches."""
     return pa.schema(
         [pa.field(field.name, _ARROW[type(field.dataType)], field.nullable) for field in of_rows]
     )
@@ -59,14 +59,14 @@ _ARROW: dict[type, pa.DataType] = {
 def batch(
     events: Events, hub: str, partition: int, of_rows: pa.Schema, time_property: str | None = None
 ) -> pa.RecordBatch:
-    """Events as Spark takes them.
+    """Return events as a record batch for Spark.
 
     Args:
         events: of one partition.
         hub: the event hub.
         partition: the number of the partition.
-        of_rows: which columns there are to be.
-        time_property: with the event time.
+        of_rows: the requested columns.
+        time_property: the property with the event time.
     """
     columns: dict[str, list[Any]] = {
         "body": events.bodies,
@@ -96,7 +96,7 @@ def _times(millis: list[int]) -> pa.Array:
 
 
 def event_times(events: Events, name: str) -> list[int]:
-    """The time in a property of each event; when it was enqueued, where there is none."""
+    """Return the event times from a property, or the enqueued times where it is missing."""
     found = []
     for pairs, enqueued in zip(events.properties, events.times, strict=True):
         value = next((value for key, value in pairs if key == name), None)

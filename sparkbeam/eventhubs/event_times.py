@@ -1,16 +1,15 @@
-"""Times as senders write them."""
+"""Parsing of times written by senders."""
 
 from datetime import UTC, datetime
 
 _EARLIEST, _LATEST = -(10**13), 10**14
-"""In milliseconds: what every part of a pipeline can represent, with room for any sensible time."""
+"""Maximum absolute time in milliseconds, which all parts of a pipeline can represent."""
 
 
 def millis_of(text: str) -> int | None:
-    """The milliseconds since 1970 that a text says: as a number of them, or a time as in ISO 8601.
+    """Return the milliseconds since 1970 in a text: a number of them, or an ISO 8601 time.
 
-    A time without a zone is UTC. None where the text says none, or one that is thousands of years
-    away.
+    A time without a zone is UTC. None if the text is not a time, or thousands of years away.
     """
     try:
         millis = int(text)

@@ -1,4 +1,4 @@
-"""Elements as events of a hub: what a task of a sink does."""
+"""Sending of elements as events, by the tasks of a sink."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,13 +12,13 @@ from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.settings import Connection
 
 SENT = "sparkbeam-sent"
-"""The property that tells who has sent an event: run, micro-batch, task and number, by ``/``."""
+"""Property with the origin of an event: run, micro-batch, task and number, joined by ``/``."""
 
 BATCH_BYTES = 1 << 20
-"""What a hub takes at once, in all tiers but the basic one."""
+"""Maximum size of a batch in all tiers but the basic one."""
 
 LEAST_BATCH_BYTES, MOST_BATCH_BYTES = 1 << 10, 20 << 20
-"""What a batch may be limited to."""
+"""Allowed limits of a batch's size."""
 
 _EVENTS = 500
 _ALL_BYTES = 8 << 20
@@ -28,17 +28,17 @@ _LARGEST = 2**63
 
 @dataclass(frozen=True)
 class Sending:
-    """What is made of an element, and where it goes.
+    """Conversion of elements to events, and their destination.
 
     Attributes:
         connection: to the event hub.
-        body: gives the body; None for elements that are bytes or texts.
-        properties: gives the properties; None for none.
-        partition_key: gives the partition key; None for none.
-        partition: gives the number of the partition; None to go from one to the next. Of one
-            element either of the two may give None, and has to.
-        batch_bytes: of how many bytes of events a batch is made at most.
-        timeout: seconds for which a batch is tried again.
+        body: returns the body; None for elements that are bytes or texts.
+        properties: returns the properties; None for none.
+        partition_key: returns the partition key; None for none.
+        partition: returns the number of the partition; None for round robin. At least one of the
+            two must return None for each element.
+        batch_bytes: the maximum size of a batch of events.
+        timeout: the seconds for which a batch is retried.
     """
 
     connection: Connection
@@ -51,7 +51,7 @@ class Sending:
 
 
 Target = tuple[str | None, str | None]
-"""A partition or a key, or neither."""
+"""Destination of an event: a partition, a key, or neither."""
 
 
 @dataclass
@@ -61,13 +61,13 @@ class _Waiting:
 
 
 class HubWriter:
-    """Sends the elements of a task; a writer as those of :class:`sparkbeam.io.Foreach`.
+    """Sends the elements of a task; a writer like those of :class:`sparkbeam.io.Foreach`.
 
-    Which events make a batch and which partition it goes to depends on the elements alone, so
-    that a task that runs again sends the same to the same places in the same order.
+    Batches and their partitions depend on the elements only, so that a repeated task sends the same
+    events to the same partitions in the same order.
 
     Args:
-        sending: what becomes of an element.
+        sending: the conversion and destination.
     """
 
     def __init__(self, sending: Sending) -> None:
@@ -81,7 +81,7 @@ class HubWriter:
         self._size = 0
 
     def of_run(self, run: str) -> None:
-        """Told before :meth:`open`: what tells the run, or the checkpoint, from all others."""
+        """Set the identity of the run or the checkpoint; called before :meth:`open`."""
         self._run = run
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
@@ -117,7 +117,9 @@ class HubWriter:
         key = None if sending.partition_key is None else sending.partition_key(element)
         if number is not None:
             if key is not None:
-                raise EventHubsError("An event has partition_id and partition_key: give one.")
+                raise EventHubsError(
+                    "An event has both partition_id and partition_key: give only one."
+                )
             if not isinstance(number, int) or str(number) not in self._known():
                 raise EventHubsError(f"partition_id: the event hub has no partition {number!r}.")
             return str(number), None
@@ -127,7 +129,7 @@ class HubWriter:
         return known[self._turn % len(known)], None
 
     def _known(self) -> list[str]:
-        """The partitions of the event hub."""
+        """Return the partitions of the event hub."""
         if not self._partitions:
             self._again(lambda client: self._partitions.extend(client.partitions()))
         return self._partitions
@@ -143,7 +145,7 @@ class HubWriter:
             self._send(target)
 
     def _again(self, ask: Callable[[Any], None]) -> None:
-        """Asks for something until it is done, or it will never be."""
+        """Retry a request until it succeeds or fails permanently."""
         end = time.monotonic() + self._sending.timeout
         while True:
             try:
@@ -161,10 +163,10 @@ class HubWriter:
 
 
 def body_of(value: Any) -> bytes:
-    """The body of an event.
+    """Return the body of an event.
 
     Raises:
-        EventHubsError: that can be none.
+        EventHubsError: the value cannot be a body.
     """
     if isinstance(value, bytes):
         return value
@@ -174,24 +176,24 @@ def body_of(value: Any) -> bytes:
         return bytes(value)
     raise EventHubsError(
         f"a {type(value).__name__} cannot be the body of an event: give bytes or texts, or body=, "
-        "a function that makes them."
+        "a function that returns them."
     )
 
 
 def check_properties(properties: Mapping[str, Any]) -> None:
-    """Raises :class:`EventHubsError` if an event cannot have these."""
+    """Raise :class:`EventHubsError` if properties are not supported."""
     for name, value in properties.items():
         kind = type(value)
         if not isinstance(name, str):
-            raise EventHubsError(f"properties: the name {name!r} is no text.")
+            raise EventHubsError(f"properties: the name {name!r} is not a text.")
         for part in (name, value):
             if isinstance(part, str):
                 _encoded(f"properties: {name!r}", part)
         if kind is int and not -_LARGEST <= value < _LARGEST:
-            raise EventHubsError(f"properties: {name!r} has more than 64 bits.")
+            raise EventHubsError(f"properties: {name!r} exceeds 64 bits.")
         if kind not in _PLAIN:
             raise EventHubsError(
-                f"properties: {name!r} is a {kind.__name__}: give a text, number, truth value, "
+                f"properties: {name!r} is a {kind.__name__}: give a text, number, bool, "
                 "bytes, datetime or None."
             )
 
@@ -200,7 +202,7 @@ def _encoded(what: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise EventHubsError(f"{what}: this is no text of Unicode: {error.reason}.") from None
+        raise EventHubsError(f"{what}: not a valid Unicode text: {error.reason}.") from None
 
 
 _PLAIN = frozenset([str, int, float, bool, bytes, datetime, UUID, type(None)])

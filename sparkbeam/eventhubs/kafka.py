@@ -1,4 +1,4 @@
-"""The Kafka endpoint of an event hub, as options of Spark's source and sink ``kafka``."""
+"""Kafka endpoint of an event hub, as options of Spark's source and sink ``kafka``."""
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.positions import EventPosition
@@ -17,14 +17,15 @@ _TIMES = {
 
 
 def connected(connection: Connection) -> dict[str, str]:
-    """Who connects where, with the secret; it is resolved here and now.
+    """Return the connection options, with the resolved secret.
 
     Raises:
-        ConfigurationError: there is no connection string, or it is none.
+        ConfigurationError: the connection string is missing or malformed.
     """
     if connection.namespace is not None:
         raise ConfigurationError(
-            "endpoint='kafka' takes a connection string alone: give connection_string= in place of "
+            "endpoint='kafka' supports connection strings only: give connection_string= in "
+            "place of "
             "fully_qualified_namespace= and credential=, or use endpoint='amqp'."
         )
     endpoint = connection.endpoint()
@@ -50,10 +51,10 @@ def reading(
     *,
     fail_on_data_loss: bool,
 ) -> dict[str, str]:
-    """The options of the source.
+    """Return the options of the source.
 
     Raises:
-        ConfigurationError: they cannot be told over Kafka.
+        ConfigurationError: the settings are not supported over Kafka.
     """
     found = {
         **connected(connection),
@@ -71,7 +72,7 @@ def reading(
 
 
 def writing(connection: Connection) -> dict[str, str]:
-    """The options of the sink; raises as :func:`connected` does."""
+    """Return the options of the sink; raises like :func:`connected`."""
     return {**connected(connection), "topic": connection.hub_of(connection.endpoint())}
 
 
@@ -97,7 +98,8 @@ def _ended(position: EventPosition) -> dict[str, str]:
 def _unknown(name: str) -> ConfigurationError:
     which = "start(), end()" if name == "starting_position" else "end()"
     return ConfigurationError(
-        f"{name}=: over endpoint='kafka' a position of all partitions is EventPosition.{which} or "
+        f"{name}=: with endpoint='kafka' the position of all partitions must be "
+        f"EventPosition.{which} or "
         "enqueued(…): use one of these, or endpoint='amqp'."
     )
 

@@ -1,4 +1,4 @@
-"""How reading of the partitions goes: what the planner tells those who watch."""
+"""Statuses of partitions, passed from the planner to observers."""
 
 import importlib
 import logging
@@ -18,10 +18,10 @@ class PartitionStatus:
 
     Attributes:
         partition: its number.
-        lag: how many events are left in the hub behind the micro-batch.
-        factor: how much of its share the micro-batch takes; below 1 for a slow partition.
-        events: how many the last reading had that a task has told of; 0 before the first.
-        seconds: how long that took.
+        lag: the number of events left in the partition behind the micro-batch.
+        factor: the fraction of its share that the micro-batch reads; below 1 for a slow partition.
+        events: the number of events in the last reported read; 0 before the first.
+        seconds: the duration of that read.
     """
 
     partition: int
@@ -32,17 +32,17 @@ class PartitionStatus:
 
 
 Watch = Callable[[Sequence[PartitionStatus]], None]
-"""Takes the partitions in their order; called where micro-batches are planned, if there is news."""
+"""Observer of the partitions in order; called by the planner when their statuses change."""
 
 
 class Monitor:
-    """A function of the user's as a :data:`Watch`; what it raises is logged and does no harm.
+    """A user's function as a :data:`Watch`; its exceptions are logged and ignored.
 
-    Where it is not there, the first call raises a :class:`ConfigurationError`.
+    If the function cannot be imported, the first call raises a :class:`ConfigurationError`.
 
     Args:
-        pickled: the function, as :func:`~sparkbeam.eventhubs.settings.packed` gives it.
-        name: ``package.module.function``, in place of that.
+        pickled: the function, pickled by :func:`~sparkbeam.eventhubs.settings.packed`.
+        name: ``package.module.function`` instead of that.
     """
 
     def __init__(self, pickled: str | None = None, name: str = "") -> None:
@@ -70,14 +70,14 @@ class Monitor:
             named: Watch = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError, ValueError) as error:
             raise ConfigurationError(
-                f"slowPartitionMonitor={shown(self._name)}: there is no such function where "
+                f"slowPartitionMonitor={shown(self._name)}: the function does not exist where "
                 f"micro-batches are planned, on the machine of the driver. ({error})"
             ) from None
         return named
 
 
 class Watched:
-    """Tells those who watch, when there is news."""
+    """Observers of partition statuses, which are called on changes."""
 
     def __init__(self, watches: Sequence[Watch]) -> None:
         self._watches = watches
@@ -87,7 +87,7 @@ class Watched:
         return bool(self._watches)
 
     def tell(self, statuses: Sequence[PartitionStatus]) -> None:
-        """Hands on how partitions are now."""
+        """Pass the current partition statuses on, if they have changed."""
         if statuses != self._last:
             self._last = statuses
             for watch in self._watches:

@@ -1,8 +1,8 @@
-"""In which order a micro-batch hands the partitions of a hub to Spark.
+"""Order in which the partitions of a micro-batch are handed to Spark.
 
-A data source in Python cannot name executors. Spark starts tasks in the order of their partitions
-where slots are free, so the order is all that there is: of as many places as there are slots, each
-gets one partition in turn.
+Python data sources cannot select executors. Spark starts tasks in the order of their partitions on
+free slots, so only the order can be controlled: each of as many places as there are slots gets one
+partition in turn.
 """
 
 import hashlib
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 def place(hub: str, partition: str, places: int, placement: str) -> int:
-    """The place of a partition, the same in each micro-batch and run.
+    """Return the place of a partition, which is the same in each micro-batch and run.
 
     Args:
         hub: the event hub.
-        partition: its id.
-        places: how many there are.
-        placement: ``balanced``: the partitions of a hub are on as many places as they can be, and
-            those of different hubs begin at different ones; ``hash``: each is anywhere.
+        partition: the partition id.
+        places: the number of places.
+        placement: ``balanced``: the partitions of a hub are spread evenly over the places, starting
+            at a different place for each hub; ``hash``: each partition is placed independently.
     """
     if placement == BALANCED:
         return (_hash(hub) + int(partition)) % places
@@ -32,15 +32,15 @@ def place(hub: str, partition: str, places: int, placement: str) -> int:
 
 
 def _hash(text: str) -> int:
-    """The same in each process, as that of Python is not."""
+    """Return a hash that is equal in all processes, unlike Python's."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
 def in_turn(placed: Sequence[tuple[int, T]]) -> list[T]:
-    """What is placed, so that each place gets one after the other.
+    """Order items so that each place gets one in turn.
 
     Args:
-        placed: the place of each, and what it is.
+        placed: each item with its place.
     """
     waiting: dict[int, deque[T]] = {}
     for number, item in placed:

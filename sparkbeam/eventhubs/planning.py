@@ -1,4 +1,4 @@
-"""The driver's part of the source: which events there are, and which a micro-batch takes."""
+"""Driver side of the source: known events, and those of a micro-batch."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -27,11 +27,11 @@ Numbers = dict[str, int]
 
 
 class Planner:
-    """Knows the partitions of an event hub.
+    """Planning of the partitions of an event hub.
 
     Args:
         options: of the source.
-        epoch: of receivers that find a position; None for none.
+        epoch: the epoch of receivers that resolve positions; None for none.
     """
 
     def __init__(self, options: SourceOptions, epoch: int | None = None) -> None:
@@ -43,21 +43,21 @@ class Planner:
         self._planned: float | None = None
 
     def hub(self) -> str:
-        """The name of the event hub."""
+        """Return the name of the event hub."""
         connection = self._options.connection
         return connection.hub_of(connection.endpoint())
 
     def starts(self, default: EventPosition) -> Numbers:
-        """Where reading begins."""
+        """Return the sequence numbers where reading begins."""
         options = self._options
         return self._resolved(options.start or default, options.starts, "starting_positions")
 
     def ends(self) -> Numbers:
-        """Where a batch ends."""
+        """Return the sequence numbers where a batch ends."""
         return self._resolved(self._options.end, self._options.ends, "ending_positions")
 
     def bounds(self) -> dict[str, Bounds]:
-        """Which events each partition has; new partitions are there too, after a while."""
+        """Return the range of events in each partition, including new partitions after a delay."""
         return self._tried(self._bounds)
 
     def _bounds(self, client: Client) -> dict[str, Bounds]:
@@ -111,7 +111,7 @@ class Planner:
         return self._found(partition, Place(offset=offset, inclusive=position.inclusive), bounds)
 
     def _found(self, partition: str, place: Place, bounds: Bounds) -> int:
-        """The sequence number of the first event at a place; the end if there is none."""
+        """Return the sequence number of the first event at a place; the end if there is none."""
         reading = self.reading(partition, prefetch=1)
         tries, until = 0, time.monotonic() + EXCLUDED_SECONDS
         while tries < _TRIES:
@@ -126,31 +126,31 @@ class Planner:
                 time.sleep(error.wait)
                 continue
             return found.numbers[0] if found.numbers else bounds.end
-        raise EventHubsError(f"Partition {partition} does not tell where a position is in it.")
+        raise EventHubsError(f"A position in partition {partition} could not be resolved.")
 
     def reading(self, partition: str, prefetch: int | None = None) -> Reading:
-        """What the tasks of a partition read, and as whom."""
+        """Return the receiver settings for the tasks of a partition."""
         options = self._options
         ahead = options.prefetch if prefetch is None else prefetch
         return Reading(options.connection, options.group, partition, self._epoch, ahead)
 
     def end_receivers(self) -> None:
-        """Ends those that are kept on this machine, as no task will want them."""
+        """Close the pooled receivers on this machine, which no task will use again."""
         for partition in self._partitions:
             POOL.end(self.reading(partition))
 
     def up_to(
         self, start: Numbers, limit: int | None, factors: Mapping[str, float] | None = None
     ) -> Numbers:
-        """Where a micro-batch ends that begins at a place.
+        """Return the end of a micro-batch with a given start.
 
-        A partition that has just been found begins at its oldest event, in the micro-batch after
-        this one: it has been planned before it is read.
+        A newly found partition begins at its oldest event in the next micro-batch, so that its
+        start is planned before it is read.
 
         Args:
-            start: of the micro-batch.
-            limit: how many events it may take; None for no limit.
-            factors: of the partitions that are to have less than their share.
+            start: the start of the micro-batch.
+            limit: the maximum number of events; None for no limit.
+            factors: the factors of partitions with a reduced share.
         """
         bounds = self.bounds()
         backlog = {
@@ -168,11 +168,11 @@ class Planner:
         return end
 
     def finished(self, start: Numbers, end: Numbers) -> Numbers:
-        """The partitions of which a micro-batch reads nothing, as nothing was left of them.
+        """Return the partitions without any remaining events to read in a micro-batch.
 
         Args:
-            start: of the micro-batch.
-            end: of the micro-batch, as :meth:`up_to` has told last.
+            start: the start of the micro-batch.
+            end: its end, as last returned by :meth:`up_to`.
         """
         return {
             partition: at
@@ -183,10 +183,10 @@ class Planner:
         }
 
     def lag(self, end: Numbers) -> Numbers:
-        """How many events of each partition are left behind a micro-batch.
+        """Return the number of events of each partition behind a micro-batch.
 
         Args:
-            end: of the micro-batch, as :meth:`up_to` has told last.
+            end: the end of the micro-batch, as last returned by :meth:`up_to`.
         """
         return {
             partition: max(0, found.end - max(at, found.first))
@@ -195,7 +195,7 @@ class Planner:
         }
 
     def limit(self) -> int | None:
-        """How many events a micro-batch takes where Spark sets no limit of its own."""
+        """Return the event limit of a micro-batch if Spark sets none."""
         most = self._options.most
         if most is not None:
             return most or None

@@ -1,4 +1,4 @@
-"""What a process keeps open between micro-batches: clients, and receivers of partitions."""
+"""Pool of the clients and receivers that a process keeps open between micro-batches."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ from sparkbeam.eventhubs.settings import Connection
 
 _CLIENT_SECONDS = 300
 _RECEIVER_SECONDS = 60
-"""For as long as a receiver with an epoch is there, it keeps others out of its consumer group."""
+"""Idle seconds until a receiver with an epoch is closed, as it excludes others from its group."""
 _LOOK_SECONDS = 10.0
 
 _PATIENCE = 0.25
@@ -26,10 +26,10 @@ _NOT_TO_READ = -1.0
 
 
 def opened(connection: Connection) -> Client:
-    """A new client of the kind that is wanted.
+    """Open a client of the requested kind.
 
     Raises:
-        ConfigurationError: what it needs is not installed, or the connection cannot be.
+        ConfigurationError: a library is missing, or the connection is not supported.
     """
     if connection.client == "slim":
         from sparkbeam.eventhubs.slim_client import SlimClient
@@ -42,14 +42,14 @@ def opened(connection: Connection) -> Client:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a receiver reads, and as whom.
+    """The settings of a receiver.
 
     Attributes:
         connection: to the event hub.
         group: the consumer group.
-        partition: its id.
+        partition: the partition id.
         epoch: of the receiver; None for none.
-        prefetch: of how many events it may be ahead.
+        prefetch: the maximum number of events to read ahead.
     """
 
     connection: Connection
@@ -61,11 +61,11 @@ class Reading:
 
 @dataclass
 class _Kept:
-    """A client, which one thread uses at a time, and its receivers.
+    """A pooled client, used by one thread at a time, with its receivers.
 
     Attributes:
-        used: when the client was used last.
-        receivers: each with when it was.
+        used: the time of the client's last use.
+        receivers: the receivers with the time of their last use.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -74,16 +74,16 @@ class _Kept:
     receivers: dict[Reading, tuple[Receiver, float]] = field(default_factory=dict)
 
     def keep(self, reading: Reading, receiver: Receiver) -> None:
-        """Keeps a receiver for the next reading."""
+        """Return a receiver to the pool."""
         self.receivers[reading] = receiver, time.monotonic()
 
     def take(self, reading: Reading) -> Receiver | None:
-        """The receiver that is kept, which then is not any more."""
+        """Remove and return a pooled receiver; None if there is none."""
         receiver, _ = self.receivers.pop(reading, (None, 0))
         return receiver
 
     def close_idle(self, now: float) -> None:
-        """Ends what has not been used for so long that nobody needs it."""
+        """Close what has been idle for too long."""
         is_idle = now - self.used > _CLIENT_SECONDS
         for reading, (receiver, read) in list(self.receivers.items()):
             if is_idle or now - read > _RECEIVER_SECONDS:
@@ -97,16 +97,16 @@ class _Kept:
 
 
 class Pool:
-    """The clients of a process, one for each connection, and their receivers.
+    """The clients of a process, one per connection, and their receivers.
 
     Args:
-        folder: where it finds the processes of this machine that have receivers.
+        folder: the folder for finding processes of this machine with receivers.
 
     Attributes:
-        reused: how many readings have gone on with a receiver that was kept.
-        borrowed: with one that another process keeps.
-        made: for how many a receiver was opened.
-        ranges: what was read last.
+        reused: the number of reads by a pooled receiver.
+        borrowed: the number of reads by a receiver of another process.
+        made: the number of reads that opened a receiver.
+        ranges: the ranges read last.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -125,7 +125,7 @@ class Pool:
 
     @contextmanager
     def client(self, connection: Connection) -> Iterator[Client]:
-        """A client that nobody else uses in the meantime; after an error it connects anew."""
+        """Lend a client exclusively; after an error it reconnects."""
         with self._borrowed(connection) as kept:
             assert kept.client is not None
             yield kept.client
@@ -140,23 +140,23 @@ class Pool:
         begin: int | None = None,
         shared: bool = False,
     ) -> Events:
-        """The next events from a position on; none if none came in time.
+        """Return the next events from a position on; none on timeout.
 
-        They come from memory if they were read in this range before, from the receiver that is
-        there already, or from a new one; both in this process or another one of the machine.
+        They come from memory if they were read for this range before, from a pooled receiver, or
+        from a new one; of this process or another one of the machine.
 
         Args:
-            reading: what is read.
-            position: of the first event.
-            end: the sequence number behind the last one that is wanted.
-            seconds: how long to wait for the first.
-            begin: where the range begins of which they are; None for the position.
-            shared: another process may be asked to read. It has work of its own, so for very many
-                events a receiver of our own is faster.
+            reading: the settings of the receiver.
+            position: the sequence number of the first event.
+            end: the sequence number behind the last event.
+            seconds: the timeout for the first event.
+            begin: the start of the enclosing range; the position if None.
+            shared: whether another process may be asked to read. As it has other work, a new
+                receiver is faster for very many events.
 
         Raises:
-            BrokenOffError: a receiver has ended; another one may be opened where it was.
-            EventHubsError: it has ended for good.
+            BrokenOffError: a receiver has failed; another one may be opened at its position.
+            EventHubsError: it has failed permanently.
         """
         kept = self._of(reading.connection)
         if isinstance(position, int):
@@ -181,7 +181,7 @@ class Pool:
         return found
 
     def _receiver(self, kept: _Kept, reading: Reading, position: int | Place) -> Receiver:
-        """Takes the one that is kept if it is at the position, or opens one."""
+        """Return the pooled receiver if it is at the position, or open one."""
         receiver = kept.take(reading)
         if receiver is not None and receiver.position == position:
             self.reused += 1
@@ -202,7 +202,7 @@ class Pool:
     def _lend(
         self, name: str, begin: int, position: int, end: int, seconds: float
     ) -> Events | None:
-        """Reads for another process, if a receiver is at that position and soon free."""
+        """Read for another process, if a receiver is at the position and soon free."""
         reading = self._names.get(name)
         kept = None if reading is None else self._kept.get(reading.connection)
         if reading is None or kept is None:
@@ -228,7 +228,7 @@ class Pool:
         return found
 
     def forget(self, reading: Reading) -> None:
-        """Ends the receiver of a reading that is kept, and forgets what it has read."""
+        """Close the pooled receiver of a reading, and forget the events read."""
         self.ranges.forget(reading)
         kept = self._of(reading.connection)
         with kept.lock:
@@ -237,7 +237,7 @@ class Pool:
                 receiver.close()
 
     def end(self, reading: Reading) -> None:
-        """Ends the receiver of a reading in whatever process of this machine has it."""
+        """Close the receiver of a reading in whichever process of this machine has it."""
         self.forget(reading)
         with contextlib.suppress(EventHubsError):
             self._neighbours.read(name_of(reading), _NOWHERE, _NOWHERE, _NOWHERE, 0)
@@ -272,7 +272,7 @@ class Pool:
             return self._kept.setdefault(connection, _Kept())
 
     def _look(self, over: threading.Event) -> None:
-        """Ends what is idle, in a thread of its own, until nothing has been there for a while."""
+        """Close idle receivers and clients, until none have been left for a while."""
         while not over.wait(_LOOK_SECONDS):
             now = time.monotonic()
             self._close_idle(now)
@@ -283,7 +283,7 @@ class Pool:
                     return
 
     def _close_idle(self, now: float) -> None:
-        """Ends what is not in use, and has not been for long."""
+        """Close clients and receivers that have been idle for too long; ``now`` is the clock."""
         self.ranges.forget_idle(now)
         with self._lock:
             found = list(self._kept.values())
@@ -295,7 +295,7 @@ class Pool:
                     kept.lock.release()
 
     def close(self) -> None:
-        """Ends all that is not in use."""
+        """Close all unused clients and receivers."""
         self._neighbours.close()
         self._close_idle(math.inf)
         with self._lock:

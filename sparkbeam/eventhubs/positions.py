@@ -1,4 +1,4 @@
-"""Positions in a partition of an event hub, as users give them."""
+"""Positions in a partition of an event hub, as given by users."""
 
 import json
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ _START, _END, _OFFSET, _NUMBER, _TIME = "start", "end", "offset", "sequence_numb
 
 @dataclass(frozen=True)
 class EventPosition:
-    """A place in a partition; made by its class methods.
+    """A position in a partition; created by its class methods.
 
     Attributes:
         kind: ``start``, ``end``, ``offset``, ``sequence_number`` or ``enqueued``.
-        value: of an offset or a sequence number; milliseconds since 1970 of a time.
-        inclusive: whether the event at the place itself is behind it.
+        value: an offset, a sequence number, or a time in milliseconds since 1970.
+        inclusive: whether reading includes the event at the position.
     """
 
     kind: str
@@ -30,43 +30,43 @@ class EventPosition:
 
     @classmethod
     def start(cls) -> Self:
-        """Before the oldest event that has not expired."""
+        """Return the position before the oldest retained event."""
         return cls(_START)
 
     @classmethod
     def end(cls) -> Self:
-        """Behind the newest event there is when reading begins."""
+        """Return the position behind the newest event at the start of reading."""
         return cls(_END)
 
     @classmethod
     def offset(cls, offset: str, *, inclusive: bool = True) -> Self:
-        """At the event with an offset."""
+        """Return the position of the event with an offset."""
         return cls(_OFFSET, text("offset", offset, "use the offset of an event"), inclusive)
 
     @classmethod
     def sequence_number(cls, number: int, *, inclusive: bool = True) -> Self:
-        """At the event with a sequence number."""
+        """Return the position of the event with a sequence number."""
         return cls(
             _NUMBER, whole_number("sequence_number", number, least=0, most=_LARGEST), inclusive
         )
 
     @classmethod
     def enqueued(cls, time: datetime) -> Self:
-        """At the first event that was enqueued at a time or later; without a zone it is UTC."""
+        """Return the position of the first event enqueued at or after a time; naive means UTC."""
         if not isinstance(time, datetime):
-            raise ConfigurationError(f"enqueued={shown(time)} is no time: give a datetime.")
+            raise ConfigurationError(f"enqueued={shown(time)} is not a datetime.")
         zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
         return cls(_TIME, round(zoned.timestamp() * 1000))
 
     @property
     def number(self) -> int | None:
-        """The sequence number that it names itself, of the first event behind it."""
+        """The sequence number of the first event, if the position determines it."""
         if self.kind != _NUMBER:
             return None
         return int(self.value or 0) + (not self.inclusive)
 
     def text(self) -> str:
-        """As an option of the data source."""
+        """Return the position as an option of the data source."""
         if self.value is None:
             return self.kind
         exclusive = {} if self.inclusive else {"inclusive": False}
@@ -74,10 +74,10 @@ class EventPosition:
 
     @classmethod
     def parse(cls, name: str, given: str) -> Self:
-        """The position that an option tells: ``start``, ``end``, or JSON with a kind and a value.
+        """Parse a position in an option: ``start``, ``end``, or JSON with a kind and a value.
 
         Raises:
-            ConfigurationError: it tells none.
+            ConfigurationError: the value is malformed.
         """
         given = given.strip()
         if given in (_START, _END):
@@ -86,7 +86,7 @@ class EventPosition:
             return cls._of(loaded(given, (str, dict)))
         except (ValueError, TypeError, KeyError):
             raise ConfigurationError(
-                f"{name}={shown(given)} is no position: use start, end, "
+                f"{name}={shown(given)} is not a position: use start, end, "
                 '{"sequence_number": 5}, {"offset": "500"} or {"enqueued": '
                 '"2030-01-31T00:00:00Z"}.'
             ) from None
@@ -109,10 +109,10 @@ class EventPosition:
 
 
 def parse_all(name: str, given: str) -> dict[str, EventPosition]:
-    """The positions by partition that an option tells, ``{"0": "start", "1": {"offset": "9"}}``.
+    """Parse positions by partition in an option, ``{"0": "start", "1": {"offset": "9"}}``.
 
     Raises:
-        ConfigurationError: it does not.
+        ConfigurationError: the value is malformed.
     """
     try:
         found = loaded(given)
@@ -124,12 +124,13 @@ def parse_all(name: str, given: str) -> dict[str, EventPosition]:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(
-            f'{name}={shown(given)} is no JSON of positions by partition, such as {{"0": "start"}}.'
+            f"{name}={shown(given)} must be JSON with positions by partition, such as "
+            f'{{"0": "start"}}.'
         ) from None
 
 
 def all_as_text(positions: Mapping[int, EventPosition]) -> str:
-    """Positions by partition as an option."""
+    """Return positions by partition as an option."""
     return json.dumps(
         {str(number): position.text() for number, position in sorted(positions.items())}
     )

@@ -1,4 +1,4 @@
-"""The events of a range of a partition, whatever happens to the receivers that read them."""
+"""Fault-tolerant reading of a range of a partition."""
 
 import logging
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ _LOGGER = logging.getLogger(__name__)
 _SLICE = 5.0
 _THEFTS = 3
 EXCLUDED_SECONDS = 90
-"""For longer than the receivers of a query are kept that has ended."""
+"""Seconds to tolerate a competing receiver; longer than ended queries keep theirs."""
 _FEW = 5000
-"""Of more events it is a small part of the time to open a receiver."""
+"""Number of events beyond which opening a receiver takes little of the time."""
 
 
 class DataLossError(EventHubsError):
-    """Events that were to be read have expired."""
+    """Events in the range have expired."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Range:
     """Events of a partition to read.
 
     Attributes:
-        partition: its id.
-        start: the sequence number of the first.
-        end: that behind the last.
+        partition: the partition id.
+        start: the sequence number of the first event.
+        end: the sequence number behind the last event.
         epoch: of the receiver; None for none.
     """
 
@@ -40,9 +40,10 @@ class Range:
 
 
 def excluded(partition: str, group: str, error: StolenError) -> EventHubsError:
-    """What to tell who has no epoch where somebody else has one."""
+    """Return the error of a non-exclusive receiver beside one with an epoch."""
     return EventHubsError(
-        f"Partition {partition} cannot be read: a streaming query reads in the consumer group "
+        f"Partition {partition} cannot be read: a streaming query has exclusive access in the "
+        "consumer group "
         f"'{group}', and lets nobody read beside it. Read in another consumer group "
         "(consumer_group=, consumerGroup), or give that query exclusive=False (exclusive). "
         f"({error})"
@@ -50,12 +51,12 @@ def excluded(partition: str, group: str, error: StolenError) -> EventHubsError:
 
 
 class RangeReader:
-    """Reads a range, with as many receivers as it takes.
+    """Reads a range, with as many receivers as necessary.
 
     Args:
         options: of the source.
-        events: which to read.
-        pool: what is open.
+        events: the range.
+        pool: the pool of receivers.
     """
 
     def __init__(self, options: SourceOptions, events: Range, pool: Pool = POOL) -> None:
@@ -69,18 +70,18 @@ class RangeReader:
         self._thefts = 0
         self._alone = False
         self.lost = 0
-        """How many events had expired."""
+        """Number of expired events."""
         self.count = 0
-        """How many events were read of the hub, and not from memory."""
+        """Number of events read from the hub, and not from memory."""
         self.seconds = 0.0
-        """How long that has taken, without what was done with the events."""
+        """Duration of these reads, excluding the processing of events."""
 
     def events(self) -> Iterator[Events]:
-        """The events, some at a time.
+        """Yield the events in chunks.
 
         Raises:
-            DataLossError: some have expired, and that counts as an error.
-            EventHubsError: they cannot be read.
+            DataLossError: events have expired, and this is to be an error.
+            EventHubsError: the events cannot be read.
         """
         since = asked = monotonic()
         silent = since
@@ -103,7 +104,8 @@ class RangeReader:
             self._look_for_loss()
             if now - since > self._options.operation_timeout:
                 raise EventHubsError(
-                    f"{self._what()}: no event has come for {self._options.operation_timeout:g} s "
+                    f"{self._what()}: no event has arrived for "
+                    f"{self._options.operation_timeout:g} s "
                     "(operation_timeout)"
                 )
             if now - silent > self._options.receiver_timeout:
@@ -119,10 +121,10 @@ class RangeReader:
         return self._pool.read(self._reading, self._position, end, seconds, begin=begin, shared=few)
 
     def _try_again(self, error: BrokenOffError, since: float) -> None:
-        """Waits, or gives up.
+        """Wait before a retry, or give up.
 
         Raises:
-            EventHubsError: it has been tried for long enough.
+            EventHubsError: the retries have taken too long.
         """
         if isinstance(error, StolenError):
             self._be_robbed(error, since)
@@ -134,10 +136,10 @@ class RangeReader:
         sleep(error.wait)
 
     def _be_robbed(self, error: StolenError, since: float) -> None:
-        """Puts up with another receiver for a while.
+        """Tolerate a competing receiver for a while.
 
         Raises:
-            EventHubsError: it has lasted for too long.
+            EventHubsError: the competition has lasted too long.
         """
         self._thefts += 1
         group = self._options.group
@@ -162,7 +164,7 @@ class RangeReader:
             )
 
     def _look_for_loss(self) -> None:
-        """Finds out whether no event comes because all have expired."""
+        """Check whether events are missing because all have expired."""
         try:
             with self._pool.client(self._options.connection) as client:
                 first = client.bounds([self._range.partition])[self._range.partition].first
@@ -173,24 +175,25 @@ class RangeReader:
             self._position = min(first, self._range.end)
 
     def _check(self, first: int) -> None:
-        """Notes that events are missing before one.
+        """Record events missing before one.
 
         Raises:
-            DataLossError: that is an error.
+            DataLossError: this is to be an error.
         """
         missing = first - self._position
         if missing <= 0:
             return
         message = (
-            f"{self._what()}: the event {self._position} is wanted, and the first that is left "
+            f"{self._what()}: the event {self._position} is requested, but the first available one "
             f"is {first}: {missing} have expired"
         )
         if self._options.fail_on_data_loss:
             raise DataLossError(
-                f"{message}. Read on without them with fail_on_data_loss=False (failOnDataLoss)."
+                f"{message}. To continue without them, set fail_on_data_loss=False "
+                "(failOnDataLoss)."
             )
         self.lost += missing
-        _LOGGER.warning("%s and are left out.", message)
+        _LOGGER.warning("%s and are skipped.", message)
 
     def _what(self) -> str:
         return f"Partition {self._range.partition} cannot be read"

@@ -1,8 +1,8 @@
-"""How long reads took, on the way from the tasks to the planner on the driver.
+"""Durations of reads, reported by tasks to the planner on the driver.
 
-Spark has no way back from a task to a data source. So the planner listens for datagrams, as the
-display of progress does: one for each read, lost where it cannot get there. Which events a
-micro-batch reads is in Spark's log all the same, and is not planned twice.
+Spark provides no channel from a task to a data source. Therefore the planner receives datagrams,
+like the progress display: one per read, lost if it cannot arrive. The events of a micro-batch are
+determined by Spark's log only, and are never planned again.
 """
 
 import contextlib
@@ -22,22 +22,22 @@ _MOST = 10_000
 
 @dataclass(frozen=True)
 class ReportTo(Mailbox):
-    """Where tasks report."""
+    """Address for reports of tasks."""
 
     def send(self, read: Read) -> None:
-        """Sends a report, or loses it."""
+        """Send a report; it may be lost."""
         self.post(asdict(read))
 
 
 class Reports:
-    """Takes reports, when it is asked for them.
+    """Receiver of reports, polled by its user.
 
     Args:
-        host: at which tasks reach this process.
-        bind: the address to listen at; None for that.
+        host: the address at which tasks reach this process.
+        bind: the address to listen on; ``host`` if None.
 
     Raises:
-        OSError: it cannot be listened at.
+        OSError: the address cannot be bound.
     """
 
     def __init__(self, host: str = LOOPBACK, bind: str | None = None) -> None:
@@ -51,7 +51,7 @@ class Reports:
         self.to = ReportTo(host, self._socket.getsockname()[1], secrets.token_hex(16))
 
     def take(self) -> Iterator[Read]:
-        """Those that have come; anyone may send anything."""
+        """Yield the valid reports that have arrived; anyone may send anything."""
         with contextlib.suppress(BlockingIOError):
             for _ in range(_MOST):
                 datagram = self._socket.recv(_LARGEST)
@@ -69,9 +69,9 @@ class Reports:
             and math.isfinite(read.seconds)
             and min(read.number, read.events, read.seconds) >= 0
         ):
-            raise ValueError("no report")
+            raise ValueError("not a report")
         return read
 
     def close(self) -> None:
-        """Takes no more."""
+        """Stop receiving."""
         self._socket.close()

@@ -1,8 +1,8 @@
-"""Receivers that other processes of this machine keep.
+"""Sharing of receivers between processes of a machine.
 
-Spark gives a task to the Python worker that has been idle for longest, which is seldom the one
-that has read the partition before. So a worker that has not got the receiver asks the one that has
-it for the events, over a socket that only processes of the same user can reach.
+Spark gives a task to the Python worker that has been idle longest, which is seldom the one that has
+read the partition before. A worker without a receiver therefore asks the one that has it for
+events, over a socket that only processes of the same user can access.
 """
 
 import hashlib
@@ -40,24 +40,24 @@ seconds to wait; none of these if only what the process still has is wanted.
 
 
 def name_of(reading: Any) -> str:
-    """By what processes speak of what a receiver reads; nothing of a secret is in it."""
+    """Return the name of a reading among processes; it contains no secrets."""
     return hashlib.sha256(repr(astuple(reading)).encode()).hexdigest()[:40]
 
 
 def default_folder() -> Path:
-    """Where the processes of this user on this machine find each other."""
+    """Return the folder in which the processes of this user find each other."""
     return Path(tempfile.gettempdir()) / f"sparkbeam-hubs-{_user()}"
 
 
 class Neighbours:
-    """The processes that keep receivers, as one of them sees the others.
+    """Other processes with receivers on this machine, as seen by one of them.
 
-    The folder has a socket for each process, and for each receiver a symbolic link to that of the
-    process that opened it last. Where there are no such sockets, nobody is a neighbour.
+    The folder contains a socket per process, and per receiver a symbolic link to the socket of the
+    process that opened it last. On systems without such sockets nothing is shared.
 
     Args:
-        lend: what this process does for others; called in threads.
-        folder: where the sockets are.
+        lend: reads for other processes; called in threads.
+        folder: the folder of the sockets.
     """
 
     def __init__(self, lend: Lend, folder: Path) -> None:
@@ -69,13 +69,13 @@ class Neighbours:
         self._socket = f"{os.getpid()}-{secrets.token_hex(4)}"
 
     def read(self, name: str, begin: int, position: int, end: int, seconds: float) -> Events | None:
-        """The next events from the receiver of another process; None if none has it there.
+        """Return the next events from the receiver of another process; None if none has it there.
 
-        Takes what :data:`Lend` does.
+        The arguments are those of :data:`Lend`.
 
         Raises:
-            BrokenOffError: the receiver has ended; another one may be opened.
-            EventHubsError: it has ended for good.
+            BrokenOffError: the receiver has failed; another one may be opened.
+            EventHubsError: it has failed permanently.
         """
         link = self._folder / name
         try:
@@ -101,7 +101,7 @@ class Neighbours:
         return replace(_unpacked(found, bodies), again=kind == _AGAIN)
 
     def tell(self, name: str) -> None:
-        """Lets the others know that this process has a receiver."""
+        """Announce a receiver of this process to the others."""
         with self._lock, suppress(OSError, AttributeError):
             if self._listener is None and not self._closed:
                 self._listener = self._listening()
@@ -111,7 +111,7 @@ class Neighbours:
                 made.replace(self._folder / name)
 
     def _listening(self) -> Listener | None:
-        """Listens, if that can be done so that no other user can ask."""
+        """Listen, unless other users could connect."""
         if not hasattr(socket, "AF_UNIX"):
             return None
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -154,7 +154,7 @@ class Neighbours:
             asker.send_bytes(b"".join(bodies))
 
     def close(self) -> None:
-        """Lends nothing any more."""
+        """Stop sharing receivers."""
         with self._lock:
             listener, self._listener, self._closed = self._listener, None, True
         if listener is not None:
@@ -164,7 +164,7 @@ class Neighbours:
 
 
 def _unpacked(columns: list[list[Any]], bodies: bytes) -> Events:
-    """Events, of what is sent of them: the bodies in one piece, with their sizes."""
+    """Return events from their wire format, in which the bodies are concatenated."""
     *others, properties, system, sizes = columns
     ends = itertools.accumulate(sizes)
     rest: list[list[Any]] = [
@@ -180,7 +180,7 @@ def _user() -> int:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether nobody else can have put anything there."""
+    """Return whether only this user can have created files in a folder."""
     found = folder.lstat()
     return (
         stat.S_ISDIR(found.st_mode)
@@ -190,7 +190,7 @@ def _is_own(folder: Path) -> bool:
 
 
 def _sweep(folder: Path) -> None:
-    """Removes what processes have left behind that have ended."""
+    """Remove files left by processes that have ended."""
     for path in folder.iterdir():
         with suppress(OSError, ValueError):
             if path.is_symlink():

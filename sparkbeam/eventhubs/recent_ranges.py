@@ -1,7 +1,7 @@
-"""The events of the ranges that were read last, for whoever reads one again.
+"""Cache of the events of recently read ranges.
 
-Each action on a micro-batch is another run of its tasks, and so is a second attempt at one. They
-need not ask the hub for what this process still has.
+Each action on a micro-batch runs its tasks again, and so does a retry of a task. They need not read
+from the hub what this process still has.
 """
 
 import threading
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sparkbeam.eventhubs.client import Events
 
 MOST_BYTES = 16 << 20
-"""What a process keeps of all partitions, by estimate."""
+"""Estimated maximum bytes that a process caches of all partitions."""
 
 _SECONDS = 60
 _EVENT_BYTES = 300
@@ -21,14 +21,14 @@ _EVENT_BYTES = 300
 
 @dataclass
 class _Range:
-    """The first events of a range, without a gap.
+    """The first events of a range, without gaps.
 
     Attributes:
-        begin: where the range begins.
-        end: the sequence number behind the last event that is kept.
+        begin: the start of the range.
+        end: the sequence number behind the last cached event.
         parts: the events, as they were read.
-        size: their bytes, by estimate.
-        used: when somebody last added to them, or read them.
+        size: their estimated bytes.
+        used: the time of the last access.
     """
 
     begin: int
@@ -39,7 +39,7 @@ class _Range:
 
 
 class LastRanges:
-    """Keeps one range of each partition while it is in use, up to a number of bytes in all."""
+    """Caches one range of each partition while it is in use, bounded in total bytes."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
@@ -47,7 +47,7 @@ class LastRanges:
         self._ranges: dict[Hashable, _Range] = {}
 
     def add(self, of: Hashable, begin: int, position: int, events: Events) -> None:
-        """Keeps what was read of a range at a position; another range of the partition goes."""
+        """Cache events read of a range at a position, and drop other ranges of the partition."""
         if not events.numbers:
             return
         with self._lock:
@@ -62,7 +62,7 @@ class LastRanges:
                 found.end = events.numbers[-1] + 1
 
     def get(self, of: Hashable, position: int, end: int) -> Events | None:
-        """The next events from a position on, before an end; None if they are not here."""
+        """Return the next events from a position to an end; None if they are not cached."""
         with self._lock:
             found = self._ranges.get(of)
             if found is None or not found.begin <= position < min(found.end, end):
@@ -73,18 +73,18 @@ class LastRanges:
         return some if some.numbers else None
 
     def forget(self, of: Hashable) -> None:
-        """Drops what is kept of a partition."""
+        """Drop the events of a partition."""
         with self._lock:
             self._ranges.pop(of, None)
 
     def forget_idle(self, now: float) -> None:
-        """Drops what nobody has used for long."""
+        """Drop the events that have been idle for too long."""
         with self._lock:
             kept = self._ranges.items()
             self._ranges = {of: one for of, one in kept if now - one.used <= _SECONDS}
 
     def _has_room(self, size: int, growing: _Range) -> bool:
-        """Makes room, if it can: of other ranges those go first that were not used for longest."""
+        """Make room if possible, by dropping other ranges, least recently used first."""
         room = self._most - growing.size - size
         others = [(of, one) for of, one in self._ranges.items() if one is not growing]
         for of, one in sorted(others, key=lambda other: other[1].used, reverse=True):
@@ -95,7 +95,7 @@ class LastRanges:
 
 
 def _between(events: Events, position: int, end: int) -> Events:
-    """Those of some events that are in a range."""
+    """Return the events within a range."""
     low, high = bisect_left(events.numbers, position), bisect_left(events.numbers, end)
     return Events(*(column[low:high] for column in events.columns()), again=True)
 

@@ -1,4 +1,4 @@
-"""The client of Event Hubs over the SDK of Azure, ``azure-eventhub``."""
+"""Event Hubs client based on Azure's SDK, ``azure-eventhub``."""
 
 import contextlib
 import logging
@@ -36,13 +36,13 @@ _ANNOTATIONS = (
 
 
 class SdkClient:
-    """Over the SDK; a connection for management, and one for each receiver and each sender.
+    """Client over the SDK, with a connection for management, and one per receiver and sender.
 
     Args:
-        connection: to what.
+        connection: the settings of the connection.
 
     Raises:
-        ConfigurationError: the SDK is not installed, or the connection cannot be.
+        ConfigurationError: the SDK is not installed, or the connection is not supported.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -54,7 +54,7 @@ class SdkClient:
         self._producer: Any = None
 
     def _made(self, name: str, *group: str) -> Any:
-        """A client of the SDK, which has opened nothing yet."""
+        """Create a client of the SDK, without opening it."""
         kind = getattr(self._azure, name)
         named = {"consumer_group": group[0]} if group else {}
         if self._connection.namespace is not None:
@@ -80,11 +80,11 @@ class SdkClient:
         )
 
     def partitions(self) -> list[str]:
-        with _errors(f"the event hub '{self._hub}' does not tell its partitions"):
+        with _errors(f"the event hub '{self._hub}' does not list its partitions"):
             return [as_text(partition) or "" for partition in self._asked()[b"partition_ids"]]
 
     def bounds(self, partitions: Iterable[str]) -> dict[str, Bounds]:
-        with _errors(f"the event hub '{self._hub}' does not tell what its partitions have"):
+        with _errors(f"the event hub '{self._hub}' does not provide the state of its partitions"):
             return {partition: self._bounds(partition) for partition in partitions}
 
     def _bounds(self, partition: str) -> Bounds:
@@ -94,7 +94,7 @@ class SdkClient:
         return Bounds(max(0, first), max(0, end), found[b"last_enqueued_time_utc"])
 
     def _asked(self, partition: str | None = None) -> Mapping[bytes, Any]:
-        """What the management node tells of the hub or of a partition."""
+        """Return the management properties of the hub or of a partition."""
         try:
             if self._management is None:
                 self._management = Management(self._consumer)
@@ -103,7 +103,7 @@ class SdkClient:
             self._forget_management()
             raise
         if status >= 300:
-            doing = f"the event hub '{self._hub}' does not tell about its partitions"
+            doing = f"the event hub '{self._hub}' does not provide information about its partitions"
             raise error_of(_CONDITIONS.get(status, ""), f"{status} {said}", doing)
         return found
 
@@ -123,7 +123,7 @@ class SdkClient:
             return SdkReceiver(client, group, partition, start, epoch, prefetch, what)
 
     def send(self, events: Sequence[Outgoing], partition: str | None, key: str | None) -> None:
-        with _errors(f"the event hub '{self._hub}' does not take events"):
+        with _errors(f"the event hub '{self._hub}' does not accept events"):
             if self._producer is None:
                 self._producer = self._made("EventHubProducerClient")
             where = {"partition_id": partition, "partition_key": key}
@@ -163,20 +163,20 @@ def _add_first(batch: Any, event: Any, size: int) -> None:
 
 
 def _too_large(size: int) -> str:
-    return f"an event of {size} bytes is larger than the event hub takes"
+    return f"an event of {size} bytes is too large for the event hub"
 
 
 class SdkReceiver:
-    """Reads a partition over a link of the SDK.
+    """Receiver over a link of the SDK.
 
     Args:
         client: of the SDK.
         group: the consumer group.
-        partition: its id.
+        partition: the partition id.
         start: the first event.
         epoch: of the receiver.
-        prefetch: of how many events it may be ahead.
-        what: is the matter if it fails.
+        prefetch: the maximum number of events to read ahead.
+        what: the operation to name in errors.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class SdkReceiver:
         return found
 
     def _ask(self, end: int) -> None:
-        """Lets the service send what is wanted, and no more."""
+        """Request the wanted events from the service, and no more."""
         wanted = min(self._prefetch, end - self._next)
         if self._consumer.credit <= wanted // 2:
             self._consumer.ask(wanted)
@@ -299,7 +299,7 @@ _UNAUTHORIZED = ("AuthenticationError", "AuthenticationException", "TokenAuthFai
 
 @contextmanager
 def _errors(doing: str) -> Iterator[None]:
-    """Makes an error of ours of one of the SDK's, without what is secret."""
+    """Convert errors of the SDK to those of this package, without secrets."""
     try:
         yield
     except (EventHubsError, ConfigurationError):
@@ -323,7 +323,7 @@ def _translated(error: Exception, doing: str) -> EventHubsError:
 
 
 def _sdk() -> Any:
-    """The SDK's module.
+    """Return the SDK's module.
 
     Raises:
         ConfigurationError: it is not installed.

@@ -1,4 +1,4 @@
-"""How a process reaches an event hub, and the secrets that it needs for that."""
+"""Connection settings of an event hub, including secrets."""
 
 import base64
 import os
@@ -23,22 +23,22 @@ TEXT, FUNCTION, CREDENTIAL = (
 )
 _ENVIRONMENT = "env:"
 _REMEDY = (
-    "give that of the portal, 'Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…', "
+    "use that of the portal, 'Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…', "
     "or 'env:NAME' for that of an environment variable"
 )
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a connection string says.
+    """The contents of a connection string.
 
     Attributes:
-        host: of the namespace, with a port if it has another than 5671.
-        hub: the event hub; None if it names none.
-        key_name: of the shared access key.
+        host: of the namespace, with a port other than 5671.
+        hub: the event hub; None if not given.
+        key_name: the name of the shared access key.
         key: the shared access key.
         signature: a shared access signature, in place of a key.
-        tls: whether connections are encrypted; all are but those to an emulator.
+        tls: whether connections are encrypted; all are except those to an emulator.
     """
 
     host: str
@@ -50,13 +50,15 @@ class Endpoint:
 
     @classmethod
     def parse(cls, given: str) -> "Endpoint":
-        """Raises :class:`ConfigurationError` if that is no connection string."""
+        """Parse a connection string; raise :class:`ConfigurationError` if it is malformed."""
         pairs = [part.partition("=") for part in given.strip().split(";") if part]
         fields = {name.strip().lower(): value.strip() for name, _, value in pairs}
         host = re.sub(r"^\w+://", "", fields.get("endpoint", "")).strip("/")
         signed = "sharedaccesssignature" in fields
         if not host or not (signed or {"sharedaccesskeyname", "sharedaccesskey"} <= fields.keys()):
-            raise ConfigurationError(f"connection_string=… is none of Event Hubs: {_REMEDY}.")
+            raise ConfigurationError(
+                f"connection_string=… is not an Event Hubs connection string: {_REMEDY}."
+            )
         return cls(
             host,
             fields.get("entitypath") or None,
@@ -69,16 +71,16 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Connection:
-    """Which event hub a process is to reach, and how; hashable, so that what is open is found.
+    """The settings of a connection to an event hub; hashable, to identify open clients.
 
     The secret is resolved in each process that connects, on the driver and in workers.
 
     Attributes:
-        text: the connection string, or ``env:NAME``; None where something else tells.
-        function: gives the connection string, pickled; None likewise.
-        namespace: the host of the namespace, where a credential is used.
-        credential: the credential, or a function that gives one, pickled.
-        hub: the event hub; None for the one that the connection string names.
+        text: the connection string, or ``env:NAME``; None if given otherwise.
+        function: a pickled function that returns the connection string; None if given otherwise.
+        namespace: the host of the namespace, if a credential is used.
+        credential: the pickled credential, or a function that returns one.
+        hub: the event hub; None for the one in the connection string.
         client: ``sdk`` or ``slim``.
     """
 
@@ -98,10 +100,10 @@ class Connection:
         credential: Any,
         client: str,
     ) -> "Connection":
-        """What the arguments of a transform tell.
+        """Return the connection given by the arguments of a transform.
 
         Raises:
-            ConfigurationError: they tell too little, too much, or nonsense.
+            ConfigurationError: the arguments are incomplete, contradictory or malformed.
         """
         one_of("client", client, CLIENTS)
         if event_hub is not None:
@@ -113,7 +115,7 @@ class Connection:
         if namespace is not None:
             return cls._of_namespace(namespace, credential, event_hub, client)
         if credential is not None:
-            raise ConfigurationError("credential= goes with fully_qualified_namespace= alone.")
+            raise ConfigurationError("credential= requires fully_qualified_namespace=.")
         if callable(connection_string):
             function = packed("connection_string", connection_string)
             return cls(function=function, hub=event_hub, client=client)
@@ -132,11 +134,11 @@ class Connection:
         )
         if credential is None or hub is None:
             raise ConfigurationError(
-                "fully_qualified_namespace= needs credential= and event_hub= too."
+                "fully_qualified_namespace= requires credential= and event_hub=."
             )
         if client != "sdk":
             raise ConfigurationError(
-                f"client='{client}' takes a connection string alone: use client='sdk' with "
+                f"client='{client}' supports connection strings only: use client='sdk' with "
                 "fully_qualified_namespace=."
             )
         pickled = packed("credential", credential)
@@ -144,10 +146,10 @@ class Connection:
 
     @classmethod
     def of_options(cls, options: Mapping[str, str]) -> "Connection":
-        """What the options of the data source tell, by their names in lower case.
+        """Return the connection given by data source options, by name in lower case.
 
         Raises:
-            ConfigurationError: they tell too little, or nonsense.
+            ConfigurationError: the options are incomplete or malformed.
         """
         client = one_of("client", options.get("client", "sdk"), CLIENTS)
         found = cls(
@@ -163,7 +165,7 @@ class Connection:
         return found
 
     def options(self) -> dict[str, str]:
-        """As options of the data source."""
+        """Return the connection as options of the data source."""
         found = {
             TEXT: self.text,
             FUNCTION: self.function,
@@ -175,10 +177,10 @@ class Connection:
         return {name: value for name, value in found.items() if value is not None}
 
     def endpoint(self) -> Endpoint:
-        """What the connection string says; the host alone where there is a credential.
+        """Return the contents of the connection string; only the host if there is a credential.
 
         Raises:
-            ConfigurationError: there is no such variable, or it is no connection string.
+            ConfigurationError: the environment variable is missing, or the string is malformed.
         """
         if self.namespace is not None:
             return Endpoint(self.namespace, self.hub)
@@ -187,10 +189,10 @@ class Connection:
         return replace(endpoint, hub=self.hub_of(endpoint))
 
     def hub_of(self, endpoint: Endpoint) -> str:
-        """The name of the event hub.
+        """Return the name of the event hub.
 
         Raises:
-            ConfigurationError: nobody tells it.
+            ConfigurationError: it is not given.
         """
         hub = self.hub or endpoint.hub
         if hub is None:
@@ -200,10 +202,10 @@ class Connection:
         return hub
 
     def connection_string(self) -> str:
-        """The connection string, of one who is not given a credential.
+        """Return the connection string; there must be no credential.
 
         Raises:
-            ConfigurationError: there is no such variable, or the function gives none.
+            ConfigurationError: the environment variable is missing, or the function fails.
         """
         if self.function is not None:
             return text("connection_string()", unpacked(self.function)(), _REMEDY, secret=True)
@@ -219,20 +221,20 @@ class Connection:
         return os.environ[name]
 
     def azure_credential(self) -> Any:
-        """The credential to use with a namespace."""
+        """Return the credential for the namespace."""
         assert self.credential is not None
         found = unpacked(self.credential)
         return found() if callable(found) and not hasattr(found, "get_token") else found
 
 
 _MAKING = (
-    "give a function that makes it in the process that connects, such as "
+    "give a function that creates it in the connecting process, such as "
     "lambda: DefaultAzureCredential()"
 )
 
 
 def packed(name: str, value: Any, remedy: str = _MAKING) -> str:
-    """A function or an object as a text; raises :class:`ConfigurationError` if it cannot be."""
+    """Pickle a function or an object as text; raise :class:`ConfigurationError` if impossible."""
     try:
         return base64.b64encode(cloudpickle.dumps(value)).decode()
     except Exception as error:
@@ -242,5 +244,5 @@ def packed(name: str, value: Any, remedy: str = _MAKING) -> str:
 
 
 def unpacked(text: str) -> Any:
-    """The inverse of :func:`packed`."""
+    """Unpickle the result of :func:`packed`."""
     return pickle.loads(base64.b64decode(text))

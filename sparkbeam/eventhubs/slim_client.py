@@ -1,6 +1,6 @@
-"""The slim client: as much of AMQP 1.0 as Event Hubs needs, over one connection.
+"""Slim client: the subset of AMQP 1.0 that Event Hubs needs, over one connection.
 
-It reads several times as fast as the SDK, which makes objects of every event.
+It reads several times as fast as the SDK, which creates objects for each event.
 """
 
 import contextlib
@@ -33,13 +33,13 @@ _SOON = 0.05
 
 
 class SlimClient:
-    """Over one connection for all that it does.
+    """Client that uses one connection for all operations.
 
     Args:
-        connection: to what; with a connection string.
+        connection: the settings of the connection, with a connection string.
 
     Raises:
-        ConfigurationError: the connection cannot be.
+        ConfigurationError: the connection is not supported.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -49,7 +49,7 @@ class SlimClient:
         self._senders: dict[str, Link] = {}
 
     def _open(self) -> Wire:
-        """The connection, opened if it is not."""
+        """Return the connection, after opening it if necessary."""
         if self._wire is None:
             self._senders.clear()
             self._wire = Wire(self._endpoint)
@@ -61,7 +61,7 @@ class SlimClient:
         return self._wire
 
     def failed(self, wire: Wire, error: EventHubsError) -> None:
-        """Ends a connection, if it is that which has failed."""
+        """Close a connection after a failure, unless it has been replaced."""
         if wire.is_broken or isinstance(error, SilentError):
             self._forget(wire)
 
@@ -83,7 +83,7 @@ class SlimClient:
         return Bounds(max(0, first), max(0, end), int(found["last_enqueued_time_utc"]))
 
     def _asked(self, partition: str | None = None) -> dict[str, Any]:
-        """What the management node tells of the hub or of a partition."""
+        """Return the management properties of the hub or of a partition."""
         wire = self._open()
         asked = {
             "operation": "READ",
@@ -99,7 +99,7 @@ class SlimClient:
             self.failed(wire, error)
             raise
         if status >= 300:
-            doing = f"the event hub '{self._hub}' does not tell about its partitions"
+            doing = f"the event hub '{self._hub}' does not provide information about its partitions"
             raise error_of(_CONDITIONS.get(status, ""), f"{status} {said}", doing)
         return {str(name): value for name, value in found.items()}
 
@@ -146,7 +146,7 @@ class SlimClient:
                 receives=False,
                 source=Described(frames.SOURCE, ["events"]),
                 target=Described(frames.TARGET, [address]),
-                doing=f"the event hub '{self._hub}' does not take events",
+                doing=f"the event hub '{self._hub}' does not accept events",
             )
         return link
 
@@ -156,15 +156,15 @@ class SlimClient:
 
 
 class SlimReceiver:
-    """Reads a partition over a link.
+    """Receiver over a link.
 
     Args:
-        client: whose it is.
+        client: its client.
         wire: the connection.
-        link: over which events come.
+        link: the link for events.
         position: of the first event.
-        prefetch: of how many events it may be ahead.
-        what: is the matter if it fails.
+        prefetch: the maximum number of events to read ahead.
+        what: the operation to name in errors.
     """
 
     def __init__(
@@ -204,12 +204,12 @@ class SlimReceiver:
 
     @property
     def _following(self) -> int:
-        """The sequence number behind what has come."""
+        """The sequence number behind the last received event."""
         numbers = self._inbox.events.numbers
         return numbers[-1] + 1 if numbers else self.position
 
     def _ask(self, end: int) -> None:
-        """Lets the service send what is wanted, and no more."""
+        """Request the wanted events from the service, and no more."""
         inbox = self._inbox
         wanted = min(self._prefetch, end - self._following)
         if wanted > 0 and self._asked - inbox.received <= wanted // 2:
@@ -222,7 +222,7 @@ class SlimReceiver:
 
 
 def _divided(events: Events, end: int) -> tuple[Events, Events]:
-    """The events below an end, and the others."""
+    """Split events into those below an end, and the others."""
     if not events.numbers or events.numbers[-1] < end:
         return events, Events()
     count = sum(number < end for number in events.numbers)
@@ -243,7 +243,7 @@ def _selector(start: int | Place) -> str:
 
 
 def _batches(events: Sequence[Outgoing], key: str | None, most: int) -> Iterable[bytes]:
-    """Messages of several events each, none larger than the service takes."""
+    """Yield messages of several events each, within the size limit of the service."""
     head = b"" if key is None else encode(Described(frames.ANNOTATIONS, {_KEY: key}))
     parts: list[bytes] = []
     size = 0
@@ -251,7 +251,7 @@ def _batches(events: Sequence[Outgoing], key: str | None, most: int) -> Iterable
         part = encode(Described(frames.DATA, head + _message(event)))
         if len(head) + len(part) + _ROOM > most:
             raise EventHubsError(
-                f"an event of {len(event.body)} bytes is larger than the event hub takes"
+                f"an event of {len(event.body)} bytes is too large for the event hub"
             )
         if size + len(part) + len(head) + _ROOM > most:
             yield head + b"".join(parts)

@@ -1,4 +1,4 @@
-"""A connection of the slim client: one socket, one session, and links by their handles."""
+"""Connection of the slim client: one socket, one session, and links by handle."""
 
 import base64
 import contextlib
@@ -44,14 +44,14 @@ class Link:
 
     Attributes:
         handle: its number.
-        is_open: both peers have attached it.
-        ended: why it has ended, as condition and description.
-        credit: how many messages may be sent in all.
-        sent: how many have been sent.
-        most: bytes of a message; None for no limit.
-        inbox: of a link that receives events.
-        answers: what has come over one that receives answers.
-        outcomes: of the messages that were sent, by number.
+        is_open: whether both peers have attached it.
+        ended: the condition and description of its end.
+        credit: the total number of messages that may be sent.
+        sent: the number of sent messages.
+        most: the maximum bytes of a message; None for no limit.
+        inbox: the received events of a receiving link.
+        answers: the received replies of a reply link.
+        outcomes: the outcomes of sent messages, by number.
     """
 
     handle: int
@@ -69,15 +69,15 @@ class Wire:
     """A connection to a namespace, with the token for one event hub.
 
     Args:
-        endpoint: where it is, with the key.
+        endpoint: the address and the key.
 
     Attributes:
-        token: the last that was put.
-        is_broken: nothing more will come over it.
+        token: the last token put.
+        is_broken: whether the connection has failed.
 
     Raises:
-        BrokenOffError: there is no connection.
-        EventHubsError: the token is not taken.
+        BrokenOffError: connecting failed.
+        EventHubsError: the token is refused.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -140,7 +140,7 @@ class Wire:
                 self._dispatch(*found)
 
     def authorize(self) -> None:
-        """Puts a token, if the one that was put will soon expire."""
+        """Put a token, if the current one expires soon."""
         if time.monotonic() < self._renew_at:
             return
         host, hub = self._endpoint.host.partition(":")[0], self._endpoint.hub
@@ -166,7 +166,7 @@ class Wire:
         inbox: Inbox | None = None,
         doing: str = "",
     ) -> Link:
-        """Opens a link.
+        """Open a link.
 
         Raises:
             EventHubsError: the peer refuses it.
@@ -188,11 +188,11 @@ class Wire:
         return link
 
     def work(self, deadline: float, link: Link, doing: str = "") -> None:
-        """Takes what has come, and waits for something if there is nothing.
+        """Process what has arrived, or wait for something.
 
         Raises:
-            EventHubsError: the peer has ended the link.
-            BrokenOffError: the connection has ended, or nothing has come in time.
+            EventHubsError: the peer has closed the link.
+            BrokenOffError: the connection has failed, or the deadline has passed.
         """
         try:
             if link.ended is None and not self._take_all():
@@ -204,7 +204,7 @@ class Wire:
             raise error_of(*link.ended, doing or self._what)
 
     def _take_all(self) -> bool:
-        """Dispatches all whole frames; whether there was one."""
+        """Dispatch all complete frames; return whether there was one."""
         data, at, taken = bytes(self._data), 0, False
         while at + 8 <= len(data):
             size = _SIZE(data, at)[0]
@@ -259,7 +259,7 @@ class Wire:
                 raise self._broken(" ".join(_told(fields[0])))
 
     def _detached(self, link: Link, error: Any) -> None:
-        """The peer has ended a link, or answers that we have; its handle is free."""
+        """Record that a link is detached by both peers; its handle is free."""
         del self._links[link.handle]
         if link.ended is None:
             link.ended = _told(error)
@@ -278,26 +278,26 @@ class Wire:
                     link.outcomes[number] = fields[4] or Described(frames.ACCEPTED, [])
 
     def grant(self, link: Link, received: int, count: int) -> None:
-        """Lets the peer send so many messages more."""
+        """Grant credit for more messages."""
         session = [UInt(self._incoming), _WINDOW, UInt(self._outgoing), _WINDOW]
         self._write(
             frames.frame(0, frames.FLOW, [*session, UInt(link.handle), UInt(received), UInt(count)])
         )
 
     def settle(self, first: int, last: int) -> None:
-        """Tells that transfers have been taken."""
+        """Settle a range of transfers."""
         accepted = Described(frames.ACCEPTED, [])
         fields = [True, UInt(first), UInt(last), True, accepted]
         self._write(frames.frame(0, frames.DISPOSITION, fields))
 
     def detach(self, link: Link) -> None:
-        """Ends a link; the peer's answer is taken when it comes."""
+        """Detach a link; the peer's reply is processed when it arrives."""
         if link.ended is None:
             link.ended = ("", "it was closed")
             self._write(frames.frame(0, frames.DETACH, [UInt(link.handle), True, None]))
 
     def send(self, link: Link, message: bytes, format: int = 0) -> None:
-        """Sends a message and waits until it is taken.
+        """Send a message and wait until it is accepted.
 
         Raises:
             EventHubsError: it is refused.
@@ -332,7 +332,7 @@ class Wire:
         ]
 
     def request(self, node: str, asked: dict[str, Any], body: Any) -> tuple[int, str, Any]:
-        """Asks a node: the status, its description and the answer."""
+        """Send a request to a node; return the status, its description and the reply."""
         if node not in self._nodes:
             self._nodes[node] = self._node(node)
         sender, receiver = self._nodes[node]
@@ -370,20 +370,20 @@ class Wire:
             raise self._broken(error) from None
 
     def _receive(self, deadline: float) -> None:
-        """Waits for bytes.
+        """Wait for data.
 
         Raises:
-            BrokenOffError: none have come by then, or the connection has ended.
+            BrokenOffError: the deadline has passed, or the connection has failed.
         """
         self._socket.settimeout(max(0.001, deadline - time.monotonic()))
         try:
             found = self._socket.recv(1 << 20)
         except TimeoutError:
-            raise SilentError(f"{self._what}: there is no answer") from None
+            raise SilentError(f"{self._what}: no response") from None
         except OSError as error:
             raise self._broken(error) from None
         if not found:
-            raise self._broken("the connection has ended")
+            raise self._broken("the connection was closed")
         self._data += found
 
     def _broken(self, reason: object) -> BrokenOffError:
@@ -391,14 +391,14 @@ class Wire:
         return BrokenOffError(f"{self._what}: {reason}")
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
         with contextlib.suppress(OSError, BrokenOffError):
             self._write(frames.frame(0, frames.CLOSE, []))
         self._socket.close()
 
 
 class SilentError(BrokenOffError):
-    """Nothing has come in time."""
+    """Nothing has arrived in time."""
 
 
 _SIZE = struct.Struct(">I").unpack_from
@@ -415,7 +415,7 @@ def _connected(endpoint: Endpoint) -> socket.socket:
 
 
 def token_for(endpoint: Endpoint, audience: str) -> str:
-    """A shared access signature, made of the key if none is given."""
+    """Return a shared access signature, signed with the key if none is given."""
     if endpoint.signature is not None:
         return endpoint.signature
     assert endpoint.key is not None
@@ -428,8 +428,8 @@ def token_for(endpoint: Endpoint, audience: str) -> str:
 
 
 def _told(found: Any) -> tuple[str, str]:
-    """Condition and description of an error in a performative."""
+    """Return condition and description of an error in a performative."""
     if found is None:
-        return "", "the peer has ended it"
+        return "", "the peer has closed it"
     fields = [*found.value, None, None]
     return str(fields[0] or ""), str(fields[1] or "")

@@ -1,4 +1,4 @@
-"""Partitions that are slow to read get less of a micro-batch, so that the others need not wait."""
+"""Detection of partitions that are slow to read, for a smaller share of micro-batches."""
 
 import math
 import statistics
@@ -16,21 +16,21 @@ _LONGEST = 1e6
 
 @dataclass(frozen=True)
 class SlowPartitions:
-    """Takes less of partitions that are slow to read.
+    """Reduces the share of partitions that are slow to read.
 
-    An event of such a partition takes longer to read than the mean over all by more than a standard
-    deviation, over three micro-batches. What a micro-batch takes of it is multiplied by a factor,
-    the mean time over its own, until it holds nobody up; the factor recovers in the same way. It
-    takes reports of at least half of the partitions, and three partitions.
+    A partition is slow if reading an event takes longer than the mean over all by more than a
+    standard deviation, over three micro-batches. Its share of a micro-batch is multiplied by a
+    factor, the mean time over its own, until it delays no other; the factor recovers in the same
+    way. This requires reports of at least half of the partitions, and three partitions.
 
     Attributes:
-        threshold: seconds; a read that takes less is not slow.
-        monitor: a function that gets a list of a :class:`.PartitionStatus` of each partition, where
-            micro-batches are planned: in a process of Spark's beside the driver. What it raises is
+        threshold: seconds; faster reads are never slow.
+        monitor: a function that receives a list with a :class:`.PartitionStatus` of each partition,
+            in the planning process: a process of Spark's beside the driver. Its exceptions are
             logged.
 
     Raises:
-        ConfigurationError: that is no duration, or no function.
+        ConfigurationError: the threshold is not a duration, or the monitor is not a function.
     """
 
     threshold: float = 30.0
@@ -39,18 +39,20 @@ class SlowPartitions:
     def __post_init__(self) -> None:
         arguments.duration("threshold", self.threshold, "seconds", most=_LONGEST)
         if self.monitor is not None:
-            arguments.function("monitor", self.monitor, "use one of a list of PartitionStatus")
+            arguments.function(
+                "monitor", self.monitor, "use a function of a list of PartitionStatus"
+            )
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a task tells of a range that it has read.
+    """A task's report of a range that it has read.
 
     Attributes:
-        number: of the micro-batch, as the planner counts them.
-        partition: what was read.
-        events: how many.
-        seconds: how long it took.
+        number: the planner's number of the micro-batch.
+        partition: the partition.
+        events: the number of events.
+        seconds: the duration.
     """
 
     number: int
@@ -60,10 +62,10 @@ class Read:
 
 
 class Factors:
-    """How much of its share each partition gets, and how long it took to read.
+    """Factors of the partitions' shares, and durations of reads.
 
     Args:
-        slow: which partitions are slow; None for none.
+        slow: the settings of slow partitions; None to detect none.
     """
 
     def __init__(self, slow: SlowPartitions | None) -> None:
@@ -74,7 +76,7 @@ class Factors:
         self._adjusted = 0
 
     def note(self, read: Read) -> None:
-        """Takes a report; of a micro-batch that runs again the last one counts."""
+        """Record a report; for a repeated micro-batch the last one counts."""
         if read.events <= 0:
             return
         reads = self._reads.setdefault(read.partition, deque(maxlen=_MICRO_BATCHES))
@@ -84,14 +86,14 @@ class Factors:
         self._latest = max(self._latest, read.number)
 
     def current(self, partitions: Collection[str]) -> Mapping[str, float]:
-        """The factors of those partitions that have one below 1."""
+        """Return the factors below 1 of partitions."""
         if self._latest > self._adjusted:
             self._adjusted = self._latest
             self._adjust(partitions)
         return self._factors
 
     def last(self, partition: str) -> Read | None:
-        """The last report of a partition."""
+        """Return the last report of a partition."""
         reads = self._reads.get(partition)
         return reads[-1] if reads else None
 

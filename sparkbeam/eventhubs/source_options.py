@@ -1,4 +1,4 @@
-"""The options of the data source, as texts and as what they mean."""
+"""Options of the data source, as text and as parsed settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,19 +16,19 @@ from sparkbeam.eventhubs.slow_partitions import SlowPartitions
 
 DEFAULT_GROUP = "$Default"
 EPOCH = "epoch"
-"""The option with the epoch of the receivers."""
+"""Option with the epoch of the receivers."""
 
 MONITOR, PICKLED_MONITOR = "slowPartitionMonitor", "secretPartitionMonitor"
-"""The options with the name of a function that watches the partitions, and with it pickled."""
+"""Options with the name of an observer function, and with the pickled function."""
 
 REPORT_HOST = "reportHost"
-"""The option with the address at which executors reach the driver."""
+"""Option with the address at which executors reach the driver."""
 
 REPORT_BIND = "reportBindAddress"
-"""The option with the address of the driver's machine at which that is."""
+"""Option with the address on which the driver listens."""
 
 PLACES = "places"
-"""The option with the number of tasks that run at once."""
+"""Option with the number of concurrent tasks."""
 
 _LONGEST = 1e6
 _MOST = 2**31 - 1
@@ -79,31 +79,34 @@ _OF_SINK = (
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What is read, and how.
+    """Settings of the source.
 
     Attributes:
         connection: to the event hub.
         group: the consumer group.
-        start: where reading begins; None for the end in streaming, and the start in batch.
-        starts: of single partitions, by id.
-        end: where a batch ends.
-        ends: of single partitions.
-        most: events of a micro-batch; None for a thousand of each partition, 0 for no limit.
-        rate: events of a partition in a second, by id, ``*`` for all others; empty for no limit.
-        receiver_timeout: seconds without an event after which a receiver is opened again.
-        operation_timeout: seconds without an event after which reading fails.
-        prefetch: of how many events a receiver may be ahead.
-        exclusive: receivers of streaming have an epoch, so that none beside them reads on.
-        epoch: that of the receivers; None for the time at which the query starts.
-        fail_on_data_loss: events that have expired are an error.
-        discover: seconds between looks for new partitions; None for none.
+        start: the position where reading begins; None for the end in streaming, and the start in
+            batch.
+        starts: the start positions of single partitions, by id.
+        end: the position where a batch ends.
+        ends: the end positions of single partitions.
+        most: the maximum events of a micro-batch; None for a thousand per partition, 0 for no
+            limit.
+        rate: the maximum events per second of a partition by id, ``*`` for all others; empty for no
+            limit.
+        receiver_timeout: the seconds without an event after which a receiver is reopened.
+        operation_timeout: the seconds without an event after which reading fails.
+        prefetch: the maximum number of events that a receiver reads ahead.
+        exclusive: whether streaming receivers have an epoch, which disconnects others.
+        epoch: the epoch of receivers; None for the start time of the query.
+        fail_on_data_loss: whether expired events are an error.
+        discover: the seconds between searches for new partitions; None for no search.
         timestamp_property: the property with the event time; None for none.
-        slow: which partitions get less as they are slow; None for none.
-        report_host: at which tasks reach the driver.
-        report_bind: where the driver listens for them; None for there.
+        slow: the settings for slow partitions; None to detect none.
+        report_host: the address at which tasks reach the driver.
+        report_bind: the address on which the driver listens; ``report_host`` if None.
         placement: ``balanced`` or ``hash``.
-        places: how many tasks run at once; None for partitions in the order of their numbers.
-        monitor: watches the partitions; None for nobody.
+        places: the number of concurrent tasks; None to keep partitions in numerical order.
+        monitor: observes partition statuses; None for none.
     """
 
     connection: Connection
@@ -131,10 +134,10 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
-        """What Spark hands a data source.
+        """Parse the options of a data source.
 
         Raises:
-            ConfigurationError: an option is unknown, missing, or no such value.
+            ConfigurationError: an option is unknown, missing or invalid.
         """
         given = _known("source", options, _KNOWN)
         start, discover = given.get("startingposition"), given.get("discoverpartitions", "300")
@@ -166,12 +169,12 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Where events are sent to, and how.
+    """Settings of the sink.
 
     Attributes:
         connection: to the event hub.
-        batch_bytes: of how many bytes of events a batch is made at most.
-        timeout: seconds for which a batch is tried again.
+        batch_bytes: the maximum size of a batch of events.
+        timeout: the seconds for which a batch is retried.
     """
 
     connection: Connection
@@ -180,10 +183,10 @@ class SinkOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SinkOptions":
-        """What Spark hands a data source that is to be written to.
+        """Parse the options of a data sink.
 
         Raises:
-            ConfigurationError: an option is unknown, missing, or no such value.
+            ConfigurationError: an option is unknown, missing or invalid.
         """
         given = _known("sink", options, _OF_SINK)
         name = "maxBatchBytes"
@@ -195,7 +198,7 @@ class SinkOptions:
 
 
 def _known(what: str, options: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """The options by their names in lower case; raises ConfigurationError for unknown ones."""
+    """Return the options by name in lower case; raise ConfigurationError for unknown ones."""
     given = {name.lower(): value for name, value in options.items()}
     unknown = given.keys() - {name.lower() for name in names}
     if unknown:
@@ -233,7 +236,7 @@ def _monitor(given: Mapping[str, str]) -> Monitor | None:
     pickled, name = given.get(PICKLED_MONITOR.lower()), given.get(MONITOR.lower())
     if name is not None and "." not in name:
         raise ConfigurationError(
-            f"{MONITOR}={arguments.shown(name)} is no name of a function: use one such as "
+            f"{MONITOR}={arguments.shown(name)} is not the name of a function: use for example "
             "'package.module.function'."
         )
     return None if pickled is None and name is None else Monitor(pickled, name or "")
@@ -256,6 +259,7 @@ def _rates(text: str) -> dict[str, int]:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(
-            f"maxRatePerPartition={arguments.shown(text)} is no number, and no JSON of numbers by "
+            f"maxRatePerPartition={arguments.shown(text)} is neither a number nor JSON with "
+            "numbers by "
             'partition, such as {"0": 100, "*": 1000}.'
         ) from None

@@ -1,7 +1,7 @@
-"""Transfers of AMQP to columns of events, without objects in between.
+"""Decoding of AMQP transfers to columns of events, without intermediate objects.
 
-What events mostly have, annotations with symbols and short texts, is read byte by byte; all else
-goes through :mod:`sparkbeam.eventhubs.amqp.values`.
+Common parts of events, annotations with symbols and short texts, are decoded directly; all else by
+:mod:`sparkbeam.eventhubs.amqp.values`.
 """
 
 import struct
@@ -35,12 +35,12 @@ Texts = list[tuple[str, str | None]]
 
 
 class Inbox:
-    """What has come over a link that receives events.
+    """The events received over a link.
 
     Attributes:
-        events: decoded, in order.
-        received: how many have come in all.
-        unsettled: the first and the last transfer that wait to be settled; None for none.
+        events: the decoded events, in order.
+        received: the total number of received events.
+        unsettled: the first and the last unsettled transfer; None for none.
     """
 
     def __init__(self) -> None:
@@ -51,10 +51,10 @@ class Inbox:
         self._waits: int | None = None
 
     def take(self, data: bytes, start: int, end: int) -> None:
-        """A transfer: its performative and its payload.
+        """Process a transfer: its performative and its payload.
 
         Raises:
-            ValueError: that is none.
+            ValueError: the data is not a transfer.
         """
         number, settled, more, at = _transfer(data, start)
         if number is not None and not settled:
@@ -74,7 +74,7 @@ class Inbox:
 
 
 def handle_of(data: bytes, start: int) -> int:
-    """The handle of the transfer that begins at a place; -1 if another performative does."""
+    """Return the handle of the transfer at a position; -1 for other performatives."""
     if data[start] != 0 or data[start + 2] != TRANSFER:
         return -1
     at = start + (6 if data[start + 3] == 0xC0 else 12)
@@ -94,7 +94,7 @@ _REMEMBERED = 1000
 
 
 def _transfer(data: bytes, start: int) -> tuple[int | None, bool, bool, int]:
-    """Number, whether it is settled, whether more follows, and where the payload begins."""
+    """Return number, settled flag, more flag and payload position of a transfer."""
     if data[start + 3] == 0xC0:
         payload, at = start + 5 + data[start + 4], start + 6
     else:
@@ -117,11 +117,11 @@ def _transfer(data: bytes, start: int) -> tuple[int | None, bool, bool, int]:
 
 
 _FLAGS: dict[bytes, tuple[bool, bool]] = {}
-"""What the bytes behind the tag of a transfer say; those of most transfers are the same."""
+"""Parsed flags behind the tag of a transfer, cached as most transfers have equal ones."""
 
 
 def _flags(rest: bytes) -> tuple[bool, bool]:
-    """Whether a transfer is settled, and whether more follows: behind the format."""
+    """Return the settled and more flags of a transfer, which follow the format."""
     fields: list[Any] = []
     at = 0
     while at < len(rest) and len(fields) < 3:
@@ -132,10 +132,10 @@ def _flags(rest: bytes) -> tuple[bool, bool]:
 
 
 def decode_message(data: bytes, at: int, end: int, into: Events) -> None:
-    """Adds a message.
+    """Decode a message and add it.
 
     Raises:
-        ValueError: that is none.
+        ValueError: the data is not a message.
     """
     annotations: Annotations = _NONE
     properties: Texts = []
@@ -181,7 +181,7 @@ def _named(values: list[Any]) -> Texts:
 
 
 Annotations = tuple[int, str | None, int, str | None, str | None, Texts]
-"""Sequence number, offset, time of enqueuing, partition key, publisher, and the others."""
+"""Sequence number, offset, enqueued time, partition key, publisher, and other annotations."""
 
 _NONE: Annotations = (-1, None, -1, None, None, [])
 _NUMBER = b"\xa3\x15x-opt-sequence-number\x81"
@@ -190,7 +190,7 @@ _ENQUEUED = b"\xa3\x13x-opt-enqueued-time\x83"
 
 
 def _annotations(data: bytes, at: int) -> tuple[Annotations, int]:
-    """What the service tells of a message, and the place behind it."""
+    """Return the annotations of a message, and the position behind them."""
     first = at + (3 if data[at] == 0xC1 else 9)
     if data[first - 1] == 6 and data.startswith(_NUMBER, first):
         second = first + len(_NUMBER) + 8
@@ -217,11 +217,11 @@ def _any_annotations(data: bytes, at: int) -> tuple[Annotations, int]:
 
 
 _SEEN: dict[bytes, Texts] = {}
-"""Sections of properties, which often are the same in many events."""
+"""Cache of decoded property sections, which are often equal in many events."""
 
 
 def _texts(data: bytes, at: int) -> tuple[Texts, int]:
-    """The entries of a map as texts, and the place behind it."""
+    """Return the entries of a map as texts, and the position behind it."""
     end = at + 2 + data[at + 1] if data[at] == 0xC1 else at + 5 + _U32(data, at + 1)[0]
     section = data[at:end]
     found = _SEEN.get(section)
@@ -235,7 +235,7 @@ def _texts(data: bytes, at: int) -> tuple[Texts, int]:
 
 
 def _pairs(data: bytes, at: int) -> tuple[Pairs, int]:
-    """The entries of a map, and the place behind it."""
+    """Return the entries of a map, and the position behind it."""
     if data[at] == 0xC1:
         count, at = data[at + 2], at + 3
     else:

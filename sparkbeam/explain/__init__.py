@@ -1,1 +1,1 @@
-"""What a pipeline becomes on Spark, in words and as a picture."""
+"""Explanation of a pipeline's execution on Spark, in words and as a picture."""

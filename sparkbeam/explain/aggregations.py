@@ -1,4 +1,4 @@
-"""What runs for each GroupByKey and each combine, in the order in which data goes through it."""
+"""Operations of each GroupByKey and each combine, in the order of the data flow."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ _DRIVEN = frozenset(
         Evaluator.DRIVEN_MERGING,
     ]
 )
-"""The evaluators that ask Beam's trigger driver which windows merge and when panes fire."""
+"""Evaluators based on Beam's trigger driver, which merges windows and fires panes."""
 
 
 @dataclass(frozen=True)
 class Action:
-    """One thing that is done for an aggregation.
+    """One operation of an aggregation.
 
     Attributes:
         name: partial, exchange, merge, fire, restore, save, extract or combine.
-        host: the operator of Spark that hosts it, and the stage of the plan.
-        does: what happens, in words.
-        figures: elements or bytes in and out, after a run; empty where they are not known.
+        host: the Spark operator and the stage of the plan that run it.
+        does: a description of the operation.
+        figures: elements or bytes in and out, after a run; empty if unknown.
     """
 
     name: str
@@ -51,12 +51,13 @@ class Action:
 def aggregations(
     plan: Plan, summary: RunSummary | None = None, shuffles: Mapping[str, str] | None = None
 ) -> str:
-    """All of them, in an order in which they can run; empty where there is none.
+    """Describe all aggregations in topological order; empty if there are none.
 
     Args:
-        plan: what runs.
-        summary: what a run of it has done; None before one.
-        shuffles: what it has made of the shuffles before stages, by their ids; None likewise.
+        plan: the plan.
+        summary: the figures of a run; None before one.
+        shuffles: descriptions of the shuffles before stages after a run, by stage id; None before
+            one.
     """
     figures = {} if summary is None else dict(zip(_ids(plan), summary.stages, strict=True))
     edges = describe.edges(plan)
@@ -73,15 +74,15 @@ def aggregations(
 
 
 class _Aggregation:
-    """The actions of one stage that groups.
+    """The operations of one grouping stage.
 
     Args:
-        plan: what runs.
-        stage: the one that makes groups.
+        plan: the plan.
+        stage: the grouping stage.
         read: the edges of its main input.
-        hosts: the operators of Spark by the ids of the stages that they host.
-        figures: what is known of the stages after a run, by their ids.
-        shuffles: what Spark has made of the shuffles before them, likewise.
+        hosts: the Spark operators by the ids of the stages that they run.
+        figures: the figures of stages after a run, by stage id.
+        shuffles: descriptions of the shuffles before stages, by stage id.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class _Aggregation:
         if self._streaming:
             if not is_driven:  # Which takes in what comes one by one.
                 yield Action("merge", here, merges)
-            yield Action("restore", here, "what is kept of the keys at hand")
+            yield Action("restore", here, "the records of the current keys")
             merges = f"stored and new {self._kept}"
         if is_driven:
             merges += ", as Beam's trigger driver says"
@@ -124,7 +125,7 @@ class _Aggregation:
             fires = "panes of each window by its count, as Beam's trigger driver says"
             yield Action("fire", here, fires, self._elements(self._stage, labels))
         if self._streaming:
-            yield Action("save", here, "what is to be kept, and timers for what is to fire")
+            yield Action("save", here, "the records, and timers of pending firings")
         if self._grouping.combines:
             yield Action("extract", here, "outputs of accumulators", self._of_step(_EXTRACT))
         elif _combines_groups(self._stage):
@@ -145,7 +146,7 @@ class _Aggregation:
         return Action("partial", host, what, self._elements(producer, self._partials(producer)))
 
     def _partials(self, producer: Stage) -> list[str]:
-        """The first half of the combine in a stage, which may hold those of others too."""
+        """Return the labels of partial combines in a stage that belong to this aggregation."""
         prefixes = {name.rpartition("/")[0] for name in _transforms(self._stage, _MERGE)}
         found = _transforms(producer, _PARTIAL)
         return [name for name in found if name.rpartition("/")[0] in prefixes]
@@ -167,7 +168,7 @@ class _Aggregation:
         return self._elements(self._stage, _transforms(self._stage, urn))
 
     def _elements(self, stage: Stage, labels: Iterable[str]) -> str:
-        """What went in and came out of some steps of a stage, and its size."""
+        """Describe the elements in and out of some steps of a stage, and their size."""
         if stage.id not in self._figures:
             return ""
         wanted = set(labels)
@@ -184,7 +185,7 @@ def _in_and_out(steps: list[StepSummary]) -> str:
 
 
 def _title(stage: Stage) -> str:
-    """The combine by its label; a GroupByKey has none left, but the step that reads it has."""
+    """Return the label of the combine, or of the step that reads the GroupByKey."""
     merges = _transforms(stage, _MERGE) or _combines_groups(stage)
     if merges:
         return f"'{printable(merges[0].partition('/')[0])}' ({stage.id})"
@@ -192,14 +193,14 @@ def _title(stage: Stage) -> str:
 
 
 def _combines_groups(stage: Stage) -> list[str]:
-    """The names of the steps that combine the groups of a stage as they are."""
+    """Return the names of the steps that combine the groups of a stage directly."""
     described = parsed(stage)
     readers = described.readers(described.main_input)
     return sorted(one.unique_name for one in readers if one.spec.urn == _COMBINE)
 
 
 def _transforms(stage: Stage, urn: str) -> list[str]:
-    """The names of a stage's transforms of one kind."""
+    """Return the names of a stage's transforms with a URN."""
     return sorted(one.unique_name for one in parsed(stage).with_urn(urn))
 
 
@@ -208,7 +209,7 @@ def _ids(plan: Plan) -> list[str]:
 
 
 def _hosts(plan: Plan) -> dict[str, str]:
-    """The operator of Spark that hosts each stage."""
+    """Return the Spark operator that runs each stage."""
     if not plan.streaming:
         return {stage.id: f"MapInArrow {stage.id}" for stage in plan.stages}
     layers = topology(plan)
@@ -220,7 +221,7 @@ def _hosts(plan: Plan) -> dict[str, str]:
 
 
 def _lines(actions: list[Action]) -> Iterator[str]:
-    """The actions as a table; the host is told where it changes."""
+    """Format the operations as a table, with the host where it changes."""
     width = max(len(action.host) for action in actions)
     last = ""
     for action in actions:

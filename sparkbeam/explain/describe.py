@@ -1,7 +1,7 @@
-"""A plan in words, made to be read in a terminal.
+"""Text form of a plan, for reading in a terminal.
 
-:func:`stages` tells how the stages run and how rows travel between them;
-:func:`outline` lists the user's transforms with the stages that run them.
+:func:`stages` describes how the stages run and how rows travel between them; :func:`outline` lists
+the user's transforms with the stages that run them.
 """
 
 import textwrap
@@ -32,10 +32,10 @@ from sparkbeam.plan.projection import read_of_tables
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 
 WIDTH = 100
-"""Lines are wrapped at this column where the words allow it."""
+"""Column at which lines are wrapped, if the words allow it."""
 
 OUTLINE_DEPTH = 3
-"""Composites nested deeper than this are listed without their parts."""
+"""Nesting depth beyond which composites are listed without their parts."""
 
 _TRAVEL = {
     Exchange.IMPULSE: "an impulse",
@@ -63,12 +63,12 @@ _ARRIVAL = {
 }
 
 _JOINS = {
-    "inner": "each pair",
-    "left": "each pair, and what is left alone on the left side",
-    "right": "each pair, and what is left alone on the right side",
-    "outer": "each pair, and what is left alone on either side",
-    "semi": "what has a partner of the left side",
-    "anti": "what has no partner of the left side",
+    "inner": "all pairs",
+    "left": "all pairs, and unmatched elements of the left side",
+    "right": "all pairs, and unmatched elements of the right side",
+    "outer": "all pairs, and unmatched elements of both sides",
+    "semi": "matched elements of the left side",
+    "anti": "unmatched elements of the left side",
 }
 
 _BROADCASTS = {
@@ -100,7 +100,7 @@ _GROUPERS = {
 
 @dataclass(frozen=True)
 class Edge:
-    """Rows of one port that one stage reads.
+    """Rows of a port that a stage reads.
 
     Attributes:
         producer: the stage that writes the rows.
@@ -116,7 +116,7 @@ class Edge:
 
 
 def edges(plan: Plan) -> list[Edge]:
-    """Which stage reads what of which, each pair once, in the order of the readers."""
+    """Return the edges between stages, one per port and reader, in the order of the readers."""
     writer = {port.tag: (stage, port) for stage in plan.stages for port in stage.ports}
     found = []
     for reader in plan.stages:
@@ -137,14 +137,14 @@ def stages(
     shuffles: Mapping[str, str] | None = None,
     hot: Mapping[str, str] | None = None,
 ) -> str:
-    """The stages, in an order in which they can run.
+    """Describe the stages in topological order.
 
     Args:
-        plan: what they are in.
-        files: the labels of those sources of Spark's whose files the workers read themselves.
-        summary: what a run has done, stage by stage; None before one.
-        shuffles: what it has made of the shuffles before stages, by their ids; None likewise.
-        hot: what is to be said of partitions with far more data than others, likewise.
+        plan: the plan.
+        files: the labels of Spark sources whose files the workers read directly.
+        summary: the figures of a run by stage; None before one.
+        shuffles: descriptions of the shuffles before stages, by stage id; None before a run.
+        hot: descriptions of skewed partitions, by stage id; None before a run.
     """
     refused = {} if summary is None else _refused(plan, summary)
     taken = defaultdict[str, list[ColumnStep]](list, told(plan))
@@ -194,7 +194,7 @@ def _summary(plan: Plan) -> str:
 
 
 def _sources(plan: Plan, stage: Stage, files: Collection[str]) -> list[str]:
-    """The roots of the pipeline that a stage reads, by their labels in quotes."""
+    """Return the quoted labels of the roots that a stage reads."""
     roots = {tag: source for source in plan.sources for _, tag in source.outputs}
     return [_root(roots[tag], files) for tag in dict.fromkeys(stage.inputs) if tag in roots]
 
@@ -211,7 +211,7 @@ def _root(source: Source, files: Collection[str]) -> str:
 
 
 def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
-    """How the rows of the main input get to ``stage``, and from where."""
+    """Describe how and from where the rows of the main input reach ``stage``."""
     travel = _TRAVEL[stage.exchange]
     if stage.join is not None:
         travel += f": {_JOINS[stage.join.spec.how]}; {_BROADCASTS[stage.join.spec.broadcast]}"
@@ -231,7 +231,7 @@ def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
 
 
 def grouping(how: Grouping) -> str:
-    """What makes the groups of a GroupByKey, and why."""
+    """Describe how the groups of a GroupByKey are made, with the reason."""
     kept = "accumulators" if how.combines else "values"
     where = f", over {kept} in state" if how.layout is Layout.STORED else ""
     words = f"{_GROUPERS[how.evaluator]}{where}, because {printable(how.reason)}"
@@ -244,14 +244,14 @@ def grouping(how: Grouping) -> str:
 
 
 def _of_tables(reading: str, needed: int, there: int) -> str:
-    """How much is read of Parquet files or record batches."""
+    """Describe the fraction of columns that is read of Parquet files or record batches."""
     return f"{printable(reading)}: {needed} of {there} columns"
 
 
 def _refused(
     plan: Plan, summary: Iterable[StageSummary]
 ) -> dict[str, dict[str, Mapping[str, int]]]:
-    """How many blocks each step of each stage has refused, by reason."""
+    """Return the number of blocks that each step of each stage has refused, by reason."""
     return {
         stage.id: {step.label: step.refused for step in done.steps if step.refused}
         for stage, done in zip(plan.stages, summary, strict=True)
@@ -261,9 +261,9 @@ def _refused(
 def _steps(
     stage: Stage, taken: Iterable[ColumnStep], refused: Mapping[str, Mapping[str, int]]
 ) -> Iterator[str]:
-    """How steps take columns, and what they have refused of them.
+    """Describe how steps handle columns, and the blocks that they have refused.
 
-    A line each, or one for parts of a transform of which there is the same to say.
+    There is a line per step, or one for parts of a transform with the same description.
     """
     how = {step.label: step.words for step in taken}
     said = [
@@ -276,7 +276,7 @@ def _steps(
 
 
 def _side_inputs(read: list[Edge]) -> Iterator[str]:
-    """One line for each side input of a stage."""
+    """Yield a line per side input of a stage."""
     sources: dict[SideInput, list[str]] = defaultdict(list)
     for edge in read:
         for side_input in edge.side_inputs:
@@ -287,7 +287,7 @@ def _side_inputs(read: list[Edge]) -> Iterator[str]:
 
 
 def _outputs(plan: Plan, stage: Stage, written: list[Edge]) -> Iterator[str]:
-    """One line for each port of a stage; ports are named where there are several."""
+    """Yield a line per port of a stage, with its name if there are several."""
     names = _port_names(stage) if len(stage.ports) > 1 else {}
     for port in stage.ports:
         readers = [edge for edge in written if edge.port is port]
@@ -302,7 +302,7 @@ def _outputs(plan: Plan, stage: Stage, written: list[Edge]) -> Iterator[str]:
 
 
 def _port_names(stage: Stage) -> dict[int, str]:
-    """What a user calls the outputs of a stage: the transform, and its output's tag if tagged."""
+    """Return user-facing names of a stage's outputs: the transform, with the tag of tagged ones."""
     writers = {
         pcollection: (transform.unique_name, f" [{tag}]" if len(transform.outputs) > 1 else "")
         for id, transform in parsed(stage).transforms.items()
@@ -330,14 +330,14 @@ class _Line:
 
 
 def outline(pipeline: beam_runner_api_pb2.Pipeline, plan: Plan) -> str:
-    """The user's transforms as an indented tree, with the stages that run them.
+    """Describe the user's transforms as an indented tree, with the stages that run them.
 
-    A composite of the user is listed with its parts; one that belongs to Beam
-    is one line, for its parts are not what the user wrote.
+    Composites of the user are listed with their parts; those of Beam are one line, as the user did
+    not write their parts.
 
     Args:
         pipeline: the proto from which ``plan`` was made.
-        plan: what runs the transforms.
+        plan: the plan that runs the transforms.
     """
     lines = list(_Outline(pipeline.components, plan).lines(pipeline.root_transform_ids))
     labels = [f"{'  ' * line.depth}{printable(line.label)}" for line in lines]
@@ -414,7 +414,7 @@ _EXAMPLES = "apache_beam.examples."
 
 
 def _kind(transform: beam_runner_api_pb2.PTransform) -> str:
-    """The class of a transform, without its module; empty where it says nothing."""
+    """Return the class of a transform without its module; empty if unknown."""
     written_in = transform.annotations.get("python_type", b"").decode()
     if written_in == _FUNCTION_COMPOSITE:
         return ""
@@ -427,7 +427,7 @@ def _kind(transform: beam_runner_api_pb2.PTransform) -> str:
 
 
 def _table(facts: list[tuple[str, str]], indent: str) -> Iterator[str]:
-    """Lines ``name  fact``, in which a name is not repeated."""
+    """Yield lines ``name  fact``, without repeating a name."""
     last = None
     for name, fact in facts:
         yield wrapped(f"{indent}{'' if name == last else name:6}", fact)
@@ -435,7 +435,7 @@ def _table(facts: list[tuple[str, str]], indent: str) -> Iterator[str]:
 
 
 def wrapped(head: str, text: str) -> str:
-    """A line that begins with ``head``; where it is too long it goes on below its text."""
+    """Wrap a line that begins with ``head``, with continuation lines below its text."""
     return textwrap.fill(
         text,
         WIDTH,
@@ -460,5 +460,5 @@ def _outermost(name: str) -> str:
 
 
 def printable(label: str) -> str:
-    """A label without the characters that would break a line or steer a terminal."""
+    """Return a label without characters that would break a line or control a terminal."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in label)

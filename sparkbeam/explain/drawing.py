@@ -1,11 +1,10 @@
-"""Where the boxes and lines of a layered drawing go.
+"""Layout of the boxes and lines of a layered drawing.
 
-The method is that of Sugiyama, Tagawa and Toda ("Methods for visual
-understanding of hierarchical system structures", 1981): boxes are put into
-rows, rows are ordered so that few lines cross, then get their coordinates. A
-line that passes a row takes a place of its own there, so that it never runs
-under a box. As in Coffman and Graham's layering a row holds a bounded number
-of boxes, which bounds the drawing's width.
+The method is that of Sugiyama, Tagawa and Toda ("Methods for visual understanding of hierarchical
+system structures", 1981): boxes are assigned to rows, rows are ordered to reduce crossings, then
+coordinates are assigned. A line that passes a row reserves space there, so that it never runs under
+a box. As in Coffman and Graham's layering, a row holds a bounded number of boxes, which bounds the
+width of the drawing.
 """
 
 import itertools
@@ -23,7 +22,7 @@ _LANE_WEIGHT = 8.0
 
 @dataclass(frozen=True)
 class Box:
-    """Something to place.
+    """A box to place.
 
     Attributes:
         id: its name.
@@ -59,11 +58,11 @@ class Arrangement:
 
     Attributes:
         corners: the upper left corner of each box.
-        ways: for each line the points that it passes, from top to bottom;
-            between the second and third, fourth and fifth … it is in the gap
-            between two rows, otherwise it is vertical.
-        width: of the whole, in pixels.
-        height: of the whole, in pixels.
+        ways: the points of each line, from top to bottom. It runs in the gap between two rows from
+            the second to the third point, from the fourth to the fifth and so on; elsewhere it is
+            vertical.
+        width: of the drawing, in pixels.
+        height: of the drawing, in pixels.
     """
 
     corners: Mapping[str, tuple[float, float]]
@@ -79,11 +78,11 @@ def arrange(
     gap: float = 24.0,
     row_gap: float = 44.0,
 ) -> Arrangement:
-    """Places boxes in rows, from top to bottom.
+    """Place boxes in rows, from top to bottom.
 
     Args:
-        boxes: in an order in which each comes after those that have lines to it.
-        lines: what connects them.
+        boxes: in topological order.
+        lines: the lines between them.
         gap: the pixels between two boxes of a row.
         row_gap: the pixels between two rows.
     """
@@ -92,7 +91,7 @@ def arrange(
 
 @dataclass(frozen=True)
 class _Lane:
-    """What passes a row: the lines of one style that leave or reach one box."""
+    """The passage of a row by the lines of one style that leave or reach one box."""
 
     box: str
     leaving: bool
@@ -135,7 +134,7 @@ class _Arranger:
         return Arrangement(corners, ways, width, height)
 
     def _stops(self, line: Line) -> list[_Place]:
-        """The places that a line connects, made where they are not there yet."""
+        """Return the places that a line connects, creating those that are missing."""
         first, last = self._row[line.source], self._row[line.target]
         leaving = self._degree[line.source, line.style] >= self._degree[line.target, line.style]
         box = line.source if leaving else line.target
@@ -167,7 +166,7 @@ class _Arranger:
         self._rows = best
 
     def _sweep(self, *, downwards: bool) -> None:
-        """Sorts each row by the mean position of what it is connected to."""
+        """Sort each row by the mean position of its neighbours."""
         rows = self._rows if downwards else self._rows[::-1]
         neighbours = self._above if downwards else self._below
         for fixed, free in itertools.pairwise(rows):
@@ -193,7 +192,7 @@ class _Arranger:
     # Coordinates.
 
     def _columns(self) -> dict[_Place, float]:
-        """The horizontal middle of every place."""
+        """Return the horizontal middle of every place."""
         widest = max((self._offsets(row)[-1] + self._edges(row) for row in self._rows), default=0.0)
         x: dict[_Place, float] = {}
         for row in self._rows:
@@ -209,7 +208,7 @@ class _Arranger:
     def _straighten(
         self, row: list[_Place], x: dict[_Place, float], widest: float, *, downwards: bool
     ) -> None:
-        """Moves the places of a row towards what they are connected to, in their order."""
+        """Move the places of a row towards their neighbours, keeping their order."""
         offsets = self._offsets(row)
         wanted, weights = [], []
         for place, offset in zip(row, offsets, strict=True):
@@ -227,7 +226,7 @@ class _Arranger:
             x[place] = min(max(start, low), high) + offset
 
     def _offsets(self, row: list[_Place]) -> list[float]:
-        """How far the middle of each place must at least be from that of the first."""
+        """Return the minimum distance of each place's middle from that of the first."""
         offsets = [0.0]
         for left, right in itertools.pairwise(row):
             lanes = not isinstance(left, str) and not isinstance(right, str)
@@ -236,7 +235,7 @@ class _Arranger:
         return offsets
 
     def _edges(self, row: list[_Place]) -> float:
-        """The outer halves of the first and the last place."""
+        """Return the outer halves of the first and the last place."""
         return (self._width(row[0]) + self._width(row[-1])) / 2
 
     def _tops(self) -> tuple[list[float], float]:
@@ -265,7 +264,7 @@ class _Arranger:
 
 
 def _rows(ids: list[str], lines: list[Line]) -> dict[str, int]:
-    """The row of each box: below its sources, close to its targets, no row too full."""
+    """Return the row of each box: below its sources, close to its targets, no row too full."""
     sources, targets = defaultdict(list), defaultdict(list)
     for line in lines:
         sources[line.target].append(line.source)
@@ -291,7 +290,9 @@ def _rows(ids: list[str], lines: list[Line]) -> dict[str, int]:
 
 
 def _monotone(values: list[float], weights: list[float]) -> list[float]:
-    """The non-decreasing sequence closest to ``values`` in least squares.
+    """Return the non-decreasing sequence closest to ``values`` in least squares.
+
+    Pool adjacent violators (Ayer et al., 1955).
 
     Pool adjacent violators (Ayer et al., 1955).
     """

@@ -1,8 +1,8 @@
-"""A pipeline as an entry of Spark's event log, which history servers and Spark's own pages show.
+"""Pipelines as entries of Spark's event log, for history servers and Spark's UI.
 
-It is a query of Spark SQL among the others, from the start of the pipeline to its end: its graph
-are the pipeline's stages, its text is how they run and, once it has ended, what they have done and
-warned of; it fails with what the pipeline fails with.
+A pipeline appears as a Spark SQL query from its start to its end. The query's graph consists of the
+pipeline's stages. Its text describes how they run and, after the end, their figures and warnings.
+The query fails with the pipeline's error.
 """
 
 import itertools
@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 
 _PREFIX = "org.apache.spark.sql.execution.ui.SparkListenerSQL"
 _IDS = itertools.count(1_000_000_000)
-"""Beyond those that Spark gives its queries."""
+"""First query id of pipelines, beyond those of Spark's queries."""
 
 _MOST = 100_000
 _MOST_OF_ERROR = 2_000
@@ -30,7 +30,7 @@ _MOST_OF_NAME = 300
 
 
 def is_on(session: Any) -> bool:
-    """Whether a session writes an event log that a pipeline can be told in."""
+    """Return whether a session writes an event log to which pipelines can be added."""
     try:
         return is_classic(session) and (
             session.conf.get("spark.eventLog.enabled", "false") == "true"
@@ -40,15 +40,15 @@ def is_on(session: Any) -> bool:
 
 
 class EventLog:
-    """Tells the event log of a run; what it cannot tell is lost, and harms nothing.
+    """Adds a run to the event log; failures are ignored.
 
     Args:
         session: a session with an event log, see :func:`is_on`.
-        plan: what runs.
-        run: the run of it.
-        redaction: takes secrets out of all that is told.
-        name: what the pipeline is called.
-        post: gives an event to Spark.
+        plan: the plan of the run.
+        run: the run.
+        redaction: removes secrets from everything written.
+        name: the name of the pipeline.
+        post: posts an event to Spark.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class EventLog:
         self._id: int | None = None
 
     def begin(self, *_: object) -> None:
-        """Tells that the run has begun; again where it starts again."""
+        """Record the start of the run, or its restart."""
         if self._id is None:
             self._id = next(_IDS)
             start = {
@@ -83,7 +83,7 @@ class EventLog:
             self._tell("ExecutionStart", {**start, **self._described()})
 
     def end(self, state: str) -> None:
-        """Tells how the run has ended."""
+        """Record the end of the run with its state."""
         if self._id is None:
             return
         error = self._shown(self._run.problem, _MOST_OF_ERROR)
@@ -109,7 +109,7 @@ class EventLog:
         }
 
     def _nodes(self) -> Iterable[dict[str, Any]]:
-        """The stages that nothing reads, each with those that it reads below it, once."""
+        """Return the stages without readers, each with its inputs nested below it, each once."""
         below: dict[str, list[str]] = {stage.id: [] for stage in self._plan.stages}
         told: set[str] = set()
         for edge in reversed(describe.edges(self._plan)):
@@ -128,7 +128,7 @@ class EventLog:
         try:
             self._post(self._session, event)
         except Exception as error:
-            _logger.debug("Spark's event log does not take %s: %s", kind, error)
+            _logger.debug("Spark's event log rejects %s: %s", kind, error)
 
     def _shown(self, text: str, most: int) -> str:
         return shortened(text, most, self._redaction)

@@ -1,4 +1,4 @@
-"""What would run, for people: the user's transforms, the stages, Spark's plan."""
+"""Explanation of a pipeline's execution: the user's transforms, the stages, Spark's plan."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from sparkbeam.plan.model import Plan
 
 SUFFIXES = (".svg", ".html", ".txt")
-"""The kinds of file that an explanation can be saved as."""
+"""File suffixes supported by explanations."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a pipeline runs on Spark; ``print`` it, or :meth:`save` it.
+    """The execution of a pipeline on Spark; ``print`` it, or :meth:`save` it.
 
     Attributes:
         pipeline: the user's transforms as an indented tree, with the stages that run them.
         stages: the stages and how rows travel between them.
-        spark: Spark's physical plan of each query, or why there is none.
-        aggregations: what runs for each GroupByKey and each combine, from the first half of a
-            combine to its outputs; empty where there is none. After a run with the elements in
-            and out and the bytes of the shuffle.
-        joins: after a run, which join Spark has chosen for each :class:`sparkbeam.Join`, and what
-            has become of the partitions of its sides; empty where that is not known.
+        spark: Spark's physical plan of each query, or the reason why there is none.
+        aggregations: the operations of each GroupByKey and each combine, from partial aggregation
+            to output; empty if there are none. After a run with the elements in and out and the
+            bytes of the shuffle.
+        joins: after a run, the join algorithm that Spark chose for each :class:`sparkbeam.Join`,
+            and the partitions of its sides; empty if unknown.
     """
 
     _plan: "Plan" = field(repr=False)
@@ -40,7 +40,7 @@ class Explanation:
 
     @property
     def parts(self) -> dict[str, str]:
-        """The texts by their headings, from what the user wrote to what Spark runs."""
+        """The texts by heading, from the user's transforms to Spark's plan."""
         parts = {
             "Pipeline": self.pipeline,
             "Stages": self.stages,
@@ -65,10 +65,10 @@ class Explanation:
         return f'<div style="overflow-x:auto">{picture.svg(self._plan)}</div>{texts}'
 
     def save(self, path: str | Path) -> None:
-        """Writes the picture (.svg), picture and texts (.html) or the texts (.txt).
+        """Write the picture (.svg), picture and texts (.html) or the texts (.txt).
 
         Raises:
-            ConfigurationError: the path ends in something else, or cannot be written.
+            ConfigurationError: the path has another suffix, or cannot be written.
         """
         check_suffix(path)
         from sparkbeam.explain import picture
@@ -85,12 +85,12 @@ class Explanation:
 
 
 def plan_of(explanation: Explanation) -> "Plan":
-    """The plan that is explained, with labels that may be shown."""
+    """Return the explained plan, with printable labels."""
     return explanation._plan
 
 
 def check_suffix(path: str | Path) -> None:
-    """Raises :class:`ConfigurationError` for a file that an explanation cannot be saved as."""
+    """Raise :class:`ConfigurationError` unless a file of this suffix can hold an explanation."""
     saving.check_suffix(path, "An explanation", SUFFIXES)
 
 
@@ -99,10 +99,10 @@ _collections: list[list[Explanation]] = []
 
 @contextmanager
 def collected() -> Iterator[list[Explanation]]:
-    """Meanwhile no pipeline on our runner is executed, in any thread: each is explained.
+    """Explain pipelines on this runner instead of executing them, in all threads.
 
     Yields:
-        The explanations, in their order.
+        The explanations, in order.
     """
     explanations: list[Explanation] = []
     _collections.append(explanations)
@@ -113,12 +113,12 @@ def collected() -> Iterator[list[Explanation]]:
 
 
 def is_collecting() -> bool:
-    """Whether pipelines are to be explained rather than executed, as :func:`collected` says."""
+    """Return whether pipelines are explained instead of executed, see :func:`collected`."""
     return bool(_collections)
 
 
 def show(explanation: Explanation) -> None:
-    """Prints an explanation, as ``--spark_explain`` asks for."""
+    """Print an explanation, for ``--spark_explain``."""
     print(explanation)
     for explanations in _collections:
         explanations.append(explanation)

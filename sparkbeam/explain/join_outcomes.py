@@ -1,4 +1,4 @@
-"""What has become of joins: which one Spark has chosen, and what of their partitions."""
+"""Join algorithms chosen by Spark, and their partitions."""
 
 from collections.abc import Iterator
 
@@ -14,15 +14,15 @@ JOINS = {
     "ShuffledHashJoin": "shuffled hash: both sides were shuffled by key, and one is a hash table",
     "BroadcastNestedLoopJoin": "broadcast, without a hash table",
 }
-"""Spark's joins by the beginnings of the names of their operators."""
+"""Descriptions of Spark's joins by prefix of the operator name."""
 
 
 def joins(plan: Plan, graphs: list[list[PlanNode]]) -> str:
-    """A paragraph for each join of a plan that has run; empty where Spark tells of none.
+    """Describe each join of a finished plan in a paragraph; empty if Spark reports none.
 
     Args:
-        plan: what has run.
-        graphs: Spark's plans, each as its operators.
+        plan: the executed plan.
+        graphs: the operators of each Spark plan.
     """
     found = []
     for stage in plan.stages:
@@ -55,7 +55,7 @@ def _kind(join: PlanNode) -> str:
 
 
 def _side(top: PlanNode, nodes: dict[int, PlanNode]) -> str:
-    """What has become of the partitions of a side."""
+    """Describe the partitions of a side."""
     exchange = first(top, nodes, ("Exchange", "BroadcastExchange"))
     if exchange is None:
         return "not shuffled"

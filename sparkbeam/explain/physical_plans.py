@@ -1,4 +1,4 @@
-"""Spark's own view of a plan: the physical plans of the queries that a run consists of."""
+"""Physical plans of the Spark queries that a run consists of."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ from sparkbeam.wire.side_content import SideInputData
 
 
 class UnfilledSideInputs(SideInputStore):
-    """The side inputs where nothing runs: notes the queries, holds no data.
+    """Side inputs of a dry run: records the queries, holds no data.
 
     Attributes:
         queries: by the tags of the ports that they would fill.
@@ -27,22 +27,22 @@ class UnfilledSideInputs(SideInputStore):
         return any(tag in tags for tags in self.queries)
 
     def collect(self, rows: Any, tags: Iterable[int]) -> list[bytes]:
-        """Notes the query; there are no metrics reports."""
+        """Record the query; there are no task reports."""
         self.queries[tuple(tags)] = rows
         return []
 
     def data(self, side_input: SideInput) -> SideInputData:
-        """Nothing, which makes no difference to Spark's plan."""
+        """Return no data, which does not affect Spark's plan."""
         return SideInputData()
 
 
 class Rehearsal(BatchExecution):
-    """Composes the DataFrames of a run without a Spark job; takes what a run takes."""
+    """Builds the DataFrames of a run without a Spark job; has the constructor of a run."""
 
     _side_input_store = UnfilledSideInputs
 
     def explain(self) -> str:
-        """Spark's plan of each query, in the order in which they would run."""
+        """Return Spark's plan of each query, in execution order."""
         try:
             for stage in self._plan.stages:
                 self._collect_side_inputs(stage)
@@ -67,7 +67,7 @@ class Rehearsal(BatchExecution):
 
 
 def _physical_plan(frame: Any) -> str:
-    """What ``frame.explain()`` prints, on a classic session and over Spark Connect."""
+    """Return the output of ``frame.explain()``, on classic sessions and over Spark Connect."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         frame.explain()
@@ -81,10 +81,9 @@ _PERSISTED = "InMemoryRelation"
 
 
 def _without_repetition(lines: list[str]) -> Iterator[str]:
-    """Leaves out the plan below a persisted DataFrame that has been shown before.
+    """Omit the repeated plan below a persisted DataFrame.
 
-    Spark repeats it wherever the DataFrame is read, which is exponential in a
-    chain of them.
+    Spark repeats it wherever the DataFrame is read, which is exponential in a chain of them.
     """
     shown: set[tuple[str, ...]] = set()
     number = 0
@@ -106,6 +105,6 @@ def _without_repetition(lines: list[str]) -> Iterator[str]:
 
 
 def _depth(line: str) -> int:
-    """Where the operator starts behind the lines that draw the tree."""
+    """Return the column of the operator, behind the characters that draw the tree."""
     matched = _TREE.match(line)
     return matched.end() if matched else 0

@@ -1,7 +1,7 @@
-"""A plan as a picture: the graph of its stages as SVG, and a page around it.
+"""Picture of a plan: the graph of its stages as SVG, and an HTML page around it.
 
-Both are self-contained: no script, no font and no image is fetched from
-anywhere. Colours follow the light or dark scheme of the reader's system.
+Both are self-contained: they fetch no script, font or image. Colours follow the light or dark
+colour scheme of the reader's system.
 """
 
 import html
@@ -76,7 +76,7 @@ _SHAPES = f"""
 
 @dataclass(frozen=True)
 class _Entry:
-    """Where edges of one kind meet a stage: a pill with the exchange, and an arrow head."""
+    """The end of edges of one kind at a stage: a pill with the exchange, and an arrow head."""
 
     kind: str
     text: str
@@ -88,27 +88,27 @@ class _Entry:
 
 
 def svg(plan: Plan, figures: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The stage graph as an SVG document, from top to bottom.
+    """Return the stage graph as an SVG document, from top to bottom.
 
-    Boxes are stages with the user's labels. What stands above a box is the way
-    in which its rows arrive; a dashed line is a side input.
+    Boxes are stages with the user's labels. The text above a box is the exchange by which its rows
+    arrive; a dashed line is a side input.
 
     Args:
-        plan: what it shows.
-        figures: lines below the labels of a stage, by its id; a script finds them by the class
-            ``figure``, in a group that has the id as ``data-stage``.
+        plan: the plan to draw.
+        figures: lines below the labels of a stage, by its id; scripts find them by the class
+            ``figure``, in a group with the id as ``data-stage``.
     """
     return drawn(sketch(plan), figures)
 
 
 def drawn(graph: Sketch, figures: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The same of a sketch."""
+    """Return the same SVG document for a sketch."""
     drawing, _ = _drawing(graph, figures or {})
     return ET.tostring(drawing, encoding="unicode")
 
 
 def _drawing(graph: Sketch, figures: Mapping[str, Sequence[str]]) -> tuple[ET.Element, float]:
-    """The SVG element, and the pixels from its left to the middle of the first stage."""
+    """Return the SVG element, and the pixels from its left to the middle of the first stage."""
     more = {box.id: figures.get(box.id, ()) for box in graph.boxes}
     labels = {box.id: _lines(box.labels) for box in graph.boxes}
     entries = {box.id: _entries(box.ways) for box in graph.boxes}
@@ -152,7 +152,7 @@ def _drawing(graph: Sketch, figures: Mapping[str, Sequence[str]]) -> tuple[ET.El
 
 
 def _entries(ways: Sequence[Way]) -> list[_Entry]:
-    """The ways into a stage, left to right."""
+    """Return the entries of a stage, from left to right."""
     entries = [_Entry(way.kind, way.text, _BOX_WIDTH / 2) for way in ways]
     if len(entries) == 1:
         return entries
@@ -226,9 +226,9 @@ def _draw_entry(group: ET.Element, entry: _Entry) -> None:
 def _draw_edges(
     graph: ET.Element, lines: Mapping[drawing.Line, str], arrangement: drawing.Arrangement
 ) -> None:
-    """Draws lines that are vertical in the rows and bend between them.
+    """Draw lines that are vertical in the rows and bend between them.
 
-    What several lines share is drawn once, or else it would look bolder.
+    Shared segments are drawn once, as they would look bolder otherwise.
     """
     drawn = set()
     for line, kind in lines.items():
@@ -251,7 +251,7 @@ def _draw_edges(
 
 
 def _legend(kinds: Iterable[str]) -> list[tuple[str, float, float]]:
-    """Kinds of edges with the pixels where their explanations start and end."""
+    """Return the kinds of edges with the pixels where their explanations start and end."""
     placed, x = [], 0.0
     for kind in kinds:
         end = x + 40 + len(_LEGEND[kind]) * 6.4
@@ -268,7 +268,7 @@ def _draw_legend(root: ET.Element, legend: list[tuple[str, float, float]], y: fl
 
 
 def _style() -> str:
-    """The style sheet; plain colours, because not every viewer knows CSS variables."""
+    """Return the style sheet; plain colours, as some viewers do not support CSS variables."""
     dark = _colours(_DARK)
     return f"{_SHAPES}{_colours(_LIGHT)}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 
@@ -331,13 +331,13 @@ def page(
     sections: Mapping[str, str],
     figures: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """An HTML document with the picture, then texts under their headings.
+    """Return an HTML document with the picture and texts under headings.
 
     Args:
-        plan: what the picture shows.
+        plan: the plan of the picture.
         title: the heading of the page.
         sections: preformatted texts by heading.
-        figures: as of :func:`svg`.
+        figures: see :func:`svg`.
     """
     drawing, start = _drawing(sketch(plan), figures or {})
     return _PAGE.substitute(
@@ -361,7 +361,7 @@ def page(
 
 
 def _lines(labels: Sequence[str]) -> list[str]:
-    """Labels wrapped to the width of a box; the tooltip has what is too much."""
+    """Wrap labels to the width of a box; the tooltip shows what does not fit."""
     lines = [line for label in labels for line in _wrapped(_legal(label))]
     if len(lines) > _MOST_LINES:
         hidden = len(lines) - _MOST_LINES + 1
@@ -370,7 +370,7 @@ def _lines(labels: Sequence[str]) -> list[str]:
 
 
 def _wrapped(label: str) -> list[str]:
-    """The lines of a label; continued ones are indented."""
+    """Wrap a label, with continuation lines indented."""
     lines = [""]
     for piece in _pieces(label):
         if lines[-1].strip() and _cells(lines[-1] + piece) > _LINE_CHARACTERS:
@@ -380,7 +380,7 @@ def _wrapped(label: str) -> list[str]:
 
 
 def _pieces(label: str) -> list[str]:
-    """Breaks a label after a space, slash, comma or parenthesis, or else where it must."""
+    """Split a label after spaces, slashes, commas and parentheses, or elsewhere if necessary."""
     pieces = [""]
     for character in label:
         pieces[-1] += character
@@ -390,12 +390,12 @@ def _pieces(label: str) -> list[str]:
 
 
 def _cells(text: str) -> int:
-    """The width of a text in characters; East Asian ones are two wide."""
+    """Return the width of a text in characters; East Asian wide ones count twice."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _legal(text: str) -> str:
-    """A text without the control characters and lone surrogates that XML forbids."""
+    """Return a text without the control characters and lone surrogates that XML forbids."""
     return "".join("\N{REPLACEMENT CHARACTER}" if _forbidden(c) else c for c in text)
 
 

@@ -1,11 +1,11 @@
-"""The query of a streaming plan in words: its layers, from the sources to the sink."""
+"""Text form of a streaming query: its layers, from the sources to the sink."""
 
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
 
 
 def layers(plan: Plan) -> str:
-    """The chain of operators that Structured Streaming runs, one line for each."""
+    """Describe the chain of Structured Streaming operators, a line each."""
     found = topology(plan)
     sources = ["ticks", *(f"'{source.label}'" for source in plan.sources)]
     lines = [f"sources: {', '.join(sources)}"]

@@ -1,4 +1,4 @@
-"""What the pipelines of a program have done, for the command ``sparkbeam report``."""
+"""Reports of a program's pipelines, for the command ``sparkbeam report``."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -13,19 +13,19 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.progress import words
 
 SUFFIXES = (".svg", ".html", ".txt", ".json")
-"""The kinds of file that a report can be saved as."""
+"""File suffixes supported by reports."""
 
 _TITLE = "What the pipeline has done on Spark"
 
 
 @dataclass(frozen=True)
 class Report:
-    """A pipeline that has run; ``print`` it, or :meth:`save` it.
+    """A finished pipeline; ``print`` it, or :meth:`save` it.
 
     Attributes:
         state: one of Beam's ``PipelineState`` values.
-        problem: what it has failed with; empty where it has not.
-        summary: what it has done.
+        problem: its error; empty if it has not failed.
+        summary: its figures.
     """
 
     _plan: Plan = field(repr=False)
@@ -34,17 +34,17 @@ class Report:
     summary: RunSummary
 
     def content(self) -> dict[str, Any]:
-        """All of it as what JSON can say."""
+        """Return the report as JSON-compatible data."""
         return {"state": self.state, "problem": self.problem, **self.summary.content()}
 
     def __str__(self) -> str:
         return "\n".join(filter(None, [self.state, self.problem, str(self.summary)]))
 
     def save(self, path: Path) -> None:
-        """Writes the picture (.svg), picture and text (.html), the text (.txt) or JSON (.json).
+        """Write the picture (.svg), picture and text (.html), the text (.txt) or JSON (.json).
 
         Raises:
-            ConfigurationError: the path ends in something else, or cannot be written.
+            ConfigurationError: the path has another suffix, or cannot be written.
         """
         check_suffix(path)
         stages = zip(self._plan.stages, self.summary.stages, strict=True)
@@ -62,12 +62,12 @@ class Report:
 
 
 def check_suffix(path: Path) -> None:
-    """Raises :class:`ConfigurationError` for a file that a report cannot be saved as."""
+    """Raise :class:`ConfigurationError` unless a file of this suffix can hold a report."""
     saving.check_suffix(path, "A report", SUFFIXES)
 
 
 def _figures(stage: StageSummary) -> Iterator[str]:
-    """What the box of a stage says, a line each."""
+    """Yield the lines of figures in the box of a stage."""
     if stage.steps:
         yield f"{stage.steps[0].elements_in:,} in, {stage.steps[-1].elements_out:,} out"
     known = [step.seconds for step in stage.steps if step.seconds is not None]
@@ -90,10 +90,10 @@ _gatherings: list[list[Callable[[], Report]]] = []
 
 @contextmanager
 def gathered() -> Iterator[list[Callable[[], Report]]]:
-    """Meanwhile each pipeline that starts on our runner, in any thread, is noted.
+    """Collect the pipelines that start on this runner meanwhile, in any thread.
 
     Yields:
-        What gives their reports, in their order; each waits for the end of its pipeline.
+        Functions that return their reports, in order; each waits for the end of its pipeline.
     """
     reports: list[Callable[[], Report]] = []
     _gatherings.append(reports)
@@ -104,6 +104,6 @@ def gathered() -> Iterator[list[Callable[[], Report]]]:
 
 
 def note(report: Callable[[], Report]) -> None:
-    """Notes a pipeline that is about to start, if somebody gathers."""
+    """Record a pipeline that is about to start, if reports are collected."""
     for reports in _gatherings:
         reports.append(report)

@@ -1,4 +1,4 @@
-"""Files that explanations and reports are saved as."""
+"""Files in which explanations and reports are saved."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +10,12 @@ from sparkbeam.errors import ConfigurationError
 
 
 def check_suffix(path: str | Path, what: str, suffixes: Sequence[str]) -> None:
-    """Raises :class:`ConfigurationError` for a file that something cannot be saved as.
+    """Raise :class:`ConfigurationError` unless the suffix of a file is supported.
 
     Args:
-        path: of the file.
-        what: is to be saved, as the error begins.
-        suffixes: those that there are.
+        path: the path of the file.
+        what: the subject of the error message.
+        suffixes: the supported suffixes.
     """
     remedy = f"use a name that ends in {', '.join(suffixes[:-1])} or {suffixes[-1]}"
     if Path(checked_path("path", path, remedy)).suffix.lower() not in suffixes:
@@ -23,7 +23,7 @@ def check_suffix(path: str | Path, what: str, suffixes: Sequence[str]) -> None:
 
 
 def write(path: Path, content: str) -> None:
-    """Writes a file.
+    """Write a file.
 
     Raises:
         ConfigurationError: it cannot be written.

@@ -1,4 +1,4 @@
-"""What Spark has made of shuffles: their partitions before and after, and their bytes."""
+"""Spark's figures of shuffles: partitions before and after, and bytes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,33 +7,33 @@ from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.upstream.spark import PlanNode
 
 Nodes = Mapping[int, PlanNode]
-"""The operators of a plan of Spark's, by their ids."""
+"""Operators of a Spark plan by id."""
 
 _SHUFFLES = frozenset([Exchange.BY_KEY, Exchange.REBALANCE])
 _OTHERS = ("Exchange", "ReusedExchange", "MapInArrow")
-"""The shuffle before a stage, or what stands where it would be told twice."""
+"""Operator names of a shuffle before a stage, or of its reuse."""
 
 _READ = ("local bytes read", "remote bytes read")
-"""What the tasks behind a shuffle have read of it, by whether it was on their machine."""
+"""Metrics of the bytes read from a shuffle, locally and remotely."""
 
 _BYTES = {unit: 1 << 10 * power for power, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB"))}
 
 _SIZES = re.compile(r"\(([\d.,]+ \w+), ([\d.,]+ \w+), ([\d.,]+ \w+)")
-"""The smallest, the median and the largest of what Spark has measured."""
+"""Minimum, median and maximum in Spark's format."""
 
 _OF_ALL = re.compile(rf"([\d.,]+ \w+) {_SIZES.pattern}")
-"""The same behind the total."""
+"""Minimum, median and maximum after a total."""
 
 _ROUNDED = 1.02
-"""So much larger than the sum of its parts may a total be that Spark tells with a digit or two."""
+"""Tolerance of Spark's rounded totals over the sum of their parts."""
 
 
 def shuffles(plan: Plan, graphs: Iterable[list[PlanNode]]) -> dict[str, str]:
-    """What has become of the shuffles before stages, by the ids of these.
+    """Describe the shuffles before stages, by stage id.
 
     Args:
-        plan: what has run.
-        graphs: Spark's plans, each as its operators.
+        plan: the executed plan.
+        graphs: the operators of each Spark plan.
     """
     by_id = [{node.id: node for node in graph} for graph in graphs]
     found: dict[str, str] = {}
@@ -49,13 +49,13 @@ def shuffles(plan: Plan, graphs: Iterable[list[PlanNode]]) -> dict[str, str]:
 
 
 def host_of(stage: Stage, nodes: Nodes) -> PlanNode | None:
-    """The operator that runs a stage; None where Spark tells of none."""
+    """Return the operator that runs a stage; None if Spark reports none."""
     own = f"MapInArrow {stage.id}: "
     return next((node for node in nodes.values() if node.description.startswith(own)), None)
 
 
 def first(top: PlanNode, nodes: Nodes, names: tuple[str, ...]) -> PlanNode | None:
-    """The first operator of some kinds on the way down, the operator itself included."""
+    """Return the first operator of some kinds on the way down, beginning with the top itself."""
     pending = [top]
     while pending:
         node = pending.pop(0)
@@ -66,7 +66,7 @@ def first(top: PlanNode, nodes: Nodes, names: tuple[str, ...]) -> PlanNode | Non
 
 
 def words_of(exchange: PlanNode, top: PlanNode, nodes: Nodes) -> Iterator[str]:
-    """What has become of the partitions of a shuffle.
+    """Describe the partitions of a shuffle.
 
     Args:
         exchange: the shuffle.
@@ -88,9 +88,9 @@ def words_of(exchange: PlanNode, top: PlanNode, nodes: Nodes) -> Iterator[str]:
 
 
 def sizes_of(top: PlanNode, nodes: Nodes) -> tuple[int, int] | None:
-    """The bytes of the largest partition of a shuffle and of the one in the middle.
+    """Return the bytes of the largest and of the median partition of a shuffle.
 
-    They are those that adaptive execution has read, or else those that tasks have.
+    They are the partitions read by adaptive execution, or else by tasks.
 
     Args:
         top: an operator that reads the shuffle.
@@ -115,7 +115,7 @@ def _bytes(text: str) -> int:
 
 
 def _written(exchange: PlanNode) -> Iterator[str]:
-    """How many bytes a shuffle has written, compressed."""
+    """Describe the compressed bytes written to a shuffle."""
     told = exchange.metrics.get("shuffle bytes written", "")
     size, _, _ = told.rpartition("\n")[2].partition(" (")
     if size:

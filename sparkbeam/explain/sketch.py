@@ -1,4 +1,4 @@
-"""The graph of a plan's stages as plain data: what a picture of it is drawn from."""
+"""Stage graph of a plan as plain data, from which its picture is drawn."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from sparkbeam.explain import describe
 from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan, Stage
 
 SIDE = "side"
-"""The kind of a way by which a side input comes."""
+"""Kind of a side input."""
 
 _KINDS = frozenset([SIDE, *(exchange.value for exchange in Exchange)])
 
@@ -36,11 +36,11 @@ _DETAILS: dict[Layout | Evaluator, str] = {
 
 @dataclass(frozen=True)
 class Way:
-    """A way in which rows come to a stage.
+    """An input of a stage.
 
     Attributes:
         kind: the value of an :class:`.Exchange`, or ``SIDE``.
-        text: what it is called.
+        text: its description.
     """
 
     kind: str
@@ -52,10 +52,10 @@ class Box:
     """A stage.
 
     Attributes:
-        id: of the stage.
-        labels: of its transforms.
-        ways: that of its main input, then that of its side inputs if it has any.
-        tip: what there is more to say.
+        id: the id of the stage.
+        labels: the labels of its transforms.
+        ways: its main input, then its side inputs if it has any.
+        tip: further details.
         note: a remark beside the id.
     """
 
@@ -68,7 +68,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Arrow:
-    """Rows of a stage that another one reads, by a way of this kind; both by their ids."""
+    """An edge between two stages, given by their ids, with the kind of input."""
 
     producer: str
     reader: str
@@ -77,27 +77,27 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Sketch:
-    """The graph; a stage stands behind all that it reads."""
+    """The graph, with stages in topological order."""
 
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
 
     def content(self) -> dict[str, Any]:
-        """All of it as what JSON can say."""
+        """Return the graph as JSON-compatible data."""
         return asdict(self)
 
     @classmethod
     def of(cls, content: Any) -> "Sketch":
-        """The inverse of :meth:`content`, of whatever somebody has written.
+        """Parse untrusted content written by :meth:`content`.
 
         Raises:
-            ValueError: it is no graph.
+            ValueError: the content is not a graph.
         """
         try:
             boxes = tuple(map(_box_of, content["boxes"]))
             arrows = tuple(Arrow(**_texts(arrow)) for arrow in content["arrows"])
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError("This is no graph of stages.") from error
+            raise ValueError("Not a graph of stages.") from error
         places = {box.id: number for number, box in enumerate(boxes)}
         ways = {(box.id, way.kind) for box in boxes for way in box.ways}
         if len(places) != len(boxes) or not all(
@@ -105,12 +105,12 @@ class Sketch:
             and places.get(arrow.producer, len(boxes)) < places[arrow.reader]
             for arrow in arrows
         ):
-            raise ValueError("The stages of a graph do not fit each other.")
+            raise ValueError("An arrow of the graph has no stage.")
         return cls(boxes, arrows)
 
 
 def sketch(plan: Plan) -> Sketch:
-    """The graph of a plan."""
+    """Return the graph of a plan."""
     arrows = (
         Arrow(
             edge.producer.id,
@@ -150,7 +150,7 @@ def _ways(stage: Stage) -> Iterator[Way]:
 def _box_of(content: Mapping[str, Any]) -> Box:
     ways = tuple(Way(**_texts(way)) for way in content["ways"])
     if not 1 <= len(ways) <= 2 or not all(way.kind in _KINDS for way in ways):
-        raise ValueError("A stage of a graph has no way in.")
+        raise ValueError("A stage of the graph has no input.")
     rest = _texts({name: content[name] for name in ("id", "tip", "note")})
     return Box(labels=tuple(map(_text, content["labels"])), ways=ways, **rest)
 
@@ -161,5 +161,5 @@ def _texts(content: Mapping[str, Any]) -> dict[str, str]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError("This is no text.")
+        raise TypeError("Not a text.")
     return value

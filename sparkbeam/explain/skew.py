@@ -1,4 +1,4 @@
-"""Keys with far more data than others, and what helps."""
+"""Detection of skewed keys, with remedies."""
 
 from collections.abc import Iterable
 
@@ -10,38 +10,38 @@ from sparkbeam.progress import words
 from sparkbeam.upstream.spark import PlanNode
 
 LEAST = 256 << 20
-"""A partition is told from so many bytes on, as Spark has it of joins."""
+"""Minimum bytes of a skewed partition, as in Spark's skew joins."""
 
 TIMES = 5
-"""So many times as large as the median it has to be, as well."""
+"""Minimum ratio of a skewed partition to the median."""
 
 _JOIN = (
-    "Spark divides the partitions of a Join where `how` allows that, at the ends of what single "
-    "tasks have written: let more of them write the side"
+    "Spark splits skewed partitions of a Join where `how` allows it, at the boundaries of single "
+    "tasks' output: increase the number of tasks that write the side"
 )
 _COMBINE = (
     "CombinePerKey(…).with_hot_key_fanout(…) merges the accumulators of a key in several tasks"
 )
 _GROUP = (
-    "sparkbeam.Join in the place of a CoGroupByKey divides such keys between tasks, and "
-    "CombinePerKey in the place of a GroupByKey adds up before the shuffle, with "
+    "sparkbeam.Join in place of a CoGroupByKey splits such keys between tasks, and "
+    "CombinePerKey in place of a GroupByKey combines before the shuffle, with "
     "with_hot_key_fanout(…) in several tasks behind it"
 )
-_STATE = "the elements and the state of a key are in one task: a finer key spreads them"
+_STATE = "the elements and the state of a key are in one task: use a finer key to spread them"
 
 
 def hot_keys(
     plan: Plan, graphs: Iterable[list[PlanNode]], summary: Iterable[StageSummary]
 ) -> dict[str, str]:
-    """How much larger the largest partition of a stage is than others, with the remedy.
+    """Describe skewed partitions of stages, with the remedy.
 
     Args:
-        plan: what has run.
-        graphs: Spark's plans, each as its operators; none of a streaming query.
-        summary: what has been done, stage by stage.
+        plan: the executed plan.
+        graphs: the operators of each Spark plan; none for a streaming query.
+        summary: the figures of the run by stage.
 
     Returns:
-        Words by the ids of stages; of those with even partitions there are none.
+        Texts by stage id; none for stages with even partitions.
     """
     by_id = [{node.id: node for node in graph} for graph in graphs]
     found = {}
@@ -55,13 +55,16 @@ def hot_keys(
 
 
 def _of_layer(done: StageSummary) -> tuple[int, int] | None:
-    """The largest partition and the one in the middle of the shuffle before a layer."""
+    """Return the largest and the median partition of the shuffle before a layer."""
     sizes = [(spark.largest_bytes, spark.median_bytes) for spark in done.spark]
     return max(sizes, default=None)
 
 
 def _of_exchanges(stage: Stage, by_id: Iterable[Nodes]) -> tuple[int, int] | None:
-    """The same of the shuffle before a stage, which may share tasks with others, or of a side."""
+    """Return the largest and the median partition of the shuffle before a stage.
+
+    Its tasks may also run other stages. A side of a join has such a shuffle, too.
+    """
     for nodes in by_id:
         host = host_of(stage, nodes)
         if host is None:

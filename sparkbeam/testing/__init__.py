@@ -1,8 +1,8 @@
-"""What tests of pipelines need that talk to other systems.
+"""Servers for tests of pipelines that talk to other systems.
 
 ========================  ===============================================================
 :class:`EventHubsServer`  an event hub on this machine, with faults on demand
-:class:`StoredEvent`      an event that it has
+:class:`StoredEvent`      an event that it stores
 ========================  ===============================================================
 """
 

@@ -1,1 +1,1 @@
-"""What sparkbeam assumes of the inside of Beam and of Spark, one module for each."""
+"""Assumptions about the internals of Beam, Spark and other libraries, one module each."""

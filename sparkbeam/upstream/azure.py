@@ -1,8 +1,8 @@
-"""What is assumed of the inside of the SDK of Event Hubs, ``azure-eventhub`` 5.15.
+"""Assumptions about the internals of the Event Hubs SDK, ``azure-eventhub`` 5.15.
 
-Its public client reads a partition in a thread that asks for more events as it likes, and opens a
-connection for each question to the management node. What reads exactly the events that it was
-told, and asks over one connection, has to know these names.
+Its public client reads a partition in a thread that requests events at its own pace, and opens a
+connection for each request to the management node. Reading an exact range of events, and reusing
+one management connection, needs these private names.
 """
 
 import time
@@ -16,15 +16,15 @@ _PARTITION = b"com.microsoft:partition"
 
 
 class Consumer:
-    """The SDK's receiver of a partition, step by step.
+    """The SDK's receiver of a partition, driven step by step.
 
     Args:
         client: the SDK's ``EventHubConsumerClient``.
         group: the consumer group.
-        partition: its id.
+        partition: the partition id.
         position: a sequence number, an offset or a time.
-        inclusive: whether the event there is wanted.
-        epoch: of the receiver; None for none.
+        inclusive: whether to read the event at the position.
+        epoch: the epoch of the receiver; None for none.
     """
 
     def __init__(
@@ -50,39 +50,39 @@ class Consumer:
         self._consumer._keep_alive = None
 
     def is_open(self) -> bool:
-        """Goes a step on with the opening; whether it is at its end."""
+        """Advance the opening by one step; return whether it is complete."""
         return bool(self._consumer._open())
 
     @property
     def credit(self) -> int:
-        """How many events it has asked for that have not come."""
+        """The number of requested events that have not arrived."""
         return int(self._consumer._handler._link.current_link_credit)
 
     def ask(self, count: int) -> None:
-        """Asks for so many events, in place of what it has asked for."""
+        """Set the number of requested events."""
         self._consumer._handler._link_credit = count
         self._consumer._handler._link.flow(link_credit=count)
 
     def work(self) -> None:
-        """Takes half of what it has asked for; waits a fifth of a second where nothing comes."""
+        """Receive up to half of the requested events; wait a fifth of a second if none arrive."""
         handler = self._consumer._handler
         handler.do_work(batch=max(1, self.credit // 2))
         handler._link._received_delivery_tags.clear()  # It would remember all that there were.
 
     def messages(self) -> list[Any]:
-        """The messages that have come, which it then forgets."""
+        """Return the messages that have arrived, and drop them here."""
         buffer = self._consumer._message_buffer
         found = list(buffer)
         buffer.clear()
         return found
 
     def close(self) -> None:
-        """Ends it with its connection."""
+        """Close the receiver with its connection."""
         self._consumer.close()
 
 
 class Management:
-    """A kept connection to the management node.
+    """A persistent connection to the management node.
 
     Args:
         client: any client of the SDK.
@@ -98,10 +98,10 @@ class Management:
         self._open.open()
 
     def ask(self, partition: str | None = None) -> tuple[int, str, Mapping[bytes, Any]]:
-        """The status, its description, and the properties of the hub or of a partition.
+        """Return the status, its description, and the properties of the hub or of a partition.
 
         Raises:
-            TimeoutError: there is no answer.
+            TimeoutError: there is no response.
         """
         deadline = time.monotonic() + _SECONDS
         while not self._open.client_ready():
@@ -126,12 +126,12 @@ class Management:
         return int(status), said, response.value or {}
 
     def close(self) -> None:
-        """Ends it."""
+        """Close the connection."""
         self._open.close()
 
 
 def as_property(value: Any) -> Any:
-    """A property as the SDK encodes it, which takes each whole number for one of 32 bits."""
+    """Encode a property like the SDK, for which every int has 32 bits."""
     if type(value) is int and not -_INT <= value < _INT:
         from azure.eventhub._pyamqp.types import TYPE, VALUE, AMQPTypes
 

@@ -1,8 +1,8 @@
-"""What sparkbeam assumes of Beam's inside.
+"""Assumptions about Beam's internals.
 
-Each of Beam's private names that the runner needs is here and nowhere else, under a name of its
-own. A release of Beam may change any of them, and then a test of this module fails that names it.
-Nothing falls back: a Beam that lacks one of them cannot be imported with this version.
+All of Beam's private names that the runner needs are used here only, each behind a name of this
+module. A Beam release may change any of them; then the test of that name fails. There are no
+fallbacks: a Beam that lacks one of them cannot be imported with this version.
 """
 
 import contextlib
@@ -38,9 +38,9 @@ from sparkbeam.upstream.dofn_handover import Handed, HandingPickler
 
 
 def function_of_map(process: Any) -> Callable[..., Any] | None:
-    """The function inside of what ``beam.Map`` makes of it; None for anything else.
+    """Return the function wrapped by ``beam.Map``; None for other DoFns.
 
-    Further arguments, if there are any, Map's function hands on as they are.
+    Map passes further arguments on unchanged.
     """
     # In a worker it comes out of a pickle, with code of its own that is equal.
     if getattr(process, "__code__", None) not in _CODES_OF_MAP:
@@ -54,30 +54,31 @@ _CODES_OF_MAP = frozenset(core.Map(function).dofn.process.__code__ for function 
 
 
 def is_filled_in(default: Any) -> bool:
-    """Whether a parameter of ``process`` with this default gets something from Beam."""
+    """Return whether Beam provides the value of a ``process`` parameter with this default."""
     kind = default if isinstance(default, type) else type(default)
     return issubclass(kind, core._DoFnParam)
 
 
 def collecting_of_cogroup(process: Any) -> Callable[[Any], Any] | None:
-    """What gives a group of a ``CoGroupByKey`` for a pair of key and tagged values.
+    """Return the function that builds a group of ``CoGroupByKey`` from a key and tagged values.
 
-    It makes a dict and lists of its own for each. None for what is anything else.
+    It creates a new dict and new lists for each group. None for other functions.
     """
     function = _collecting(process)
     return None if function is None else lambda pair: function(*pair)
 
 
 def tags_of_cogroup(process: Any) -> tuple[str, ...] | None:
-    """The tags of what gives a group of a ``CoGroupByKey``; None for what is anything else."""
+    """Return the tags of the function that builds a group of ``CoGroupByKey``; None for others."""
     function: Any = _collecting(process)
     return None if function is None else tuple(_captured(function, "tags"))
 
 
 def tuples_of_cogroup(process: Any) -> tuple[str, ...] | None:
-    """The keys whose values make the tuple of a group, of what ends a ``CoGroupByKey`` of a tuple.
+    """Return the keys of the tuple that ends a ``CoGroupByKey`` of a tuple.
 
-    It replaces the dict of a pair of a key and a dict. None for what is anything else.
+    The function replaces the dict in a pair of key and dict by the tuple of its values. None for
+    others.
     """
     if getattr(process, "__code__", None) != _CODE_OF_MAP_TUPLE:
         return None
@@ -96,7 +97,7 @@ def _collecting(process: Any) -> Callable[..., Any] | None:
 
 
 def _captured(function: Any, name: str) -> Any:
-    """A variable of what is around a function."""
+    """Return a closure variable of a function."""
     return function.__closure__[function.__code__.co_freevars.index(name)].cell_contents
 
 
@@ -122,7 +123,7 @@ _LAMBDAS = [
 
 
 def function_of_filter(process: Any) -> Callable[..., Any] | None:
-    """The function inside of what ``beam.Filter`` makes of it; None for anything else."""
+    """Return the function wrapped by ``beam.Filter``; None for other DoFns."""
     if getattr(process, "__code__", None) != _CODE_OF_FILTER:
         return None
     function: Callable[..., Any] = _captured(process, "fn")
@@ -133,12 +134,12 @@ _CODE_OF_FILTER = core.Filter(lambda element: True).dofn.process.__code__
 
 
 class Updated(NamedTuple):
-    """The metric that a call of ``inc`` of a counter, or ``update`` of a distribution, updates.
+    """The metric updated by ``inc`` of a counter or ``update`` of a distribution.
 
     Attributes:
-        cell: the class that keeps its value.
-        name: of the metric.
-        default: by what it is updated without an argument.
+        cell: the class that holds its value.
+        name: the name of the metric.
+        default: the amount of an update without an argument.
     """
 
     cell: Any
@@ -147,16 +148,16 @@ class Updated(NamedTuple):
 
 
 def updated_metric(updater: MetricUpdater) -> Updated:
-    """What metric it is."""
+    """Return the metric of an updater."""
     return Updated(*updater.__reduce__()[1])
 
 
 StampedPart = Literal["element", "value"]
-"""To what a timestamp is joined: to an element, or to the value of one that is a pair."""
+"""Part to which a timestamp is added: an element, or the value of a pair."""
 
 
 def part_stamped_by(fn: Any) -> StampedPart | None:
-    """To what the DoFn joins timestamps with which ``Latest`` begins; None for any other."""
+    """Return the part to which ``Latest``'s first DoFn adds the timestamp; None for other DoFns."""
     function = getattr(fn, "_fn", None)
     if function is combiners.Latest.Globally.add_timestamp:
         return "element"
@@ -164,7 +165,7 @@ def part_stamped_by(fn: Any) -> StampedPart | None:
 
 
 def decodes_for_create(process: Any) -> bool:
-    """Whether it is the ``process`` of the step of ``beam.Create`` behind its Reshuffle."""
+    """Return whether ``process`` belongs to the step of ``beam.Create`` behind its Reshuffle."""
     function = function_of_map(process)
     return isinstance(getattr(function, "__self__", None), coders.Coder) and (
         getattr(function, "__name__", None) == coders.Coder.decode.__name__
@@ -172,7 +173,7 @@ def decodes_for_create(process: Any) -> bool:
 
 
 def is_of_create(fn: Any) -> bool:
-    """Whether a DoFn is the one with which ``beam.Create`` puts its values out."""
+    """Return whether a DoFn emits the values of ``beam.Create``."""
     function = getattr(fn, "_fn", None)
     home = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     return home == _HOME_OF_CREATE
@@ -182,7 +183,7 @@ _HOME_OF_CREATE = (core.Create.__module__, f"{core.Create.expand.__qualname__}.<
 
 
 def function_of_combine(combine_fn: Any) -> Callable[..., Any] | None:
-    """The function that a combine was given in the place of a CombineFn; None for any other."""
+    """Return the function given to a combine in place of a CombineFn; None for a CombineFn."""
     if type(combine_fn) not in _COMBINES_OF_FUNCTIONS:
         return None
     function: Callable[..., Any] = combine_fn._fn
@@ -196,11 +197,11 @@ _COMBINES_OF_FUNCTIONS = frozenset(
 
 
 class CombineTuple(NamedTuple):
-    """What a CombineFn over tuples consists of.
+    """The parts of a CombineFn over tuples.
 
     Attributes:
-        combine_fns: one for each part of a result.
-        is_of_one: each of them gets the value itself, and not a part of it.
+        combine_fns: one per part of a result.
+        is_of_one: whether each receives the value itself, and not a part of it.
     """
 
     combine_fns: list[core.CombineFn]
@@ -208,7 +209,7 @@ class CombineTuple(NamedTuple):
 
 
 def parts_of_tuple(combine_fn: Any) -> CombineTuple | None:
-    """What one of Beam's CombineFns over tuples consists of; None for any other."""
+    """Return the parts of one of Beam's CombineFns over tuples; None for others."""
     if type(combine_fn) not in (combiners.TupleCombineFn, combiners.SingleInputTupleCombineFn):
         return None
     is_of_one = type(combine_fn) is combiners.SingleInputTupleCombineFn
@@ -216,7 +217,7 @@ def parts_of_tuple(combine_fn: Any) -> CombineTuple | None:
 
 
 def top_of_one(combine_fn: Any) -> Literal["largest", "smallest"] | None:
-    """Which value a CombineFn picks that gives the top one of plain values; None for any other."""
+    """Return the extreme picked by a CombineFn for the top one of plain values; None for others."""
     if type(combine_fn) not in _TOPS or combine_fn._n != 1 or combine_fn._key is not None:
         return None
     return "largest" if combine_fn._compare is operator.lt else "smallest"
@@ -229,7 +230,7 @@ _TOPS = frozenset([combiners.TopCombineFn, combiners.Largest, combiners.Smallest
 def applied_for_now(
     pcollection: PCollection[Any], transform: PTransform[Any, Any]
 ) -> Iterator[str]:
-    """A transform in a pipeline for as long as the context lasts; gives its full label."""
+    """Apply a transform within the context, then remove it; yield its full label."""
     pipeline = pcollection.pipeline
     applied, labels = pipeline.transforms_stack[-1].parts, set(pipeline.applied_labels)
     known = len(applied)
@@ -242,16 +243,16 @@ def applied_for_now(
 
 
 KeyWithNone: type[core.DoFn] = core._KeyWithNone
-"""The DoFn with which each global combine begins: it makes pairs with None as key."""
+"""First DoFn of global combines, which makes pairs with None as key."""
 
 
 class Aggregation(NamedTuple):
-    """The functions that ``GroupBy(...).aggregate_field(...)`` was given.
+    """The functions of a ``GroupBy(...).aggregate_field(...)``.
 
     Attributes:
         key_type: the NamedTuple class of the keys.
-        keys: give the fields of a key.
-        values: give the values to combine, which stand in a list.
+        keys: return the fields of a key.
+        values: return the values to combine, collected in a list.
     """
 
     key_type: type
@@ -260,7 +261,7 @@ class Aggregation(NamedTuple):
 
 
 def aggregation_of(function: Any) -> Aggregation | None:
-    """What the function consists of with which an aggregating GroupBy begins; None for another."""
+    """Return the parts of the first function of an aggregating GroupBy; None for others."""
     if getattr(function, "__code__", None) != _CODE_OF_AGGREGATION:
         return None
     both = inspect.getclosurevars(function).nonlocals
@@ -279,7 +280,7 @@ def aggregation_of(function: Any) -> Aggregation | None:
 
 
 def fields_of_select(function: Any) -> dict[str, Callable[[Any], Any]] | None:
-    """The functions that give the fields of the Rows that ``beam.Select`` makes, by their names.
+    """Return the functions for the fields of ``beam.Select``'s Rows, by name.
 
     None for any other function.
     """
@@ -296,29 +297,29 @@ def fields_of_select(function: Any) -> dict[str, Callable[[Any], Any]] | None:
 
 
 def handles_batches(fn: core.DoFn) -> bool:
-    """Whether a DoFn takes or makes batches of elements."""
+    """Return whether a DoFn consumes or produces batches of elements."""
     return bool(fn._process_batch_defined or fn._process_yields_batches)
 
 
 def is_generated(kind: type) -> bool:
-    """Whether a class of rows was made by Beam from a schema."""
+    """Return whether a class of rows was generated by Beam from a schema."""
     return bool(row_type._user_type_is_generated(kind))
 
 
 # Of a pipeline.
 
 TRANSFORMS = frozenset(bundle_processor.BeamTransformFactory._known_urns)
-"""The URNs of the transforms that Beam's workers run."""
+"""URNs of the transforms that Beam's workers run."""
 
 WINDOW_FNS = WindowFn._known_urns
-"""The URNs of the WindowFns that Beam does not pickle."""
+"""URNs of the WindowFns that Beam does not pickle."""
 
 global_window_mapping = sideinputs._global_window_mapping_fn
-"""Maps each window to that of a side input in the global window."""
+"""Window mapping to a side input in the global window."""
 
 
 def injects_default(process: Any) -> bool:
-    """Whether it puts out what a ``CombineGlobally`` has combined, and else its default value."""
+    """Return whether ``process`` emits the result of a ``CombineGlobally``, or else its default."""
     code = getattr(function_of_map(process), "__code__", None)
     return code is not None and code == _CODE_OF_INJECTING
 
@@ -334,7 +335,7 @@ _CODE_OF_INJECTING = next(
 
 
 def shows_one_element(view_fn: bytes) -> bool:
-    """Whether a pickled ``view_fn`` is that of ``AsSingleton``."""
+    """Return whether a pickled ``view_fn`` is that of ``AsSingleton``."""
     captured = getattr(pickler.loads(view_fn), "__closure__", None) or ()
     return any(cell.cell_contents is _ONE_ELEMENT for cell in captured)
 
@@ -343,15 +344,15 @@ _ONE_ELEMENT = pvalue.AsSingleton._from_runtime_iterable
 
 
 def runner_below(runner: Any) -> Any:
-    """The runner that runs pipelines for one that is interactive; any other one itself."""
+    """Return the runner underlying an interactive runner; other runners unchanged."""
     return getattr(runner, "_underlying_runner", runner)
 
 
 def before_par_dos(check: Callable[[core.ParDo, Any], None]) -> None:
-    """Calls a check, from now on, whenever a ParDo is applied in this process.
+    """Call a check whenever a ParDo is applied in this process from now on.
 
     Args:
-        check: gets the ParDo and the PCollection; it may raise.
+        check: receives the ParDo and the PCollection; may raise.
     """
     expand = core.ParDo.expand
 
@@ -372,7 +373,7 @@ _making = threading.RLock()
 
 
 class _AtOnce(contextlib.nullcontext[Any]):
-    """In place of a pool of threads that does one thing, for which its maker waits."""
+    """Replaces a thread pool whose creator waits for its only task."""
 
     def __init__(self, **_: Any) -> None:
         super().__init__(self)
@@ -388,7 +389,7 @@ class _AtOnce(contextlib.nullcontext[Any]):
 _WITHOUT_THREADS = SimpleNamespace(
     futures=SimpleNamespace(ThreadPoolExecutor=_AtOnce, TimeoutError=())
 )
-"""Beam makes the operations in a thread, to end the process where that takes an hour."""
+"""Beam's thread for creating operations, which ends the process after an hour."""
 
 
 @contextlib.contextmanager
@@ -397,14 +398,14 @@ def parts_of_bundles(
     side_input_map: type[bundle_processor.StateBackedSideInputMap],
     sampler: Callable[..., statesampler.StateSampler],
 ) -> Iterator[None]:
-    """Lets a bundle processor that is made meanwhile have other parts than Beam's.
+    """Replace parts of Beam's for bundle processors created in the context.
 
-    One thread at a time may do so; a DoFn's ``setup`` may make another bundle processor.
+    One thread at a time may do so; a DoFn's ``setup`` may create another bundle processor.
 
     Args:
-        factory: makes the operations.
-        side_input_map: what a DoFn sees of a side input.
-        sampler: makes what knows the step that the bundle is at.
+        factory: creates the operations.
+        side_input_map: the side input views of DoFns.
+        sampler: creates the state sampler.
     """
     counters: Any = opcounters
     counters.random = _samples
@@ -436,15 +437,15 @@ def par_do_operation(
     data: Handed,
     payload: beam_runner_api_pb2.ParDoPayload | None,
 ) -> operations.DoOperation:
-    """Has Beam make the operation of a ParDo.
+    """Have Beam create the operation of a ParDo.
 
     Args:
-        kind: makes the operation itself.
-        factory: what Beam's creators of operations get.
-        transform_id: of the transform.
-        consumers: the operations that take the outputs, by the names of these.
+        kind: the constructor of the operation.
+        factory: the argument of Beam's operation factories.
+        transform_id: the id of the transform.
+        consumers: the operations that consume the outputs, by output name.
         data: the DoFn with its arguments.
-        payload: of the transform; None if that is no ParDo.
+        payload: the payload of the transform; None if it is not a ParDo.
     """
     transform = factory.descriptor.transforms[transform_id]
     return bundle_processor._create_pardo_operation(
@@ -453,12 +454,12 @@ def par_do_operation(
 
 
 def input_channel(factory: bundle_processor.BeamTransformFactory) -> dict[str, Any]:
-    """The argument that tells an input of a bundle where its data come from, by its name.
+    """Return the constructor argument that tells a bundle's input its data channel, by name.
 
-    Before Beam 2.77 that is the channel itself, since then what makes it.
+    Before Beam 2.77 it is the channel itself, since then a factory of it.
 
     Args:
-        factory: what Beam's creators of operations get.
+        factory: the argument of Beam's operation factories.
     """
     made = factory.data_channel_factory.create_data_channel
     if "data_channel" in _OF_INPUT:
@@ -471,24 +472,24 @@ _NO_PORT = beam_fn_api_pb2.RemoteGrpcPort()
 
 
 def part_of_nullable(coder: coders.Coder) -> coders.Coder | None:
-    """The coder of all values but None, of one that takes None besides; None for any other."""
+    """Return the coder of the non-None values of a nullable coder; None for other coders."""
     return coder._value_coder if type(coder) is coders.NullableCoder else None
 
 
 def counter_of(receiver: Any) -> opcounters.OperationCounters:
-    """What counts and measures the elements that go through a receiver of an operation."""
+    """Return the counters of the elements that pass a receiver of an operation."""
     return receiver.opcounter
 
 
 MODULE_OF_COUNTERS = "opcounters.py"
-"""The file of the code that measures elements; it encodes some to see how large they are."""
+"""File of the code that measures elements by encoding samples of them."""
 
 _samples = random.Random()
 """How often Beam draws depends on what went before in the process, so in workers it draws apart."""
 
 
 def clear(stream: coder_impl.create_OutputStream) -> None:
-    """Empties a stream that was written to."""
+    """Empty a stream that was written to."""
     stream._clear()
 
 
@@ -496,7 +497,7 @@ _taking = threading.Lock()
 
 
 def taken_callbacks(finalize: Callable[[], Any]) -> list[Callable[[], Any]]:
-    """The callbacks of bundle finalizers that ``finalize`` would call."""
+    """Return the callbacks of bundle finalizers that ``finalize`` would call."""
     callbacks: list[Callable[[], Any]] = []
     thread = threading.get_ident()
     # What holds them is out of reach, as Beam's operations are compiled.
@@ -523,7 +524,7 @@ def taken_callbacks(finalize: Callable[[], Any]) -> list[Callable[[], Any]]:
 ListTag = trigger._ListStateTag
 CombiningTag = trigger._CombiningValueStateTag
 HoldTag = trigger._WatermarkHoldStateTag
-"""What a trigger driver keeps in its state: elements, a value that combines, a hold."""
+"""State tags of a trigger driver: elements, a combining value, a watermark hold."""
 
 
 def last_pane(
@@ -532,13 +533,13 @@ def last_pane(
     window: BoundedWindow,
     watermark: Timestamp,
 ) -> WindowedValue:
-    """What is kept of a window, as its last pane; a driver makes none of its own accord.
+    """Emit the remaining contents of a window as its last pane, which drivers do not emit.
 
     Args:
-        driver: which makes panes.
-        state: all windows that it sees.
-        window: what to close.
-        watermark: at which it expires.
+        driver: the trigger driver.
+        state: the state of all windows.
+        window: the window to close.
+        watermark: the watermark at which it expires.
     """
     merged = trigger.MergeableStateAdapter(state)
     pane: WindowedValue = driver._output(window, True, merged, watermark, True)

@@ -1,4 +1,4 @@
-"""What sparkbeam assumes of Beam's batches of elements; see :mod:`sparkbeam.upstream.beam`."""
+"""Assumptions about Beam's batches of elements; see :mod:`sparkbeam.upstream.beam`."""
 
 from typing import Any, NamedTuple
 
@@ -19,14 +19,14 @@ from sparkbeam.upstream.beam import handles_batches
 
 
 class Batching(NamedTuple):
-    """How a DoFn takes and makes batches of elements.
+    """Batch handling of a DoFn.
 
     Attributes:
-        taken: knows the batches that it takes; None where it takes none.
-        made: knows those that it makes; None where it makes none.
-        takes_elements: single elements go to its ``process``.
-        elements_give_batches: what ``process`` makes are batches.
-        batches_give_batches: what ``process_batch`` makes are batches.
+        taken: converts input batches; None if it takes none.
+        made: converts output batches; None if it makes none.
+        takes_elements: whether single elements go to its ``process``.
+        elements_give_batches: whether ``process`` returns batches.
+        batches_give_batches: whether ``process_batch`` returns batches.
     """
 
     taken: BatchConverter[Any, Any] | None
@@ -37,7 +37,7 @@ class Batching(NamedTuple):
 
 
 def batching_of(fn: core.DoFn) -> Batching | None:
-    """How a DoFn of a pipeline handles batches; None for one that knows of elements alone."""
+    """Return the batch handling of a DoFn; None if it handles elements only."""
     if not handles_batches(fn):
         return None
     return Batching(
@@ -50,20 +50,20 @@ def batching_of(fn: core.DoFn) -> Batching | None:
 
 
 def schema_of_batches(converter: PyarrowBatchConverter) -> pa.Schema:
-    """The columns of the tables that a converter makes."""
+    """Return the schema of the tables that a converter makes."""
     return converter._arrow_schema
 
 
 def type_of_batches(converter: PyarrowArrayBatchConverter) -> pa.DataType:
-    """The type of the arrays that a converter makes."""
+    """Return the type of the arrays that a converter makes."""
     return converter._arrow_type
 
 
 def dtypes_of_batches(converter: DataFrameBatchConverter) -> dict[str, Any]:
-    """The columns of the DataFrames that a converter makes."""
+    """Return the dtypes of the DataFrames that a converter makes, by column."""
     return {name: dtype_from_typehint(hint) for name, hint in converter.element_type._fields}
 
 
 def dtype_of_batches(converter: SeriesBatchConverter) -> Any:
-    """The dtype of the Series that a converter makes."""
+    """Return the dtype of the Series that a converter makes."""
     return converter._dtype

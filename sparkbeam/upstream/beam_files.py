@@ -1,4 +1,4 @@
-"""What sparkbeam assumes of Beam's sources of files; see :mod:`sparkbeam.upstream.beam`."""
+"""Assumptions about Beam's file-based sources; see :mod:`sparkbeam.upstream.beam`."""
 
 import copy
 import inspect
@@ -16,19 +16,19 @@ from apache_beam.transforms import core
 from sparkbeam.upstream.beam import function_of_map
 
 _MOST_PARTS = 500
-"""All of them go to each task."""
+"""Maximum number of parts, all of which are sent to each task."""
 
 Part: TypeAlias = tuple[tuple[iobase.BoundedSource, tuple[Any, None]], float]
-"""A source, the restriction to a part of it, the state of its watermark, and the part's size."""
+"""A source, the restriction to a part, its watermark estimator state, and the part's size."""
 
 
 @dataclass(frozen=True)
 class Volume:
-    """What there is in files of columns.
+    """The size of columnar files.
 
     Attributes:
-        rows: how many.
-        sizes: the bytes of each column before they are compressed, by the names of the columns.
+        rows: the number of rows.
+        sizes: the uncompressed bytes of each column, by name.
     """
 
     rows: int
@@ -36,14 +36,14 @@ class Volume:
 
 
 class DividedRead(core.DoFn):
-    """Puts out the parts of files that Beam's ``Read`` reads, divided as it does it.
+    """Emits the parts of files read by Beam's ``Read``, split like Beam splits them.
 
-    It stands in the place of the step that puts out the source, and of those that divide that.
+    It replaces the step that emits the source, and those that split it.
 
     Args:
-        source: of the files.
-        parts: what Beam divides it into.
-        volume: what there is in the files, if that is known.
+        source: the source of the files.
+        parts: the parts into which Beam splits it.
+        volume: the size of the files, if known.
 
     Attributes:
         source, volume: the same.
@@ -59,16 +59,16 @@ class DividedRead(core.DoFn):
 
     @property
     def size(self) -> float:
-        """Of all files, in bytes."""
+        """The size of all files, in bytes."""
         return sum(size for _, size in self._parts)
 
     def process(self, element: Any) -> Iterable[Part]:
-        """Gives all parts."""
+        """Return all parts."""
         FileSystems.report_source_lineage(self.source._pattern.get())
         return self._parts
 
     def reading(self, source: FileBasedSource) -> "DividedRead":
-        """The same parts of the same files, which another source reads."""
+        """Return the same parts of the same files, read by another source."""
         return DividedRead(source, [_read_by(source, part) for part in self._parts], self.volume)
 
 
@@ -82,10 +82,10 @@ def _read_by(source: FileBasedSource, part: Part) -> Part:
 
 
 def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
-    """The parts of files, as this process finds them.
+    """Split a source into the parts of its files, as this process finds them.
 
-    None where the source is of something else, where a class of the user's own divides it, where
-    its files are elsewhere seen from another folder, and where there are none, or very many.
+    None if the source is not file-based, if it is split by a user's class, if relative paths could
+    differ in another working directory, and if there are no or very many files.
     """
     if not isinstance(source, FileBasedSource) or not _is_divided_by_beam(source):
         return None
@@ -113,7 +113,7 @@ def _is_absolute(pattern: str) -> bool:
 
 
 def source_of_read(fn: Any) -> iobase.BoundedSource | None:
-    """The source that a step of Beam's ``Read`` puts out, or its parts; None for any other DoFn."""
+    """Return the source that a step of Beam's ``Read`` emits, or splits; None for other DoFns."""
     if isinstance(fn, DividedRead):
         return fn.source
     read = _read_of(fn)
@@ -122,9 +122,9 @@ def source_of_read(fn: Any) -> iobase.BoundedSource | None:
 
 
 def size_of_read(fn: Any) -> float | None:
-    """How many bytes the files have that a step of Beam's ``Read`` reads.
+    """Return the bytes of the files that a step of Beam's ``Read`` reads.
 
-    None where it reads something else, or this process does not see the files.
+    None for other steps, or if this process cannot see the files.
     """
     if isinstance(fn, DividedRead):
         return fn.size
@@ -138,7 +138,7 @@ def size_of_read(fn: Any) -> float | None:
 
 
 def with_source(fn: core.DoFn, source: FileBasedSource) -> core.DoFn:
-    """Such a step with another source, which reads the same files in the same parts."""
+    """Return the step with another source, which reads the same files in the same parts."""
     if isinstance(fn, DividedRead):
         return fn.reading(source)
     other: core.DoFn = pickler.roundtrip(fn)

@@ -1,7 +1,7 @@
-"""DoFns that go from part to part of a bundle processor without pickles.
+"""Transfer of DoFns between the parts of a bundle processor without pickling.
 
-Beam hands a DoFn from one of its parts to the next as a pickle, which it makes and reads several
-times. For a small task that is most of the work.
+Beam passes a DoFn between its parts as a pickle, which it writes and reads several times. For a
+small task this takes most of the time.
 """
 
 import threading
@@ -14,11 +14,11 @@ from sparkbeam.upstream import pickles
 
 
 class Handed:
-    """Stands for a pickle within this process.
+    """A stand-in for a pickle within this process.
 
     Args:
-        value: what a load of it gives: this very object.
-        another: makes one that is its equal; where there is none, a pickle does.
+        value: the object returned on loading.
+        another: creates an equal object; a pickle is used if None.
     """
 
     __slots__ = ("another", "value")
@@ -29,24 +29,24 @@ class Handed:
 
 
 class HandingPickler:
-    """In place of Beam's pickler, while the thread that makes it makes a bundle processor."""
+    """Replaces Beam's pickler in the thread that creates a bundle processor."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
 
     def dumps(self, value: Any) -> Any:
-        """A value as it goes to another part."""
+        """Return the transferable form of a value."""
         if threading.get_ident() != self._thread:
             return pickler.dumps(value)
         return Handed(value)
 
     def loads(self, data: Any) -> Any:
-        """The value of a pickle, or of what stands for one."""
+        """Return the value of a pickle or of its stand-in."""
         return data.value if isinstance(data, Handed) else pickles.loads(data)
 
 
 def copied(data: Any) -> Any:
-    """The value of a pickle, or of what stands for one, as an object of its own."""
+    """Return the value of a pickle or of its stand-in, as a new object."""
     if not isinstance(data, Handed):
         return pickles.loads(data)
     return pickler.loads(pickler.dumps(data.value)) if data.another is None else data.another()

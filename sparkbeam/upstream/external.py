@@ -1,4 +1,4 @@
-"""What sparkbeam assumes of Beam's cross-language transforms and of what they start."""
+"""Assumptions about Beam's cross-language transforms and the processes that they start."""
 
 import functools
 import sys
@@ -20,30 +20,30 @@ _CLASSES = (
 
 
 def is_external(transform: Any) -> bool:
-    """Whether a transform is one that an expansion service in another process expands."""
+    """Return whether a transform is expanded by an expansion service in another process."""
     if not isinstance(transform, _CLASSES):
         return False
     return not _is_here(vars(transform).get("_expansion_service"))
 
 
 def _is_here(expansion_service: Any) -> bool:
-    """Whether an expansion service is an object that expands to Python's transforms by itself."""
+    """Return whether an expansion service is an object that expands to Python transforms itself."""
     return callable(getattr(expansion_service, "Expand", None))
 
 
 def urn_of(transform: Any) -> str:
-    """The URN by which a transform names what expands it; empty if it has none."""
+    """Return the URN of a transform for its expansion; empty if it has none."""
     names = ("_urn", "identifier", "_underlying_identifier")
     return next((str(vars(transform)[name]) for name in names if name in vars(transform)), "")
 
 
 def before_services(check: Callable[[Pipeline], None]) -> None:
-    """Has a function called before Beam starts an expansion service for a pipeline.
+    """Call a function before Beam starts an expansion service for a pipeline.
 
-    Some composites ask one for its transforms before they apply any.
+    Some composites ask the service for its transforms before they apply any.
 
     Args:
-        check: gets the pipeline; the service is not started where it raises an exception.
+        check: receives the pipeline; the service is not started if it raises.
     """
     theirs = external.ExternalTransform.service
 
@@ -59,7 +59,7 @@ def before_services(check: Callable[[Pipeline], None]) -> None:
 
 
 def _expanded(frame: FrameType | None) -> Iterator[Pipeline]:
-    """The pipelines that Beam is working on in the callers of a frame, the innermost first."""
+    """Yield the pipelines that Beam processes in the callers of a frame, innermost first."""
     while frame is not None:
         if "apache_beam" in PurePath(frame.f_code.co_filename).parts:
             for value in frame.f_locals.values():

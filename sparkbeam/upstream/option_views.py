@@ -41,7 +41,7 @@ def remembering(view_as: _View) -> _View:
     Views of users' classes are never kept.
 
     Args:
-        view_as: Beam's.
+        view_as: Beam's function.
     """
 
     def view(options: PipelineOptions, cls: Any) -> Any:
@@ -66,5 +66,5 @@ def _is_of_beam(cls: Any) -> bool:
 
 
 def known_values(options: PipelineOptions) -> dict[str, Any]:
-    """All values of options that have been viewed as any class, or given in a program."""
+    """Return the values of all options that have been viewed as any class, or set by a program."""
     return dict(options._all_options)

@@ -1,4 +1,4 @@
-"""What sparkbeam assumes of Beam's Parquet; see :mod:`sparkbeam.upstream.beam`."""
+"""Assumptions about Beam's Parquet IO; see :mod:`sparkbeam.upstream.beam`."""
 
 import copy
 from collections import Counter
@@ -18,11 +18,11 @@ from sparkbeam.common.placeholders import filling
 from sparkbeam.upstream.beam_files import Volume
 
 TABLES_TO_DICTS: type[core.DoFn] = parquetio._ArrowTableToRowDictionaries
-"""The DoFn that makes a dict of each row of an Arrow table."""
+"""DoFn that makes a dict of each row of an Arrow table."""
 
 
 def row_type_of_tables(fn: Any) -> Any:
-    """The class of which a DoFn makes a Row for each row of an Arrow table; None for any other."""
+    """Return the Row class of a DoFn that converts the rows of Arrow tables; None for others."""
     if type(fn) is not parquetio._ArrowTableToBeamRows:
         return None
     element_type = row_type.RowTypeConstraint.from_user_type(fn._beam_type) or fn._beam_type
@@ -30,7 +30,7 @@ def row_type_of_tables(fn: Any) -> Any:
 
 
 def parquet_schema(source: iobase.BoundedSource) -> pa.Schema | None:
-    """The columns that a source reads of its first Parquet file; None where there is none."""
+    """Return the schema that a source reads of its first Parquet file; None if unknown."""
     if isinstance(source, ProjectedSource):
         return source.schema
     if not isinstance(source, parquetio._ParquetSource) or not source._pattern.is_accessible():
@@ -45,23 +45,23 @@ def parquet_schema(source: iobase.BoundedSource) -> pa.Schema | None:
 
 
 def _chosen(schema: pa.Schema, names: list[str] | None) -> pa.Schema:
-    """What is read of columns; of structs with few of their fields it tells nothing."""
+    """Return the selected columns, without those of which only fields of structs are selected."""
     return schema if names is None else pa.schema([f for f in schema if f.name in names])
 
 
 def whole_source(source: iobase.BoundedSource | None) -> "RowGroupSource | None":
-    """A source that reads the same Parquet files in better parts; None for any other."""
+    """Return a source that reads the same Parquet files in better parts; None for other sources."""
     return RowGroupSource(source) if type(source) is parquetio._ParquetSource else None
 
 
 def projected_source(
     source: iobase.BoundedSource, schema: pa.Schema | None, needed: frozenset[str]
 ) -> "ProjectedSource | None":
-    """A source of Parquet files that reads some columns; None where it is of something else.
+    """Return a source that reads only some columns of Parquet files; None for other sources.
 
     Args:
-        source: reads all columns, or those that it was given.
-        schema: what :func:`parquet_schema` tells of it.
+        source: reads all columns, or a given selection.
+        schema: the result of :func:`parquet_schema` for it.
         needed: the names of the columns to read.
     """
     if schema is None or len(needed) >= len(schema) or any("." in name for name in schema.names):
@@ -73,17 +73,17 @@ def projected_source(
 
 
 class RowGroupSource(parquetio._ParquetSource):
-    """Reads Parquet files in parts that have row groups, where Beam's parts may be empty.
+    """Reads Parquet files in parts that contain row groups, where Beam's parts may be empty.
 
-    Beam divides a file by bytes, and a row group belongs to the part in which it begins. A file of
-    one row group, as Spark writes them, then has one full part and several empty ones, which fall
-    to the same tasks each time.
+    Beam splits a file by bytes, and a row group belongs to the part in which it begins. A file of
+    one row group, as Spark writes them, has one full part and several empty ones, always assigned
+    to the same tasks.
 
     Args:
-        source: reads the same.
+        source: the source to replace.
 
     Attributes:
-        volume: what there is in the files that it has divided, if it has looked at all of them.
+        volume: the size of the files, if all of them have been inspected.
     """
 
     def __init__(self, source: parquetio._ParquetSource) -> None:
@@ -111,7 +111,7 @@ class RowGroupSource(parquetio._ParquetSource):
                 yield part
 
     def _row_groups(self, name: str) -> "list[_RowGroup] | None":
-        """The row groups of a file; None where it cannot be read."""
+        """Return the row groups of a file; None if it cannot be read."""
         begin = parquetio._ParquetUtils.get_offset
         try:
             with self.open_file(name) as opened:
@@ -123,7 +123,7 @@ class RowGroupSource(parquetio._ParquetSource):
 
 
 _MOST_FOOTERS, _AT_ONCE = 1000, 16
-"""Of so many files the row groups are looked up, and of how many at once."""
+"""Maximum number of files whose row groups are read, in total and concurrently."""
 
 
 class _RowGroup(NamedTuple):
@@ -132,14 +132,14 @@ class _RowGroup(NamedTuple):
 
 
 def _has_rows(part: iobase.SourceBundle, groups: list[_RowGroup] | None) -> bool:
-    """Whether row groups begin in a part of a file, as far as one knows where they do."""
+    """Return whether row groups begin in a part of a file; True if unknown."""
     if groups is None:
         return True
     return any(part.start_position <= group.begin < part.stop_position for group in groups)
 
 
 def _volume(files: list[list[_RowGroup] | None]) -> Volume | None:
-    """What there is in some files; None where one is not known."""
+    """Return the size of files; None if one of them is unknown."""
     rows, sizes = 0, Counter[str]()
     for groups in files:
         if groups is None:
@@ -152,13 +152,13 @@ def _volume(files: list[list[_RowGroup] | None]) -> Volume | None:
 
 
 class ProjectedSource(RowGroupSource):
-    """Reads some columns of Parquet files; the others are there, with zeros, or empty, or null.
+    """Reads some columns of Parquet files, and fills the others with zeros, empty values or nulls.
 
-    Of a file with other columns than the first one has all are read.
+    Files whose columns differ from those of the first file are read in full.
 
     Args:
         source: reads all columns.
-        schema: of the first file.
+        schema: the schema of the first file.
         needed: the names of the columns to read.
 
     Attributes:
@@ -185,7 +185,7 @@ class ProjectedSource(RowGroupSource):
 
 
 def _filled(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with the columns of a schema, where nobody looks at those that it has not."""
+    """Return a table with all columns of a schema; missing ones get placeholder values."""
     there = set(table.column_names)
     columns = [
         table[field.name] if field.name in there else filling(field.type, len(table))
@@ -195,15 +195,15 @@ def _filled(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 class RowGroups:
-    """What Beam's ``WriteToParquet`` has gathered of a bundle, to be row groups of its files.
+    """The rows gathered by Beam's ``WriteToParquet`` in a bundle, for the row groups of its files.
 
     Args:
-        fn: the DoFn that gathers dicts and puts tables out.
+        fn: the DoFn that gathers dicts and emits tables.
 
     Attributes:
-        schema: of the tables.
-        batch_rows: of so many dicts it makes a record batch, by whose bytes it knows the size of a
-            row group.
+        schema: the schema of the tables.
+        batch_rows: the number of dicts per record batch, whose bytes determine the size of row
+            groups.
     """
 
     def __init__(self, fn: Any) -> None:
@@ -212,11 +212,11 @@ class RowGroups:
         self.batch_rows = max(1, fn._buffer_size)
 
     def add(self, batch: pa.RecordBatch, window: BoundedWindow) -> None:
-        """Appends a record batch.
+        """Append a record batch.
 
         Args:
-            batch: has the columns of the schema.
-            window: of its rows.
+            batch: a batch with the columns of the schema.
+            window: the window of its rows.
         """
         fn = self._fn
         if fn._buffer[0]:
@@ -226,7 +226,7 @@ class RowGroups:
         fn._record_batches_byte_size += batch.nbytes
 
     def full(self) -> pa.Table | None:
-        """The next row group, which is taken out, if there are rows enough for it."""
+        """Remove and return the next row group, if there are enough rows."""
         fn = self._fn
         if fn._record_batches_byte_size < fn._row_group_buffer_size:
             return None
@@ -235,5 +235,5 @@ class RowGroups:
 
 
 def row_groups_of(fn: Any) -> RowGroups | None:
-    """The row groups of the DoFn that makes tables of dicts; None for any other."""
+    """Return the row groups of the DoFn that makes tables of dicts; None for other DoFns."""
     return RowGroups(fn) if type(fn) is parquetio._RowDictionariesToArrowTable else None

@@ -1,7 +1,7 @@
-"""Pickles of DoFns as they are.
+"""Uncompressed pickles of DoFns.
 
-Beam compresses them in the way that takes longest, and makes text of that. A DoFn is a few hundred
-bytes, which grow by a fifth without; it is read many times on the driver, and in each worker.
+Beam compresses pickles at the highest level and encodes them as text. Without that a DoFn of a few
+hundred bytes grows by a fifth, but it is read many times on the driver and in each worker.
 """
 
 import contextlib
@@ -16,16 +16,16 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.transforms import core
 
 _FIRST = b"\x80"
-"""What each of them begins with, and none of Beam's texts."""
+"""Prefix of uncompressed pickles, which no text of Beam has."""
 
 _MOST = 64 << 10
-"""What is larger Beam compresses."""
+"""Size from which pickles are left to Beam, which compresses them."""
 
 _making = threading.RLock()
 
 
 def dumps(value: Any) -> bytes:
-    """A pickle that :func:`loads` takes; Beam's own where that is large, or made by dill."""
+    """Pickle a value for :func:`loads`; by Beam's pickler if it is large, or pickled by dill."""
     if pickler.is_currently_cloudpickle():
         pickle: bytes = cloudpickle_pickler._dumps(value)
         if len(pickle) <= _MOST:
@@ -34,12 +34,12 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """What such a pickle, or one of Beam's, holds."""
+    """Load such a pickle, or one of Beam's."""
     return cloudpickle_pickler._loads(data) if data.startswith(_FIRST) else pickler.loads(data)
 
 
 def by_value(modules: Iterable[ModuleType]) -> None:
-    """Has Beam pickle functions and classes of modules by their value from now on."""
+    """Pickle functions and classes of modules by value from now on."""
     known = cloudpickle.list_registry_pickle_by_value()
     for module in modules:
         if module.__name__ not in known and sys.modules.get(module.__name__) is module:
@@ -48,7 +48,7 @@ def by_value(modules: Iterable[ModuleType]) -> None:
 
 @contextlib.contextmanager
 def plain() -> Iterator[None]:
-    """Has Beam put DoFns so into the protos that this thread makes meanwhile.
+    """Pickle the DoFns in protos in this way, for those that this thread creates meanwhile.
 
     One thread at a time may do so.
     """

@@ -1,4 +1,4 @@
-"""What sparkbeam assumes of Beam's state sampler; see :mod:`sparkbeam.upstream.beam`."""
+"""Assumptions about Beam's state sampler; see :mod:`sparkbeam.upstream.beam`."""
 
 import _thread
 import threading
@@ -7,18 +7,18 @@ from apache_beam.runners.worker import statesampler
 from apache_beam.utils.counters import CounterFactory
 
 _SAMPLE_MS = 10
-"""Beam's own thread wakes up each 200 ms at worst."""
+"""Sampling period; Beam's own thread wakes up at least every 200 ms."""
 
 
 class Sampler(statesampler.StateSampler):
-    """Knows the step that a bundle is at, and holds up neither its beginning nor its end.
+    """Samples the current step of a bundle without delaying its start or end.
 
-    Beam's waits for its thread to begin, and at the end for it to wake up. Here the next bundle of
-    the same processor does the latter, if it comes that early.
+    Beam's sampler waits for its thread to start, and to wake up at the end. Here, only the next
+    bundle of the same processor waits for the latter, if necessary.
 
     Args:
-        prefix: of the names of its counters.
-        counters: makes them.
+        prefix: the prefix of counter names.
+        counters: the counter factory.
     """
 
     def __init__(self, prefix: str, counters: CounterFactory) -> None:
@@ -26,7 +26,7 @@ class Sampler(statesampler.StateSampler):
         self._running = _thread.allocate_lock()
 
     def start(self) -> None:
-        """Starts the thread, if there is one: without compiled code Beam has none."""
+        """Start the sampling thread; without compiled code Beam has none."""
         self.tracked_thread = threading.current_thread()
         statesampler.set_current_tracker(self)
         self.started = True
@@ -35,18 +35,18 @@ class Sampler(statesampler.StateSampler):
             _thread.start_new_thread(self.run, ())
 
     def run(self) -> None:
-        """What the thread does."""
+        """Run the sampling loop."""
         try:
             super().run()
         finally:
             self._running.release()
 
     def stop(self) -> None:
-        """Takes no more samples."""
+        """Stop sampling."""
         statesampler.set_current_tracker(None)
         self.finished = True
 
     def reset(self) -> None:
-        """Makes it ready for the next bundle."""
+        """Prepare for the next bundle."""
         with self._running:
             super().reset()

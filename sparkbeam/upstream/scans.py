@@ -1,6 +1,6 @@
-"""What sparkbeam assumes of Spark's plans of files; see :mod:`sparkbeam.upstream.spark`.
+"""Assumptions about Spark's plans of file scans; see :mod:`sparkbeam.upstream.spark`.
 
-Whatever is not as it is known here is no scan: Spark reads it then.
+A plan that deviates from them is not a scan; Spark reads it itself.
 """
 
 import json
@@ -15,10 +15,10 @@ class ScannedColumn(NamedTuple):
     """A column of a scan.
 
     Attributes:
-        name: that it has in the files, as far as Spark tells letters apart.
-        type: of Spark, as its JSON names it; empty for one that is more than a word, or whose
-            values may not be as they are in the files.
-        in_micros: not the timestamp is what comes out, but the microseconds since 1970.
+        name: its name in the files, in Spark's letter case.
+        type: Spark's type, as named by its JSON; empty for complex types, and for those whose
+            values may differ from the files.
+        in_micros: whether the column is the microseconds since 1970 of a timestamp.
     """
 
     name: str
@@ -27,12 +27,12 @@ class ScannedColumn(NamedTuple):
 
 
 class ScannedFile(NamedTuple):
-    """A file as Spark has found it.
+    """A file found by Spark.
 
     Attributes:
-        path: of this machine.
+        path: on this machine.
         size: in bytes.
-        modified: when, in milliseconds since 1970.
+        modified: the modification time, in milliseconds since 1970.
     """
 
     path: str
@@ -41,12 +41,12 @@ class ScannedFile(NamedTuple):
 
 
 class ParquetScan(NamedTuple):
-    """A DataFrame that is nothing but columns of Parquet files.
+    """A DataFrame that consists of columns of Parquet files only.
 
     Attributes:
-        columns: its columns, in their order; None for one that has the same value in all rows.
-        files: all of those that have rows.
-        is_table: they are those of a table that has a name.
+        columns: its columns in order; None for a column that is constant.
+        files: all files with rows.
+        is_table: whether they belong to a named table.
     """
 
     columns: tuple[ScannedColumn | None, ...]
@@ -55,16 +55,15 @@ class ParquetScan(NamedTuple):
 
 
 def parquet_scan(frame: Any) -> ParquetScan | None:
-    """The scan that a DataFrame is, with whatever Spark knows of cached tables and extensions.
+    """Return the scan that a DataFrame consists of, considering cached tables and extensions.
 
     Nothing is executed.
 
     Args:
-        frame: made with ``select`` just now.
+        frame: newly made by ``select``.
 
     Returns:
-        None where it is anything else, or reads other files than those of this machine, or too
-        many of them.
+        None for other DataFrames, and if it reads files of other machines or too many of them.
     """
     try:
         return _scan(frame) if is_classic(frame) else None
@@ -73,7 +72,7 @@ def parquet_scan(frame: Any) -> ParquetScan | None:
 
 
 def sql_settings(session: Any) -> dict[str, str]:
-    """All settings of a classic session that somebody has given a value; none if it tells none."""
+    """Return the modified settings of a classic session; none if unavailable."""
     try:
         told = str(session._jsparkSession.sessionState().conf().getAllConfs().mkString("\n"))
     except Exception:
@@ -83,29 +82,29 @@ def sql_settings(session: Any) -> dict[str, str]:
 
 
 def task_bytes(session: Any) -> int:
-    """How many bytes of files a task of a classic session reads at most."""
+    """Return the maximum bytes of files per task of a classic session."""
     return int(session._jsparkSession.sessionState().conf().filesMaxPartitionBytes())
 
 
 def hadoop_setting(session: Any, name: str) -> str | None:
-    """A setting of Hadoop's of the context of a classic session."""
+    """Return a Hadoop setting of a classic session's context."""
     found: str | None = session.sparkContext._jsc.hadoopConfiguration().get(name)
     return found
 
 
 def has_cached(session: Any) -> bool:
-    """Whether anything is cached that a classic session might find in the place of a scan."""
+    """Return whether a classic session has cached data that may replace a scan."""
     manager = session._jsparkSession.sharedState().cacheManager()
     return not manager.isEmpty()
 
 
 def same_session(one: Any, other: Any) -> bool:
-    """Whether two classic sessions are the same in the JVM."""
+    """Return whether two classic sessions are the same in the JVM."""
     return one is other or bool(one._jsparkSession.equals(other._jsparkSession))
 
 
 MOST_FILES = 1000
-"""To look into more of them takes the driver longer than it saves."""
+"""Maximum number of files, beyond which inspection costs the driver more than it saves."""
 
 _DEEPEST = 10
 _PASSED = frozenset(["Project", "SubqueryAlias", "View"])
@@ -130,7 +129,7 @@ _OPTIONS = frozenset(
         "serialization.format",
     ]
 )
-"""Options of a source that say which files it has, and nothing of how they are read."""
+"""Options of a source that select its files without affecting how they are read."""
 
 _FILE = re.compile(
     r"\w+\{path=file:(?P<path>/.*); isDirectory=false; length=(?P<size>\d+);"
@@ -168,7 +167,7 @@ def _may_be_scan(plan: Any) -> bool:
 
 
 def _is_plain(relation: Any) -> bool:
-    """Whether a relation is of Parquet files that are all read in the same way."""
+    """Return whether a relation consists of Parquet files that are all read in the same way."""
     if _class_of(relation) != _CLASSES[0]:
         return False
     classes = (*_CLASSES[:1], _class_of(relation.fileFormat()), _class_of(relation.location()))
@@ -186,7 +185,7 @@ def _class_of(thing: Any) -> str:
 
 
 def _columns(nodes: list[dict[str, Any]]) -> tuple[ScannedColumn | None, ...] | None:
-    """What a projection over a relation puts out, from the JSON of both; None for anything else."""
+    """Return the output of a projection over a relation, from their JSON; None if it is not one."""
     projection, relation = nodes
     if relation["isStreaming"]:
         return None
@@ -219,10 +218,10 @@ def _id(attribute: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _files(told: str) -> Iterator[ScannedFile]:
-    """The files that have rows, as the scan takes them.
+    """Yield the files with rows that the scan reads.
 
     Raises:
-        ValueError: one of them is elsewhere.
+        ValueError: a file is on another machine.
     """
     for line in told.split("\n") if told else []:
         found = _FILE.fullmatch(line)

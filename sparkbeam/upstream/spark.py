@@ -1,8 +1,7 @@
-"""What sparkbeam assumes of the inside of PySpark, and of the texts of Spark's errors.
+"""Assumptions about PySpark's internals, and about the texts of Spark's errors.
 
-Each private name is here and nowhere else. A release of Spark may change any of them, or a text,
-and then a test of this module fails that names it. Where a function says so, its caller goes on
-without what it gives.
+Each private name is used here only. A Spark release may change any of them, or a text; then the
+test of that name fails. Callers of some functions do without a result, where these say so.
 """
 
 import json
@@ -25,16 +24,16 @@ _foreign: ContextVar[list[str] | None] = ContextVar("sparkbeam_foreign_types", d
 
 @contextmanager
 def no_foreign_types() -> Iterator[list[str]]:
-    """Meanwhile this thread imports nothing because a schema names it.
+    """Prevent this thread from importing modules that a schema names.
 
-    The metadata of files and tables name classes of user-defined types, and PySpark imports the
-    module of one where it reads the schema of a DataFrame. It gets the type behind it here.
+    The metadata of files and tables name classes of user-defined types, whose modules PySpark
+    imports to read the schema of a DataFrame. In the context it reads the underlying type instead.
 
     Yields:
-        The names of the classes that were met.
+        The names of the classes found so far.
 
     Raises:
-        ValueError: the type behind one is not told, as over Spark Connect.
+        ValueError: an underlying type is unknown, as over Spark Connect.
     """
     from pyspark.sql import types
 
@@ -51,7 +50,7 @@ def no_foreign_types() -> Iterator[list[str]]:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Meanwhile PySpark logs no error of a column that this thread asks for in vain."""
+    """Prevent PySpark from logging errors of columns that this thread looks up without success."""
     from pyspark.logger import PySparkLogger
 
     thread = threading.get_ident()
@@ -68,7 +67,7 @@ def unlogged() -> Iterator[None]:
 
 
 class _PlainTypes:
-    """``UserDefinedType.fromJson``, which PySpark calls with what a schema says of a type."""
+    """Descriptor of ``UserDefinedType.fromJson``, which PySpark calls with the JSON of a type."""
 
     def __init__(self, usual: Any) -> None:
         self._usual = usual
@@ -92,7 +91,7 @@ class _PlainTypes:
 
 
 def is_imported(name: str) -> bool:
-    """Whether the module of a class has been imported, or is one of PySpark's own."""
+    """Return whether the module of a class is imported, or is part of PySpark."""
     module = name.rpartition(".")[0]
     return module in sys.modules or module.startswith("pyspark.")
 
@@ -101,18 +100,18 @@ def is_imported(name: str) -> bool:
 
 
 def has_jvm() -> bool:
-    """Whether this process has a JVM of Spark's."""
+    """Return whether this process has a Spark JVM."""
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None
 
 
 def start_jvm(conf: Mapping[str, str], popen_kwargs: Mapping[str, Any]) -> Any:
-    """Starts the JVM that the next session of this process runs in; gives its process.
+    """Start the JVM of this process's next session; return its process.
 
     Args:
         conf: the settings of the session.
-        popen_kwargs: further arguments for ``subprocess.Popen``.
+        popen_kwargs: further arguments of ``subprocess.Popen``.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -124,19 +123,19 @@ def start_jvm(conf: Mapping[str, str], popen_kwargs: Mapping[str, Any]) -> Any:
 
 
 def jvm(session: Any) -> Any:
-    """The JVM of a classic session, as py4j gives it."""
+    """Return the JVM of a classic session, as a py4j view."""
     return session._jvm
 
 
 def jvm_process(session: Any) -> Any | None:
-    """The process of a classic session's JVM; None where PySpark has not started it here."""
+    """Return the process of a classic session's JVM; None if PySpark has not started it here."""
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None) if is_classic(session) else None
 
 
 def hush_accumulators(session: Any) -> None:
-    """Keeps PySpark's server of accumulators from printing that the JVM of a session has gone."""
+    """Prevent PySpark's accumulator server from reporting the exit of a session's JVM."""
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     usual = getattr(server, "handle_error", None)
     if usual is None:
@@ -150,17 +149,17 @@ def hush_accumulators(session: Any) -> None:
 
 
 def heap_bytes(session: Any) -> int:
-    """The most memory that the JVM of a classic session takes for its heap."""
+    """Return the maximum heap size of a classic session's JVM."""
     return int(jvm(session).java.lang.Runtime.getRuntime().maxMemory())
 
 
 @contextmanager
 def free_connect_port() -> Iterator[None]:
-    """Lets PySpark start its local server of Spark Connect on a port that is free.
+    """Let PySpark start its local Spark Connect server on a free port.
 
-    It does so in tests of its own, as this variable tells it; else on 15002, of which a machine
-    has one. The JVM has to run already, as it must not see the variable. Without it a second
-    program on a machine fails.
+    It does so in its own tests, if this variable is set, and otherwise on port 15002, where a
+    second program on a machine fails. The JVM must have started before, as it must not inherit the
+    variable.
     """
     before = os.environ.get("SPARK_TESTING")
     os.environ["SPARK_TESTING"] = "1"
@@ -174,10 +173,10 @@ def free_connect_port() -> Iterator[None]:
 
 
 def callback_socket(frame: Any) -> socket.socket | None:
-    """The socket over which a thread of the JVM is calling this thread of Python.
+    """Return the socket over which a JVM thread is calling this Python thread.
 
-    Nobody closes it when the thread of the JVM ends. Once it is shut down, this thread closes it
-    and ends. None where the frame is not one of a JVM.
+    Nobody closes it when the JVM thread ends. Once it is shut down, this thread closes it and ends.
+    None if the frame is not such a call.
     """
     if not is_classic(frame):
         return None
@@ -189,32 +188,32 @@ NOISE = re.compile(
     rb"WARNING: Using incubator modules: |"
     rb"(Starting )?Streaming (TransformWithStateInPandas Python|ForeachBatch|query listener) worker"
 )
-"""The beginnings of lines that a JVM writes at each start, and that tell nothing."""
+"""Prefixes of uninformative lines that a JVM writes at each start."""
 
 # Older versions.
 
 STREAMING_FROM = (4, 2)
-"""The first PySpark on which streaming pipelines run; those in batch run on older ones."""
+"""First PySpark that supports streaming pipelines; batch pipelines run on older ones, too."""
 
 _CLASSIC_SHIPS_FROM = (4, 0)
-"""The first PySpark whose classic sessions send files; 3.5 has the method, which fails."""
+"""First PySpark whose classic sessions send files; in 3.5 the method exists but fails."""
 
 
 def version() -> tuple[int, ...]:
-    """That of PySpark, as far as minor versions."""
+    """Return PySpark's version up to the minor version."""
     import pyspark
 
     return tuple(map(int, pyspark.__version__.split(".")[:2]))
 
 
 def spread_by(rows: Any, partitions: int, number: Any) -> Any:
-    """Rows in the partitions that a column of integers names, modulo their number.
+    """Partition rows by a column of integers, modulo the number of partitions.
 
-    Before Spark 4.1 a partition cannot be named, but only what is hashed to find it.
+    Before Spark 4.1 a partition can only be selected by a value that hashes to it.
 
     Args:
         rows: a DataFrame.
-        partitions: how many.
+        partitions: the number of partitions.
         number: the column.
     """
     if hasattr(rows, "repartitionById"):
@@ -226,7 +225,7 @@ def spread_by(rows: Any, partitions: int, number: Any) -> Any:
 
 
 def hashed_to(partitions: int) -> list[int]:
-    """For each partition an integer that Spark's hash partitioning puts there."""
+    """Return, per partition, an integer that Spark's hash partitioning assigns to it."""
     found: dict[int, int] = {}
     number = 0
     while len(found) < partitions:
@@ -236,9 +235,9 @@ def hashed_to(partitions: int) -> list[int]:
 
 
 def murmur3(number: int) -> int:
-    """Spark's hash of an integer of 32 bits that is not negative.
+    """Compute Spark's hash of a non-negative 32-bit integer.
 
-    That is MurmurHash3 (Austin Appleby), x86, 32 bits, of the four bytes, with the seed 42.
+    This is MurmurHash3 (Austin Appleby), x86, 32 bits, of the four bytes, with seed 42.
     """
     mixed = _rotated(number * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
     mixed = (_rotated(42 ^ mixed, 13) * 5 + 0xE6546B64 & _WORD) ^ 4
@@ -249,11 +248,11 @@ def murmur3(number: int) -> int:
 
 
 def of_unknown_size(session: Any) -> Any:
-    """A DataFrame with the column ``id`` and one row, which Spark takes for terabytes.
+    """Return a DataFrame of one row in the column ``id``, with an estimated size of terabytes.
 
-    It believes that what Python makes of a row is about as large as the row, and would broadcast
-    whatever is made of a range. With this beside it Spark waits for the sizes that come out, as an
-    adaptive plan has them. A limit is believed where nothing is known of the rows before it.
+    Spark assumes that the output of a Python function is about as large as its input, and would
+    broadcast everything derived from a range. Beside this DataFrame it relies on actual sizes,
+    which adaptive plans know. A limit is trusted if nothing is known of its input.
     """
     from pyspark.sql import functions as sf
 
@@ -263,14 +262,14 @@ def of_unknown_size(session: Any) -> Any:
 
 @contextmanager
 def jdbc_connection(session: Any, options: Mapping[str, str]) -> Iterator[tuple[Any, Any]]:
-    """A connection of Java's to the database that Spark's format ``jdbc`` writes to.
+    """Open a Java connection to the database that Spark's ``jdbc`` format writes to.
 
     Args:
         session: a classic session.
         options: of the data source.
 
     Yields:
-        The connection, and the function that makes an identifier of a name.
+        The connection, and a function that quotes an identifier.
     """
     view = jvm(session)
     of_jdbc = view.org.apache.spark.sql.execution.datasources.jdbc
@@ -284,20 +283,20 @@ def jdbc_connection(session: Any, options: Mapping[str, str]) -> Iterator[tuple[
 
 
 def drawn(frame: Any, rows: int, characters: int) -> str:
-    """The table that a DataFrame's ``show`` prints.
+    """Return the table printed by a DataFrame's ``show``.
 
     Args:
         frame: the DataFrame.
-        rows: how many of them are shown.
-        characters: how many of a value are shown; 0 for all of them.
+        rows: the maximum number of rows.
+        characters: the maximum length of a value; 0 for unlimited.
     """
     return str(frame._show_string(rows, characters))
 
 
 def estimated_bytes(frame: Any) -> int | None:
-    """How large Spark believes that a DataFrame is, before anything runs; None if it does not say.
+    """Return Spark's size estimate of a DataFrame before execution; None if unavailable.
 
-    It takes eight exbibytes for what it knows nothing of.
+    For unknown sizes the estimate is eight exbibytes.
     """
     try:
         if is_classic(frame):
@@ -315,7 +314,7 @@ _SIZE = re.compile(rf"Statistics\(sizeInBytes=([\d.E+]+) ({'|'.join(_UNITS)})\b"
 _MOST_ROWS = (1 << 31) - 1
 
 _EXECUTIONS = 200
-"""So many of the last queries are asked for the stages that they have had."""
+"""Number of recent queries that are searched for stages."""
 
 _WORD = 0xFFFFFFFF
 
@@ -325,7 +324,7 @@ def _rotated(word: int, bits: int) -> int:
 
 
 def arrow_table(frame: Any) -> Any:
-    """All rows of a DataFrame; before Spark 4.0 no public method gives them as an Arrow table."""
+    """Return all rows as an Arrow table; before Spark 4.0 no public method does."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     import pyarrow as pa
@@ -338,15 +337,15 @@ def arrow_table(frame: Any) -> Any:
 
 
 def is_own_server() -> bool:
-    """Whether this process has started the server of its sessions of Spark Connect."""
+    """Return whether this process has started the server of its Spark Connect sessions."""
     return "SPARK_LOCAL_REMOTE" in os.environ
 
 
 def stage_data(session: Any, id: int) -> dict[str, Any]:
-    """What a classic session knows of the last attempt at a stage, as :class:`.SparkStage` has it.
+    """Return a classic session's figures of a stage's last attempt, as in :class:`.SparkStage`.
 
     Raises:
-        Exception: of whatever type, where it has forgotten the stage, or has been stopped.
+        Exception: of any type, if it has dropped the stage, or has been stopped.
     """
     context = session.sparkContext
     store = context._jsc.sc().statusStore()
@@ -372,26 +371,26 @@ def stage_data(session: Any, id: int) -> dict[str, Any]:
 
 
 def executed_plans(session: Any, stages: frozenset[int]) -> list[str]:
-    """Spark's plans of the queries that have had some of these stages, as its UI shows them.
+    """Return Spark's plans of the queries that ran some of these stages, as in its UI.
 
-    An adaptive plan is there in its last form, with the first one below it.
+    Adaptive plans are in their final form, with the initial one below.
 
     Raises:
-        Exception: of whatever type, where the session has been stopped.
+        Exception: of any type, if the session has been stopped.
     """
     found = _executions(session, stages)
     return [str(execution.physicalPlanDescription()).strip() for execution in found]
 
 
 class PlanNode(NamedTuple):
-    """An operator of a plan that Spark has run.
+    """An operator of an executed Spark plan.
 
     Attributes:
         id: unique in the plan.
-        name: of the operator.
-        description: all that the plan says of it.
-        metrics: what it has counted, in words.
-        children: the ids of those that it reads, in their order.
+        name: the name of the operator.
+        description: its full description in the plan.
+        metrics: its metrics as formatted by Spark.
+        children: the ids of its inputs, in order.
     """
 
     id: int
@@ -402,10 +401,10 @@ class PlanNode(NamedTuple):
 
 
 def executed_graphs(session: Any, stages: frozenset[int]) -> list[list[PlanNode]]:
-    """The operators of the same plans as :func:`executed_plans`, adaptive ones in their last form.
+    """Return the operators of the plans of :func:`executed_plans`, in their final form.
 
     Raises:
-        Exception: of whatever type, where the session has been stopped.
+        Exception: of any type, if the session has been stopped.
     """
     store = session._jsparkSession.sharedState().statusStore()
     return [_graph(store, execution.executionId()) for execution in _executions(session, stages)]
@@ -434,16 +433,16 @@ def _graph(store: Any, execution: int) -> list[PlanNode]:
 
 
 def _iterated(collection: Any) -> Iterator[Any]:
-    """What is in a collection of Scala's."""
+    """Yield the items of a Scala collection."""
     iterator = collection.iterator()
     while iterator.hasNext():
         yield iterator.next()
 
 
 def _executions(session: Any, stages: frozenset[int]) -> list[Any]:
-    """The outermost queries that have had some of these stages.
+    """Return the outermost queries that ran some of these stages.
 
-    Within a micro-batch the sink runs queries of its own over rows that the query around them made.
+    Within a micro-batch, the sink runs nested queries over rows of the enclosing query.
     """
     store = session._jsparkSession.sharedState().statusStore()
     first = max(0, store.executionsCount() - _EXECUTIONS)
@@ -462,10 +461,10 @@ def _executions(session: Any, stages: frozenset[int]) -> list[Any]:
 
 
 def post_event(session: Any, event: Mapping[str, Any]) -> None:
-    """Gives the listeners of a classic session an event in the form of the event log.
+    """Post an event in event log form to the listeners of a classic session.
 
     Raises:
-        Exception: of whatever type, where this version of Spark knows no such event.
+        Exception: of any type, if this Spark version does not know the event.
     """
     context = session.sparkContext
     protocol = context._jvm.org.apache.spark.util.JsonProtocol
@@ -473,12 +472,12 @@ def post_event(session: Any, event: Mapping[str, Any]) -> None:
 
 
 def is_connect(thing: Any) -> bool:
-    """Whether a session or a DataFrame is one of a Spark Connect server."""
+    """Return whether a session or a DataFrame belongs to a Spark Connect server."""
     return type(thing).__module__.startswith("pyspark.sql.connect.")
 
 
 def is_classic(thing: Any) -> bool:
-    """Whether it is one in the JVM of this process."""
+    """Return whether a session or a DataFrame belongs to the JVM of this process."""
     return type(thing).__module__.startswith("pyspark.sql.") and not is_connect(thing)
 
 
@@ -498,12 +497,12 @@ def active_session() -> Any:
 
 
 def ship(session: Any, path: str, *, module: bool = False) -> None:
-    """Sends a file to the workers; before Spark 4.0 a classic session cannot, but its context.
+    """Send a file to the workers; before Spark 4.0 by the context of a classic session.
 
     Args:
-        session: of this or another kind.
-        path: of the file.
-        module: the workers may import what is in it.
+        session: a classic or Spark Connect session.
+        path: the path of the file.
+        module: whether the workers may import its contents.
     """
     # A classic session looks for a file of this machine, even where it gets a URL.
     by_session = version() >= _CLASSIC_SHIPS_FROM and "://" not in path
@@ -519,12 +518,12 @@ def ship(session: Any, path: str, *, module: bool = False) -> None:
 
 
 class StateClient(NamedTuple):
-    """The connection on which a worker asks Spark for what is in a map state.
+    """The connection over which a worker asks Spark for the contents of a map state.
 
     Attributes:
-        name: of the state.
-        file: what requests are written to and answers are read from.
-        serializer: of rows.
+        name: the name of the state.
+        file: the stream of requests and responses.
+        serializer: the serializer of rows.
     """
 
     name: str
@@ -533,10 +532,10 @@ class StateClient(NamedTuple):
 
 
 def state_client(map_state: Any) -> StateClient:
-    """The connection of a map state.
+    """Return the connection of a map state.
 
     Raises:
-        AttributeError: it is not as sparkbeam knows it; the public methods do the same, slower.
+        AttributeError: its internals differ; the public methods do the same, slower.
     """
     import pyspark.sql.streaming.proto.StateMessage_pb2 as messages
 
@@ -548,9 +547,9 @@ def state_client(map_state: Any) -> StateClient:
 
 
 def output_of_task() -> Any:
-    """The stream into which PySpark's worker writes the output of the task of this thread.
+    """Return the stream to which PySpark's worker writes the output of this thread's task.
 
-    None where there is none; then a task does not notice that it is no longer wanted.
+    None if there is none; then the task does not notice when it is no longer needed.
     """
     frame: FrameType | None = sys._getframe()
     while frame is not None:
@@ -579,33 +578,33 @@ GAVE_UP = re.compile(
     r"|exceeded the maximum allowable total stage attempts"
     r"|most recent failure: [^\n]*(ExecutorLostFailure|java\.nio\.channels\.ClosedChannelException)"
 )
-"""Spark has lost what it cannot, or may not, compute again within the job."""
+"""Errors after the loss of data that Spark cannot recompute within the job."""
 
 CONCURRENT = re.compile(r"Concurrent update to the log\. Multiple streaming jobs")
-"""Another query has planned, or committed, the micro-batch over the same checkpoint."""
+"""Errors after another query planned or committed the micro-batch of the same checkpoint."""
 
 NOT_STARTED = re.compile(
     r"Python worker failed to connect back|Timed out while waiting for the Python worker to connect"
 )
-"""The machine has no time, or no memory, for another process at the moment."""
+"""Errors of a machine that temporarily lacks the time or memory for another process."""
 
 DIED = re.compile(
     r"Python worker exited unexpectedly|ExecutorLostFailure|exited with code \d+|exit code:? \d+",
     re.IGNORECASE,
 )
-"""A worker, or its executor, has ended in the middle of a task."""
+"""Errors after a worker or its executor has died during a task."""
 
 OTHER_PYTHON = re.compile(
     r"Python in worker has different version:? (?P<worker>\d+\.\d+)"
     r" than that in driver:? (?P<driver>\d+\.\d+)"
 )
-"""The Python of a worker is another one than the driver's."""
+"""Errors when the Python versions of worker and driver differ."""
 
 NO_PROGRAM = re.compile(
     r"Cannot run program \"(?P<program>[^\"\n]+)\"[^\n:]*: "
     r"(?P<why>(?:Exec failed, )?error(?:=|: )(?:2|13)\b(?:(?!Cannot run program)[^\n])*)"
 )
-"""There is no such program, or it may not be started: that of a worker's Python, or any other."""
+"""Errors for a missing or non-executable program, such as a worker's Python."""
 
 WRAPPED = re.compile(
     r"An error occurred while calling \S+\s*:?"
@@ -616,40 +615,40 @@ WRAPPED = re.compile(
     r"|Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)\n]*\):"
     r"|Caused by:"
 )
-"""What py4j and Spark put around the text of an error."""
+"""Texts that py4j and Spark put around an error message."""
 
 JVM_GONE = re.compile(
     r"Connection refused|Connection reset by peer|Broken pipe|Answer from Java side is empty"
     r"|Error while (sending|receiving)|An error occurred while trying to connect to the Java server"
     r"|^An error occurred while calling \S+\s*$(?!\n)"
 )
-"""The JVM of the driver does not answer, as py4j and the system say it, or some other server."""
+"""Errors, by py4j or the system, when the driver's JVM or another server does not respond."""
 
 GATEWAY_GONE = re.compile(
     r"\A\[Errno \d+\] |\AError while (sending|receiving)( or receiving)?\s*\Z"
     r"|Answer from Java side is empty|An error occurred while trying to connect to the Java server"
     r"|\AAn error occurred while calling \S+\s*\Z"
 )
-"""It is surely the JVM that does not answer: these are py4j's own words, or its socket's."""
+"""Errors of py4j or its socket, which only occur when the JVM does not respond."""
 
 OUT_OF_HEAP = 52
-"""The code with which a JVM of Spark's exits that has no memory left."""
+"""Exit code of a Spark JVM that has run out of memory."""
 
 OF_MEMORY = re.compile(
     r"exit(ed with)? (code|status):? 137|OOMKilled|exceeding (physical |virtual )?memory limits",
     re.IGNORECASE,
 )
-"""It was ended for its memory."""
+"""Errors after a process was killed for its memory."""
 
 HEAP_FULL = re.compile(
     r"OutOfMemory|OutOfDirectMemoryError|Requested array size exceeds VM limit"
     r"|exit(ed with)? (code|status):? 52\b|Unable to acquire \d+ bytes of memory"
     r"|Not enough memory to (build|grow)|Cannot grow BufferHolder"
 )
-"""A JVM has no memory left."""
+"""Errors after a JVM has run out of memory."""
 
 NAME_TAKEN = re.compile(r"Cannot start query with name [^\n]* already active")
-"""Another streaming query of the session has the name."""
+"""Errors when another streaming query of the session has the same name."""
 
 DAMAGED = re.compile(
     r"Failed to read log file"
@@ -663,36 +662,36 @@ DAMAGED = re.compile(
     r"|STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
     r"|\bbatch(es)? [^\n]*doesn't exist"
 )
-"""A file of the checkpoint is not as Spark has written it."""
+"""Errors for a checkpoint file that differs from what Spark wrote."""
 
 CHECKPOINT_FILE = re.compile(
     r"(?:[a-z][a-z0-9+.-]*:)?/[^\s'\"\[\],;)]*/(?:offsets|commits|metadata|sources|state)"
     r"(?:/[^\s'\"\[\],;)]*[^\s'\"\[\],;:.)])?"
 )
-"""The path of such a file."""
+"""Path of the damaged file."""
 
 MISSING_SOURCE = re.compile(
     r"DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source|ClassNotFoundException"
     r"|NoClassDefFoundError|No suitable driver|STREAMING_SOURCE_NOT_FOUND"
 )
-"""The package of a data source is not there."""
+"""Errors when the package of a data source is missing."""
 
 MISSING_TABLE = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|Table or view not found|SCHEMA_NOT_FOUND")
-"""A catalog does not know a table or its schema."""
+"""Errors for a table or schema missing in a catalog."""
 
 OTHER_PLAN = re.compile(
     r"sources in the checkpoint offsets and now there are|STATEFUL_OPERATOR_NOT_MATCH"
 )
-"""A query goes on over a checkpoint of one with other sources or other operators with state."""
+"""Errors for a checkpoint of a query with other sources or stateful operators."""
 
 OTHER_VIEW = re.compile(
     r"is not a temp view of (batch|streaming) logical plan|is a permanent view, which is not"
 )
-"""A view is read as a stream and is none, or the other way round."""
+"""Errors for a batch view read as a stream, or the reverse."""
 
 OTHER_VERSION = re.compile(
     r"NoSuchMethodError|NoSuchFieldError|AbstractMethodError|ClassChangeError"
     # How a streaming query tells of a method that is missing: by its signature alone.
     r"|terminated with exception: '[\w.$\[\]]+ [\w.$]+\.[\w<>$]+\("
 )
-"""The package of a data source is for another version of Spark."""
+"""Errors when the package of a data source is for another Spark version."""

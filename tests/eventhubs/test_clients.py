@@ -211,7 +211,7 @@ def test_more_than_a_message_takes_is_sent_in_several(
 
 
 def test_an_event_that_no_message_takes_is_an_error(client: Client) -> None:
-    with pytest.raises(EventHubsError, match="larger than"):
+    with pytest.raises(EventHubsError, match="too large for"):
         client.send([Outgoing(b"x"), Outgoing(bytes(2_000_000))], "0", None)
 
 

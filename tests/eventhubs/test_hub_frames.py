@@ -97,12 +97,12 @@ def test_a_row_that_is_no_event_is_an_error(
     ("types", "what"),
     [
         ({"partition_id": IntegerType()}, "needs a body"),
-        ({"body": IntegerType()}, "'body' is int: it has to be binary or string"),
+        ({"body": IntegerType()}, "'body' is int but must be binary or string"),
         ({"partition_id": StringType()}, "'partition_id' is string"),
         ({"partition_key": IntegerType()}, "'partition_key' is int"),
         ({"properties": StringType()}, "'properties' is string"),
-        ({"properties": MapType(IntegerType(), StringType())}, "keys have to be strings"),
-        ({"properties": MapType(StringType(), ArrayType(StringType()))}, "values have to be"),
+        ({"properties": MapType(IntegerType(), StringType())}, "keys must be strings"),
+        ({"properties": MapType(StringType(), ArrayType(StringType()))}, "values must be"),
         ({"offset": StringType()}, "no column 'offset', only body, partition_id"),
     ],
 )

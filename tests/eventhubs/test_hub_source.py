@@ -313,12 +313,12 @@ def test_32_partitions_are_planned_over_one_connection(base: dict[str, str], cli
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"startingposition": "middle"}, "startingPosition='middle' is no position"),
-        ({"startingPositions": '{"x": "start"}'}, "no JSON of positions"),
-        ({"startingPosition": "[" * 100_000}, "is no position"),
-        ({"startingPosition": "5"}, "startingPosition='5' is no position"),
-        ({"startingPositions": "[" * 100_000}, "no JSON of positions"),
-        ({"maxRatePerPartition": "[" * 100_000}, "is no number, and no JSON"),
+        ({"startingposition": "middle"}, "startingPosition='middle' is not a position"),
+        ({"startingPositions": '{"x": "start"}'}, "must be JSON with positions"),
+        ({"startingPosition": "[" * 100_000}, "is not a position"),
+        ({"startingPosition": "5"}, "startingPosition='5' is not a position"),
+        ({"startingPositions": "[" * 100_000}, "must be JSON with positions"),
+        ({"maxRatePerPartition": "[" * 100_000}, "is neither a number nor JSON"),
         ({"maxEventsPerTrigger": "many"}, "maxEventsPerTrigger='many' must be a whole number"),
         ({"maxRatePerPartition": "{"}, "maxRatePerPartition"),
         ({"prefetch": "0"}, "prefetch=0 must be at least 1"),
@@ -330,7 +330,7 @@ def test_32_partitions_are_planned_over_one_connection(base: dict[str, str], cli
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss"),
         ({"client": "fast"}, "client='fast'"),
         ({"colour": "red"}, "no option 'colour'"),
-        ({"connectionString": "Endpoint=sb://x"}, "connection_string=… is none of Event Hubs"),
+        ({"connectionString": "Endpoint=sb://x"}, "connection_string=… is not an Event Hubs"),
         ({"connectionString": "env:NO_SUCH_HUB"}, "no such environment variable"),
     ],
 )
@@ -367,5 +367,5 @@ def test_positions_are_told_as_they_are_given() -> None:
         EventPosition.enqueued(EARLY),
     ):
         assert EventPosition.parse("p", position.text()) == position
-    with pytest.raises(ConfigurationError, match="is no time"):
+    with pytest.raises(ConfigurationError, match="is not a datetime"):
         EventPosition.enqueued("now")  # type: ignore[arg-type]

@@ -146,9 +146,9 @@ def test_the_key_is_known_to_be_secret_and_shown_nowhere() -> None:
         ({"timestamp": "at"}, "timestamp='at' cannot be kept"),
         ({"drop_repeats": True}, "drop_repeats=True cannot be kept"),
         ({"client": "slim"}, "client='slim' cannot be kept"),
-        ({"starting_position": EventPosition.sequence_number(3)}, "starting_position=: over"),
-        ({"ending_position": EventPosition.offset("3")}, "ending_position=: over"),
-        ({"ending_position": EventPosition.start()}, "ending_position=: over"),
+        ({"starting_position": EventPosition.sequence_number(3)}, "starting_position=: with"),
+        ({"ending_position": EventPosition.offset("3")}, "ending_position=: with"),
+        ({"ending_position": EventPosition.start()}, "ending_position=: with"),
         ({"connection_string": "env:NO_SUCH_HUB"}, "no such environment variable"),
         (
             {
@@ -156,7 +156,7 @@ def test_the_key_is_known_to_be_secret_and_shown_nowhere() -> None:
                 "fully_qualified_namespace": "my.example",
                 "credential": dict,
             },
-            "takes a connection string alone",
+            "supports connection strings only",
         ),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_connection_is_a_text_a_variable_a_function_or_a_credential(
         ({"idle_timeout": True}, "idle_timeout=True"),
         ({"exclusive": 1}, "exclusive=1"),
         ({"client": "fast"}, "client='fast'"),
-        ({"credential": object()}, "credential= goes with"),
+        ({"credential": object()}, "credential= requires"),
     ],
 )
 def test_a_wrong_argument_is_told_when_it_is_made(given: dict[str, Any], message: str) -> None:

@@ -63,12 +63,12 @@ def test_bytes_are_a_value_or_an_error(data: bytes) -> None:
 @given(PLAIN.map(encode), st.data())
 def test_a_value_cut_short_is_an_error(encoded: bytes, data: st.DataObject) -> None:
     short = encoded[: data.draw(st.integers(0, len(encoded) - 1))]
-    with pytest.raises(ValueError, match=r"no value of AMQP|within a value|claims"):
+    with pytest.raises(ValueError, match=r"not an AMQP value|within an AMQP value|claims"):
         decode(short)
 
 
 def test_what_amqp_does_not_have_is_an_error() -> None:
-    with pytest.raises(TypeError, match="a set cannot be sent"):
+    with pytest.raises(TypeError, match="a set cannot be encoded"):
         encode({uuid.uuid4()})
 
 
@@ -85,5 +85,5 @@ def test_a_frame_has_all_fields_and_is_split_off() -> None:
     "head", [b"\xff\xff\xff\xff\x02\x00\x00\x00", b"\x00\x00\x00\x09\xff\0\0\0"]
 )
 def test_a_frame_of_any_size_or_none_is_an_error(head: bytes) -> None:
-    with pytest.raises(ValueError, match="no frame"):
+    with pytest.raises(ValueError, match="not an AMQP frame"):
         frames.split(bytearray(head))

@@ -79,13 +79,13 @@ def test_of_a_combine_it_is_the_fanout() -> None:
 def test_of_state_it_is_a_finer_key() -> None:
     text = told(lambda p: keyed(p) | beam.ParDo(Stateful()), "0.0 B, 0.0 B, 1.5 GiB")
     assert text == (
-        "the largest partition has 1.6 GB: the elements and the state of a key are in one task: a "
-        "finer key spreads them"
+        "the largest partition has 1.6 GB: the elements and the state of a key are in one task: "
+        "use a finer key to spread them"
     )
 
 
 def test_of_a_join_it_is_more_writers() -> None:
-    assert "let more of them write the side" in told(joined, HOT)
+    assert "increase the number of tasks that write the side" in told(joined, HOT)
 
 
 def test_of_two_partitions_the_smaller_one_is_usual() -> None:

@@ -1,1 +1,1 @@
-"""AMQP 1.0 as far as Event Hubs speaks it: values and frames, for a client and for a server."""
+"""The subset of AMQP 1.0 that Event Hubs uses: values and frames, for clients and servers."""

@@ -1,4 +1,4 @@
-"""Frames of AMQP 1.0: what two peers say to each other over a connection."""
+"""Frames of AMQP 1.0, which two peers exchange over a connection."""
 
 import struct
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ SOURCE, TARGET = 0x28, 0x29
 ANNOTATIONS, PROPERTIES, APPLICATION_PROPERTIES, DATA, VALUE = 0x72, 0x73, 0x74, 0x75, 0x77
 
 BATCH = 0x80013700
-"""The format of a message whose data sections are messages themselves."""
+"""Message format whose data sections are messages themselves."""
 
 _LENGTHS = {
     OPEN: 10,
@@ -34,7 +34,7 @@ _FRAME_HEAD = struct.Struct(">IBBH")
 
 
 def frame(channel: int, code: int, fields: Sequence[Any], payload: bytes = b"") -> bytes:
-    """A frame with all fields of its performative, as the Azure SDK expects them of a peer."""
+    """Return a frame with all fields of its performative, as expected by the Azure SDK."""
     missing = [None] * (_LENGTHS.get(code, 0) - len(fields))
     body = encode(Described(code, [*fields, *missing])) + payload
     is_sasl = code >= SASL_MECHANISMS
@@ -42,21 +42,21 @@ def frame(channel: int, code: int, fields: Sequence[Any], payload: bytes = b"") 
 
 
 def padded(code: int, fields: list[Any]) -> list[Any]:
-    """The fields of a performative, with those at the end that its sender has left out."""
+    """Return the fields of a performative, with omitted trailing ones filled in."""
     return fields + [None] * (_LENGTHS.get(code, 0) - len(fields))
 
 
 def split(data: bytearray, most: int = 1 << 20) -> tuple[int, bytes] | None:
-    """Takes the first whole frame out of what has been received: its channel and its body.
+    """Remove the first complete frame from received data; return its channel and body.
 
     Raises:
-        ValueError: that is no frame, or one of more than so many bytes.
+        ValueError: the data is not a frame, or the frame exceeds ``most`` bytes.
     """
     if len(data) < 8:
         return None
     size, offset, _, channel = _FRAME_HEAD.unpack_from(data)
     if not 8 <= size <= most or not 2 <= offset <= size // 4:
-        raise ValueError("the bytes are no frame of AMQP")
+        raise ValueError("the bytes are not an AMQP frame")
     if len(data) < size:
         return None
     body = bytes(data[4 * offset : size])

@@ -1,8 +1,8 @@
-"""Values of AMQP 1.0 to bytes and back.
+"""Encoding and decoding of AMQP 1.0 values.
 
-Python's own types stand for the widest of their kind: an ``int`` is a ``long``, a ``float`` a
-``double``, a ``list`` a list. What AMQP tells apart and Python does not has a class here, so that
-what was decoded is encoded as it was. See part 1 of the OASIS standard.
+Python types stand for the widest AMQP type of their kind: ``int`` for ``long``, ``float`` for
+``double``, ``list`` for a list. AMQP types without a Python equivalent have a class here, so that
+decoded values are encoded unchanged. See part 1 of the OASIS standard.
 """
 
 import struct
@@ -13,27 +13,27 @@ from uuid import UUID
 
 
 class Symbol(str):
-    """A name out of a protocol, in ASCII."""
+    """A symbol of a protocol, in ASCII."""
 
 
 class UByte(int):
-    """Of 8 bits."""
+    """An unsigned 8-bit integer."""
 
 
 class UShort(int):
-    """Of 16 bits."""
+    """An unsigned 16-bit integer."""
 
 
 class UInt(int):
-    """Of 32 bits."""
+    """An unsigned 32-bit integer."""
 
 
 class ULong(int):
-    """Of 64 bits."""
+    """An unsigned 64-bit integer."""
 
 
 class Int(int):
-    """Of 32 bits, with a sign."""
+    """A signed 32-bit integer."""
 
 
 class Timestamp(int):
@@ -50,29 +50,29 @@ class Strings(list[str]):
 
 @dataclass(frozen=True)
 class Described:
-    """A value with what tells its meaning, a number or a symbol."""
+    """A value with a descriptor, which is a number or a symbol."""
 
     code: Any
     value: Any
 
 
 def encode(value: Any) -> bytes:
-    """A value as bytes.
+    """Encode a value.
 
     Raises:
-        TypeError: AMQP has no such value.
+        TypeError: AMQP has no equivalent.
     """
     encoder = _ENCODERS.get(type(value))
     if encoder is None:
-        raise TypeError(f"a {type(value).__name__} cannot be sent as a value of AMQP")
+        raise TypeError(f"a {type(value).__name__} cannot be encoded as an AMQP value")
     return encoder(value)
 
 
 def decode(data: bytes, at: int = 0) -> tuple[Any, int]:
-    """The value that begins at a place, and the place behind it.
+    """Decode the value at a position; return it with the position behind it.
 
     Raises:
-        ValueError: that is no value of AMQP.
+        ValueError: the data is not an AMQP value.
     """
     try:
         code = data[at]
@@ -82,20 +82,20 @@ def decode(data: bytes, at: int = 0) -> tuple[Any, int]:
             return Described(described, value), at
         return _plain(code, data, at + 1)
     except (IndexError, OverflowError, struct.error, RecursionError, UnicodeDecodeError):
-        raise ValueError("the bytes are no value of AMQP") from None
+        raise ValueError("the bytes are not an AMQP value") from None
 
 
 def sections(data: bytes) -> Iterable[tuple[int, Any, int, int]]:
-    """The sections of a message: code, value, where it begins and where it ends.
+    """Yield the sections of a message: code, value, start and end.
 
     Raises:
-        ValueError: they are none.
+        ValueError: the data is not a message.
     """
     at = 0
     while at < len(data):
         section, end = decode(data, at)
         if not isinstance(section, Described):
-            raise ValueError("the bytes are no message of AMQP")
+            raise ValueError("the bytes are not an AMQP message")
         yield int(section.code), section.value, at, end
         at = end
 
@@ -217,12 +217,12 @@ def _plain(code: int, data: bytes, at: int) -> tuple[Any, int]:
     if code & 0xE0 == 0xE0:
         count, at = (_U32(data, at + 4)[0], at + 8) if wide else (data[at + 1], at + 2)
         return _array(count, data, at)
-    raise ValueError(f"AMQP has no type of the code {code:#x}")
+    raise ValueError(f"AMQP has no type with the code {code:#x}")
 
 
 def _variable(code: int, data: bytes, at: int, end: int) -> Any:
     if end > len(data):
-        raise ValueError("the bytes end within a value of AMQP")
+        raise ValueError("the bytes end within an AMQP value")
     found = bytes(data[at:end])
     if code == 0xA0:
         return found
@@ -242,7 +242,7 @@ def _items(code: int, count: int, data: bytes, at: int) -> tuple[Any, int]:
 
 def _check(count: int, data: bytes) -> None:
     if count > len(data):
-        raise ValueError("a value of AMQP claims to have more items than there are bytes")
+        raise ValueError("an AMQP value claims more items than there are bytes")
 
 
 def _hashable(key: Any) -> Any:

@@ -1,1 +1,1 @@
-"""A server of Event Hubs: AMQP 1.0 over plain TCP on the loopback interface, in memory."""
+"""In-memory server of Event Hubs: AMQP 1.0 over plain TCP on the loopback interface."""

@@ -1,4 +1,4 @@
-"""A connection of a client to the server: headers, frames, sessions and their links."""
+"""Server side of a connection: headers, frames, sessions and their links."""
 
 import asyncio
 import contextlib
@@ -29,16 +29,16 @@ _TARGET = re.compile(r"([^/]+)(?:/Partitions/(\d+))?")
 
 
 class _Session:
-    """What is counted in a session."""
+    """Counters of a session."""
 
     def __init__(self) -> None:
         self.next_id = 0
         self.last = 1 << 31
-        """The first transfer that the peer does not want yet."""
+        """First transfer beyond the peer's window."""
 
 
 class Connection(asyncio.Protocol):
-    """Speaks with one client; ends when that says nonsense."""
+    """Connection to one client; ends on malformed input."""
 
     def __init__(self, state: State, connections: "set[Connection]") -> None:
         self.max_frame = 512
@@ -76,27 +76,27 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
 
     def write(self, data: bytes) -> None:
-        """Sends frames that are encoded."""
+        """Send encoded frames."""
         if self._transport is not None and not self._state.faults.frozen:
             self._transport.write(data)
 
     def say(self, channel: int, code: int, fields: list[Any], payload: bytes = b"") -> None:
-        """Sends a frame."""
+        """Send a frame."""
         self.write(frames.frame(channel, code, fields, payload))
 
     def window(self, channel: int) -> int:
-        """How many transfers the peer's session takes."""
+        """Return the incoming window of the peer's session, in transfers."""
         session = self._sessions[channel]
         return session.last - session.next_id
 
     def next_id(self, channel: int, count: int = 1) -> int:
-        """The first of as many delivery ids, which are used up."""
+        """Allocate delivery ids; return the first one."""
         session = self._sessions[channel]
         session.next_id += count
         return session.next_id - count
 
     def break_off(self, data: bytes) -> None:
-        """Sends a part of a frame and resets the connection."""
+        """Send part of a frame and reset the connection."""
         if self._transport is not None:
             self._transport.write(data)
             self._transport.close()
@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
             self.write(header)
             self._headers = 3
         else:
-            raise ValueError("the header is none of AMQP 1.0")
+            raise ValueError("the header is not that of AMQP 1.0")
 
     def _handle(self, channel: int, code: int, fields: list[Any], payload: bytes) -> None:
         match code:
@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
             self._keep_alive(fields[4] / 2000)
 
     def _keep_alive(self, seconds: float) -> None:
-        """Sends an empty frame from time to time, as a peer may ask for."""
+        """Send empty frames periodically, as requested by the peer."""
         loop = asyncio.get_running_loop()
         self._beat = loop.call_later(seconds, self._keep_alive, seconds)
         self.write(b"\x00\x00\x00\x08\x02\x00\x00\x00")
@@ -236,13 +236,13 @@ class Connection(asyncio.Protocol):
         found = _TARGET.fullmatch(address)
         hub = self._state.hubs.get(found.group(1)) if found else None
         if found is None or hub is None or int(found.group(2) or 0) >= len(hub.partitions):
-            raise _RefusedError("amqp:not-found", "There is no such event hub or partition.")
+            raise _RefusedError("amqp:not-found", "The event hub or partition does not exist.")
 
     def _position(self, address: str, source: Described) -> tuple[Place, int]:
         found = _ADDRESS.fullmatch(address)
         hub = self._state.hubs.get(found.group(1)) if found else None
         if found is None or hub is None or int(found.group(3)) >= len(hub.partitions):
-            raise _RefusedError("amqp:not-found", "There is no such event hub or partition.")
+            raise _RefusedError("amqp:not-found", "The event hub or partition does not exist.")
         filters = list((source.value[7] or {}).values())
         selector = filters[0].value if filters else None
         place = (found.group(1), found.group(2), found.group(3))
@@ -252,25 +252,25 @@ class Connection(asyncio.Protocol):
             raise _RefusedError("com.microsoft:argument-error", f"{error}.") from None
 
     def _make_way(self, place: Place, epoch: int | None) -> None:
-        """Ends the receivers that a new one takes the place of.
+        """Disconnect the receivers that a new one replaces.
 
         Raises:
-            _RefusedError: it may not have that.
+            _RefusedError: the new receiver is not allowed.
         """
         others = self._state.readers.setdefault(place, [])
         highest = max((link.epoch for link in others if link.epoch is not None), default=None)
         if highest is not None and (epoch is None or epoch < highest):
-            raise _RefusedError(STOLEN, f"There is a receiver with the epoch {highest}.")
+            raise _RefusedError(STOLEN, f"A receiver with the epoch {highest} exists.")
         if epoch is not None:
             for other in list(others):
-                other.stolen(f"There is a new receiver with the epoch {epoch}.")
+                other.stolen(f"A new receiver with the epoch {epoch} was created.")
         elif len(others) >= _READERS:
             reason = f"A consumer group has at most {_READERS} receivers of a partition."
             raise _RefusedError("amqp:resource-limit-exceeded", reason)
 
 
 class _RefusedError(Exception):
-    """A link that the server ends at once: condition and description."""
+    """Refusal of a link: condition and description."""
 
 
 def _terminus(found: Any, length: int) -> Described | None:

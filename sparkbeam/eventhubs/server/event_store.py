@@ -1,4 +1,4 @@
-"""The events of the hubs of a server."""
+"""Events of the hubs of a server."""
 
 import bisect
 import re
@@ -13,7 +13,7 @@ from sparkbeam.eventhubs.amqp import frames
 from sparkbeam.eventhubs.amqp.values import Described, Symbol, Timestamp, encode, sections
 
 OFFSET = 100
-"""An event's offset is its sequence number times this, so that nobody takes one for the other."""
+"""Factor from sequence numbers to offsets, so that the two are not confused."""
 
 _SELECTOR = re.compile(r"amqp\.annotation\.(x-opt-[a-z-]+)\s*(>=|>)\s*'([^']*)'")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,20 +21,20 @@ _KEY = Symbol("x-opt-partition-key")
 
 
 class BadSelectorError(ValueError):
-    """A receiver asks for a position that a partition cannot have."""
+    """The position of a receiver is invalid for the partition."""
 
 
 @dataclass(frozen=True)
 class StoredEvent:
-    """An event as it is in a partition.
+    """An event stored in a partition.
 
     Attributes:
-        sequence_number: counts the events of the partition from 0.
-        offset: where it is in the partition.
-        enqueued_time: when it came, in UTC.
-        body: what was sent.
-        properties: what its sender has said beside it.
-        partition_key: by which its partition was chosen, if it was.
+        sequence_number: the position among the events of the partition, from 0.
+        offset: the offset in the partition.
+        enqueued_time: the time of arrival, in UTC.
+        body: the body.
+        properties: the application properties.
+        partition_key: the key that determined its partition, if any.
     """
 
     sequence_number: int
@@ -47,13 +47,13 @@ class StoredEvent:
 
 @dataclass
 class Partition:
-    """The events of a partition, encoded as they are sent to receivers.
+    """The events of a partition, encoded as for receivers.
 
     Attributes:
-        messages: from the first that has not expired.
-        times: when each was enqueued, in milliseconds, never less than the one before.
-        first: the sequence number of the first that has not expired.
-        rate: how many events a second it lets out; None for no limit.
+        messages: the retained events.
+        times: their enqueued times in milliseconds, in ascending order.
+        first: the sequence number of the first retained event.
+        rate: the maximum events per second sent to receivers; None for no limit.
     """
 
     messages: list[bytes] = field(default_factory=list)
@@ -63,11 +63,11 @@ class Partition:
 
     @property
     def end(self) -> int:
-        """The sequence number that the next event will have."""
+        """The sequence number of the next event."""
         return self.first + len(self.messages)
 
     def append(self, bare: bytes, key: str | None = None, millis: int | None = None) -> int:
-        """Adds a message without annotations; its sequence number."""
+        """Add a message without annotations; return its sequence number."""
         number = self.end
         now = int(time.time() * 1000) if millis is None else millis
         millis = max(now, self.times[-1]) if self.times else now
@@ -83,22 +83,22 @@ class Partition:
         return number
 
     def expire(self, before: int) -> None:
-        """Forgets the events with sequence numbers below one."""
+        """Drop the events with sequence numbers below ``before``."""
         gone = min(max(before - self.first, 0), len(self.messages))
         del self.messages[:gone], self.times[:gone]
         self.first += gone
 
     def position(self, selector: str | None) -> int:
-        """The sequence number of the first event that a filter of a receiver lets through.
+        """Return the sequence number of the first event selected by a receiver's filter.
 
         Raises:
-            BadSelectorError: the filter is none of Event Hubs, or asks for what is yet to come.
+            BadSelectorError: the filter is unknown, or selects a future position.
         """
         if not selector:
             return self.first
         found = _SELECTOR.fullmatch(selector.strip())
         if found is None:
-            raise BadSelectorError(f"the filter {selector[:100]!r} is none of Event Hubs")
+            raise BadSelectorError(f"the filter {selector[:100]!r} is not an Event Hubs filter")
         name, operator, value = found.groups()
         after = operator == ">"
         if value == "-1":
@@ -108,7 +108,7 @@ class Partition:
         try:
             number = int(value)
         except ValueError:
-            raise BadSelectorError(f"the position {value[:100]!r} is no number") from None
+            raise BadSelectorError(f"the position {value[:100]!r} is not a number") from None
         if name == "x-opt-enqueued-time":
             find = bisect.bisect_right if after else bisect.bisect_left
             return self.first + find(self.times, number)
@@ -119,7 +119,7 @@ class Partition:
         return max(self.first, number + after)
 
     def event(self, number: int) -> StoredEvent:
-        """The event with a sequence number, for people."""
+        """Return the event with a sequence number, decoded."""
         annotations: dict[str, Any] = {}
         properties: dict[str, Any] = {}
         body = b""
@@ -145,7 +145,7 @@ class Hub:
     """An event hub.
 
     Args:
-        partitions: how many it has.
+        partitions: the number of partitions.
     """
 
     def __init__(self, partitions: int) -> None:
@@ -153,10 +153,10 @@ class Hub:
         self._turn = 0
 
     def store(self, message: bytes, format: int, partition: int | None) -> int:
-        """Puts a message, or those of a batch, into one partition; its number.
+        """Store a message, or the messages of a batch, in a partition; return its number.
 
         Raises:
-            ValueError: that is no message.
+            ValueError: the data is not a message.
         """
         key = None
         inner: list[bytes] = []
@@ -177,7 +177,7 @@ class Hub:
         return partition
 
     def partition_of(self, key: str | None) -> int:
-        """Where events of a key go; without one each partition has its turn."""
+        """Return the partition of a key; without a key, partitions take turns."""
         if key is not None:
             return zlib.crc32(key.encode()) % len(self.partitions)
         self._turn += 1
@@ -185,7 +185,7 @@ class Hub:
 
 
 def _bare(message: bytes) -> tuple[bytes, str | None]:
-    """A message without what the service replaces, and the partition key in that."""
+    """Return a message without the sections that the service replaces, and its partition key."""
     key = None
     kept = []
     for code, value, start, end in sections(message):

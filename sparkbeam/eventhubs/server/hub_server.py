@@ -1,4 +1,4 @@
-"""The server of Event Hubs, in a thread of its own."""
+"""Event Hubs server, in a separate thread."""
 
 import asyncio
 import ssl
@@ -23,21 +23,23 @@ _SECONDS = 30
 
 
 class EventHubsServer:
-    """Event hubs in memory, for tests: AMQP 1.0 on the loopback interface.
+    """In-memory event hubs for tests: AMQP 1.0 on the loopback interface.
 
-    It speaks what the Azure SDK and Spark's readers need: tokens, properties of hubs and
-    partitions, receivers from a sequence number, offset or time with credit and epochs, single
-    events and batches sent. What goes wrong in the real service can be made to go wrong here::
+    It supports the protocol features used by the Azure SDK and Spark's readers: tokens, properties
+    of hubs and partitions, receivers from a sequence number, offset or time with credit and epochs,
+    single events and batches. Faults of the real service can be injected:
+
+    ::
 
         with EventHubsServer({"clicks": 4}) as server:
             server.send("clicks", [b"one", b"two"], partition=0)
             run(server.connection_string("clicks"))
 
     Args:
-        hubs: how many partitions each has.
-        key: the shared access key that clients sign their tokens with.
-        port: to listen on; 0 for any that is free.
-        tls: with the certificate of the server; None to do without TLS, as an emulator.
+        hubs: the number of partitions of each hub.
+        key: the shared access key that signs the clients' tokens.
+        port: the port to listen on; 0 for any free one.
+        tls: a context with the certificate of the server; None for plain TCP, as in an emulator.
 
     Raises:
         ConfigurationError: a hub has no partitions.
@@ -65,10 +67,10 @@ class EventHubsServer:
         self._thread = threading.Thread(target=self._serve, name="sparkbeam-eventhubs", daemon=True)
         self._server: asyncio.Server | None = None
         self.port = 0
-        """On which it listens, once it has been started."""
+        """Port on which the started server listens."""
 
     def start(self) -> Self:
-        """Begins to listen.
+        """Start listening.
 
         Raises:
             OSError: the port is in use.
@@ -85,7 +87,7 @@ class EventHubsServer:
         return self
 
     def stop(self) -> None:
-        """Ends all connections and stops to listen."""
+        """Close all connections and stop listening."""
         if self._thread.is_alive():
             self._do(self._close)
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -103,7 +105,7 @@ class EventHubsServer:
         self.stop()
 
     def connection_string(self, hub: str | None = None) -> str:
-        """What a client connects with; with the name of a hub if one is given."""
+        """Return the connection string for clients, with the name of a hub if given."""
         parts = [
             f"Endpoint=sb://localhost:{self.port}",
             "SharedAccessKeyName=test",
@@ -123,15 +125,15 @@ class EventHubsServer:
         properties: Mapping[str, Any] | None = None,
         enqueued: datetime | None = None,
     ) -> None:
-        """Puts events into a hub, as if a client had sent each.
+        """Add events to a hub, as if each had been sent by a client.
 
         Args:
-            hub: its name.
-            bodies: of the events.
-            partition: where they go; by key, or each in turn, if None.
-            partition_key: of the events.
-            properties: of the events; their values are what AMQP can carry.
-            enqueued: when they came, with a time zone; now if None.
+            hub: the name of the hub.
+            bodies: the bodies of the events.
+            partition: the target partition; by key, or in turn, if None.
+            partition_key: the partition key of the events.
+            properties: the application properties of the events, with values supported by AMQP.
+            enqueued: the enqueued time, with a time zone; now if None.
         """
         millis = None if enqueued is None else round(enqueued.timestamp() * 1000)
         head = encode(Described(frames.APPLICATION_PROPERTIES, dict(properties or {})))
@@ -149,7 +151,7 @@ class EventHubsServer:
         self._do(put)
 
     def events(self, hub: str, partition: int) -> list[StoredEvent]:
-        """The events of a partition that have not expired."""
+        """Return the retained events of a partition."""
 
         def get() -> list[StoredEvent]:
             found = self._state.hubs[hub].partitions[partition]
@@ -158,19 +160,19 @@ class EventHubsServer:
         return self._do(get)
 
     def counts(self) -> Counts:
-        """What clients have asked for so far."""
+        """Return the number of client requests so far, by kind."""
         return self._do(lambda: replace(self._state.counts))
 
     def connections(self) -> int:
-        """How many are open."""
+        """Return the number of open connections."""
         return self._do(lambda: len(self._connections))
 
     def expire(self, hub: str, partition: int, before: int) -> None:
-        """Forgets events with sequence numbers below one, as the end of their retention does."""
+        """Drop events with sequence numbers below ``before``, like the end of their retention."""
         self._do(lambda: self._partition(hub, partition).expire(before))
 
     def grow(self, hub: str, partitions: int) -> None:
-        """Gives a hub more partitions."""
+        """Increase the number of partitions of a hub."""
 
         def more() -> None:
             found = self._state.hubs[hub].partitions
@@ -179,18 +181,18 @@ class EventHubsServer:
         self._do(more)
 
     def steal(self, hub: str, partition: int) -> None:
-        """Disconnects all receivers of a partition, as a receiver of a higher epoch does."""
+        """Disconnect all receivers of a partition, like a receiver with a higher epoch."""
 
         def take() -> None:
             for (name, _, number), readers in self._state.readers.items():
                 if name == hub and number == str(partition):
                     for reader in list(readers):
-                        reader.stolen("There is a new receiver with a higher epoch.")
+                        reader.stolen("A new receiver with a higher epoch was created.")
 
         self._do(take)
 
     def slow_down(self, hub: str, partition: int, rate: float | None) -> None:
-        """Lets out so many events of a partition in a second; None for no limit."""
+        """Limit the events per second that are sent of a partition; None for no limit."""
 
         def limit() -> None:
             self._partition(hub, partition).rate = rate
@@ -198,19 +200,19 @@ class EventHubsServer:
         self._do(limit)
 
     def be_busy(self, operations: int) -> None:
-        """Tells the next receivers, sends and requests to try again later."""
+        """Answer the next receivers, sends and requests by a busy error."""
         self._set(busy=operations)
 
     def reset_connection(self, after_events: int) -> None:
-        """Breaks the connection that sends the event after so many, within its frame."""
+        """Reset the connection that sends the event after ``after_events``, within its frame."""
         self._set(reset_after=after_events)
 
     def freeze(self) -> None:
-        """Neither reads nor writes any more, and connections stay open."""
+        """Stop reading and writing, while connections stay open."""
         self._set(frozen=True)
 
     def thaw(self) -> None:
-        """Takes new connections again; those that were open while it was frozen are ended."""
+        """Accept new connections again, and close those from before."""
 
         def end() -> None:
             self._state.faults.frozen = False
@@ -240,9 +242,11 @@ class EventHubsServer:
             connection.break_off(b"")
 
     def _do(self, function: Callable[[], T]) -> T:
-        """Calls a function where all of the server happens, and waits for it."""
+        """Call a function in the server's thread, and wait for its result."""
         if not self._thread.is_alive():
-            raise RuntimeError("The server is not running: call start(), or use it in a with.")
+            raise RuntimeError(
+                "The server is not running: call start(), or use it in a with statement."
+            )
         return asyncio.run_coroutine_threadsafe(_called(function), self._loop).result(_SECONDS)
 
 

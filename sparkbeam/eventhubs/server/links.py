@@ -1,4 +1,4 @@
-"""The ends of links in the server: what reads a partition, what takes events, what answers."""
+"""Server side of links: readers of partitions, receivers of events, replies."""
 
 import asyncio
 import struct
@@ -22,40 +22,40 @@ class Wire(Protocol):
     """The connection of a link.
 
     Attributes:
-        max_frame: bytes of the largest frame that the peer takes.
+        max_frame: the bytes of the largest frame that the peer accepts.
     """
 
     max_frame: int
 
     def say(self, channel: int, code: int, fields: list[Any], payload: bytes = b"") -> None:
-        """Sends a frame."""
+        """Send a frame."""
 
     def write(self, data: bytes) -> None:
-        """Sends frames that are encoded."""
+        """Send encoded frames."""
 
     def window(self, channel: int) -> int:
-        """How many transfers the peer's session takes."""
+        """Return the incoming window of the peer's session, in transfers."""
 
     def next_id(self, channel: int, count: int = 1) -> int:
-        """The first of as many delivery ids, which are used up."""
+        """Allocate delivery ids; return the first one."""
 
     def break_off(self, data: bytes) -> None:
-        """Sends a part of a frame and resets the connection."""
+        """Send part of a frame and reset the connection."""
 
 
 def error(condition: str, description: str) -> Described:
-    """An error as a performative carries it."""
+    """Return an error as a field of a performative."""
     return Described(frames.ERROR, [Symbol(condition), description, None])
 
 
 def detach(wire: Wire, channel: int, handle: int, condition: str, description: str) -> None:
-    """Ends a link with an error."""
+    """Close a link with an error."""
     fields = [UInt(handle), True, error(condition, description)]
     wire.say(channel, frames.DETACH, fields)
 
 
 class Link:
-    """This end of a link.
+    """The server side of a link.
 
     Args:
         wire: its connection.
@@ -69,13 +69,13 @@ class Link:
         self._handle = handle
 
     def flow(self, fields: list[Any]) -> None:
-        """Takes what the peer tells of credit."""
+        """Process the peer's flow state."""
 
     def close(self) -> None:
-        """Forgets the link."""
+        """Close the link."""
 
     def _tell(self, count: int, credit: int) -> None:
-        """Tells how many messages there were in all, and how many more may come."""
+        """Send the delivery count and the link credit."""
         session = [
             UInt(0),
             UInt(1 << 20),
@@ -87,10 +87,10 @@ class Link:
 
 
 class Answers(Link):
-    """The link over which a node, such as ``$management``, answers; there is always credit."""
+    """Link for replies of a node such as ``$management``; always has credit."""
 
     def send(self, message: bytes) -> None:
-        """Sends an answer."""
+        """Send a reply."""
         number = self._wire.next_id(self._channel)
         tag = struct.pack(">I", number & 0xFFFFFFFF)
         fields = [UInt(self._handle), UInt(number), tag, UInt(0), True, False]
@@ -98,19 +98,19 @@ class Answers(Link):
 
 
 class Reader(Link):
-    """A link over which a partition is read.
+    """Link for reading a partition.
 
     Args:
         wire: its connection.
         channel: of the session.
         handle: of the link.
         state: of the server.
-        place: what is read.
+        place: the hub and the partition.
         position: the sequence number of the first event to send.
-        epoch: of the receiver; None if it does not want to be alone.
+        epoch: of the receiver; None if it is not exclusive.
 
     Attributes:
-        is_stolen: the server has ended it.
+        is_stolen: whether the server has closed it.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Reader(Link):
         state.readers.setdefault(place, []).append(self)
 
     def flow(self, fields: list[Any]) -> None:
-        """Takes a grant of credit."""
+        """Process a grant of credit."""
         self._credit = (fields[5] or 0) + (fields[6] or 0) - self._count
         self.pump()
         if fields[8] and self._credit > 0:  # Drained: what is left of the credit is void.
@@ -188,7 +188,7 @@ class Reader(Link):
         self._state.counts.delivered += len(messages)
 
     def _frame(self, number: int, message: bytes) -> bytes:
-        """The frames of a transfer; those of large messages are several."""
+        """Return the frames of a transfer; large messages have several."""
         head = self._head(number, more=False)
         room = self._wire.max_frame - 8 - len(head)
         parts = [message[at : at + room] for at in range(0, len(message), room)]
@@ -215,7 +215,7 @@ class Reader(Link):
         detach(self._wire, self._channel, self._handle, STOLEN, reason)
 
     def close(self) -> None:
-        """Forgets the link."""
+        """Close the link."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -229,15 +229,15 @@ def _frame_of(channel: int, head: bytes, payload: bytes) -> bytes:
 
 
 class Taker(Link):
-    """A link over which messages come: events for a hub, or requests to a node.
+    """Link for incoming messages: events for a hub, or requests to a node.
 
     Args:
         wire: its connection.
         channel: of the session.
         handle: of the link.
         state: of the server.
-        address: of what they are for.
-        answers: the links of nodes that answer.
+        address: the target of the messages.
+        answers: the reply links of nodes.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class Taker(Link):
         self._tell(0, _CREDIT)
 
     def transfer(self, fields: list[Any], payload: bytes) -> None:
-        """Takes a message, or a part of one."""
+        """Process a message, or a part of one."""
         self._message += payload
         self._first = self._first or fields
         if fields[5]:

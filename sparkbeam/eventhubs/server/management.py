@@ -1,4 +1,4 @@
-"""The nodes that answer requests: ``$cbs`` takes tokens, ``$management`` tells of hubs."""
+"""Request nodes: ``$cbs`` accepts tokens, ``$management`` describes hubs."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ CBS, MANAGEMENT = "$cbs", "$management"
 
 
 def answer(state: State, node: str, message: bytes) -> bytes:
-    """What a node says to a request, as a message."""
+    """Return the reply message of a node to a request."""
     found = {code: value for code, value, _, _ in sections(message)}
     asked = {str(name): value for name, value in (found.get(0x74) or {}).items()}
     if node == CBS:
@@ -35,9 +35,9 @@ def answer(state: State, node: str, message: bytes) -> bytes:
 _DESCRIPTIONS = {
     200: "OK",
     202: "Accepted",
-    400: "There is no such partition.",
+    400: "The partition does not exist.",
     401: "The token is not valid.",
-    404: "There is no such event hub.",
+    404: "The event hub does not exist.",
     503: "The server is busy.",
 }
 

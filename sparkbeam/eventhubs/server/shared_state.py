@@ -1,4 +1,4 @@
-"""What the connections of a server share: hubs, faults, who reads what, and what has happened."""
+"""State shared by the connections of a server: hubs, faults, receivers and counters."""
 
 import base64
 import hashlib
@@ -11,34 +11,34 @@ from urllib.parse import parse_qs, unquote
 from sparkbeam.eventhubs.server.event_store import Hub
 
 Place = tuple[str, str, str]
-"""Hub, consumer group and partition."""
+"""Hub, consumer group and partition of a receiver."""
 
 
 class Receiving(Protocol):
-    """A link over which a partition is read."""
+    """A link for reading a partition."""
 
     epoch: int | None
 
     def pump(self) -> None:
-        """Sends what there is and what the receiver wants."""
+        """Send available events within the receiver's credit."""
 
     def stolen(self, reason: str) -> None:
-        """Ends because of another receiver."""
+        """Close because of another receiver."""
 
 
 @dataclass
 class Counts:
-    """What a server has been asked for.
+    """Numbers of client requests to a server.
 
     Attributes:
-        connections: opened in all.
-        receivers: links that were attached to read a partition.
-        senders: links that were attached to send.
+        connections: opened in total.
+        receivers: links attached for reading a partition.
+        senders: links attached for sending.
         requests: to the management node.
         tokens: put by clients.
-        flows: grants of credit and the like.
+        flows: flow frames, such as grants of credit.
         delivered: events sent to receivers.
-        stolen: receivers that were disconnected by others.
+        stolen: receivers disconnected by others.
     """
 
     connections: int = 0
@@ -53,12 +53,12 @@ class Counts:
 
 @dataclass
 class Faults:
-    """What is to go wrong.
+    """Injected faults.
 
     Attributes:
-        busy: how many of the next receivers, sends and requests are told to come again.
-        reset_after: after how many more events a connection breaks in the middle of one.
-        frozen: nothing is read or written any more, and connections stay open.
+        busy: the number of next receivers, sends and requests that get a busy error.
+        reset_after: the number of events after which a connection is reset within a frame.
+        frozen: whether reading and writing has stopped, while connections stay open.
     """
 
     busy: int = 0
@@ -66,7 +66,7 @@ class Faults:
     frozen: bool = False
 
     def is_busy(self) -> bool:
-        """Whether the next operation is refused; counts it."""
+        """Count down and return whether the next operation is refused."""
         if self.busy <= 0:
             return False
         self.busy -= 1
@@ -75,15 +75,15 @@ class Faults:
 
 @dataclass
 class State:
-    """All of a server.
+    """The state of a server.
 
     Attributes:
         hubs: by name.
-        key: the shared access key that tokens are signed with; empty to take any token.
+        key: the shared access key that signs tokens; empty to accept any token.
         readers: the receivers of each place.
-        counts: what has happened.
-        faults: what is to go wrong.
-        most_in_message: bytes of the largest message that is taken.
+        counts: the numbers of requests.
+        faults: the injected faults.
+        most_in_message: the bytes of the largest accepted message.
     """
 
     hubs: dict[str, Hub]
@@ -94,14 +94,14 @@ class State:
     most_in_message: int = 1 << 20
 
     def pump(self, hub: str, partition: int) -> None:
-        """Sends receivers of a partition what is new."""
+        """Send new events to the receivers of a partition."""
         for (name, _, number), readers in self.readers.items():
             if name == hub and number == str(partition):
                 for reader in list(readers):
                     reader.pump()
 
     def trusts(self, token: Any) -> bool:
-        """Whether a token is signed with the key and has not expired."""
+        """Return whether a token is signed with the key and has not expired."""
         if not self.key:
             return True
         _, _, fields = str(token).partition(" ")
@@ -117,6 +117,6 @@ class State:
 
 
 def signature(key: str, resource: str, expiry: str) -> str:
-    """How a shared access key signs the name of a resource and a time in seconds."""
+    """Sign the name of a resource and an expiry in seconds with a shared access key."""
     digest = hmac.new(key.encode(), f"{resource}\n{expiry}".encode(), hashlib.sha256).digest()
     return base64.b64encode(digest).decode()
