@@ -1,4 +1,4 @@
-"""The errors that sparkbeam raises.
+"""Exception hierarchy of sparkbeam.
 
 ::
 
@@ -6,26 +6,25 @@
     ├── ConfigurationError      an option, the session or the machine: fix it and run again
     ├── UnsupportedTransform    found at translation, before any Spark work starts
     └── PipelineFailed          a step failed while the pipeline ran
-        ├── CheckpointFailed    a file of the checkpoint is damaged, or cannot be written
+        ├── CheckpointFailed    a checkpoint file is damaged or cannot be written
         ├── CheckpointTaken     another driver has started over the same checkpoint
         └── PipelineCancelled   the pipeline was cancelled before it ended
 
-A message says what happened, where (the user's transform label) and what to
-do about it.
+A message says what happened, where (the user's transform label) and what to do about it.
 """
 
 from sparkbeam.common.display_text import printable
 
 
 class SparkBeamError(Exception):
-    """The base of every error that sparkbeam raises itself; its message is printable."""
+    """Base of all errors raised by sparkbeam; its message is printable."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(printable(each) if isinstance(each, str) else each for each in args))
 
 
 class ConfigurationError(SparkBeamError, ValueError):
-    """An option or the environment cannot work; the message names the remedy."""
+    """An option or the environment is wrong; the message names the remedy."""
 
 
 class UnsupportedTransform(SparkBeamError, NotImplementedError):
@@ -62,11 +61,11 @@ class PipelineFailed(SparkBeamError, RuntimeError):
 
 
 class CheckpointFailed(PipelineFailed):
-    """A file of the checkpoint cannot be read or written; the message names it and the remedy."""
+    """A checkpoint file cannot be read or written; the message names it and the remedy."""
 
 
 class CheckpointTaken(PipelineFailed):
-    """Another driver has started over the checkpoint; this one has ended, the other goes on."""
+    """Another driver has started over the checkpoint; this run has ended."""
 
 
 class PipelineCancelled(PipelineFailed):

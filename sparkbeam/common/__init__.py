@@ -1,1 +1,1 @@
-"""Tools that all rooms share: checks of arguments, texts for people, files, connections."""
+"""Utilities that all rooms share: argument checks, display text, files, connections."""

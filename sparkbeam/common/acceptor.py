@@ -1,8 +1,8 @@
-"""Connections that anybody on the machine may open, in numbers that leave the process alone.
+"""Bounded inbound connections of local servers.
 
-Each place that listens keeps its connections as :class:`Guests`: one that says nothing, or not what
-it has to, goes after some seconds, or at once where there are too many. Where the process has no
-descriptors left, it stops listening for a moment instead of asking again and again.
+Each server keeps its connections in a :class:`Guests`. A connection that does not authenticate in
+time is closed, and earlier if there are too many. A process that runs out of file descriptors
+pauses accepting instead of polling.
 """
 
 import errno
@@ -14,11 +14,11 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 PAUSE_SECONDS = 0.25
-"""For so long nobody is let in where the process has no descriptors left."""
+"""Pause in accepting connections while the process has no free file descriptors."""
 
 _STRANGERS = 64
 _SHARE = 16
-"""Strangers take at most this part of the descriptors that the process may have."""
+"""Unauthenticated connections may use one part in this many of the file descriptors."""
 
 _FULL = frozenset([errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
 
@@ -26,11 +26,11 @@ Guest = TypeVar("Guest")
 
 
 class Full(Exception):
-    """The process cannot have another connection at the moment."""
+    """The process cannot open another connection at the moment."""
 
 
 def accepted(server: socket.socket) -> socket.socket | None:
-    """The next connection; None where whoever wanted it has gone.
+    """Accept the next connection, or return None if the client has gone.
 
     Raises:
         Full: there are no descriptors left.
@@ -44,15 +44,15 @@ def accepted(server: socket.socket) -> socket.socket | None:
 
 
 class Guests(Generic[Guest]):
-    """The connections of one place that listens; may be used from any thread.
+    """Connections of one server. Thread-safe.
 
     Args:
-        close: ends a connection that has to go; it may be called from any thread.
-        seconds: how long one may take to show that it may be here.
-        known: so many there may be that have.
-        strangers: so many there may be that have not; None for what the limit of the process on
-            descriptors allows.
-        clock: gives seconds that only grow.
+        close: closes a connection; may be called from any thread.
+        seconds: how long a connection may take to authenticate.
+        known: the maximum number of authenticated connections.
+        strangers: the maximum number of others; None derives it from the process's limit on
+            file descriptors.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class Guests(Generic[Guest]):
         self._known: set[Guest] = set()
 
     def enter(self, guest: Guest) -> None:
-        """Takes in a stranger; the one that has been here for longest goes where it is too many."""
+        """Add an unauthenticated connection; close the oldest if there are too many."""
         with self._lock:
             self._waiting[guest] = self._clock() + self._seconds
             excess = [*self._waiting][: max(0, len(self._waiting) - self._strangers)]
         self._end(excess)
 
     def know(self, guest: Guest) -> bool:
-        """Notes that one may be here; False, and it goes, where there are too many of those."""
+        """Mark a connection as authenticated; close it and return False if there are too many."""
         with self._lock:
             known = self._waiting.pop(guest, None) is not None
             if known and len(self._known) < self._most:
@@ -92,19 +92,19 @@ class Guests(Generic[Guest]):
         return is_known
 
     def leave(self, guest: Guest) -> None:
-        """Notes that one has gone."""
+        """Remove a closed connection."""
         with self._lock:
             self._waiting.pop(guest, None)
             self._known.discard(guest)
 
     def forget(self, gone: Callable[[Guest], bool]) -> None:
-        """Notes that those have gone of which that is true."""
+        """Remove the closed connections that a predicate selects."""
         with self._lock:
             self._known = {guest for guest in self._known if not gone(guest)}
             self._waiting = {g: until for g, until in self._waiting.items() if not gone(g)}
 
     def sweep(self) -> float | None:
-        """Ends strangers whose time is over; in so many seconds that of the next one is."""
+        """Close connections past their deadline; return the seconds until the next deadline."""
         now = self._clock()
         with self._lock:
             late = [guest for guest, until in self._waiting.items() if until <= now]
@@ -113,7 +113,7 @@ class Guests(Generic[Guest]):
         return min(left) - now if left else None
 
     def make_room(self) -> None:
-        """Ends all strangers: somebody needs their descriptors more."""
+        """Close all unauthenticated connections to free their descriptors."""
         with self._lock:
             strangers = [*self._waiting]
         self._end(strangers)
@@ -130,20 +130,20 @@ class Guests(Generic[Guest]):
 def _allowed() -> int:
     try:
         import resource
-    except ImportError:  # There is none on Windows.
+    except ImportError:  # Not available on Windows.
         return _STRANGERS
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _STRANGERS if soft < 0 else max(4, min(_STRANGERS, soft // _SHARE))
 
 
 def is_at_home(host: str, own: str = "") -> bool:
-    """Return whether a ``Host`` of HTTP is an address, or a name of this machine alone.
+    """Return whether an HTTP ``Host`` is an IP address or a name of this machine only.
 
-    A page of elsewhere may have its name lead to this machine (DNS rebinding); what it asks for has
-    that name as the host.
+    DNS rebinding lets a foreign page's name resolve to this machine; its requests carry that name
+    as the host.
 
     Args:
-        host: as the request has it, perhaps with a port.
+        host: the header, possibly with a port.
         own: another name that is allowed.
     """
     name = host.strip().lower()

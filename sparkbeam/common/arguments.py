@@ -1,7 +1,7 @@
-"""Checks of what users pass: options, and the arguments of the public functions.
+"""Checks of user input: options and arguments of public functions.
 
-Each check returns what it was given, or raises a :class:`ConfigurationError` of one or two lines
-that says which argument it is, what was given, and what may be given instead.
+Each check returns its value, or raises a :class:`ConfigurationError` of one or two lines that names
+the argument, the given value and the accepted values.
 """
 
 import errno
@@ -14,17 +14,17 @@ from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
 
 _SHOWN = 60
-"""How many characters of a value a message repeats."""
+"""Maximum number of characters of a value in a message."""
 
 _LISTED = 12
-"""How many of the possible values a message lists."""
+"""Maximum number of choices in a message."""
 
 
 def shown(value: object, most: int = _SHOWN) -> str:
-    """A value as a message shows it: on one line, printable, and at most so many characters."""
+    """Format a value for a message: one printable line of at most ``most`` characters."""
     try:
         text = repr(value)
-    except Exception:  # Of a whole number with thousands of digits, or by the user's own code.
+    except Exception:  # A huge integer, or an error in the user's ``__repr__``.
         text = f"<{type(value).__name__}>"
     if not text.isprintable():
         text = text.encode("unicode_escape").decode()
@@ -32,20 +32,20 @@ def shown(value: object, most: int = _SHOWN) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a message; of many only the first ones."""
+    """Join names for a message; only the first ones of many."""
     found = list(names)
     some = [shortened(name, _SHOWN) for name in found[:_LISTED]]
     return ", ".join(some) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
 
 
 def text(name: str, value: object, remedy: str, *, secret: bool = False) -> str:
-    """A text that is not empty, and that files, Spark and the network can take.
+    """Check for a non-empty string that files, Spark and the network accept.
 
     Args:
         name: of the argument.
-        value: what was given.
+        value: the given value.
         remedy: what to give instead.
-        secret: the value may hold one, so it is not repeated.
+        secret: the value may hold a secret and is not repeated.
     """
     if not isinstance(value, str):
         raise _wrong(name, type(value).__name__ if secret else shown(value), "is no text", remedy)
@@ -58,7 +58,7 @@ def text(name: str, value: object, remedy: str, *, secret: bool = False) -> str:
 
 
 def whole_number(name: str, value: object, *, least: int, most: int) -> int:
-    """A whole number within limits, both included."""
+    """Check for an integer within inclusive limits."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise _wrong(name, shown(value), "must be a whole number", f"from {least} to {most}")
     if value < least:
@@ -69,7 +69,7 @@ def whole_number(name: str, value: object, *, least: int, most: int) -> int:
 
 
 def duration(name: str, value: Any, unit: str, *, most: float) -> float:
-    """A time span that is neither negative nor endless nor none."""
+    """Check for a finite, non-negative duration."""
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= most:
         remedy = f"it is a number of {unit}, such as 60, of at least 0 and at most {most:g}"
@@ -78,14 +78,14 @@ def duration(name: str, value: Any, unit: str, *, most: float) -> float:
 
 
 def one_of(name: str, value: object, choices: Sequence[str]) -> str:
-    """One of some texts."""
+    """Check for one of the given strings."""
     if not isinstance(value, str) or value not in choices:
         raise _wrong(name, shown(value), f"is none of {listed(choices)}")
     return value
 
 
 def names(name: str, value: object, remedy: str, *, least: int = 1) -> tuple[str, ...]:
-    """A sequence of different texts, and no text itself; at least so many."""
+    """Check for a list of at least ``least`` distinct strings."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise _wrong(name, shown(value), "is no list of names", remedy)
     found = tuple(text(name, item, remedy) for item in value)
@@ -97,32 +97,32 @@ def names(name: str, value: object, remedy: str, *, least: int = 1) -> tuple[str
 
 
 def function(name: str, value: object, remedy: str) -> Callable[..., Any]:
-    """Something to call."""
+    """Check for a callable."""
     if not callable(value):
         raise _wrong(name, shown(value), "is no function", remedy)
     return value
 
 
 def path(name: str, value: object, remedy: str) -> str:
-    """The name of a file, as a text or a path."""
+    """Check for a file name, given as a string or a path."""
     return text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, remedy)
 
 
 def is_path(value: str | bytes) -> bool:
-    """Whether a file system can be asked about a path at all."""
+    """Return whether the file system accepts a path."""
     try:
         os.stat(value)
     except FileNotFoundError:
         return bool(value)
     except OSError as error:
         return error.errno != errno.ENAMETOOLONG
-    except ValueError:  # A zero byte, a surrogate on its own.
+    except ValueError:  # A null byte or a lone surrogate.
         return False
     return True
 
 
 def flag(name: str, value: object) -> bool:
-    """True or false."""
+    """Check for a bool."""
     if not isinstance(value, bool):
         raise _wrong(name, shown(value), "is neither True nor False")
     return value
@@ -131,7 +131,7 @@ def flag(name: str, value: object) -> bool:
 def _is_encodable(value: str) -> bool:
     try:
         value.encode()
-    except UnicodeEncodeError:  # A surrogate on its own.
+    except UnicodeEncodeError:  # A lone surrogate.
         return False
     return True
 

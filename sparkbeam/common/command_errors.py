@@ -1,4 +1,4 @@
-"""What the commands do with wrong arguments: a short message, and exit code 2."""
+"""Usage errors of the commands: a short message and exit code 2."""
 
 import math
 import os
@@ -13,11 +13,11 @@ from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError, SparkBeamError
 
 _MOST = 500
-"""The characters of a message; what it repeats of an argument may be of any length."""
+"""Maximum length of a message, which may quote arguments of any length."""
 
 
 class ShortErrors(click.Group):
-    """A group whose errors, and those of its commands, are short whatever they repeat."""
+    """A click group that shortens its errors and those of its commands."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _short():
@@ -43,7 +43,7 @@ def _short() -> Iterator[None]:
 
 
 def usage_error(error: SparkBeamError) -> click.ClickException:
-    """An error of ours on the command line: exit code 2 where an argument or an option is wrong."""
+    """Convert to a click error: exit code 2 if an argument or an option is wrong."""
     text = " ".join(str(error).split())
     if isinstance(error, ConfigurationError):
         return click.UsageError(text)
@@ -51,7 +51,7 @@ def usage_error(error: SparkBeamError) -> click.ClickException:
 
 
 class Number(click.FloatRange):
-    """A number within limits; neither 'nan' nor 'inf'."""
+    """A finite number within limits."""
 
     def convert(self, value: Any, *args: Any) -> float:
         found: float = super().convert(value, *args)
@@ -61,7 +61,7 @@ class Number(click.FloatRange):
 
 
 class File(click.Path):
-    """The path of a file; what no file system can take is an error, too."""
+    """The path of a file; one that the file system cannot accept is an error."""
 
     def convert(self, value: Any, *args: Any) -> Any:
         if not is_path(os.fspath(value)):

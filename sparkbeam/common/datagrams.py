@@ -1,7 +1,6 @@
-"""Datagrams from tasks to the driver, with a token that tells its own from all others.
+"""Authenticated datagrams from tasks to the driver.
 
-They are sent when they can be and lost when they cannot: no task waits for one, and nothing that
-has to be right depends on one.
+Delivery is best effort: no task waits for it, and correctness never depends on it.
 """
 
 import contextlib
@@ -17,11 +16,11 @@ _MOST = 60_000
 
 @dataclass(frozen=True)
 class Mailbox:
-    """Where tasks send datagrams to.
+    """Address for datagrams to the driver.
 
     Attributes:
-        host, port: the driver's.
-        token: proves that a datagram is of a task of this run.
+        host, port: of the driver.
+        token: authenticates the tasks of this run.
     """
 
     host: str
@@ -29,7 +28,7 @@ class Mailbox:
     token: str = field(repr=False)
 
     def post(self, content: Mapping[str, Any]) -> bool:
-        """Sends a datagram, or loses it; never waits. False if it is too large for one."""
+        """Send a datagram without waiting; return False if it is too large."""
         message = sealed(content, self.token)
         if len(message) > _MOST:
             return False
@@ -43,15 +42,15 @@ class Mailbox:
 
 
 def sealed(content: Mapping[str, Any], token: str) -> bytes:
-    """A datagram with a token."""
+    """Encode a datagram with its token."""
     return json.dumps({"token": token, **content}).encode()
 
 
 def opened(datagram: bytes, token: str) -> dict[str, Any]:
-    """What a datagram holds besides the token.
+    """Decode a datagram and check its token.
 
     Raises:
-        Exception: of whatever type, where it has another token, or is no such datagram.
+        Exception: of any type, if the token is wrong or the datagram malformed.
     """
     content: dict[str, Any] = json.loads(datagram)
     if not hmac.compare_digest(str(content.pop("token")).encode(), token.encode()):

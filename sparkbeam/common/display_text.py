@@ -1,6 +1,6 @@
-"""Texts on their way to a terminal, a page or a log: without secrets, printable, not too long.
+"""Text for a terminal, a page or a log: without secrets, printable, bounded in length.
 
-A text that comes from a file, an element or another process may hold whatever its author wants.
+Text from a file, an element or another process is untrusted.
 """
 
 import re
@@ -17,17 +17,17 @@ _BREAKS = re.compile(r"[\t\n\u2028\u2029]")
 
 _NAME = r"""[^\s/\\:'"]+"""
 _FOLDERS = re.compile(rf"(?<![\w.])~?(?:[A-Za-z]:)?(?:[/\\]{_NAME})+[/\\](?={_NAME})")
-"""The folders of an absolute path, up to the name of the file."""
+"""The folders of an absolute path, up to the file name."""
 
 _WHOLE = 100_000
 _LONGEST_SECRET = 10_000
 
 
 def printable(text: str) -> str:
-    """The text with escapes in the place of characters that a terminal or a browser obeys.
+    """Escape the characters that control a terminal or a browser.
 
-    These are control characters but for tabs and ends of lines, what changes the direction of
-    writing, and halves of characters, which nothing can encode.
+    These are control characters other than tabs and line ends, characters that change the writing
+    direction, and lone surrogates.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -35,17 +35,17 @@ def printable(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """The same on one line."""
+    """Like :func:`printable`, on one line."""
     return _BREAKS.sub(_escaped, printable(text))
 
 
 def without_folders(text: str) -> str:
-    """The text with only the last name of each absolute path."""
+    """Reduce each absolute path to its last name."""
     return _FOLDERS.sub("", text)
 
 
 def printable_in(value: Any, shown: Callable[[str], str] = printable) -> Any:
-    """A value of JSON with printable texts, names included."""
+    """Make all strings of a JSON value printable, keys included."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, dict):
@@ -56,14 +56,14 @@ def printable_in(value: Any, shown: Callable[[str], str] = printable) -> Any:
 
 
 def shortened(text: str, most: int, hide: Callable[[str], str] = hidden) -> str:
-    """A printable text without secrets and, where it is longer, without its middle.
+    """Remove secrets, make printable, and drop the middle if too long.
 
-    What is secret is taken out first: half of a secret would not be recognized any more.
+    Secrets are removed first, as a part of one would not be recognized.
 
     Args:
         text: of any length.
-        most: how many characters are left.
-        hide: takes secrets out.
+        most: the maximum number of characters.
+        hide: removes secrets.
     """
     if len(text) > _WHOLE:
         return f"{printable(_beginning(text, hide))[: most - 1]}…"
@@ -71,17 +71,17 @@ def shortened(text: str, most: int, hide: Callable[[str], str] = hidden) -> str:
 
 
 def beginning(text: str, most: int, hide: Callable[[str], str] = hidden) -> str:
-    """The same, without the end of a text that is longer."""
+    """Like :func:`shortened`, but drop the end if too long."""
     return _start(printable(concealed(text, most, hide)), most)
 
 
 def concealed(text: str, most: int, hide: Callable[[str], str] = hidden) -> str:
-    """The beginning of a text without secrets, with its control characters."""
+    """Return the beginning of a text without secrets, with its control characters."""
     return _start(hide(text) if len(text) <= _WHOLE else f"{_beginning(text, hide)}…", most)
 
 
 def _beginning(text: str, hide: Callable[[str], str]) -> str:
-    """The beginning of a text, as far as surely no secret is cut by its end."""
+    """Return the longest beginning that certainly cuts no secret."""
     longer = hide(text[:_WHOLE])
     shorter = hide(text[: _WHOLE - _LONGEST_SECRET])
     same = (

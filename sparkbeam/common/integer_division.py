@@ -1,4 +1,4 @@
-"""Division of many whole numbers by one."""
+"""Floor division of an array of integers by one divisor."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,11 +7,11 @@ _Numbers = npt.NDArray[np.int64]
 
 
 def floored(numbers: _Numbers, divisor: int) -> _Numbers:
-    """The quotients, rounded down; of numbers without a sign numpy has them in a tenth of the time.
+    """Return the floored quotients; unsigned division is ten times faster in numpy.
 
     Args:
-        numbers: any of 64 bits.
-        divisor: more than 0.
+        numbers: 64-bit integers.
+        divisor: positive.
     """
     if len(numbers) and numbers.min() < 0:
         return numbers // divisor

@@ -1,7 +1,7 @@
-"""Whole files on a local file system, where other users of the machine may have been.
+"""Atomic writes to a local file system that other users share.
 
-A file is written under a name that nobody can have guessed, and then renamed: no link that
-somebody has planted is followed, and no reader sees a part of it.
+A file is written under an unpredictable name and then renamed: no planted link is followed, and no
+reader sees a partial file.
 """
 
 import grp
@@ -25,12 +25,12 @@ def nothing() -> None:
 
 
 def write(path: Path, content: bytes, ready: Callable[[], None] = nothing) -> None:
-    """Write a file in the place of one of the same name; folders that are missing are made.
+    """Write a file, replacing an existing one; create missing folders.
 
     Args:
         path: of the file.
         content: all of it.
-        ready: called just before the file appears; what it raises leaves the old one in place.
+        ready: called just before the rename; if it raises, the old file stays.
     """
     with _aside(path, content) as temporary:
         ready()
@@ -38,12 +38,12 @@ def write(path: Path, content: bytes, ready: Callable[[], None] = nothing) -> No
 
 
 def create(path: Path, content: bytes, *, outlives: bool = True) -> bool:
-    """Write a file unless there is one; atomic, whichever processes try it at once.
+    """Write a file unless it exists; atomic across processes.
 
     Args:
         path: of the file.
         content: all of it.
-        outlives: the content has to survive a crash of the machine.
+        outlives: the content must survive a crash of the machine.
 
     Returns:
         Whether it was written.
@@ -53,13 +53,13 @@ def create(path: Path, content: bytes, *, outlives: bool = True) -> bool:
             path.hardlink_to(temporary)
         except FileExistsError:
             return False
-        except OSError:  # There are file systems without hard links.
+        except OSError:  # Some file systems have no hard links.
             return _created(path, content, outlives=outlives)
     return True
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, to which no other user may write."""
+    """Create a folder and its parents, writable by this user only."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -67,13 +67,14 @@ def make_folder(folder: Path) -> None:
 
 
 def mistrusted(folder: Path) -> str | None:
-    """Return why other users may have put something into a folder, in words.
+    """Return why a folder is not trusted, in words.
 
-    Root may write anywhere, so its folders are as good as one's own. In a sticky folder each user
-    may only touch files of their own.
+    Root's folders are trusted, as root may write anywhere. In a sticky folder each user can only
+    touch their own files.
 
     Returns:
-        None if nobody may have, there is no such folder, or the file system keeps no owners.
+        None if no other user could have written to it, it does not exist, or the file system keeps
+        no owners.
     """
     try:
         reason = _reason(folder)
@@ -84,7 +85,7 @@ def mistrusted(folder: Path) -> str | None:
 
 @contextmanager
 def _aside(path: Path, content: bytes, *, outlives: bool = True) -> Iterator[Path]:
-    """Write a hidden file beside another one, which goes if it is still there afterwards."""
+    """Write a hidden file next to another one; remove it at the end unless renamed."""
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
     try:
@@ -127,7 +128,7 @@ def _reason(folder: Path) -> str | None:
 
 
 def _has_others(group: int) -> bool:
-    """Return whether other users may be in a group: not in one's own, or one without a name."""
+    """Return whether a group may have other users; a private or an unnamed group has none."""
     try:
         found, user = grp.getgrgid(group), pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:  # In containers.
@@ -144,7 +145,7 @@ def _name_of(user: int) -> str:
 
 
 def _keeps_owners(folder: Path) -> bool:
-    """Return whether a folder that is made there is one's own, as it is not on all file systems."""
+    """Return whether a new folder there belongs to its creator; not all file systems do this."""
     try:
         made = Path(tempfile.mkdtemp(prefix=".sparkbeam-", dir=folder))
     except OSError:

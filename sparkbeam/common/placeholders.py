@@ -1,4 +1,4 @@
-"""Columns in the place of those that nobody looks at."""
+"""Placeholder columns for fields that no step reads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,22 +8,22 @@ import pyarrow as pa
 _MOST_KEPT = 1 << 20
 
 _kept: dict[pa.DataType, pa.Array] = {}
-"""For the few types with zeros; there may be any number of others, such as a user's own."""
+"""Cached by type; only types with a zero value, as there may be any number of others."""
 
 
 def filling(kind: pa.DataType, count: int) -> pa.Array:
-    """A column of values that nobody looks at.
+    """Return a column of placeholders.
 
-    They are zeros or empty, as coders of records may not take None; of other types than numbers,
-    truth values, text and bytes they are None.
+    They are zeros or empty, as coders of records may not accept None; types other than numbers,
+    booleans, strings and bytes get nulls.
 
     Args:
         kind: the type of the column.
-        count: the number of its values.
+        count: the number of values.
     """
     if count > _MOST_KEPT or not is_filled(kind):
         return _filling(kind, count)
-    # All blocks may have the same one.
+    # All blocks can share one column.
     kept = _kept.get(kind)
     if kept is None or len(kept) < count:
         kept = _kept[kind] = _filling(kind, 1 << count.bit_length())
@@ -36,7 +36,7 @@ def _filling(kind: pa.DataType, count: int) -> pa.Array:
 
 
 def is_filled(kind: pa.DataType) -> bool:
-    """Whether the values of :func:`filling` are not None."""
+    """Return whether the values of :func:`filling` are not null."""
     return _value(kind) is not None
 
 

@@ -1,7 +1,7 @@
-"""Secrets in texts: the places where one stands, by what is written before it.
+"""Recognition of secrets in text by the text before them.
 
-Forms that are recognized: URLs with an account, headers of HTTP, connection strings, command
-lines, JSON, YAML, XML, properties, SQL, the paths of webhooks, and tokens with a known prefix.
+Recognized forms: URLs with an account, HTTP headers, connection strings, command lines, JSON, YAML,
+XML, properties, SQL, webhook paths, and tokens with a known prefix.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 HIDDEN = "***"
 
 Span = tuple[int, int]
-"""Where a secret begins, and where it ends."""
+"""Start and end of a secret."""
 
 HARMLESS = frozenset(["", "none", "null", "nil", "true", "false", "earliest", "latest", HIDDEN])
 
@@ -20,11 +20,11 @@ _TELLING = re.compile(
     r"|sk[-_]|github_pat_|hf_|npm_|pypi-|SG\.",
     re.IGNORECASE,
 )
-"""A text without any of this has no secret of which the form is known."""
+"""Quick test: a text without a match has no secret of a known form."""
 
 
 def hidden(text: str) -> str:
-    """The text with ``***`` in the place of whatever looks like a secret."""
+    """Replace everything that looks like a secret with ``***``."""
     found = [*spans(text)]
     if not found:
         return text
@@ -36,7 +36,7 @@ def hidden(text: str) -> str:
 
 
 def spans(text: str) -> Iterator[Span]:
-    """Where in a text something stands that looks like a secret; they may overlap."""
+    """Find what looks like a secret; the spans may overlap."""
     if _TELLING.search(text) is None:
         return
     for pattern in _PLAIN:
@@ -50,7 +50,7 @@ def spans(text: str) -> Iterator[Span]:
 
 
 def is_harmless(value: str) -> bool:
-    """Whether a value tells nothing: that there is none, or the name of one."""
+    """Return whether a value reveals nothing: a null or a placeholder."""
     bare = value.strip("\\\"'`")
     return bare.lower() in HARMLESS or _PLACEHOLDER.fullmatch(bare) is not None
 
@@ -62,7 +62,7 @@ _IDENTIFIED = r"\bidentified\s+(?:with\s+\S+\s+)?(?:by|as)\s+(?:password\s+|valu
 _PLAIN = tuple(
     re.compile(pattern, re.IGNORECASE if insensitive else 0)
     for insensitive, pattern in (
-        # A DSN of Go, an address of Oracle, what its programs and curl get.
+        # A Go DSN, an Oracle address, arguments of Oracle's programs and of curl.
         (False, r"(?<![\w:/.-])[\w.-]+:(?P<value>[^\s@]{1,999})(?=@(?:tcp|unix|udp)\()"),
         (
             True,
@@ -76,7 +76,7 @@ _PLAIN = tuple(
         (True, r"--(?:proxy-)?user[ =]['\"]?[^\s:'\"]+:(?P<value>[^\s'\"]+)"),
         (True, r"\bsshpass\s+-p\s*(?P<value>'[^'\n]*'|\"[^\"\n]*\"|[^\s'\"]+)"),
         (True, r"\blogin\s+\S+\s+password\s+(?P<value>[^\s,;]+)"),
-        # Of a configuration of LDAP; in a sentence words follow.
+        # LDAP configuration; in a sentence a word follows.
         (
             True,
             r"\bbindpw\s+(?!(?:is|was|of|for|in|and|or|has|must|may|can)\b)(?P<value>[^\s,;'\"]+)",
@@ -87,14 +87,14 @@ _PLAIN = tuple(
             r"\b(?:password|passwd|passphrase|secret|token|key) (?:is|was):? "
             r"(?P<value>'[^'\n]+'|\"[^\"\n]+\")",
         ),
-        # SQL; without quotes only where a statement tells that it is no sentence.
+        # SQL; without quotes only in a statement that cannot be prose.
         (True, rf"{_IDENTIFIED}(?P<value>'(?:''|\\.|[^'\\])*'|\"[^\"]*\")"),
         (
             True,
             r"\b(?:(?:create|alter)\s+(?:user|role)|database\s+link)\b[^;]{0,200}?"
             rf"{_IDENTIFIED}(?P<value>[^\s;,'\"]+)",
         ),
-        # A letter behind a bot of Telegram; what tells by its first letters what it is.
+        # A Telegram bot path, and tokens with a known prefix.
         (False, r"/bot\d{5,}:(?P<value>[\w-]{10,})"),
         (False, r"(?<![A-Za-z0-9])(?P<value>A(?:KI|SI)A[0-9A-Z]{16})(?![A-Za-z0-9])"),
         (
@@ -110,7 +110,7 @@ _PLAIN = tuple(
             False,
             r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?P<value>(?:[^-]|-(?!----))+)",
         ),
-        # XML, and the properties of Hadoop.
+        # XML, and Hadoop properties.
         (
             True,
             r"<(?P<tag>[\w.:-]*(?:password|passwd|secret|token|api-?key))>(?P<value>[^<]+)</",
@@ -128,7 +128,7 @@ _PORT = re.compile(r"[^/@:]*(?::\d+)?(?:/|$)")
 
 
 def _of_accounts(text: str) -> Iterator[Span]:
-    """The accounts of URLs; a password may have a slash in it that nobody has encoded."""
+    """Find accounts in URLs; a password may contain an unencoded slash."""
     for found in _ADDRESS.finditer(text):
         rest = found[1]
         authority = rest.partition("/")[0]
@@ -165,7 +165,7 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether the value of what has this name is a secret, however short it is."""
+    """Return whether a value of this name is a secret, however short."""
     words = _words(name)
     return _SECRET_NAME.search(words) is not None and _NOT_ITSELF.search(words) is None
 
@@ -188,10 +188,10 @@ _VALUE = re.compile(
 
 
 def _of_pairs(text: str) -> Iterator[Span]:
-    """The values behind names that tell of secrets."""
+    """Find values of names that denote secrets."""
     at = 0
     while (head := _HEAD.search(text, at)) is not None:
-        # What might be a value may be the name of the next pair.
+        # The candidate value may be the name of the next pair.
         at = head.end("name")
         if not _tells(head["name"]):
             continue
@@ -215,7 +215,7 @@ def _tells(name: str) -> bool:
 
 
 def _is_no_secret(name: str, value: str) -> bool:
-    """Whether it is the type of a column, or how many tokens there are."""
+    """Return whether the value is a column type or a count of tokens."""
     if _TYPE.match(value) is not None:
         return True
     return _words(name).endswith("tokens") and _COUNT.fullmatch(value) is not None
@@ -227,13 +227,13 @@ _TYPE = re.compile(
     r"|(?:decimal|numeric|char|varchar)\(\d+$|(?:array|map|struct)<[a-z])",
     re.IGNORECASE,
 )
-"""A type of Spark's, or how one begins."""
+"""A Spark type, or its beginning."""
 
 _COUNT = re.compile(r"([\"']?)-?[\d_]*\.?\d+%?\1")
 
 
 def _is_given(head: re.Match[str], found: re.Match[str]) -> bool:
-    """Whether a value is one, and not a word of the sentence in which the name stands."""
+    """Return whether a value is one, rather than a word of a sentence."""
     name, sep, value = _words(head["name"]), head["sep"].strip(), found[0]
     is_quoted = value.lstrip("bru\\")[:1] in ("'", '"') and len(value) > 2
     if name in _OF_PAIRS or name.endswith(("credential", "credentials")):
@@ -251,7 +251,7 @@ def _is_given(head: re.Match[str], found: re.Match[str]) -> bool:
 
 
 def _is_in_line(name: str, found: re.Match[str], *, is_password: bool) -> bool:
-    """Whether what follows a name and a colon is its value."""
+    """Return whether the text after a name and a colon is its value."""
     if name.endswith("cookie"):
         return "=" in found[0]
     if _is_like_token(found[0]):
@@ -262,7 +262,7 @@ def _is_in_line(name: str, found: re.Match[str], *, is_password: bool) -> bool:
 
 
 _QUOTED_AFTER = ("=>", ":=", "==")
-"""What stands before other things than values, too, unless these are quoted."""
+"""Separators that also precede things other than values, unless quoted."""
 
 _QUOTE = re.compile(r"[bru]?\\*[\"']")
 _OF_PAIRS = ("auth", "basic auth")
@@ -273,7 +273,7 @@ _OF_PASSWORDS = (
 
 
 def _is_setting(head: re.Match[str], found: re.Match[str]) -> bool:
-    """Whether a name and a value with a space between them are all of a line."""
+    """Return whether a name and a value separated by a space fill a line."""
     begin = max(0, head.start() - _INDENT)
     before = head.string[begin : head.start()].rpartition("\n")[2]
     is_word = found[0].isalpha() and not head["name"].lower().endswith("pw")
@@ -281,7 +281,7 @@ def _is_setting(head: re.Match[str], found: re.Match[str]) -> bool:
 
 
 def _ends(found: re.Match[str]) -> bool:
-    """Whether nothing more follows a value in its line, or the next name does."""
+    """Return whether a value ends its line or the next name follows."""
     return _END.match(found.string, found.end()) is not None
 
 
@@ -290,7 +290,7 @@ _INDENT = 40
 
 
 def _is_like_token(value: str) -> bool:
-    """Whether it is too long, and of too many kinds of characters, for a word or a number."""
+    """Return whether a value is too long and too mixed for a word or a number."""
     bare = value.strip("bru\\\"'")
     has_digit = any(map(str.isdigit, bare))
     return (len(bare) >= 8 and has_digit and not bare.isdigit()) or len(bare) >= 20
@@ -313,7 +313,7 @@ _SENTENCE = frozenset(
 )
 
 
-# Headers of HTTP.
+# HTTP headers.
 
 _SCHEMES = (
     r"bearer|basic|digest|token|api-?key|key|negotiate|ntlm|oauth|hawk|aws4-hmac-sha256|aws"
@@ -339,7 +339,7 @@ _COOKIE = re.compile(
 
 
 def is_scheme(word: str) -> bool:
-    """Whether it says in an ``Authorization`` of what kind the secret behind it is."""
+    """Return whether a word is an ``Authorization`` scheme."""
     return re.fullmatch(_SCHEMES, word, re.IGNORECASE) is not None
 
 
@@ -357,11 +357,11 @@ def _of_headers(text: str) -> Iterator[Span]:
 
 
 def _is_long(value: str) -> bool:
-    """Whether it is no word."""
+    """Return whether a value is too long or too mixed for a word."""
     return (len(value) >= 6 and any(c.isdigit() or c == "=" for c in value)) or len(value) >= 16
 
 
-# Webhooks, of which the path is the secret.
+# Webhooks, whose path is the secret.
 
 _HOOK_HOST = re.compile(
     r"https?://(?:[\w-]+\.){0,9}?[\w-]{0,40}?hooks?(?:\.[\w-]+){1,9}(?::\d+)?/(?P<value>[^\s\"'<>?#]+)",
@@ -383,7 +383,7 @@ def _of_webhooks(text: str) -> Iterator[Span]:
 
 
 def _merged(found: list[Span]) -> Iterator[Span]:
-    """The same places in their order, none within another."""
+    """Merge overlapping spans, in order."""
     begun, ended = -1, -1
     for start, end in sorted(found):
         if start > ended:

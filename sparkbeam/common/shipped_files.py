@@ -1,7 +1,7 @@
-"""The files with modules that a driver ships, under names that tell their content.
+"""Python archives shipped by the driver, with content digests in their names.
 
-Spark takes each name once for the life of a session, and a worker keeps what it has seen. A file
-that has changed is therefore another file, also for Python.
+Spark accepts each file name once per session, and workers cache modules. A changed file therefore
+gets a new name.
 """
 
 import hashlib
@@ -17,10 +17,10 @@ _DIGITS = 12
 
 
 def archives(paths: Iterable[str]) -> list[str]:
-    """Archives of the modules in ``.py`` files and archives, as they are now.
+    """Archive ``.py`` files and archives with their current content.
 
-    They stay until the process ends: an executor that starts later asks for them. A URL stays
-    as it is: Spark fetches what is there.
+    The archives live as long as the process, as executors that start later fetch them. URLs are
+    returned unchanged: Spark fetches them.
     """
     return [path if "://" in path else str(_archive(Path(path))) for path in paths]
 
@@ -32,11 +32,11 @@ def _archive(path: Path) -> Path:
     suffix = ".zip" if is_module else path.suffix
     target = Path(served_folder().name) / f"{path.stem}-{digest}{suffix}"
     if not target.exists():
-        # Other threads may make it, too.
+        # Other threads may create it at the same time.
         unfinished = target.with_name(uuid.uuid4().hex)
         if is_module:
             with zipfile.ZipFile(unfinished, "w") as archive:
-                # Another process makes the same file of it.
+                # A fixed timestamp gives the same file in each process.
                 archive.writestr(zipfile.ZipInfo(path.name), content)
         else:
             shutil.copyfile(path, unfinished)

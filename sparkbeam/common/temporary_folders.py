@@ -1,4 +1,4 @@
-"""Folders for one run only: private, and removed by the next start where a run could not do it."""
+"""Private temporary folders of one run; leftovers are removed by the next run."""
 
 import fcntl
 import functools
@@ -15,14 +15,14 @@ _MARK = "owner"
 
 
 class RunFolder(tempfile.TemporaryDirectory[str]):
-    """A folder, as a rule under the temporary one, that only this user can look into.
+    """Private folder, by default under the system's temporary folder.
 
-    A file in it stays locked as long as the process lives, however that ends. What other
-    processes have left behind is removed first.
+    A file in it stays locked while the process lives. Folders left by dead processes are removed
+    first.
 
     Args:
-        kind: what it is for, as a part of its name.
-        under: another folder in place of the temporary one.
+        kind: its purpose, as a part of its name.
+        under: another parent folder.
     """
 
     def __init__(self, kind: str, under: Path | None = None) -> None:
@@ -31,18 +31,17 @@ class RunFolder(tempfile.TemporaryDirectory[str]):
         self._owner = _claimed(Path(self.name))
 
     def cleanup(self) -> None:
-        """Removes it."""
+        """Remove the folder."""
         super().cleanup()
         self._owner.close()
 
 
 def served_folder() -> RunFolder:
-    """Where shipped files lie until the process ends.
+    """Return the folder of shipped files, which lives as long as the process.
 
-    An executor that starts later takes in all files of the session first, and
-    cannot run without.
+    An executor that starts later first fetches all files of the session and fails without them.
     """
-    with _MAKING:  # A folder that nobody holds is removed, with what is in it.
+    with _MAKING:  # An unlocked folder would be removed with its content.
         return _served_folder()
 
 
@@ -55,10 +54,10 @@ def _served_folder() -> RunFolder:
 
 
 def remove_abandoned(under: Path | None = None) -> None:
-    """Removes the folders of processes of this user that are gone.
+    """Remove the folders of this user's dead processes.
 
     Args:
-        under: where they are; None for the temporary folder.
+        under: their parent; None for the temporary folder.
     """
     for folder in (under or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
         try:
@@ -66,18 +65,18 @@ def remove_abandoned(under: Path | None = None) -> None:
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
                 _remove_if_abandoned(folder)
         except OSError:
-            continue  # It is in use, not ours, or somebody else removes it.
+            continue  # In use, not ours, or being removed by another process.
 
 
 def _claimed(folder: Path) -> BinaryIO:
-    """The mark of the folder, locked; it appears under its name when it is."""
+    """Lock the folder's mark; it gets its final name once locked."""
     new = folder / f"{_MARK}.new"
     mark = new.open("wb")
     try:
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
         new.rename(folder / _MARK)
     except OSError:
-        new.unlink()  # A file system without locks; nobody can tell whether it is in use.
+        new.unlink()  # A file system without locks: nothing can tell whether the folder is in use.
     return mark
 
 

@@ -1,4 +1,4 @@
-"""JSON of files that anybody may have written: checked before anything is made of it."""
+"""Parsing of untrusted JSON files."""
 
 import json
 import math
@@ -6,22 +6,22 @@ from collections.abc import Iterable
 from typing import Any
 
 MOST_BYTES = 1 << 28
-"""Largest size of a file of ours, in bytes."""
+"""Largest accepted file, in bytes."""
 
 _DEEPEST = 40
 _MOST_DIGITS = 40
 
 
 def loaded(content: bytes | str, kind: type | tuple[type, ...] = dict) -> Any:
-    """What a JSON text says.
+    """Parse a JSON text.
 
     Args:
         content: the text.
-        kind: what it has to say as a whole: a dict, a list, …
+        kind: the expected top-level type.
 
     Raises:
-        ValueError: it is no JSON, says something else, is nested too deeply, or has a number that
-            nobody can count with.
+        ValueError: it is not JSON, has another type, is nested too deeply, or has a number that is
+            not finite or too long.
     """
     if len(content) > MOST_BYTES:
         raise ValueError("it is too large")
@@ -62,7 +62,7 @@ def _number(text: str) -> float:
 
 
 def whole(value: Any) -> int:
-    """A whole number that fits into 64 bits.
+    """Check for a 64-bit integer.
 
     Raises:
         ValueError: it is something else.
@@ -73,7 +73,7 @@ def whole(value: Any) -> int:
 
 
 def text(value: Any) -> str:
-    """A text.
+    """Check for a string.
 
     Raises:
         ValueError: it is something else.

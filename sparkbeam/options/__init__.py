@@ -1,1 +1,1 @@
-"""The pipeline options of the runner, and the checks of those that Beam knows too."""
+"""Pipeline options of the runner, and checks of Beam's options."""

@@ -1,7 +1,7 @@
-"""The environment variables of the driver, for workers on its machine.
+"""Environment variables of the driver, for workers on its machine.
 
-They may hold secrets, so they are in no plan: a plan has the name of a file that only this user can
-read, and that goes with the process.
+They may hold secrets, so a plan only has the name of a file that is private to this user and
+removed with the process.
 """
 
 import functools
@@ -15,17 +15,17 @@ from sparkbeam.common.temporary_folders import served_folder
 from sparkbeam.wire.environment import Variables
 
 _OF_SPARK = ("JAVA_", "LD_", "PYSPARK_", "PYTHON", "SPARK_", "_")
-"""What begins so is about how the processes themselves are run."""
+"""Prefixes of variables that concern the processes themselves."""
 
 _known = set(os.environ)
-"""The names of all variables that there have been; workers may have what is no longer set."""
+"""Names of all variables seen so far; workers may have some that are unset by now."""
 
 
 def written(without: Collection[str] = ()) -> str:
-    """The path of a file with the variables of this moment.
+    """Write the current variables to a private file and return its path.
 
     Args:
-        without: the names of variables that workers are given otherwise.
+        without: names of variables that workers get in another way.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_SPARK)}
     _known.update(own)

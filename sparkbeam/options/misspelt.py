@@ -1,4 +1,4 @@
-"""Options that look like ours and are not: Beam ignores whatever it does not know."""
+"""Detection of misspelt options, which Beam would ignore."""
 
 import difflib
 import functools
@@ -12,23 +12,23 @@ from sparkbeam.common.arguments import listed
 from sparkbeam.common.display_text import shortened
 
 _CLOSE = 0.83
-"""From this ratio of difflib on, a name is taken for one of ours: a letter or two are wrong."""
+"""Similarity by difflib from which a name is taken for one of ours: a letter or two are wrong."""
 
 _SIMILAR = 0.6
-"""The same for a name that has our prefix, as it is taken for one of ours anyway."""
+"""The same for names with our prefix."""
 
 _OUR_PREFIX = "spark_"
 _COUNTERPARTS = {"spark_master_url": "use --spark_master"}
 
 
 def misspelt(options: PipelineOptions) -> str | None:
-    """What is wrong with the names of options; None where nothing is.
+    """Return the problem with the names of options, or None.
 
-    A name that is close to one of ours, or has our prefix, is an error, unless the program
-    declares it in a subclass of ``PipelineOptions``.
+    A name that is close to one of ours or has our prefix is an error, unless the program declares
+    it in a subclass of ``PipelineOptions``.
 
     Args:
-        options: the view whose options are ours.
+        options: a view of the runner's options.
     """
     own = _names(cast(Any, type(options)))
     others = _names(cast(Any, SparkRunnerOptions))
@@ -53,8 +53,8 @@ def misspelt(options: PipelineOptions) -> str | None:
 
 
 def _flags(options: PipelineOptions) -> Iterator[str]:
-    """The names of all options on the command line."""
-    # Beam's views share this and what they know by now; there is no other way to what they do not.
+    """Yield the names of all options on the command line."""
+    # Beam's views share these; unknown options are not available otherwise.
     flags: Iterable[Any] | None = getattr(options, "_flags", None)
     for flag in sys.argv[1:] if flags is None else flags:
         if flag == "--":
@@ -71,7 +71,7 @@ def _resembles(name: str, own: frozenset[str]) -> bool:
 def _nearest(name: str, own: frozenset[str]) -> str | None:
     cutoff = _SIMILAR if _is_prefixed(name) else _CLOSE
     squeezed = {_squeezed(known): known for known in own}
-    # Of what is much longer than our names nothing is close, and difflib would take its time.
+    # A much longer name is never close, and difflib would be slow.
     found = difflib.get_close_matches(_squeezed(name)[:80], squeezed, 1, cutoff)
     return squeezed[found[0]] if found else None
 
@@ -85,7 +85,7 @@ def _squeezed(name: str) -> str:
 
 
 def _is_declared(name: str) -> bool:
-    """Whether any subclass of ``PipelineOptions`` knows the option, by its flag or its name."""
+    """Return whether any subclass of ``PipelineOptions`` declares the option, by flag or name."""
     parsers: list[Any] = []
     if name in PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append):
         return True
@@ -96,13 +96,13 @@ def _is_declared(name: str) -> bool:
     parsers[0].error = complain
     try:
         _, unknown = parsers[0].parse_known_args([f"--{name}"])
-    except ValueError:  # It misses a value, so it is known.
+    except ValueError:  # It lacks a value, so it is declared.
         return True
     return not unknown
 
 
 def _is_set(options: PipelineOptions, name: str) -> bool:
-    """Whether an option of Beam's runner has another value than by default."""
+    """Return whether an option of Beam's Spark runner differs from its default."""
     view = options.view_as(SparkRunnerOptions)
     return name in view.get_all_options(drop_default=True, current_only=True)
 

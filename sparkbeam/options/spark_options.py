@@ -36,7 +36,7 @@ from sparkbeam.wire.loglevels import QUIET, LogLevels
 from sparkbeam.wire.usercode import Sources, entries
 
 AVAILABLE_NOW = "available-now"
-"""The value of ``--trigger`` with which a query ends when it has done what is there."""
+"""Value of ``--trigger`` for a query that processes the available data and stops."""
 
 _INTERVAL = re.compile(r"[0-9]{1,9} *(milliseconds?|seconds?|minutes?|hours?)")
 _LOCAL = r"local(\[(\*|[1-9][0-9]{0,4})(, *[0-9]{1,4})?\])?"
@@ -46,11 +46,11 @@ _MOST_PARTITIONS = 1_000_000
 _MOST_SHARDS = 100_000
 _MOST_PORT = 65_535
 _MISSING = ""
-"""Stands for the value of an option that has none."""
+"""Stands for a missing value."""
 
 
 def _number(text: str) -> object:
-    """A whole number, or the text that is none."""
+    """Parse an integer; return any other text unchanged."""
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
 
 
@@ -132,20 +132,21 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "is printed; without a number at any free port.",
     },
 }
-"""What argparse is told of each option that takes a value."""
+"""Arguments of argparse for each option with a value."""
 
 
 class SparkBeamOptions(PipelineOptions):
-    """Where and how a pipeline runs on Spark.
+    """Options of a pipeline on Spark.
 
-    All of them also work on the command line of any Beam program that runs
-    with ``--runner=sparkbeam.SparkRunner``.
+    They also work on the command line of any Beam program that runs with
+    ``--runner=sparkbeam.SparkRunner``.
     """
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         for flag, settings in _OPTIONS.items():
-            # What is missing or odd is told by problems(): argparse would print all of Beam's.
+            # problems() reports missing and wrong values: argparse would print all of Beam's
+            # options.
             parser.add_argument(flag, nargs="?", const=_MISSING, **settings)
         parser.add_argument(
             "--spark_explain",
@@ -154,12 +155,12 @@ class SparkBeamOptions(PipelineOptions):
         )
 
     def validate(self, validator: object) -> list[str]:
-        """Beam's hook; the messages name the option and the remedy."""
+        """Return the problems, as Beam expects."""
         return problems(self)
 
 
 def problems(options: SparkBeamOptions) -> list[str]:
-    """What is wrong with the options, one message each."""
+    """Return one message per problem."""
     found = []
     for check in (*_CHECKS, _check_levels, _check_names):
         try:
@@ -203,7 +204,7 @@ def _check_settings(options: SparkBeamOptions) -> None:
 
 
 def _name(text: str) -> str:
-    """What a text begins with that may be the name of a setting, and nothing behind it."""
+    """Return the leading characters that may belong to the name of a setting."""
     return shortened(re.split(r"[^\w.\-]", text, maxsplit=1)[0], 60)
 
 
@@ -267,7 +268,7 @@ def _check_query_name(options: SparkBeamOptions) -> None:
 
 
 def name_of(options: SparkBeamOptions) -> str | None:
-    """What the user calls the pipeline: ``--query_name``, or Beam's ``--job_name``; else None."""
+    """Return the user's name for the pipeline: ``--query_name``, else Beam's ``--job_name``."""
     named = options.query_name or options.view_as(GoogleCloudOptions).job_name
     return str(named) if named else None
 
@@ -277,10 +278,10 @@ def _check_progress(options: SparkBeamOptions) -> None:
 
 
 def page_port(options: SparkBeamOptions) -> int | None:
-    """Where the live page is to be, 0 for any port; None where there is to be none.
+    """Return the port of the live page, 0 for any free one, None for no page.
 
     Raises:
-        ConfigurationError: it is no port.
+        ConfigurationError: the value is not a port.
     """
     given = options.spark_page
     if given is None or given is False:
@@ -297,7 +298,7 @@ def _check_aggregator(options: SparkBeamOptions) -> None:
 
 
 def session_aggregator(options: SparkBeamOptions) -> SessionAggregator | None:
-    """How sessions are to be combined; None where that is for the plan to choose."""
+    """Return the requested session aggregator; None leaves the choice to the plan."""
     asked: str = options.session_aggregator
     return None if asked == "auto" else SessionAggregator(asked)
 
@@ -346,7 +347,7 @@ def _check_names(options: SparkBeamOptions) -> None:
 
 
 def _several(name: str, values: object) -> Sequence[str]:
-    """The values of an option that may be repeated."""
+    """Return the values of a repeatable option."""
     if values is None:
         return ()
     if isinstance(values, str) or not isinstance(values, Sequence):
@@ -357,12 +358,12 @@ def _several(name: str, values: object) -> Sequence[str]:
 def _is_file(path: str) -> bool:
     try:
         return Path(path).is_file()
-    except (OSError, ValueError):  # Such as a name that is too long.
+    except (OSError, ValueError):  # For example, the name is too long.
         return False
 
 
 def log_levels(options: PipelineOptions) -> LogLevels:
-    """What workers log by Beam's own options, which are those of its SDK harness."""
+    """Return the log levels of workers from Beam's options for its SDK harness."""
     worker = options.view_as(WorkerOptions)
     default = _level(worker.default_sdk_harness_log_level)
     given = worker.sdk_harness_log_level_overrides or {}
@@ -379,13 +380,13 @@ def environment(
     given: Collection[str] = (),
     heap: Heap | None = None,
 ) -> Environment:
-    """What workers take over of the driver's process.
+    """Return the parts of the driver's environment that workers need.
 
     Args:
         options: of the pipeline.
         shares_files: the workers see the driver's files.
-        given: the names of the environment variables that the session gives to workers.
-        heap: the memory of the JVM that takes their rows.
+        given: names of the environment variables that the session gives to workers.
+        heap: the memory of the JVM that receives their rows.
     """
     for kind in _of_programs():
         options.view_as(kind)
@@ -419,8 +420,8 @@ def environment(
 
 
 def _of_programs() -> Iterator[type[PipelineOptions]]:
-    """The classes of options that are not Beam's, which declare no values for workers."""
-    # Beam takes the first of each name.
+    """Return the option classes that are not Beam's, as Beam's declare no values for workers."""
+    # Beam uses the first class of each name.
     first = {str(kind): kind for kind in reversed(PipelineOptions.__subclasses__())}
     return (kind for kind in first.values() if kind.__module__ != PipelineOptions.__module__)
 
@@ -434,7 +435,7 @@ def _log_levels(options: PipelineOptions) -> Iterator[tuple[str, object]]:
 
 
 def _level(value: object) -> int | None:
-    """A level by its name or number; None if it is none."""
+    """Return a level by name or number; None if it is neither."""
     text = str(value).strip().upper() if isinstance(value, (str, int)) else ""
     if re.fullmatch("[0-9]{1,6}", text):
         return int(text)
@@ -442,7 +443,7 @@ def _level(value: object) -> int | None:
 
 
 def checked(options: PipelineOptions) -> SparkBeamOptions:
-    """The options as :class:`SparkBeamOptions`.
+    """Check the options and return them as :class:`SparkBeamOptions`.
 
     Raises:
         ConfigurationError: an option has a wrong value.
@@ -455,5 +456,5 @@ def checked(options: PipelineOptions) -> SparkBeamOptions:
 
 
 def settings(options: SparkBeamOptions) -> dict[str, str]:
-    """The ``--spark_conf`` options as a dictionary; a later one wins."""
+    """Return the ``--spark_conf`` options as a dictionary; a later one wins."""
     return dict(setting.split("=", 1) for setting in options.spark_conf or ())

@@ -1,7 +1,7 @@
-"""Beam's options for what workers are to have: those that are not honoured here are errors.
+"""Beam's options for worker dependencies; those without effect here are errors.
 
-Beam's other runners start workers of their own, and stage archives for them or choose a container.
-Spark's workers are those of the session, with what is installed there.
+Beam's other runners start workers and stage archives or choose a container for them. Spark's
+workers belong to the session and have whatever is installed there.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _OWN_ENVIRONMENTS = frozenset(
         python_urns.EMBEDDED_PYTHON_LOOPBACK,
     )
 )
-"""Beam's names for environments that are the runner's own Python."""
+"""Beam's names for environments that run in the runner's Python."""
 
 _SHIP = ", or ship plain Python with --spark_py_files=FILE.zip"
 _CONTAINER = (
@@ -43,13 +43,13 @@ _CONTAINER = (
 
 
 class _Refused(NamedTuple):
-    """An option that this runner does not honour.
+    """An option that this runner does not support.
 
     Attributes:
         option: its name.
-        group: the class of Beam's options that has it.
-        remedy: why, and what to do instead.
-        matters: whether a value that is given asks for anything.
+        group: the class of Beam's options that declares it.
+        remedy: the reason, and what to do instead.
+        matters: return whether a value asks for anything.
     """
 
     option: str
@@ -86,7 +86,7 @@ _REFUSED = (
         "environment_type",
         PortableOptions,
         _CONTAINER,
-        # These two mean a Python that is there.
+        # These run in an installed Python.
         lambda given: bool(given) and str(given).upper() not in _OWN_ENVIRONMENTS,
     ),
     _Refused("environment_config", PortableOptions, _CONTAINER),
@@ -95,10 +95,10 @@ _REFUSED = (
 
 
 def check(options: PipelineOptions) -> None:
-    """Sees to it that no option asks for dependencies that the workers would not get.
+    """Check that no option asks for dependencies that the workers would not get.
 
     Raises:
-        ConfigurationError: one does.
+        ConfigurationError: an option does.
     """
     views = {group: options.view_as(group) for group in {refused.group for refused in _REFUSED}}
     for refused in _REFUSED:

@@ -1,1 +1,1 @@
-"""Spark on the driver: the session and its JVM, collecting, cancelling, and failures of Spark."""
+"""Spark on the driver: session, JVM, collecting, cancelling, and errors of Spark."""

@@ -1,4 +1,4 @@
-"""The way to stop a run, from any thread."""
+"""Cancellation of a run from any thread."""
 
 import threading
 import uuid
@@ -10,11 +10,10 @@ from sparkbeam.upstream.spark import is_connect
 
 
 class Cancellation:
-    """Stops the Spark work of one run, and no other work of the session.
+    """Cancels the Spark jobs of one run, and no others of the session.
 
-    Between two Spark jobs there is nothing to interrupt. The run therefore asks
-    before it starts the next one, and whoever cancels interrupts until the run
-    has ended.
+    Between two Spark jobs there is nothing to interrupt. The run therefore checks before it starts
+    the next one, and the caller repeats the interrupt until the run has ended.
 
     Args:
         session: the Spark session of the run.
@@ -27,24 +26,24 @@ class Cancellation:
             self._cover = partial(session.addTag, tag)
             self._interrupt = partial(session.interruptTag, tag)
         else:
-            # A classic session knows its tags only in the thread that has added them.
+            # A classic session keeps tags per thread.
             self._cover = partial(session.sparkContext.addJobTag, tag)
             self._interrupt = partial(session.sparkContext.cancelJobsWithTag, tag)
 
     def cover(self) -> None:
-        """Makes this thread the one whose Spark work can be interrupted; called once by the run."""
+        """Tag the Spark jobs of this thread; called once by the run."""
         self._cover()
 
     def interrupt(self) -> None:
-        """Stops the Spark work that runs now, and keeps the run from starting more."""
+        """Interrupt the running Spark jobs and keep the run from starting more."""
         self._requested.set()
         self._interrupt()
 
     def check(self) -> None:
-        """Called by the run before each Spark job.
+        """Check for a cancellation; called by the run before each Spark job.
 
         Raises:
-            PipelineCancelled: the run is to end.
+            PipelineCancelled: the run was cancelled.
         """
         if self._requested.is_set():
             raise PipelineCancelled("The pipeline was cancelled.")

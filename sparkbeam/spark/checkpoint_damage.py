@@ -1,4 +1,4 @@
-"""What Spark's errors say of disks that are full and of files of a checkpoint that are damaged."""
+"""Detection of full disks and damaged checkpoint files in Spark's errors."""
 
 import re
 
@@ -10,13 +10,13 @@ _PATH = re.compile(r"'(/[^'\n]+)'|(?:[a-z]+:)?(/[^\s'\":,()]+)")
 
 
 def damage(text: str) -> str | None:
-    """A few lines with the file, the cause and the remedy.
+    """Return a short text with the file, the cause and the remedy.
 
     Args:
-        text: of an error out of Spark.
+        text: of Spark's error.
 
     Returns:
-        None where it is of something else.
+        None for any other error.
     """
     own = _OWN.search(text)
     if own is not None:
@@ -52,7 +52,7 @@ def _broken(text: str, found: re.Match[str]) -> str:
 
 
 def _line(text: str, found: re.Match[str]) -> str:
-    """The line of a finding."""
+    """Return the line of a match."""
     start = text.rfind("\n", 0, found.start()) + 1
     end = text.find("\n", found.end())
     return text[start : end if end >= 0 else None].strip()

@@ -1,9 +1,8 @@
-"""What a query puts out, brought to the driver; the wait for it ends whatever dies in Spark.
+"""Collection of a query's rows on the driver; never blocks on a dead JVM thread.
 
-A classic session serves the rows from a thread of the JVM. An error there that no program is to
-catch (a jar that lacks a method, no memory) ends the thread without a word, and PySpark waits
-for ever for what the thread would have said. So somebody else waits, and now and then asks the
-JVM, which no API of PySpark does, whether the thread is alive.
+A classic session serves rows from a thread of the JVM. A linkage error or an OutOfMemoryError ends
+this thread silently, and PySpark then waits forever. A separate thread therefore waits, and the
+driver asks the JVM from time to time whether the serving thread is alive; no API of PySpark does.
 """
 
 from concurrent.futures import Future, wait
@@ -17,27 +16,27 @@ from sparkbeam.upstream.spark import arrow_table, is_classic, jvm
 
 _LOOK_SECONDS = 5.0
 _LOOKS = 3
-"""So often in a row a thread must be missing: one that has just ended may not have been heard."""
+"""Consecutive checks without the thread before it counts as dead; a result may be on its way."""
 
 _WAITING, _DEPTH = "SocketAuthServer", 20
 _SERVING = "serve-Arrow"
 
 
 def collected(frame: Any) -> pa.Table:
-    """All rows of a DataFrame, in one Spark job.
+    """Collect all rows of a DataFrame in one Spark job.
 
     Args:
         frame: the DataFrame, of a classic session or of Spark Connect.
 
     Raises:
         PipelineFailed: Spark does not answer any more.
-        Exception: what Spark has raised.
+        Exception: the job failed.
     """
     if not is_classic(frame):
         return arrow_table(frame)
     outcome: Future[pa.Table] = Future()
     place = _Place(frame.sparkSession)
-    # It is one that ends with the process, as it may wait for ever.
+    # A daemon thread, as it may wait forever.
     InheritableThread(
         target=_settle, args=(outcome, place, frame), name="sparkbeam-collecting", daemon=True
     ).start()
@@ -63,7 +62,7 @@ def _settle(outcome: "Future[pa.Table]", place: "_Place", frame: Any) -> None:
 
 
 class _Place:
-    """Where a thread waits within the JVM.
+    """A waiting thread of the driver, seen from the JVM.
 
     Args:
         session: a classic session.
@@ -74,14 +73,14 @@ class _Place:
         self._thread: int | None = None
 
     def enter(self) -> None:
-        """Called by the thread."""
+        """Register the calling thread."""
         self._thread = self._jvm.java.lang.Thread.currentThread().getId()
 
     def is_forsaken(self) -> bool:
-        """Whether the thread waits for one that serves results, and there is none."""
+        """Return whether the thread waits for a serving thread that does not exist."""
         try:
             return self._waits() and not self._is_served()
-        except Exception:  # This is to find failures, not to be one.
+        except Exception:  # A diagnostic must not fail the run.
             return False
 
     def _waits(self) -> bool:
@@ -95,7 +94,7 @@ class _Place:
 
 
 def _cause(frame: Any) -> str:
-    """Why, where that is seen when Spark plans the query here, whose errors are told."""
+    """Return the cause if planning the query on the driver reveals it."""
     try:
         frame.persist()
         frame.unpersist()

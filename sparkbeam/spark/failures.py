@@ -1,4 +1,4 @@
-"""From an exception out of Spark to the few lines that a user needs."""
+"""Translation of Spark's exceptions into short messages for users."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _SIDE_WINDOW_FAILED = "the WindowFn of its side input gives no window"
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 _OLD_PYTHON = re.compile(r"sparkbeam needs Python [^\n]*")
-"""What the package itself says as it is imported."""
+"""Raised when the package is imported."""
 
 _SAME_PYTHON = (
     "Point PYSPARK_PYTHON, in the environment of the program, at the Python that runs it "
@@ -35,16 +35,16 @@ _FRAMES_OF_JAVA = re.compile(r"^\s+at [\w.$]+|^JVM stacktrace", re.MULTILINE)
 _MOST_LINES, _MOST_CHARACTERS = 3, 600
 
 _RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkbeam"])
-"""What every worker needs, whatever the pipeline is."""
+"""Packages that every worker needs."""
 
 
 def explained(error: Exception, reports: Reports, deaths: Deaths | None = None) -> SparkBeamError:
-    """The error to raise to the user for what came out of Spark.
+    """Translate an exception from Spark into the error to raise.
 
     Args:
-        error: what came out.
-        reports: those of the run, which know what nobody is to see.
-        deaths: knows of workers that have died.
+        error: from Spark.
+        reports: failures of the run's steps, and its redaction.
+        deaths: of workers of the run.
     """
     if isinstance(error, SparkBeamError):
         return error
@@ -54,12 +54,12 @@ def explained(error: Exception, reports: Reports, deaths: Deaths | None = None) 
         shown = reports.redaction(text)
         lacking = _lacking(shown)
         if lacking is not None:
-            # All else in the text is how Spark has come to start a worker.
+            # The rest of the text is about the start of a worker.
             return PipelineFailed(lacking)
         damaged = damage(shown)
         died = (deaths or Deaths()).explained(shown) if damaged is None else None
         if died is not None:
-            # Spark's own text knows no more, in many lines.
+            # Spark's text adds nothing.
             return died
         failed = (
             CheckpointFailed(damaged)
@@ -67,7 +67,7 @@ def explained(error: Exception, reports: Reports, deaths: Deaths | None = None) 
             else PipelineFailed(f"Spark failed: {_gist(shown)} {_remedy(shown)}".rstrip())
         )
         if shown == text:
-            # Of a cause a traceback would show all of Java's frames; a debugger finds them.
+            # A traceback would show all Java frames of a cause; a debugger finds the context.
             if _FRAMES_OF_JAVA.search(text):
                 failed.__cause__, failed.__context__ = None, error
             else:
@@ -77,7 +77,7 @@ def explained(error: Exception, reports: Reports, deaths: Deaths | None = None) 
 
 
 def _explained(report: StepReport) -> PipelineFailed:
-    # Beam's runners end the message like that, and there are people and tests that look for it.
+    # Beam's runners end the message like this, and people and tests look for it.
     lines = [f"Step '{report.label}' failed: {report.error} [while running '{report.label}']"]
     if report.trace:
         lines.append(report.trace.rstrip())
@@ -90,7 +90,7 @@ def _explained(report: StepReport) -> PipelineFailed:
 
 
 def _lacking(text: str) -> str | None:
-    """What the Python of the workers lacks, with the remedy; None where that is not the cause."""
+    """Return what the workers' Python lacks, with the remedy; None if that is not the cause."""
     found = next(filter(_is_of_python, NO_PROGRAM.finditer(text)), None)
     if found is not None:
         return (
@@ -122,7 +122,7 @@ def _lacking(text: str) -> str | None:
 
 
 def _is_of_python(found: re.Match[str]) -> bool:
-    """Whether a program that cannot be started is the workers' Python."""
+    """Return whether the program that did not start is the workers' Python."""
     program = found["program"]
     name = os.path.basename(program)
     return "python" in name or "pypy" in name or program == os.environ.get("PYSPARK_PYTHON")
@@ -159,7 +159,7 @@ def _remedy(text: str) -> str:
 
 
 def _gist(text: str) -> str:
-    """The lines of an error that say what happened, without what is around them."""
+    """Return the informative lines of an error."""
     lines = [line.strip() for line in WRAPPED.sub("", text).splitlines()]
     skipped = ("at ", "...", "JVM stacktrace", "Driver stacktrace", "Traceback (most", 'File "')
     telling = [line for line in lines if line.strip(": ") and not line.startswith(skipped)]

@@ -1,13 +1,12 @@
-"""What Ctrl-C does: the pipeline is cancelled, and the program ends with one line.
+"""Handling of Ctrl-C: cancel the pipeline and end the program with one line.
 
-A program's main thread gets the interrupt as a ``KeyboardInterrupt``, as always in Python, and may
-catch it. What is different:
+The main thread gets a ``KeyboardInterrupt``, as always in Python, and may catch it. Differences:
 
-- PySpark's own handler cancels all jobs of a session, which fails queries with a thousand lines.
-  While the program starts or waits for a pipeline, Python's own handler stands in its place.
-- The run is cancelled and has ended before the program goes on to its end: a thread that is in
-  the middle of its work when Python goes away makes it abort.
-- Where nobody catches it, the interrupt is told in one line instead of a traceback.
+- PySpark's handler cancels all jobs of a session, which fails queries with a thousand lines.
+  It is replaced by Python's handler while the program starts or waits for a pipeline.
+- The run is cancelled and has ended before the program continues: Python aborts if a thread is
+  still working at exit.
+- An uncaught interrupt is printed as one line instead of a traceback.
 """
 
 import atexit
@@ -27,10 +26,10 @@ from typing import Any
 from sparkbeam.spark import jvm_output
 
 LEAVE_SECONDS = 10.0
-"""How long an interrupted or ending program waits for the end of its run."""
+"""Longest wait of an interrupted or ending program for the end of its run."""
 
 _PATIENCE_SECONDS = 2.0
-"""For so long a second interrupt changes nothing; after that the program waits no more."""
+"""Interval in which a second interrupt is ignored; later the program stops waiting."""
 
 _PYSPARK = "pyspark.core.context"
 _CANCELLED = "sparkbeam_cancelled"
@@ -41,13 +40,13 @@ _told: list[bool] = []
 
 @contextmanager
 def interruptible(stop: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """For the time in which the program's thread starts a pipeline or waits for one.
+    """Make the start of a pipeline, or the wait for it, interruptible.
 
     Args:
         stop: cancels the run and waits for its end, :data:`LEAVE_SECONDS` at most.
 
     Raises:
-        KeyboardInterrupt: the user has interrupted the program; the run is cancelled by then.
+        KeyboardInterrupt: the user interrupted the program; the run is cancelled by then.
     """
     jvm_output.hush(False)
     with python_handler(), _without_py4j():
@@ -63,7 +62,7 @@ def interruptible(stop: Callable[[], None] = lambda: None) -> Iterator[None]:
 
 @contextmanager
 def python_handler() -> Iterator[None]:
-    """Python's own handler of interrupts; afterwards the one that was there before."""
+    """Install Python's handler of interrupts temporarily."""
     usual = signal.getsignal(signal.SIGINT)
     ours = _is_main() and (
         usual is signal.default_int_handler or getattr(usual, "__module__", None) == _PYSPARK
@@ -79,7 +78,7 @@ def python_handler() -> Iterator[None]:
 
 @contextmanager
 def patience() -> Iterator[None]:
-    """A time in which the program ends: only who insists gets an interrupt through."""
+    """Ignore early interrupts while the program ends; a later one aborts the wait."""
     if not _is_main():
         yield
         return
@@ -99,7 +98,7 @@ def patience() -> Iterator[None]:
 
 
 class Leaving:
-    """What is still to be done where a program ends without having waited for its run.
+    """Cleanup for a program that ends without waiting for its run.
 
     Args:
         do: cancels the run and waits for its end, :data:`LEAVE_SECONDS` at most.
@@ -107,17 +106,17 @@ class Leaving:
 
     def __init__(self, do: Callable[[], None]) -> None:
         self._do = do
-        # What Python calls last to be called first: only then the folders of the run may go,
-        # which weakref removes in a handler that is there from its first finalizer on.
+        # atexit runs handlers in reverse order. The first finalizer registers weakref's handler,
+        # which removes the run's folders: it must be registered before ours, to run after it.
         weakref.finalize(self, int)
         atexit.register(self._leave)
 
     def change(self, do: Callable[[], None]) -> None:
-        """Does something else instead."""
+        """Replace the cleanup."""
         self._do = do
 
     def cancel(self) -> None:
-        """Nothing is left to be done."""
+        """Remove the cleanup."""
         atexit.unregister(self._leave)
 
     def _leave(self) -> None:
@@ -127,7 +126,7 @@ class Leaving:
 
 @contextmanager
 def _without_py4j() -> Iterator[None]:
-    """Keeps py4j from logging the interrupt of a call."""
+    """Keep py4j from logging the interrupt of a call."""
     root = logging.getLogger()
     root.addFilter(_is_no_interrupt)
     try:
@@ -163,9 +162,9 @@ def _tell_in_one_line(interrupt: KeyboardInterrupt) -> None:
 
 
 def _leave_garbage() -> None:
-    """Python's end no longer looks for garbage in what there is, which takes it half a second.
+    """Exclude live objects from garbage collection at exit, which would take half a second.
 
-    Beam and Spark are hundreds of thousands of objects. What is written to files in them is kept.
+    Beam and Spark have hundreds of thousands of objects. Buffered files are flushed.
     """
     gc.unfreeze()
     for thing in gc.get_objects():

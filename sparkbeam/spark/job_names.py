@@ -1,4 +1,4 @@
-"""What Spark's pages call the jobs of a run."""
+"""Descriptions of a run's jobs on Spark's pages."""
 
 import os
 import uuid
@@ -12,13 +12,13 @@ _MOST = 300
 
 
 class JobNames:
-    """Describes the Spark jobs that this thread starts, and keeps them in one group.
+    """Describes the Spark jobs of this thread, in one job group.
 
-    A classic session alone offers that, to threads that have one of the JVM for themselves.
+    Only classic sessions support it, in threads with a JVM thread of their own.
 
     Args:
         session: the Spark session.
-        redaction: takes secrets out of what is shown.
+        redaction: removes secrets from the description.
     """
 
     def __init__(self, session: Any, redaction: Callable[[str], str]) -> None:
@@ -28,7 +28,7 @@ class JobNames:
         self._redaction = redaction
 
     def __call__(self, text: str) -> None:
-        """Says what the next jobs of this thread do."""
+        """Describe the next jobs of this thread."""
         if self._context is not None:
             shown = line(shortened(" ".join(text.split()), _MOST, self._redaction))
             self._context.setJobGroup(self._group, shown)

@@ -1,7 +1,7 @@
-"""The JVM of a session that we start: what it and its workers write, without what tells nothing.
+"""Filtered output of the JVM and the workers of a session that we start.
 
-Java announces Spark's incubator module, and PySpark's helpers of a stream say each step that they
-take. Neither can be turned off where it is said, so what the JVM writes comes through a pipe.
+Java announces Spark's incubator module, and PySpark's streaming helpers print each step. Neither
+can be turned off at the source, so the JVM writes to a pipe.
 """
 
 import atexit
@@ -19,14 +19,14 @@ from sparkbeam.common.display_text import printable
 from sparkbeam.upstream.spark import NOISE, has_jvm, start_jvm
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
-"""Log4j's settings: errors only, and not those with which the pipeline ends anyway."""
+"""Log4j settings: errors only, without those that the pipeline reports itself."""
 
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 _HUSHED = threading.Event()
 
 
 def launch(conf: Mapping[str, str]) -> bool:
-    """Starts the JVM for a session, unless this process has one.
+    """Start the JVM for a session, unless this process has one.
 
     Args:
         conf: the settings of the session.
@@ -42,7 +42,7 @@ def launch(conf: Mapping[str, str]) -> bool:
 
 
 def _logging(conf: Mapping[str, str]) -> dict[str, str]:
-    """What makes Log4j read our settings, unless there are some of the user's."""
+    """Return the setting of our Log4j configuration, unless the user has one."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
     own = folder is not None and any(Path(folder).glob("log4j2.*"))
@@ -52,7 +52,7 @@ def _logging(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def telling(lines: IO[bytes]) -> Iterator[bytes]:
-    """The lines worth reading of what the JVM writes."""
+    """Yield the informative lines of the JVM's output."""
     noise = False
     for line in iter(lines.readline, b""):
         blank_after_noise = noise and not line.strip()
@@ -62,7 +62,7 @@ def telling(lines: IO[bytes]) -> Iterator[bytes]:
 
 
 def is_of_others(record: logging.LogRecord) -> bool:
-    """Whether a record is not py4j's of a call of ours that failed, which we tell ourselves."""
+    """Return whether a record is not py4j's about one of our calls, which we report ourselves."""
     if record.exc_info is None or "py4j" not in PurePath(record.pathname).parts:
         return True
     frame = inspect.currentframe()
@@ -73,26 +73,26 @@ def is_of_others(record: logging.LogRecord) -> bool:
     return True
 
 
-# Some of what py4j logs it gives to the root logger.
+# py4j logs some records to the root logger.
 for _name in ("", "py4j.clientserver", "py4j.java_gateway"):
     logging.getLogger(_name).addFilter(is_of_others)
 
 
 def hush(on: bool) -> None:
-    """Drops what the JVM writes from now on, or no longer.
+    """Suppress the output of the JVM, or show it again.
 
-    What it writes while an interrupted run ends is about that alone.
+    Output while an interrupted run ends concerns only the interrupt.
     """
     (_HUSHED.set if on else _HUSHED.clear)()
 
 
 class _Relay:
-    """Gives what the JVM writes to standard error, in a thread of its own."""
+    """Copies the JVM's output to standard error, in its own thread."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
         self._ending = False
-        # A thread that Python's end meets within sys.stderr would take the program down.
+        # A daemon thread that holds sys.stderr at exit would abort Python.
         atexit.register(self._end)
         threading.Thread(target=self._run, name="sparkbeam-jvm", daemon=True).start()
 
@@ -113,4 +113,4 @@ class _Relay:
                 sys.stderr.write(printable(line.decode(errors="replace")))
                 sys.stderr.flush()
         except (OSError, ValueError):
-            return  # It is closed; the JVM is not to wait because of that.
+            return  # It is closed; the JVM must not block on its output.

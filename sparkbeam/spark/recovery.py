@@ -1,12 +1,10 @@
-"""What Spark cannot repair: the run starts again.
+"""Restarts of runs that Spark cannot repair.
 
-Spark computes again what a lost executor had put out. It gives up where that
-comes out differently after later tasks have taken in the first version, and
-where executors are lost again and again. On a local master it gives up at once,
-even where it has only lost the connection to an idle Python worker, which
-happens after a job was cancelled. The driver takes nothing out of a run before
-it has ended, so the run can start from the beginning; a streaming query goes on
-over its checkpoint.
+Spark recomputes the lost output of an executor. It gives up if the new output differs after later
+tasks have consumed the first one, and if executors are lost repeatedly. A local master gives up at
+once, even if it only lost the connection to an idle Python worker, which happens after a cancelled
+job. The driver uses no results of a run before it has ended, so a batch run can start from the
+beginning; a streaming query continues from its checkpoint.
 """
 
 import logging
@@ -18,7 +16,7 @@ from sparkbeam.upstream.spark import CONCURRENT, GAVE_UP, NOT_STARTED
 from sparkbeam.wire.failure import Reports
 
 RERUNS = 2
-"""A run starts again up to this many times without coming further."""
+"""Maximum number of restarts without progress."""
 
 _FIRST_PAUSE = 2.0
 _LONGER = 4
@@ -31,15 +29,15 @@ _T = TypeVar("_T")
 def recovering(
     run: Callable[[], _T], reports: Reports, steps: Callable[[], int] | None = None
 ) -> _T:
-    """Calls ``run``, and calls it again where Spark gave up because of what it had lost.
+    """Call ``run``, and call it again if Spark gave up after a loss.
 
     Args:
         run: the run.
-        reports: those of the run, of failures of its steps.
-        steps: how far it has come; None for one that always starts from the beginning.
+        reports: failures of the run's steps.
+        steps: return the progress; None for a run that always starts from the beginning.
 
     Raises:
-        Exception: what the last call raised.
+        Exception: raised by the last call.
     """
     left, reached = RERUNS, 0
     while True:
@@ -68,9 +66,9 @@ def recovering(
 
 
 def gave_up(text: str) -> bool:
-    """Whether the text of an error of Spark says that it gave up because of what it had lost.
+    """Return whether Spark's error says that it gave up after a loss.
 
-    That a newer driver has the checkpoint has been looked at before; an older one may still have
-    been in the middle of a write.
+    The caller has checked that no newer driver has the checkpoint; an older one may have been in
+    the middle of a write.
     """
     return any(pattern.search(text) for pattern in (GAVE_UP, NOT_STARTED, CONCURRENT))

@@ -1,7 +1,7 @@
-"""The Spark session: one that the user has, or one made for the pipeline.
+"""The Spark session: the user's, or one made for the pipeline.
 
-A session that we did not create is never stopped. It is not reconfigured either, but for what a
-streaming query needs: see :func:`set_for_streaming` and :func:`fix_partitions`.
+A user's session is never stopped, nor reconfigured beyond the needs of a streaming query: see
+:func:`set_for_streaming` and :func:`fix_partitions`.
 """
 
 import functools
@@ -47,15 +47,15 @@ class HasSession:
     """A runner whose pipelines run on a Spark session."""
 
     def session(self, options: PipelineOptions) -> Any:
-        """The session that a pipeline with these options runs on."""
+        """Return the session for a pipeline with these options."""
         raise NotImplementedError
 
 
 def checked(session: Any) -> Any:
-    """A session that a user gives; None for none.
+    """Check a session given by the user; None for none.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not a session.
     """
     if session is None or (hasattr(session, "readStream") and not isinstance(session, type)):
         return session
@@ -66,10 +66,10 @@ def checked(session: Any) -> Any:
 
 
 def obtain(options: SparkBeamOptions) -> SparkSession:
-    """The session to run on: the active one, or a new one as the options say.
+    """Return the active session, or create one from the options.
 
     Raises:
-        ConfigurationError: there is no Java, or nobody answers at the URL.
+        ConfigurationError: Java is missing, or no server answers at the URL.
     """
     if options.spark_connect:
         return _connect(options)
@@ -101,7 +101,7 @@ def _create(options: SparkBeamOptions) -> SparkSession:
             f"No Spark session on --spark_master={shown_url(master)}: "
             f"{_first_line(error, options)}. "
             "Check the URL and that the installed pyspark matches the cluster's Spark."
-        ) from None  # The JVM's frames tell nothing more.
+        ) from None  # The JVM's frames add nothing.
     if launched:
         upstream.hush_accumulators(session)
     else:
@@ -110,7 +110,7 @@ def _create(options: SparkBeamOptions) -> SparkSession:
 
 
 def _use_own_python() -> None:
-    """Or else the workers run on whichever python3 the PATH has first."""
+    """Avoid that workers run the first python3 on the PATH."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
@@ -129,7 +129,7 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
         if not is_own:
             _require_spark_connect(url)
         with python_handler(), _listening_on_loopback(url):
-            # A server of our own starts with its settings; the session could not change most.
+            # Our own server starts with its settings; most cannot be changed in a session.
             launched = is_own and _launch_server(url, conf)
             if not launched:
                 for key, value in conf.items():
@@ -147,35 +147,35 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
 
 
 def _launch_server(master: str, conf: dict[str, str]) -> bool:
-    """Starts the JVM in which PySpark then starts a server of Spark Connect, if there is none."""
+    """Start the JVM for a Spark Connect server of PySpark, unless there is one."""
     token = conf.get("spark.connect.authenticate.token", str(uuid.uuid4()))
-    # The JVM takes the token of its clients from there, if it is there when it starts.
+    # The JVM reads the token of its clients from the environment when it starts.
     os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", token)
     return jvm_output.launch({"spark.master": master, **_defaults(_local_cores(master)), **conf})
 
 
 def _defaults(cores: int | None) -> dict[str, str]:
-    """Settings for a session of our own."""
+    """Return the default settings of a session that we create."""
     defaults = {
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
         "spark.sql.adaptive.coalescePartitions.minPartitionSize": "64k",
-        # One task would read all sources, one after the other, that have a partition each.
+        # Otherwise one task would read all sources with one partition each, one after the other.
         "spark.sql.unionOutputPartitioning": "false",
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     }
     if cores is not None:
         defaults |= {
-            # What Spark keeps for the pages that nobody sees fills the heap of a long stream.
+            # Spark's data for pages that nobody sees would fill the heap of a long stream.
             "spark.ui.retainedJobs": "50",
             "spark.ui.retainedStages": "50",
             "spark.ui.retainedTasks": "1000",
             "spark.sql.ui.retainedExecutions": "50",
             "spark.sql.shuffle.partitions": str(2 * cores),
-            # Of few partitions none is five times as large as the one in the middle. And what Spark
-            # takes for little is much for Python.
+            # With few partitions none is five times the median. And sizes that are small for Spark
+            # are large for Python.
             "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "2",
             "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "8m",
             "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
@@ -183,7 +183,7 @@ def _defaults(cores: int | None) -> dict[str, str]:
             "spark.driver.maxResultSize": "0",
             "spark.python.daemon.module": "sparkbeam.worker.daemon",
             "spark.python.worker.faulthandler.enabled": "true",
-            # A machine with more to do than it can takes longer to answer than Spark's 15 s.
+            # An overloaded machine may take longer than Spark's 15 s.
             "spark.python.authenticate.socketTimeout": "60s",
         }
     return defaults
@@ -198,19 +198,19 @@ _LISTENING = {
     "spark.driver.host": _LOOPBACK,
     "spark.ui.enabled": "false",
 }
-"""Settings with which Spark can be reached from this machine alone."""
+"""Settings that make Spark reachable from this machine only."""
 
 
 def _is_on_this_machine(master: str) -> bool:
-    """Whether all of Spark is started here: ``local``, ``local[2]``, ``local-cluster[…]``."""
+    """Return whether all of Spark runs here: ``local``, ``local[2]``, ``local-cluster[…]``."""
     return re.match(r"local(\[|-cluster\[|$)", master) is not None
 
 
 @contextmanager
 def _listening_on_loopback(master: str) -> Iterator[None]:
-    """Lets what Spark starts here listen on loopback, unless the user's environment says where.
+    """Make Spark listen on loopback, unless the user's environment sets an address.
 
-    The variable is the only thing that Spark's web pages go by.
+    Spark's web pages only follow this variable.
     """
     if not _is_on_this_machine(master) or _LOOPBACK_VARIABLE in os.environ:
         yield
@@ -223,7 +223,7 @@ def _listening_on_loopback(master: str) -> Iterator[None]:
 
 
 def _local_cores(master: str) -> int | None:
-    """The cores of a local master; None for a cluster."""
+    """Return the cores of a local master; None for a cluster."""
     matched = re.match(r"local(?:\[([\d*]+)(?:,\s*\d+)?\])?$", master)
     if matched is None:
         return None
@@ -232,16 +232,16 @@ def _local_cores(master: str) -> int | None:
 
 
 def _local_memory_mb() -> int:
-    """A third of the machine's memory for the JVM, between 1 and 8 GiB: workers need the rest."""
+    """Return a third of the machine's memory, within 1 to 8 GiB: workers need the rest."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     return max(1024, min(8192, total // 3))
 
 
 def _require_java() -> None:
-    """Sees to it that a JVM can be started, as Spark's own scripts would.
+    """Check that a JVM can be started, as Spark's own scripts would.
 
     Raises:
-        ConfigurationError: there is none, or one that is too old.
+        ConfigurationError: Java is missing or too old.
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -257,13 +257,13 @@ def _require_java() -> None:
 
 @functools.cache
 def _java_version(java: str) -> int | None:
-    """The major version of a Java; None if it does not tell.
+    """Return the major version of a Java, or None if it prints none.
 
     Raises:
         ConfigurationError: it cannot be started.
     """
     try:
-        # What it writes is in the language and the encoding of the machine.
+        # The output is in the language and encoding of the machine.
         done = subprocess.run(
             [java, "-version"], capture_output=True, timeout=_JAVA_SECONDS, check=False
         )
@@ -277,7 +277,7 @@ def _java_version(java: str) -> int | None:
 
 
 def _require_answer(url: str, option: str) -> None:
-    """Fails fast where nobody listens; Spark itself would retry for minutes."""
+    """Fail fast if no server listens; Spark itself would retry for minutes."""
     problem: Exception | None = None
     for address in url.split("://", 1)[1].split(","):
         try:
@@ -297,7 +297,7 @@ def _require_answer(url: str, option: str) -> None:
 
 
 def _require_spark_connect(url: str) -> None:
-    """Fails fast where somebody else answers, who does not speak gRPC."""
+    """Fail fast if the server does not speak gRPC."""
     import grpc
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
@@ -309,31 +309,31 @@ def _require_spark_connect(url: str) -> None:
 
 
 def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> str:
-    """What an error says in short, without what nobody is to see."""
+    """Return the first line of an error without secrets."""
     hide = Redaction()
     if options is not None:
         urls = [("master", options.spark_master or ""), ("connect", options.spark_connect or "")]
         hide = Redaction(urls, settings(options).items())
     lines = str(error).strip().splitlines()
-    # Where a JVM has raised it, py4j's first line says nothing.
+    # py4j's first line says nothing about an error of the JVM.
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling "):
         lines = [lines[1].removeprefix(": ")]
     return shortened(lines[0] if lines else type(error).__name__, 200, hide)
 
 
 def is_local(session: Any) -> bool:
-    """Whether all workers surely share this machine's files."""
+    """Return whether all workers certainly share this machine's files."""
     if upstream.is_connect(session):
         return False
     return session.conf.get("spark.master", "").startswith("local")
 
 
 def will_be_local(session: Any, options: SparkBeamOptions) -> bool:
-    """Likewise, before a pipeline with these options has a session, or on the one that is given."""
+    """Return the same before a pipeline with these options has a session."""
     if session is None and not options.spark_connect and not options.spark_master:
         session = upstream.active_session()
     if session is not None:
-        with suppress(Exception):  # Whoever runs the pipeline says what is wrong.
+        with suppress(Exception):  # The run reports the error.
             return is_local(session)
         return False
     return not options.spark_connect and _is_on_this_machine(options.spark_master or "local[*]")
@@ -343,7 +343,7 @@ _VARIABLE = "spark.executorEnv."
 
 
 def variables_of(session: Any) -> list[str]:
-    """The names of the environment variables that a session of this machine gives to workers."""
+    """Return the names of the environment variables that a local session gives to workers."""
     if not is_local(session):
         return []
     settings: Mapping[str, str] | None = getattr(session.conf, "getAll", None)
@@ -353,17 +353,17 @@ def variables_of(session: Any) -> list[str]:
 
 
 def heap(session: Any) -> Heap:
-    """The memory of the JVM that takes the rows of a session's workers, as far as it is known."""
+    """Return the memory of the JVM that receives the workers' rows, if known."""
     if not upstream.is_connect(session) and on_one_machine(session):
-        with suppress(Exception):  # It is no session of Spark's own.
+        with suppress(Exception):  # Not one of Spark's own sessions.
             return Heap(upstream.heap_bytes(session), "spark.driver.memory")
-    with suppress(Exception):  # A server need not tell it.
+    with suppress(Exception):  # A server need not reveal it.
         return Heap(_bytes(session.conf.get("spark.executor.memory", None)))
     return Heap()
 
 
 def _bytes(text: str | None) -> int | None:
-    """A size as Spark's settings have it, without a unit in mebibytes; None where it is none."""
+    """Parse a size of Spark's settings, in mebibytes without a unit; None if it is none."""
     found = re.fullmatch(r"([0-9]+)([kmgt]?)b?", (text or "").strip().lower())
     if found is None:
         return None
@@ -371,30 +371,30 @@ def _bytes(text: str | None) -> int | None:
 
 
 def scratch(session: Any) -> Path | None:
-    """Where Spark has room for large files on this machine; None where nobody has said it."""
+    """Return Spark's local folder for large files; None if none is set."""
     told = os.environ.get("SPARK_LOCAL_DIRS") or session.conf.get("spark.local.dir", "")
     folders = [Path(folder) for folder in told.split(",") if os.path.isabs(folder)]
     return next(filter(Path.is_dir, folders), None)
 
 
 def is_remote(session: Any) -> bool:
-    """Whether the session is on a server of Spark Connect that may be another machine's."""
+    """Return whether the session's Spark Connect server may be on another machine."""
     return upstream.is_connect(session) and not upstream.is_own_server()
 
 
 def on_one_machine(session: Any) -> bool:
-    """Whether driver and workers, or else the Connect server and its workers, share one machine."""
+    """Return whether the driver, or else the Connect server, and its workers share one machine."""
     master: str = session.conf.get("spark.master", "") or ""
     return re.match(r"local(\[|$)", master) is not None
 
 
 def can_lose_executors(session: Any) -> bool:
-    """Whether tasks run in other processes than the driver's, which may be lost one by one."""
+    """Return whether tasks run in executors that can be lost separately."""
     return not on_one_machine(session)
 
 
 def check_streaming(session: Any) -> None:
-    """Sees to it that a streaming query can run in a session.
+    """Check that a session can run a streaming query.
 
     Raises:
         ConfigurationError: Python data sources cannot stream in it.
@@ -408,15 +408,15 @@ def check_streaming(session: Any) -> None:
 
 @contextmanager
 def set_for_streaming(session: Any, partitions: int, *, outlives: bool = True) -> Iterator[None]:
-    """Gives a session the settings of a streaming query, while such a query is started in it.
+    """Apply the settings of a streaming query to a session while the query starts.
 
-    Spark runs each query in a copy of its session that it makes at the start. So the query has the
-    user's views, sources and settings, but for those few, and the session has its own again.
-    What somebody else sets in the meantime stays.
+    Spark runs each query in a copy of its session, made at the start. So the query has the user's
+    views, sources and settings except for these few, and the session gets its own back. Settings
+    changed by others in the meantime stay.
 
     Args:
-        session: the session that the query is started in.
-        partitions: into how many partitions each layer's state is divided.
+        session: the session that starts the query.
+        partitions: the number of state partitions per layer.
         outlives: whether anything that the query writes is read after its run.
     """
     wanted = {**_STREAMING, "spark.sql.shuffle.partitions": str(partitions)}
@@ -442,18 +442,18 @@ def set_for_streaming(session: Any, partitions: int, *, outlives: bool = True) -
 
 
 _starting = threading.Lock()
-"""Two queries that start at once in one session would take each other's settings for the user's."""
+"""Queries that start together in one session would take each other's settings for the user's."""
 
 
 def fix_partitions(session: Any, partitions: int) -> None:
-    """Makes Spark divide files alike whenever a micro-batch runs, also after a new start.
+    """Make Spark divide files equally in each micro-batch, also after a restart.
 
-    On a cluster it divides them by the cores that it has at the moment. Spark reads files in the
-    session itself, not in the query's copy of it, so the setting stays; one of the user's, too.
+    On a cluster the division depends on the current number of cores. Spark reads files in the
+    session itself, not in the query's copy, so the setting stays; so does one of the user's.
 
     Args:
-        session: the session that the query runs in.
-        partitions: into how many parts files are divided at least.
+        session: the session that runs the query.
+        partitions: the minimum number of parts.
     """
     if can_lose_executors(session) and _LEAF_PARTITIONS not in session.conf.getAll:
         session.conf.set(_LEAF_PARTITIONS, str(partitions))
@@ -465,7 +465,7 @@ _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"
 _MICRO_BATCHES = "20"
-"""Spark keeps the state of 100 micro-batches; one that runs again needs that of the last."""
+"""Spark keeps the state of 100 micro-batches; a repeated one needs only the last."""
 
 _STREAMING = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -480,7 +480,7 @@ _cores: "WeakKeyDictionary[Any, int]" = WeakKeyDictionary()
 
 
 def cores(session: Any) -> int:
-    """How many tasks the session runs at once, as Spark itself assumes for a range."""
+    """Return the number of concurrent tasks, as Spark assumes for a range."""
     if session not in _cores:
         _cores[session] = _planned_splits(session)
     return _cores[session]

@@ -1,4 +1,4 @@
-"""A worker or a JVM that died instead of raising: at what, and why, as far as that can be told."""
+"""Diagnosis of workers and JVMs that died without an error."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ _JVM_SECONDS = 5.0
 
 
 def oom_kills(vmstat: Path = _VMSTAT) -> int:
-    """How many processes Linux has killed for lack of memory since it started; 0 elsewhere."""
+    """Return the number of processes killed by Linux for lack of memory; 0 elsewhere."""
     try:
         found = re.search(r"^oom_kill (\d+)$", vmstat.read_text(), re.MULTILINE)
     except OSError:
@@ -36,11 +36,11 @@ def oom_kills(vmstat: Path = _VMSTAT) -> int:
 
 
 def exit_code(process: Any, seconds: float = 0.0) -> int | None:
-    """The code with which a JVM has exited; None where it runs or is unknown.
+    """Return the exit code of a JVM; None if it is running or unknown.
 
     Args:
-        process: the JVM's; None where nobody knows it.
-        seconds: how long it may take to exit.
+        process: of the JVM; None if unknown.
+        seconds: how long to wait for its exit.
     """
     if process is None:
         return None
@@ -52,15 +52,14 @@ def exit_code(process: Any, seconds: float = 0.0) -> int | None:
 
 
 class Deaths:
-    """Made when a run starts, asked when it has failed.
+    """Deaths of processes during a run; created at its start.
 
     Args:
-        steps: gives the labels at which workers were that have died, the first one first.
+        steps: return the labels at which workers died, the first one first.
         kills: see :func:`oom_kills`.
-        at: gives the labels at which workers are.
-        jvm: gives the code with which the driver's JVM has exited; None where it has not within
-            the seconds that it gets.
-        heap: the memory of the JVM that takes the rows of workers.
+        at: return the labels at which workers currently are.
+        jvm: return the exit code of the driver's JVM, waiting the given seconds; None if it runs.
+        heap: the memory of the JVM that receives the workers' rows.
     """
 
     def __init__(
@@ -80,8 +79,8 @@ class Deaths:
         self._heap = heap or Heap()
 
     def explained(self, text: str) -> PipelineFailed | None:
-        """The error to raise for Spark's text; None if it tells of no process that died."""
-        # It closes its connections before it exits.
+        """Return the error for Spark's text; None if no process died."""
+        # The JVM closes its connections before it exits.
         seconds = _JVM_SECONDS if GATEWAY_GONE.search(text) else 0.0
         code = self._jvm(seconds) if JVM_GONE.search(text) else None
         if code is not None:
@@ -114,16 +113,16 @@ class Deaths:
         )
 
     def _step(self, at: Iterable[str] = ()) -> tuple[str | None, str]:
-        """The label of the step at which a process died, and how an error begins.
+        """Return the label of the step at which a process died, and the start of a message.
 
         Args:
-            at: where workers are, if any of them may have been the reason.
+            at: the current steps of workers, if these may be the cause.
         """
         label = next(iter([*self._steps(), *at]), None)
         return label, "A step failed" if label is None else f"Step '{label}' failed"
 
     def _of_jvm(self, code: int) -> PipelineFailed:
-        """The error where the driver's JVM has exited."""
+        """Return the error for an exit of the driver's JVM."""
         if code == OUT_OF_HEAP:
             return self._of_heap("Spark's JVM has ended, as it had no memory left")
         killed = code < 0 and self._kills() > self._before
