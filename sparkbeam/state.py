@@ -1,18 +1,16 @@
-"""Map states for stateful DoFns, beside those of :mod:`apache_beam.transforms.userstate`.
+"""Map states for stateful DoFns, in addition to :mod:`apache_beam.transforms.userstate`.
 
-===============================  ==========================================================
-:class:`MapStateSpec`            one value for each key
-:class:`MultimapStateSpec`       any number of values for each key
-:class:`SortedMultimapStateSpec` likewise, read and removed by ranges of keys
-===============================  ==========================================================
+=============================== ==========================================================
+:class:`MapStateSpec` one value for each key :class:`MultimapStateSpec` any number of values for
+each key :class:`SortedMultimapStateSpec` likewise, read and removed by ranges of keys
+=============================== ==========================================================
 
-A DoFn asks for one by ``DoFn.StateParam(spec)``, as for Beam's own. They run on
-:class:`sparkbeam.SparkRunner` alone. What a bundle has written is seen by its own reads at once.
-What is read comes as it is asked for and costs in proportion to that, whatever else is there; it
-may be iterated over again, while nothing has been written. Whoever writes while it iterates gets a
-RuntimeError from the iterator, as with a dict.
+A DoFn declares one by ``DoFn.StateParam(spec)``, as for Beam's own. They only run on
+:class:`sparkbeam.SparkRunner`. A bundle reads its own writes. Reads are lazy and cost in proportion
+to the entries consumed, whatever else is stored. A result can be iterated again while nothing has
+been written. A write during an iteration makes the iterator raise a RuntimeError, as with a dict.
 
-These and the states of Beam's own specs have a ``read_later()``, which announces a read: see
+These states and those of Beam's specs have a ``read_later()``, which announces a read: see
 :class:`Later`.
 """
 
@@ -48,11 +46,11 @@ _PROTOCOL = "sparkbeam:user_state:{}:v1"
 
 
 class KeyedStateSpec(StateSpec):
-    """A state that has keys.
+    """Base of states with keys.
 
     Attributes:
-        key_coder: of these.
-        value_coder: of what belongs to them.
+        key_coder: of the keys.
+        value_coder: of the values.
     """
 
     _kind: str
@@ -71,7 +69,7 @@ class KeyedStateSpec(StateSpec):
         self.value_coder = value_coder
 
     def _checked(self, coder: Coder) -> Coder:
-        """The coder of keys; raises ConfigurationError for one whose bytes tell no keys apart."""
+        """Check the coder of keys; raise ConfigurationError if it is not deterministic."""
         if coder.is_deterministic():
             return coder
         try:
@@ -84,7 +82,6 @@ class KeyedStateSpec(StateSpec):
             ) from None
 
     def to_runner_api(self, context: Any) -> beam_runner_api_pb2.StateSpec:
-        """Beam's hook: the state in a pipeline's proto."""
         kind = getattr(beam_runner_api_pb2, f"{self._field.title()}StateSpec")
         spec = kind(
             key_coder_id=context.coders.get_id(self.key_coder),
@@ -95,30 +92,30 @@ class KeyedStateSpec(StateSpec):
 
 
 class MapStateSpec(KeyedStateSpec):
-    """One value for each key; a DoFn gets a :class:`MapRuntimeState`.
+    """One value per key; a DoFn gets a :class:`MapRuntimeState`.
 
     Args:
-        name: by which the state is known within the DoFn.
-        key_coder: of the keys, a deterministic one. Iterations are in the order of its bytes.
+        name: of the state within the DoFn.
+        key_coder: of the keys, deterministic. Iterations follow the order of its bytes.
         value_coder: of the values.
 
     Raises:
-        ConfigurationError: the coder of the keys is not deterministic.
+        ConfigurationError: the key coder is not deterministic.
     """
 
     _kind = _field = "map"
 
 
 class MultimapStateSpec(KeyedStateSpec):
-    """Any number of values for each key; a DoFn gets a :class:`MultimapRuntimeState`.
+    """Any number of values per key; a DoFn gets a :class:`MultimapRuntimeState`.
 
     Args:
-        name: by which the state is known within the DoFn.
-        key_coder: of the keys, a deterministic one. Iterations are in the order of its bytes.
+        name: of the state within the DoFn.
+        key_coder: of the keys, deterministic. Iterations follow the order of its bytes.
         value_coder: of the values.
 
     Raises:
-        ConfigurationError: the coder of the keys is not deterministic.
+        ConfigurationError: the key coder is not deterministic.
     """
 
     _kind = _field = "multimap"
@@ -128,13 +125,13 @@ class SortedMultimapStateSpec(KeyedStateSpec):
     """Values in the order of their keys; a DoFn gets a :class:`SortedMultimapRuntimeState`.
 
     Args:
-        name: by which the state is known within the DoFn.
-        key_coder: of the keys, one that keeps their order: see :mod:`sparkbeam.coders`.
+        name: of the state within the DoFn.
+        key_coder: of the keys, order-preserving: see :mod:`sparkbeam.coders`.
         value_coder: of the values.
 
     Raises:
-        ConfigurationError: the coder does not keep the order of the keys; the message names the
-            one that does.
+        ConfigurationError: the key coder does not preserve the order; the message names the coder
+            to use.
     """
 
     _kind, _field = "sorted_multimap", "multimap"
@@ -149,163 +146,163 @@ class SortedMultimapStateSpec(KeyedStateSpec):
 
 
 class Later(Protocol[T_co]):
-    """A read that is announced by the ``read_later()`` of a state.
+    """An announced read, returned by the ``read_later()`` of a state.
 
-    The first read of any state of the key fetches what all announced reads need, as far as memory
-    has room. An announcement holds until then, or until the bundle ends; a read sees all that is
-    written before it, be it after the announcement.
+    The first read of any state of the key fetches the data of all announced reads, as far as memory
+    allows. An announcement is valid until then, or until the end of the bundle; the read sees all
+    writes before it, including those after the announcement.
     """
 
     def read(self) -> T_co:
-        """Reads what was announced."""
+        """Read the announced data."""
         ...
 
 
 class MapRuntimeState(RuntimeState, Generic[K, V]):
-    """A value for each key."""
+    """One value per key."""
 
     def put(self, key: K, value: V) -> None:
-        """Sets the value of a key, in the place of the one that it has."""
+        """Set the value of a key, replacing an existing one."""
         raise NotImplementedError(type(self))
 
     def get(self, key: K, default: Any = None) -> V | Any:
-        """The value of a key, or the default where it has none."""
+        """Return the value of a key, or the default."""
         raise NotImplementedError(type(self))
 
     def put_if_absent(self, key: K, value: V) -> V | None:
-        """Sets the value of a key that has none; the value of one that has, else None."""
+        """Set the value of a key without one, else return its value; None if it was set."""
         raise NotImplementedError(type(self))
 
     def remove(self, key: K) -> None:
-        """Removes a key, if it is there."""
+        """Remove a key if present."""
         raise NotImplementedError(type(self))
 
     def read_later(self, *keys: K) -> Later[Iterable[tuple[K, V]]]:
-        """Announces a read of keys, by whatever method; of all where none is given.
+        """Announce a read of keys by any method; of all keys by default.
 
-        The entries are those of the given keys that are there, in their order.
+        The result has the present entries of the given keys, in their order.
         """
         raise NotImplementedError(type(self))
 
     def keys(self) -> Iterable[K]:
-        """All keys, in the order of their encodings."""
+        """Return all keys, in the order of their encodings."""
         raise NotImplementedError(type(self))
 
     def values(self) -> Iterable[V]:
-        """The values of all keys, in the order of these."""
+        """Return the values of all keys, in the order of the keys."""
         raise NotImplementedError(type(self))
 
     def entries(self) -> Iterable[tuple[K, V]]:
-        """All keys with their values, in the order of the keys."""
+        """Return all keys with their values, in the order of the keys."""
         raise NotImplementedError(type(self))
 
     def is_empty(self) -> bool:
-        """Whether there is no key."""
+        """Return whether there are no keys."""
         raise NotImplementedError(type(self))
 
     def clear(self) -> None:
-        """Removes all keys."""
+        """Remove all keys."""
         raise NotImplementedError(type(self))
 
 
 class MultimapRuntimeState(RuntimeState, Generic[K, V]):
-    """Values for each key, in the order in which they were put."""
+    """Values of each key, in insertion order."""
 
     def put(self, key: K, value: V) -> None:
-        """Adds a value to those of a key."""
+        """Add a value to a key."""
         raise NotImplementedError(type(self))
 
     def get(self, key: K) -> Iterable[V]:
-        """The values of a key, in the order in which they were put."""
+        """Return the values of a key, in insertion order."""
         raise NotImplementedError(type(self))
 
     def contains_key(self, key: K) -> bool:
-        """Whether a key has values."""
+        """Return whether a key has values."""
         raise NotImplementedError(type(self))
 
     def remove(self, key: K) -> None:
-        """Removes a key with its values, if it is there."""
+        """Remove a key with its values, if present."""
         raise NotImplementedError(type(self))
 
     def read_later(self, *keys: K) -> Later[Iterable[tuple[K, V]]]:
-        """Announces a read of keys, by whatever method; of all where none is given."""
+        """Announce a read of keys by any method; of all keys by default."""
         raise NotImplementedError(type(self))
 
     def keys(self) -> Iterable[K]:
-        """All keys, each once, in the order of their encodings."""
+        """Return all keys, each once, in the order of their encodings."""
         raise NotImplementedError(type(self))
 
     def entries(self) -> Iterable[tuple[K, V]]:
-        """Each value with its key, in the order of the keys."""
+        """Return each value with its key, in the order of the keys."""
         raise NotImplementedError(type(self))
 
     def is_empty(self) -> bool:
-        """Whether there is no value."""
+        """Return whether there are no values."""
         raise NotImplementedError(type(self))
 
     def clear(self) -> None:
-        """Removes all values."""
+        """Remove all values."""
         raise NotImplementedError(type(self))
 
 
 class SortedMultimapRuntimeState(MultimapRuntimeState[K, V]):
-    """Values in the order of their keys, and for one key in the order in which they were put.
+    """Values in the order of their keys; those of one key in insertion order.
 
-    The bounds of a range belong to it. ``reverse=True`` gives a range from its end on.
+    Ranges include their bounds. ``reverse=True`` iterates a range from its end.
     """
 
     def read_later(
         self, *keys: K, low: K | None = None, high: K | None = None
     ) -> Later[Iterable[tuple[K, V]]]:
-        """Announces a read of keys, and of the range between two, by whatever method.
+        """Announce a read of keys and of a range, by any method.
 
-        Without arguments it is one of all keys. Of a key also its ``floor`` is there, most often.
+        Without arguments all keys are read. The ``floor`` of a key is usually fetched as well.
         """
         raise NotImplementedError(type(self))
 
     def all_entries(self, *, reverse: bool = False) -> Iterable[tuple[K, V]]:
-        """All entries."""
+        """Return all entries."""
         raise NotImplementedError(type(self))
 
     def entries_until(self, limit: K, *, reverse: bool = False) -> Iterable[tuple[K, V]]:
-        """The entries up to a key."""
+        """Return the entries up to a key."""
         raise NotImplementedError(type(self))
 
     def entries_from(self, low: K, *, reverse: bool = False) -> Iterable[tuple[K, V]]:
-        """The entries from a key on."""
+        """Return the entries from a key on."""
         raise NotImplementedError(type(self))
 
     def entries_between(self, low: K, high: K, *, reverse: bool = False) -> Iterable[tuple[K, V]]:
-        """The entries from one key to another."""
+        """Return the entries from one key to another."""
         raise NotImplementedError(type(self))
 
     def floor(self, key: K) -> tuple[K, list[V]] | None:
-        """The closest key at or below one, with its values; None if there is none."""
+        """Return the closest key at or below one, with its values, or None."""
         raise NotImplementedError(type(self))
 
     def ceiling(self, key: K) -> tuple[K, list[V]] | None:
-        """The closest key at or above one, with its values; None if there is none."""
+        """Return the closest key at or above one, with its values, or None."""
         raise NotImplementedError(type(self))
 
     def first(self) -> tuple[K, list[V]] | None:
-        """The first key with its values; None if there is none."""
+        """Return the first key with its values, or None."""
         raise NotImplementedError(type(self))
 
     def last(self) -> tuple[K, list[V]] | None:
-        """The last key with its values; None if there is none."""
+        """Return the last key with its values, or None."""
         raise NotImplementedError(type(self))
 
     def remove_until(self, limit: K) -> None:
-        """Removes the entries up to a key."""
+        """Remove the entries up to a key."""
         raise NotImplementedError(type(self))
 
     def remove_between(self, low: K, high: K) -> None:
-        """Removes the entries from one key to another."""
+        """Remove the entries from one key to another."""
         raise NotImplementedError(type(self))
 
 
 def check_runner(transform: Any, pcollection: Any) -> None:
-    """Raises ConfigurationError where a DoFn asks for one of these states on another runner."""
+    """Raise ConfigurationError if a DoFn declares one of these states on another runner."""
     runner = runner_below(pcollection.pipeline.runner)
     if any(kind.__module__.startswith("sparkbeam.") for kind in type(runner).__mro__):
         return

@@ -82,7 +82,7 @@ def test_a_pipeline_that_fails_is_reported_and_ends_with_1(report: Callable[...,
         ("--save report.pdf program.py 5", "A report cannot be saved as"),
         ("--save no/report.svg program.py 5", "There is no folder"),
         ("missing.py", "There is no file"),
-        ("-m not-a-module", "no name of a module"),
+        ("-m not-a-module", "is not a module name"),
     ],
 )
 def test_what_cannot_be_is_told_before_anything_runs(

@@ -43,14 +43,14 @@ def main() -> None:
     The name 'SparkRunner' alone is Beam's own runner for Spark, which needs a
     Java job server.
 
-    The commands below help to understand what that does, and measure it.
+    The commands below explain, inspect and measure pipelines.
     """  # noqa: D301 - click reads the character.
 
 
 main.add_command(nexmark)
 
 
-# What the commands over a Beam program share.
+# Common settings of the commands that run a Beam program.
 _OVER_PROGRAM: dict[str, Any] = {
     "context_settings": {"allow_interspersed_args": False},
     "options_metavar": "[OPTIONS]",
@@ -90,18 +90,17 @@ def explain(
     """Show how the Beam program PROGRAM would run on Spark.
 
     PROGRAM is a file such as my_pipeline.py or, after -m, a module. It starts
-    with the ARGUMENTS and runs to its end, with all that it does outside of
+    with the ARGUMENTS and runs to its end, including all code outside of
     pipelines. But no pipeline is executed, whichever runner the program
-    chooses and however: instead of running, each prints
+    chooses: instead of running, each prints
 
     \b
       - your transforms, and the stages that run them,
-      - the stages, and how rows travel between them,
+      - the stages, and the exchanges between them,
       - Spark's own plan of each query.
 
-    To the program each pipeline is one that has ended well, without metrics
-    and without output. For Spark's plan a session is started if the program
-    has none.
+    To the program each pipeline has ended successfully, without metrics and
+    output. For Spark's plan a session is started if the program has none.
 
     \b
     Examples:
@@ -116,7 +115,7 @@ def explain(
 
 
 @main.command(
-    short_help="Run a Beam program on Spark, and tell what its pipelines have done.",
+    short_help="Run a Beam program on Spark, and report on its pipelines.",
     **_OVER_PROGRAM,
 )
 @_AS_MODULE
@@ -134,13 +133,13 @@ def report(
     as_json: bool,
     files: tuple[Path, ...],
 ) -> None:
-    """Run the Beam program PROGRAM on Spark, and tell what its pipelines have done.
+    """Run the Beam program PROGRAM on Spark, and report on its pipelines.
 
     PROGRAM is a file such as my_pipeline.py or, after -m, a module. It starts
     with the ARGUMENTS; each of its pipelines runs on Spark, whichever runner it
-    chooses. Of each the report tells, step by step, elements in and out, time,
-    bytes and what ran over columns, and of the stages of Spark what they
-    shuffled and spilled. The exit code is 1 if the program or a pipeline fails.
+    chooses. The report has each step's elements in and out, time, bytes and
+    columnar elements, and the shuffled and spilled bytes of Spark's stages. The
+    exit code is 1 if the program or a pipeline fails.
 
     \b
     Examples:
@@ -163,9 +162,9 @@ def report(
 def drain(location: str) -> None:
     """End the sources of the streaming pipeline with the checkpoint LOCATION.
 
-    What it has read comes out, windows and timers fire, and it stops with the
-    state DRAINED. If it does not run, it does so when it is started again. A drained
-    checkpoint is used up: the next start needs another one.
+    It processes what it has read, windows and timers fire, and it stops with the
+    state DRAINED. If it is not running, this happens at its next start. A drained
+    checkpoint cannot be continued: the next pipeline needs another one.
     """
     from sparkbeam.streaming.execution import ask_to_drain
 
@@ -174,9 +173,9 @@ def drain(location: str) -> None:
     except SparkBeamError as error:
         raise usage_error(error) from error
     click.echo(
-        "The pipeline ends its sources, at once if it runs, or else when it is started again."
+        "The pipeline ends its sources, now if it is running, else at its next start."
         if asked
-        else "The pipeline has ended already, and nothing is left to drain."
+        else "The pipeline has already ended: there is nothing to drain."
     )
 
 
@@ -186,22 +185,22 @@ def drain(location: str) -> None:
     "--max_lag",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="How far the pipeline may be behind its sources. Default: any.",
+    help="The most that the pipeline may be behind its sources. Default: no limit.",
 )
 @click.option(
     "--patience",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="How long a micro-batch may take, or be overdue. Default: a minute, or ten times what "
-    "the last one took where that is more.",
+    help="The longest that a micro-batch may take, or be overdue. Default: a minute, or ten "
+    "times the duration of the last one if that is longer.",
 )
 @click.argument("location")
 def status(location: str, as_json: bool, max_lag: float | None, patience: float | None) -> None:
-    """Tell how the streaming pipeline with the checkpoint LOCATION does.
+    """Show the health of the streaming pipeline with the checkpoint LOCATION.
 
-    The exit code is 0 while it comes forward, is idle, has finished or is drained, 1 when it is
-    stuck, behind by more than --max_lag, has failed or was cancelled, or when its program has
-    given no sign of life for half a minute, 2 when there is no such pipeline.
+    The exit code is 0 if it makes progress, is idle, has finished or is drained, 1 if it is stuck,
+    behind by more than --max_lag, has failed or was cancelled, or if its program has sent no
+    heartbeat for half a minute, and 2 if there is no such pipeline.
     """
     from sparkbeam.streaming.status import status as found_at
 
@@ -218,11 +217,11 @@ def status(location: str, as_json: bool, max_lag: float | None, patience: float 
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 @click.argument("location")
 def checkpoint(location: str, as_json: bool) -> None:
-    """Show what the checkpoint LOCATION holds of its pipeline's course.
+    """Show the progress of a pipeline in its checkpoint LOCATION.
 
-    That is the last micro-batch that was planned and the last one that was committed, which
-    micro-batch runs again at a restart, the offsets of all sources, the watermarks of sources and
-    steps, and who keeps the least of them. Nothing is changed, whether the pipeline runs or not.
+    That is the last planned and the last committed micro-batch, the one that a restart repeats, the
+    offsets of all sources, the watermarks of sources and steps, and who holds the least of them
+    back. Nothing is changed, whether the pipeline is running or not.
     """
     from sparkbeam.streaming.checkpoint import checkpoint_content
 
@@ -233,15 +232,15 @@ def checkpoint(location: str, as_json: bool) -> None:
     click.echo(json.dumps(found.content()) if as_json else "\n".join(found.lines()))
 
 
-@main.command(short_help="Show what a step keeps under a checkpoint.")
+@main.command(short_help="Show the state of a step in a checkpoint.")
 @click.option("--step", required=True, metavar="LABEL", help="The step whose state is shown.")
 @click.option("--key", metavar="KEY", help="The key whose state is shown. Default: all of them.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each entry.")
 @click.option(
     "--program",
     metavar="PROGRAM",
-    help="The program of the pipeline, which knows all coders. It starts with the ARGUMENTS, which "
-    "stand behind '--', and runs to its end, but no pipeline is executed.",
+    help="The program of the pipeline, which has all coders. It starts with the ARGUMENTS "
+    "after '--' and runs to its end, but no pipeline is executed.",
 )
 @_AS_MODULE
 @click.option(
@@ -263,13 +262,13 @@ def state(
     conf: tuple[str, ...],
     arguments: tuple[str, ...],
 ) -> None:
-    """Show what a step keeps under the checkpoint LOCATION, as of its last commit.
+    """Show the state of a step in the checkpoint LOCATION, as of its last commit.
 
-    That is, key by key, windows with their accumulators or values, sessions, states and timers,
-    and what waits. A local Spark reads it, and nothing is changed, whether the pipeline runs or
-    not. Values of Beam's standard coders are decoded; for those of rows and of your own coders
-    give the --program. Where other users may have written to the checkpoint, nothing is decoded
-    that may run code, and bytes are shown in its place.
+    That is, by key, windows with their accumulators or values, sessions, states and timers, and
+    waiting elements. A local Spark reads it, and nothing is changed, whether the pipeline is
+    running or not. Values of Beam's standard coders are decoded; rows and your own coders need the
+    --program. If other users may have written to the checkpoint, nothing is decoded that may run
+    code, and bytes are shown instead.
 
     \b
     Examples:
@@ -283,7 +282,7 @@ def state(
 
     plan = None if program is None else _Program(program, is_module, arguments).plan()
     if program is None and arguments:
-        raise click.UsageError("ARGUMENTS are for the --program, and there is none.")
+        raise click.UsageError("ARGUMENTS need a --program.")
     try:
         store = SparkStore(partial(_local_spark, conf), absolute(location))
         for found in kept_state(location, store, plan).of(step, key):
@@ -294,7 +293,7 @@ def state(
 
 
 def _local_spark(conf: Iterable[str]) -> Any:
-    """A session of this machine."""
+    """Return a local session."""
     from sparkbeam.options.spark_options import SparkBeamOptions
     from sparkbeam.spark import session as sessions
 
@@ -307,15 +306,15 @@ def _local_spark(conf: Iterable[str]) -> Any:
     type=click.IntRange(0, 65_535),
     default=0,
     metavar="PORT",
-    help="Where the page is, on loopback. Default: any free port.",
+    help="The port of the page on loopback. Default: any free port.",
 )
 @click.argument("location")
 def watch(location: str, port: int) -> None:
     """Show the streaming pipeline with the checkpoint LOCATION on a live page.
 
-    The page shows a pipeline that any process runs: what its checkpoint tells of watermarks, state
-    and micro-batches, and what its program leaves there of steps, warnings and errors. It says
-    when that has gone. Its address is printed; it is there until Ctrl-C ends the command.
+    Any process may run the pipeline: the page shows watermarks, state and micro-batches from its
+    checkpoint, and steps, warnings and errors that its program writes there. It says when the
+    program has gone. Its address is printed; Ctrl-C ends the command.
     """
     import threading
 
@@ -333,7 +332,7 @@ def watch(location: str, port: int) -> None:
 
 
 def _check_targets(files: Iterable[Path], check_suffix: Callable[[Path], None]) -> None:
-    """Refuses what could not be written, before the program runs."""
+    """Check the target files before the program runs."""
     for file in files:
         try:
             check_suffix(file)
@@ -344,11 +343,11 @@ def _check_targets(files: Iterable[Path], check_suffix: Callable[[Path], None]) 
 
 
 def _save(pipelines: Iterable[Any], files: Iterable[Path]) -> None:
-    """Writes what is told of each pipeline to each file."""
+    """Save each pipeline to each file."""
     listed = list(pipelines)
     for file in files:
         for number, pipeline in enumerate(listed, start=1):
-            # A program with several pipelines gives plan.svg, plan-2.svg, …
+            # Further pipelines of a program are saved to plan-2.svg, …
             name = file.name if number == 1 else f"{file.stem}-{number}{file.suffix}"
             try:
                 pipeline.save(file.with_name(name))
@@ -359,17 +358,17 @@ def _save(pipelines: Iterable[Any], files: Iterable[Path]) -> None:
 
 @dataclass(frozen=True)
 class _Program:
-    """A Beam program to run in this process."""
+    """A Beam program run in this process."""
 
     name: str
     is_module: bool
     arguments: tuple[str, ...]
 
     def explanations(self) -> list[Any]:
-        """Runs the program for the explanations of its pipelines; at least one.
+        """Run the program and return the explanations of its pipelines; at least one.
 
         Raises:
-            ClickException: there is none; the message says why.
+            ClickException: it has none; the message says why.
         """
         self._check()
         from sparkbeam.explain.explanation import collected
@@ -381,14 +380,14 @@ class _Program:
             if ending is not None:
                 click.echo(
                     f"Note: after the plan '{self.name}' ended with {_named(ending)}. "
-                    "That is no wonder if it needs the results of a run.",
+                    "This is expected if it needs the results of a run.",
                     err=True,
                 )
             return explanations
         raise self._failure(ending)
 
     def plan(self) -> Any:
-        """Runs the program for the plan of its pipeline, without a word.
+        """Run the program silently and return the plan of its pipeline.
 
         Raises:
             ClickException: it has none, or several.
@@ -406,7 +405,7 @@ class _Program:
         return plan_of(explanations[0])
 
     def reports(self) -> tuple[list[Any], BaseException | None]:
-        """Runs the program and its pipelines: what they have done, and what it ended with.
+        """Run the program and its pipelines; return their reports and the program's exception.
 
         Raises:
             ClickException: no pipeline has started; the message says why.
@@ -425,7 +424,7 @@ class _Program:
         return found, ending
 
     def _tell_of(self, others: Iterable[str]) -> None:
-        """Says that runners were not those that the program chooses."""
+        """Print a note about replaced runners."""
         for name in dict.fromkeys(others):
             click.echo(
                 f"Note: '{self.name}' chooses the runner {name} in its code. This is how the "
@@ -434,21 +433,21 @@ class _Program:
             )
 
     def _check(self) -> None:
-        """Refuses what is no program."""
+        """Check that the program exists."""
         if not self.is_module and not (is_path(self.name) and Path(self.name).exists()):
             raise click.BadParameter(f"There is no file {shown(self.name)}.", param_hint="PROGRAM")
         if not self.is_module and Path(self.name).is_dir() and not Path(self.name, _MAIN).exists():
             raise click.BadParameter(
-                f"{shown(self.name)} is a folder without {_MAIN}: name a file.",
+                f"{shown(self.name)} is a folder without {_MAIN}: give a file.",
                 param_hint="PROGRAM",
             )
         if self.is_module and not all(part.isidentifier() for part in self.name.split(".")):
             raise click.BadParameter(
-                f"{shown(self.name)} is no name of a module.", param_hint="PROGRAM"
+                f"{shown(self.name)} is not a module name.", param_hint="PROGRAM"
             )
 
     def _run(self) -> BaseException | None:
-        """Runs the program; returns what it ended with, unless that is success."""
+        """Run the program; return its exception, or None on success."""
         with _process_state():
             sys.argv = [self.name, *self.arguments]
             try:
@@ -469,7 +468,7 @@ class _Program:
     def _failure(
         self, ending: BaseException | None, to_do: str = "explain"
     ) -> click.ClickException:
-        """Why the program gave nothing to explain, or to report."""
+        """Return the error for a program without a pipeline."""
         if ending is None:
             return click.ClickException(
                 f"'{self.name}' ended without running a pipeline, so there is nothing to {to_do}. "
@@ -492,7 +491,7 @@ class _Program:
 
 @contextmanager
 def _process_state() -> Iterator[None]:
-    """Puts back what a program that starts in this process changes."""
+    """Restore the process state that a program changes."""
     argv, path = sys.argv, list(sys.path)
     try:
         yield
@@ -503,7 +502,7 @@ def _process_state() -> Iterator[None]:
 
 @contextmanager
 def _on_our_runner() -> Iterator[list[str]]:
-    """Gives every pipeline our runner; yields the names of others that code has chosen."""
+    """Replace every pipeline's runner by ours; yield the names of replaced runners."""
     from apache_beam import Pipeline
 
     from sparkbeam.runner.spark_runner import SparkRunner
@@ -528,7 +527,7 @@ def _on_our_runner() -> Iterator[list[str]]:
 
 
 def _is_missing(error: BaseException, module: str) -> bool:
-    """Whether the module itself is what cannot be imported, not something in it."""
+    """Return whether the module itself is missing, rather than one that it imports."""
     return isinstance(error, ImportError) and (
         error.name is None or module == error.name or module.startswith(f"{error.name}.")
     )
@@ -541,7 +540,7 @@ def _named(ending: BaseException) -> str:
 
 
 def _users_traceback(error: BaseException) -> str:
-    """The traceback from the program's own first line on."""
+    """Return the traceback from the program's first line on."""
     frames = error.__traceback__
     ours = (__file__, runpy.__file__, "<frozen runpy>")
     while frames is not None and frames.tb_frame.f_code.co_filename in ours:

@@ -1,22 +1,22 @@
-"""Coders whose bytes stand in the order of their values, for the keys of sorted state.
+"""Order-preserving coders, for the keys of sorted state.
 
 ============================  ================================================================
 :class:`OrderedBoolCoder`     False before True
-:class:`OrderedIntCoder`      whole numbers of any size
-:class:`OrderedFloatCoder`    from -inf to inf; -0.0 is 0.0, and NaN is an error
+:class:`OrderedIntCoder`      integers of any size
+:class:`OrderedFloatCoder`    from -inf to inf; -0.0 becomes 0.0, and NaN is an error
 :class:`OrderedDecimalCoder`  by value: 1.0 and 1.00 are one key
-:class:`OrderedStrCoder`      by code points, as Python compares texts
+:class:`OrderedStrCoder`      by code points, as Python compares strings
 :class:`OrderedBytesCoder`    as Python compares them
 :class:`OrderedDateCoder`     dates
 :class:`OrderedDatetimeCoder` by instant with a time zone, by wall clock without one
 :class:`OrderedTimestampCoder`  Beam's timestamps, to the microsecond
 :class:`OrderedTupleCoder`    tuples and NamedTuples, part by part
-:class:`OrderedOptionalCoder` None before all else
-:class:`Descending`           the other way round
+:class:`OrderedOptionalCoder` None before all values
+:class:`Descending`           reversed order
 ============================  ================================================================
 
-:func:`ordered_coder` finds the one for a type. Each encoding ends by itself: none is the beginning
-of another one, so that encodings may follow each other in a tuple, and be turned round.
+:func:`ordered_coder` returns the coder of a type. Encodings are self-delimiting: none is a prefix
+of another, so that they can be concatenated in a tuple, and reversed.
 """
 
 from sparkbeam.coders.composed import (

@@ -1,4 +1,4 @@
-"""Ordered coders of tuples, optional values and the other direction; which coder a type has."""
+"""Ordered coders of tuples, optional values and reversed order; choice of a type's coder."""
 
 import datetime
 import decimal
@@ -28,14 +28,14 @@ from sparkbeam.errors import ConfigurationError
 
 
 class OrderedTupleCoder(OrderedCoder):
-    """Tuples of one length, part by part.
+    """Tuples of a fixed length, compared by parts.
 
     Args:
-        parts: a coder of this module for each part.
-        of: the NamedTuple that they are; None for plain tuples.
+        parts: an ordered coder for each part.
+        of: the NamedTuple class; None for plain tuples.
 
     Raises:
-        ConfigurationError: a part has another coder; the message names the one to take.
+        ConfigurationError: a part's coder is not ordered; the message names the coder to use.
     """
 
     def __init__(self, *parts: coders.Coder, of: type[tuple[Any, ...]] | None = None) -> None:
@@ -69,7 +69,7 @@ class OrderedTupleCoder(OrderedCoder):
 
 
 class _OfAnother(OrderedCoder):
-    """A coder that is made of another one."""
+    """A coder derived from another one."""
 
     def __init__(self, part: coders.Coder) -> None:
         self._part = _part(part)
@@ -79,13 +79,13 @@ class _OfAnother(OrderedCoder):
 
 
 class OrderedOptionalCoder(_OfAnother):
-    """None, and after it the values of another coder.
+    """None, followed by the values of another coder.
 
     Args:
-        part: a coder of this module.
+        part: an ordered coder.
 
     Raises:
-        ConfigurationError: it is another one; the message names the one to take.
+        ConfigurationError: it is not ordered; the message names the coder to use.
     """
 
     def encode(self, value: Any) -> bytes:
@@ -99,13 +99,13 @@ class OrderedOptionalCoder(_OfAnother):
 
 
 class Descending(_OfAnother):
-    """The values of another coder, the last one first.
+    """The values of another coder in descending order.
 
     Args:
-        part: a coder of this module.
+        part: an ordered coder.
 
     Raises:
-        ConfigurationError: it is another one; the message names the one to take.
+        ConfigurationError: it is not ordered; the message names the coder to use.
     """
 
     def encode(self, value: Any) -> bytes:
@@ -120,20 +120,20 @@ class Descending(_OfAnother):
 
 
 def preserves_order(coder: coders.Coder) -> bool:
-    """Whether the encodings of a coder stand in the order of the values.
+    """Return whether a coder's encodings have the order of the values.
 
-    They do for the coders of this module, for Beam's own of bytes, texts and truth values, and
-    for each coder that says so by an attribute ``preserves_order = True``.
+    True for the ordered coders, for Beam's coders of bytes, strings and bools, and for any coder
+    with an attribute ``preserves_order = True``.
     """
     return getattr(coder, "preserves_order", False) is True or type(coder) in _BEAMS
 
 
 def ordered_coder(kind: Any) -> OrderedCoder:
-    """The coder that keeps the order of a type.
+    """Return the ordered coder of a type.
 
     Args:
         kind: int, float, bool, str, bytes, Decimal, date, datetime, Timestamp, a NamedTuple with
-            types, or ``tuple[…]`` or ``Optional[…]`` of such types.
+            types, or ``tuple[…]`` or ``Optional[…]`` of these types.
 
     Raises:
         ConfigurationError: for another type.
@@ -160,7 +160,7 @@ def ordered_coder(kind: Any) -> OrderedCoder:
 
 
 def instead_of(coder: coders.Coder) -> str:
-    """The coder to take in the place of one that does not keep the order, as it is written."""
+    """Return the ordered replacement for a coder, as source code."""
     try:
         return repr(_ordered(coder))
     except ConfigurationError:

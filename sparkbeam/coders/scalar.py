@@ -1,4 +1,4 @@
-"""Ordered coders of single values: numbers, texts, bytes and times."""
+"""Ordered coders of single values: numbers, strings, bytes and times."""
 
 import datetime
 import decimal
@@ -13,7 +13,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.common.arguments import shown
 
 FLIP = bytes(range(255, -1, -1))
-"""Turns the order of encodings round."""
+"""Translation table that reverses the order of encodings."""
 
 _LONG = 0x7F
 _INT64 = struct.Struct(">Q")
@@ -26,16 +26,16 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class OrderedCoder(coders.Coder):
-    """A coder that keeps the order of its type, and whose encodings end by themselves."""
+    """Base of coders whose self-delimiting encodings have the order of the values."""
 
     preserves_order = True
 
     def encode(self, value: Any) -> bytes:
-        """The encoding of a value; raises TypeError or ValueError for what it cannot take."""
+        """Encode a value; raise TypeError or ValueError for an unsupported one."""
         raise NotImplementedError(type(self))
 
     def read(self, data: bytes, at: int) -> tuple[Any, int]:
-        """The value that begins at a place, and where it ends."""
+        """Decode a value at an offset; return it and its end."""
         raise NotImplementedError(type(self))
 
     def decode(self, encoded: bytes) -> Any:
@@ -70,7 +70,7 @@ class OrderedBoolCoder(OrderedCoder):
 
 
 class OrderedIntCoder(OrderedCoder):
-    """Whole numbers of any size, in 1 byte for 0, and one more than a number has otherwise."""
+    """Integers of any size, in one more byte than their shortest form; 1 byte for 0."""
 
     def encode(self, value: Any) -> bytes:
         try:
@@ -86,10 +86,10 @@ class OrderedIntCoder(OrderedCoder):
 
 
 class OrderedFloatCoder(OrderedCoder):
-    """Floats from -inf to inf, in 8 bytes. -0.0 comes back as 0.0, which it equals.
+    """Floats from -inf to inf, in 8 bytes. -0.0 becomes 0.0, which it equals.
 
     Raises:
-        ValueError: NaN, which stands nowhere in an order, and what is no float exactly.
+        ValueError: for NaN, which has no order, and for values without an exact float.
     """
 
     def encode(self, value: Any) -> bytes:
@@ -109,7 +109,7 @@ class OrderedFloatCoder(OrderedCoder):
 
 
 class OrderedDecimalCoder(OrderedCoder):
-    """Decimals by value, the infinite ones too; they come back without zeros at their end.
+    """Decimals by value, including infinities; trailing zeros are lost.
 
     Raises:
         ValueError: NaN.
@@ -144,7 +144,7 @@ class OrderedDecimalCoder(OrderedCoder):
 
 
 class OrderedBytesCoder(OrderedCoder):
-    """Bytes as Python compares them, with 2 bytes at the end and one more for each zero byte."""
+    """Bytes in Python's order, with 2 bytes at the end and one more for each zero byte."""
 
     def encode(self, value: Any) -> bytes:
         if not isinstance(value, bytes):
@@ -160,7 +160,7 @@ class OrderedBytesCoder(OrderedCoder):
 
 
 class OrderedStrCoder(OrderedCoder):
-    """Texts by their code points, as Python compares them: in UTF-8, as bytes."""
+    """Strings by code points, as Python compares them, in UTF-8."""
 
     def encode(self, value: Any) -> bytes:
         if not isinstance(value, str):
@@ -176,7 +176,7 @@ class OrderedStrCoder(OrderedCoder):
 
 
 class OrderedTimestampCoder(OrderedCoder):
-    """Beam's timestamps, and whatever they are made of, to the microsecond; in 8 bytes."""
+    """Beam's timestamps, and values convertible to them, in microseconds; in 8 bytes."""
 
     def encode(self, value: Any) -> bytes:
         try:
@@ -207,10 +207,10 @@ class OrderedDateCoder(OrderedCoder):
 
 
 class OrderedDatetimeCoder(OrderedCoder):
-    """Dates with times, in 9 bytes.
+    """Datetimes, in 9 bytes.
 
-    Those with a time zone are in the order of their instants, and come back in UTC. Those
-    without one stand before them: Python compares no two of both kinds.
+    Those with a time zone are ordered by instant and decoded in UTC. Those without one come before
+    them: Python cannot compare the two kinds.
     """
 
     def encode(self, value: Any) -> bytes:
@@ -232,7 +232,7 @@ class OrderedDatetimeCoder(OrderedCoder):
 
 
 def _exactly(kind: Callable[[Any], Any], value: Any) -> Any:
-    """A number of a kind that equals a value; None if there is none."""
+    """Return the number of a type that equals a value, or None."""
     try:
         number = kind(value)
         return number if number == value else None
@@ -249,7 +249,7 @@ def _read_int64(data: bytes, at: int) -> int:
 
 
 def _of_int(number: int) -> bytes:
-    """How many bytes it has, then these. One below zero is turned round, as its complement."""
+    """Encode the length, then the bytes. A negative number is the flipped complement."""
     if number < 0:
         return _of_int(~number).translate(FLIP)
     size = (number.bit_length() + 7) // 8
@@ -259,7 +259,7 @@ def _of_int(number: int) -> bytes:
 
 def _read_int(data: bytes, at: int) -> tuple[int, int]:
     if data[at] < 0x80:
-        # Only the head says how long it is, so that the rest of a tuple is not turned round.
+        # The head has the length, so the rest of a tuple need not be flipped.
         head = data[at : at + _HEAD].translate(FLIP)
         start, size = _sized(head, 0)
         end = at + start + size
@@ -269,7 +269,7 @@ def _read_int(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _sized(data: bytes, at: int) -> tuple[int, int]:
-    """Where the bytes of a number begin that is not negative, and how many there are."""
+    """Return the offset and the length of the bytes of a non-negative number."""
     if data[at] < 0xFF:
         return at + 1, data[at] - 0x80
     size, start = _read_int(data, at + 1)
@@ -284,6 +284,6 @@ def _read_decimal(data: bytes, at: int, *, negative: bool) -> tuple[decimal.Deci
 
 
 _HEAD = 16
-"""No number that a machine can hold has a longer head."""
+"""Longest possible head of a number that fits into memory."""
 
 _BYTES = OrderedBytesCoder()

@@ -1,1 +1,1 @@
-"""Joins of PCollections: by equal keys, by the closest time, and of streams."""
+"""Joins of PCollections: equijoins, as-of joins, and incremental joins of streams."""

@@ -1,4 +1,4 @@
-"""As-of joins: each element with the one of another PCollection that is closest to it in time."""
+"""As-of joins: match each element with the closest one in time of another PCollection."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -28,41 +28,40 @@ from sparkbeam.state import SortedMultimapStateSpec
 DIRECTIONS = ("backward", "forward", "nearest")
 
 _Tagged = tuple[Any, tuple[bool, int, bytes]]
-"""A key, and of an element whether it is of the left, its time in microseconds, its encoding."""
+"""Key and element: whether it is from the left, its timestamp in microseconds, its encoding."""
 
 _END = GlobalWindow().max_timestamp().micros
 _MILLI = 1000
 
 
 class AsOfJoin(beam.PTransform[Any, Any]):
-    """Joins each element with the closest one in time of another PCollection, key by key.
+    """Joins each element with the closest one in time of another PCollection, by key.
 
     ::
 
         matched = (trades, quotes) | AsOfJoin()  # (symbol, (trade, quote or None))
 
-    The two inputs, as a tuple or as a dict with ``left`` and ``right``, are pairs of key and
-    value in the same windows. For each element on the left there is one of the output, with its
-    time and window: ``(key, (left, right))``, where ``right`` is None if none is close enough.
-    Times are compared to the microsecond. Of elements on the right with one time the last one by
-    encoding counts (``forward``: the first), whatever the order in which they came.
+    The two inputs, a tuple or a dict with ``left`` and ``right``, are key-value pairs in the same
+    windows. Each left element gives one output element with its timestamp and window: ``(key,
+    (left, right))``, where ``right`` is None if no element is close enough. Timestamps are compared
+    in microseconds. Of right elements with equal timestamps the last one by encoding is used
+    (``forward``: the first), independent of the order of arrival.
 
-    In streaming an element on the left comes out when nothing can change its match any more: when
-    the watermark has passed it and the allowed lateness of the windowing and, if the match may be
-    a later one, that too. So the results are those of a batch. What is later than the allowed
-    lateness is dropped, and counted by ``dropped_late`` of ``sparkbeam.AsOfJoin``. State is kept of
-    what has not come out, and of the elements on the right that may still be a match: in the
-    global window with direction ``backward`` the last one of each key.
+    In streaming a left element is output when its match is final: when the watermark has passed its
+    timestamp plus the allowed lateness of the windowing and, if the match may be a later element,
+    that one's as well. So the results equal those of a batch. Elements beyond the allowed lateness
+    are dropped and counted in ``dropped_late`` of ``sparkbeam.AsOfJoin``. State holds pending left
+    elements, and the right elements that may still match: in the global window with direction
+    ``backward``, the last one of each key.
 
     Args:
         direction: ``backward``, the latest at or before an element; ``forward``, the first at or
-            after it; ``nearest``, the closer one of both, and of two that are equally close the
-            earlier.
-        tolerance: how far apart the two may be, in seconds or as a Duration; None for any distance.
-        allow_exact_matches: whether two of the same time match.
+            after it; ``nearest``, the closer of both, and on a tie the earlier.
+        tolerance: the largest distance in time, in seconds or as a Duration; None for no limit.
+        allow_exact_matches: whether elements with equal timestamps match.
 
     Raises:
-        ConfigurationError: an argument or the windows cannot be.
+        ConfigurationError: an argument or the windows are invalid.
     """
 
     def __init__(
@@ -80,7 +79,6 @@ class AsOfJoin(beam.PTransform[Any, Any]):
         )
 
     def expand(self, pcoll: Any) -> Any:
-        """Beam's hook: makes the parts of the transform."""
         left, right = _inputs(pcoll)
         (key, left_type), (_, right_type) = _types(left, "left"), _types(right, "right")
         of_left, of_right = map(typecoders.registry.get_coder, (left_type, right_type))
@@ -114,7 +112,7 @@ class AsOfJoin(beam.PTransform[Any, Any]):
 
 
 class _Tag(beam.DoFn):
-    """Makes elements of both sides alike: whether it is of the left, its time, its encoding."""
+    """Unify the elements of both sides: a flag for the left one, the timestamp, the encoding."""
 
     def __init__(self, is_left: bool, coder: coders.Coder) -> None:
         self._is_left = is_left
@@ -128,7 +126,7 @@ class _Tag(beam.DoFn):
 
 
 class _Encoded(coders.Coder):
-    """Of values that are encoded already, by a coder that the state depends on."""
+    """Coder of encoded values; keeps the inner coder as part of the state's type."""
 
     def __init__(self, coder: coders.Coder) -> None:
         self._coder = coder
@@ -144,13 +142,13 @@ class _Encoded(coders.Coder):
 
 
 class _States(NamedTuple):
-    """What there is of a key in a window.
+    """State of a key in a window.
 
     Attributes:
-        left, right: the encoded elements by their times.
-        awaited: when the timer fires, and what it holds the watermark at.
-        time: how far event time is, and the hold.
-        due: fires when something may be final.
+        left, right: encoded elements by timestamp.
+        awaited: the timer's firing time and its watermark hold.
+        time: event time and the hold.
+        due: fires when a match may be final.
     """
 
     left: Any
@@ -161,13 +159,13 @@ class _States(NamedTuple):
 
 
 class _Joining:
-    """Joins the elements of keys.
+    """Join logic for one key and window.
 
     Args:
-        closest: which element is a match.
-        of_left: the coder of one side.
-        of_right: that of the other one.
-        lateness: how late an element may come, in microseconds.
+        closest: selects the match.
+        of_left: the coder of the left side.
+        of_right: the coder of the right side.
+        lateness: the allowed lateness, in microseconds.
     """
 
     def __init__(
@@ -180,7 +178,7 @@ class _Joining:
         self._late = Metrics.counter("sparkbeam.AsOfJoin", "dropped_late")
 
     def take(self, element: _Tagged, window: BoundedWindow, at: _States) -> None:
-        """Keeps an element."""
+        """Add an element to the state."""
         _, (is_left, micros, value) = element
         if micros < at.time.arrived - self._lateness:
             self._late.inc()
@@ -199,7 +197,7 @@ class _Joining:
     def finish(
         self, key: Any, window: BoundedWindow, at: _States
     ) -> Iterator[TimestampedValue[Any]]:
-        """Puts out the elements on the left whose match is final."""
+        """Output the left elements with a final match."""
         closest, lateness = self._closest, self._lateness
         known = NEVER if at.time.final >= _last(window, lateness) else at.time.final - lateness
         walk = Walk(at.right.all_entries())
@@ -230,7 +228,7 @@ class _Joining:
 def _join(
     closest: Closest, of_left: coders.Coder, of_right: coders.Coder, lateness: int
 ) -> beam.DoFn:
-    """The DoFn that joins; for the arguments see :class:`_Joining`."""
+    """Return the DoFn of the join; for the arguments see :class:`_Joining`."""
     left_spec = SortedMultimapStateSpec("left", OrderedIntCoder(), _Encoded(of_left))
     right_spec = SortedMultimapStateSpec("right", OrderedIntCoder(), _Encoded(of_right))
     two_times = coders.TupleCoder((coders.VarIntCoder(), coders.VarIntCoder()))
@@ -269,17 +267,17 @@ def _join(
 
 
 def _last(window: BoundedWindow, lateness: int) -> int:
-    """The watermark at which no element of a window can come any more."""
+    """Return the watermark after which a window gets no more elements."""
     return _END if isinstance(window, GlobalWindow) else min(_END, window.end.micros + lateness)
 
 
 def _fire(known: int, lateness: int, window: BoundedWindow) -> int:
-    """The watermark at which all elements before a time are known, in whole milliseconds."""
+    """Return the watermark in whole milliseconds at which all elements before a time are known."""
     return min(-(-(known + lateness) // _MILLI) * _MILLI, _last(window, lateness))
 
 
 def _forget(closest: Closest, right: Any, oldest: int) -> None:
-    """Removes what cannot be a match of an element at a time or later."""
+    """Remove right elements that cannot match at a time or later."""
     if closest.direction == "forward" or oldest == NEVER:
         right.remove_until(oldest - 1)
         return
@@ -298,7 +296,7 @@ def _forget(closest: Closest, right: Any, oldest: int) -> None:
 def _next_to_forget(
     closest: Closest, right: Any, known: int, lateness: int, window: BoundedWindow
 ) -> int:
-    """The watermark at which something on the right can go; NEVER if none can."""
+    """Return the watermark at which a right element can be removed; NEVER if none can."""
     last = next(iter(right.all_entries(reverse=True)), None)
     if last is None:
         return NEVER
@@ -334,7 +332,7 @@ def _inputs(pcoll: Any) -> tuple[Any, Any]:
 
 
 def _types(pcoll: Any, side: str) -> tuple[Any, Any]:
-    """The types of keys and values."""
+    """Return the types of keys and values."""
     kind = pcoll.element_type
     if kind is None or kind == typehints.Any:
         return typehints.Any, typehints.Any

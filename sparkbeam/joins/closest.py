@@ -1,4 +1,4 @@
-"""Which element of a sorted side is the closest in time to one of the other side."""
+"""Search for the closest element in time on a sorted side."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -7,17 +7,17 @@ from operator import itemgetter
 from typing import NamedTuple
 
 NEVER = (1 << 63) - 1
-"""A time in microseconds after all that there are."""
+"""Sentinel in microseconds, after all timestamps."""
 
 _time = itemgetter(0)
 
 
 class Group(NamedTuple):
-    """The elements on the right with one time.
+    """Right elements with equal timestamps.
 
     Attributes:
         time: in microseconds.
-        first, last: of their values, by encoding.
+        first, last: by encoding.
     """
 
     time: int
@@ -26,10 +26,10 @@ class Group(NamedTuple):
 
 
 class Closest(NamedTuple):
-    """Which element is a match.
+    """Selection of a match.
 
     Attributes:
-        direction, tolerance, exact: as of :class:`AsOfJoin`; the tolerance in microseconds.
+        direction, tolerance, exact: as in :class:`AsOfJoin`; the tolerance in microseconds.
     """
 
     direction: str
@@ -39,17 +39,17 @@ class Closest(NamedTuple):
     def match(
         self, time: int, below: Group | None, at: Group | None, above: Group | None
     ) -> tuple[bytes | None, int]:
-        """The match of an element on the left, and from when on it is final.
+        """Return the match of a left element, and the time at which it is final.
 
         Args:
-            time: of the element, as all times in microseconds.
-            below: what is known on the right before that time.
-            at: likewise, at that time.
-            above: likewise, after it.
+            time: of the element; all times are in microseconds.
+            below: the closest known right elements before that time.
+            at: the known ones at that time.
+            above: the closest known ones after it.
 
         Returns:
-            The match among what is known, None if there is none; and the time before which all
-            elements on the right have to be known for that to be it, :data:`NEVER` for all.
+            The match among the known elements, or None; and the time before which all right
+            elements must be known for it to be final, :data:`NEVER` for all.
         """
         if at is not None and self.exact:
             return (at.first if self.direction == "forward" else at.last), time + 1
@@ -76,10 +76,10 @@ class Closest(NamedTuple):
 
 
 class Walk:
-    """Goes through the right side in the order of time, beside the left one.
+    """Cursor over the right side, moved along with the left one.
 
     Args:
-        entries: of the right side: times and encoded values, in the order of the times.
+        entries: timestamps and encoded values of the right side, by timestamp.
     """
 
     def __init__(self, entries: Iterable[tuple[int, bytes]]) -> None:
@@ -88,7 +88,7 @@ class Walk:
         self._below: Group | None = None
 
     def around(self, time: int) -> tuple[Group | None, Group | None, Group | None]:
-        """What is before, at and after a time, which is not before that of the last call."""
+        """Return the groups before, at and after a time; times must not decrease between calls."""
         while (following := self._peek(0)) is not None and following.time < time:
             self._below = self._ahead.popleft()
         if following is None or following.time > time:

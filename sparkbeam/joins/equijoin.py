@@ -1,4 +1,4 @@
-"""Joins of two PCollections by equal keys, which Spark does in batch, adaptively."""
+"""Equijoins of two PCollections; in batch they are Spark's adaptive joins."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -29,7 +29,7 @@ _EITHER = typehints.Union
 
 
 class Join(beam.PTransform[Any, Any]):
-    """Joins two PCollections: each element with those of the other one that have its key.
+    """Joins two PCollections by equal keys.
 
     ::
 
@@ -39,33 +39,31 @@ class Join(beam.PTransform[Any, Any]):
 
     The input is a dict of two PCollections with names of your choice, the left side first, or a
     tuple, whose sides are called ``left`` and ``right``. Keys are equal if Beam's deterministic
-    coder of their type encodes them alike: 1 and 1.0 are two keys where types are not declared,
-    and None is a key like others. Elements are joined within a window, and the result has the time
-    of the window's end: all is as with CoGroupByKey.
+    coder of their type gives equal encodings: 1 and 1.0 are two keys if types are not declared, and
+    None is an ordinary key. As with CoGroupByKey, elements are joined within a window, and the
+    results have the timestamp of the window's end.
 
-    In batch on sparkbeam, Spark joins the two sides by its own join, adaptively: it broadcasts a
-    side that turns out to be small, and divides keys that have more elements than others among
-    several tasks. No group is ever in memory as a whole. In streaming, on other runners, with a
-    trigger of one's own, a timestamp combiner or windows that merge, the join is a GroupByKey,
-    and all elements of a key are in memory together; in streaming the elements of a pane are joined
-    with each other.
+    In batch on sparkbeam, Spark joins the two sides adaptively: it broadcasts a side that turns out
+    to be small, and splits skewed keys among several tasks. No group is ever in memory as a whole.
+    In streaming, on other runners, and with a custom trigger, a timestamp combiner or merging
+    windows, the join is a GroupByKey, and all elements of a key are in memory together; in
+    streaming the elements of one pane are joined with each other.
 
     Args:
-        on: the key of an element: the name of an attribute, or of the value in a dict; or a
-            function of an element; or a dict with one of these for each side.
-        how: which elements come out: ``inner``, those with a partner, once for each; ``left``,
-            ``right`` and ``outer``, also those of that side, or of both, without one; ``semi``,
-            those of the left side with a partner, each once; ``anti``, those of the left side
-            without one.
-        broadcast: the name of the side that goes to all tasks of the other one as a whole;
-            ``auto``, where that is for Spark to decide; ``never``. Only the adaptive join in batch
-            asks for it. A side that is kept as a whole cannot be broadcast.
-        result: makes what comes out of the key and an element of each side; None stands in the
-            place of an element that there is not, and of the right side for ``semi`` and ``anti``.
-            Without it that is ``(key, (left, right))``, for ``semi`` and ``anti`` the element.
+        on: the key of an element: the name of an attribute or of a dict's field, a function of an
+            element, or a dict with one of these for each side.
+        how: ``inner``, pairs of matching elements; ``left``, ``right`` and ``outer``, also the
+            unmatched elements of that side, or of both; ``semi``, each left element with a match,
+            once; ``anti``, the left elements without a match.
+        broadcast: the name of the side to broadcast to all tasks of the other one; ``auto`` leaves
+            the choice to Spark; ``never``. Only used by the adaptive join in batch. A side whose
+            unmatched elements are output cannot be broadcast.
+        result: makes a result of the key and an element of each side; a missing element is None,
+            and so is the right side for ``semi`` and ``anti``. The default is ``(key, (left,
+            right))``, for ``semi`` and ``anti`` the left element.
 
     Raises:
-        ConfigurationError: an argument or the inputs cannot be.
+        ConfigurationError: an argument or an input is invalid.
     """
 
     def __init__(
@@ -88,7 +86,6 @@ class Join(beam.PTransform[Any, Any]):
         self._result = None if result is None else function("result", result, remedy)
 
     def expand(self, pcoll: Any) -> Any:
-        """Beam's hook: makes the parts of the transform."""
         sides = _inputs(pcoll, self.label)
         names = tuple(sides)
         spec = JoinSpec(self._how, self._side_to_broadcast(names))
@@ -103,7 +100,7 @@ class Join(beam.PTransform[Any, Any]):
         return joined | self._made(spec)
 
     def _keyed(self, sides: Mapping[str, Any]) -> list[Any]:
-        """Each side as pairs of a key, of one type on both, and an element."""
+        """Return each side as pairs of a key, of a common type, and an element."""
         on = self._on if isinstance(self._on, dict) else dict.fromkeys(sides, self._on)
         if on.keys() != sides.keys():
             raise ConfigurationError(
@@ -153,7 +150,7 @@ class Join(beam.PTransform[Any, Any]):
 
 
 class _SparkJoin(beam.PTransform[Any, Any]):
-    """A join that Spark can do; its parts are what others do in its place."""
+    """A join that Spark can execute; other runners execute its expansion."""
 
     def __init__(self, spec: JoinSpec) -> None:
         super().__init__()
@@ -184,18 +181,18 @@ class _SparkJoin(beam.PTransform[Any, Any]):
 
 
 class _GroupedJoin(_SparkJoin):
-    """A join that Spark cannot do."""
+    """A join that Spark cannot execute."""
 
     def to_runner_api_parameter(self, context: Any) -> tuple[str, Any]:
         return beam.PTransform.to_runner_api_parameter(self, context)
 
 
 class _Tag(beam.PTransform[Any, Any]):
-    """Makes elements of both sides alike; those that it gets have keys with a deterministic coder.
+    """Tagging of the elements of one side; the keys get a deterministic coder.
 
     Args:
-        is_right: of which side they are.
-        tagged_type: of what comes out.
+        is_right: the side of the elements.
+        tagged_type: the output type.
     """
 
     def __init__(self, is_right: bool, tagged_type: Any) -> None:
@@ -213,7 +210,7 @@ class _Tag(beam.PTransform[Any, Any]):
 
 
 def _match(spec: JoinSpec, sides: list[Any]) -> _SparkJoin:
-    """What joins the sides: Spark, where each window of a key is joined once, at its end."""
+    """Return the join transform: Spark's if each window of a key is joined once, at its end."""
     is_once = all(_fires_once_at_the_end(side.windowing) for side in sides)
     return _SparkJoin(spec) if is_once else _GroupedJoin(spec)
 
@@ -227,7 +224,7 @@ def _fires_once_at_the_end(windowing: Windowing) -> bool:
 
 
 def _paired(how: str) -> Callable[[Any], Iterator[tuple[Any, Any, Any]]]:
-    """Joins the elements of a key."""
+    """Return a function that joins the elements of a key."""
 
     def pairs(group: tuple[Any, Iterable[tuple[bool, Any]]]) -> Iterator[tuple[Any, Any, Any]]:
         key, tagged = group
@@ -252,7 +249,7 @@ def _paired(how: str) -> Callable[[Any], Iterator[tuple[Any, Any, Any]]]:
 
 
 def _key_of(on: _On) -> Callable[[Any], Any]:
-    """Gives the key of an element."""
+    """Return a function that extracts the key of an element."""
     if not isinstance(on, str):
         return on
 
@@ -282,7 +279,7 @@ def _checked_key(name: str, on: Any) -> Any:
 
 
 def _inputs(pcoll: Any, label: str) -> dict[str, Any]:
-    """The two sides by their names."""
+    """Return the two sides by name."""
     sides: Any = pcoll
     if isinstance(pcoll, tuple | list) and len(pcoll) == 2:
         sides = dict(zip((LEFT, RIGHT), pcoll, strict=True))

@@ -1,4 +1,4 @@
-"""Joins of streams, pair by pair."""
+"""Incremental joins of streams."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -23,25 +23,25 @@ from sparkbeam.errors import ConfigurationError
 _LEFT, _RIGHT = 0, 1
 _MOST_SECONDS = 1e9
 _STEP = Duration(micros=1000)
-"""The smallest that Beam's coders tell apart."""
+"""The smallest difference in Beam's encoded timestamps."""
 
 
 class IncrementalJoin(beam.PTransform[Any, Any]):
-    """Joins two keyed PCollections: each pair comes out as soon as both of its elements are there.
+    """Joins two keyed PCollections; each pair is output as soon as both elements have arrived.
 
-    ``(left, right) | IncrementalJoin(ttl=600)`` takes two PCollections of ``(key, value)``, and
-    gives ``(key, (left_value, right_value))`` for all pairs with the same key, in the same window,
-    whose timestamps differ by at most ``ttl``. That does not depend on the order in which they
-    come. A pair has the later timestamp of the two.
+    ``(left, right) | IncrementalJoin(ttl=600)`` takes two PCollections of ``(key, value)`` and
+    returns ``(key, (left_value, right_value))`` for all pairs with the same key and window whose
+    timestamps differ by at most ``ttl``, independent of the order of arrival. A pair has the later
+    timestamp of the two.
 
-    An element is kept until the watermark says that no partner can come any more. It works on all
-    of Beam's runners that have ordered list state.
+    An element is kept until the watermark has passed all its possible partners. Works on all Beam
+    runners with ordered list state.
 
     Args:
-        ttl: in seconds of event time; None keeps elements for ever, or until their window expires.
+        ttl: in seconds of event time; None keeps elements forever, or until their window expires.
 
     Raises:
-        ConfigurationError: it is no such time, or there are not two PCollections.
+        ConfigurationError: the ttl is invalid, or there are not two PCollections.
     """
 
     def __init__(self, *, ttl: float | None) -> None:
@@ -49,7 +49,6 @@ class IncrementalJoin(beam.PTransform[Any, Any]):
         self._ttl = None if ttl is None else _span(ttl)
 
     def expand(self, pcolls: Any) -> beam.PCollection[Any]:
-        """Beam's hook."""
         if not isinstance(pcolls, tuple) or len(pcolls) != 2:
             raise ConfigurationError(
                 "IncrementalJoin takes two PCollections: (left, right) | IncrementalJoin(ttl=…)."
@@ -68,12 +67,12 @@ class IncrementalJoin(beam.PTransform[Any, Any]):
 
 
 def _sided(side: int) -> Any:
-    """Says of each element which side it is of."""
+    """Tag the elements of a side."""
     return beam.MapTuple(lambda key, value: (key, (side, value)))
 
 
 def _types(pcoll: beam.PCollection[Any]) -> tuple[Any, Any]:
-    """The types of keys and values."""
+    """Return the types of keys and values."""
     kind = pcoll.element_type
     if isinstance(kind, typehints.TupleHint.TupleConstraint) and len(kind.tuple_types) == 2:
         key, value = kind.tuple_types
@@ -93,13 +92,13 @@ def _span(ttl: object) -> Duration:
 def _join_fn(
     left_coder: coders.Coder, right_coder: coders.Coder, ttl: Duration | None
 ) -> beam.DoFn:
-    """The DoFn; state has its coders in the class."""
+    """Return the DoFn; its class carries the coders of the state."""
     sides = OrderedListStateSpec("left", left_coder), OrderedListStateSpec("right", right_coder)
     oldest_spec = ReadModifyWriteStateSpec("oldest", coders.TimestampCoder())
     expiry_spec = TimerSpec("expiry", TimeDomain.WATERMARK)
 
     class JoinFn(beam.DoFn):
-        """Keeps the elements of a key by their time, and looks for partners near it."""
+        """Stores the elements of a key by timestamp, and searches for partners nearby."""
 
         def process(
             self,
@@ -129,8 +128,8 @@ def _join_fn(
             oldest: Any = beam.DoFn.StateParam(oldest_spec),
             expiry: Any = beam.DoFn.TimerParam(expiry_spec),
         ) -> None:
-            """Forgets what is too old for any partner."""
-            assert ttl is not None  # Else no timer is set.
+            """Remove elements without possible partners."""
+            assert ttl is not None  # Otherwise no timer is set.
             rest = _forget(_minus(now, ttl), left, right)
             if rest:
                 _await(min(rest), ttl, window, oldest, expiry)
@@ -143,7 +142,7 @@ def _join_fn(
 def _pairs(
     element: tuple[Any, tuple[int, Any]], now: Timestamp, partners: Any
 ) -> Iterator[TimestampedValue[Any]]:
-    """An element with each of its partners."""
+    """Yield an element with each of its partners."""
     key, (side, value) = element
     for stamp, partner in partners:
         pair = (value, partner) if side == _LEFT else (partner, value)
@@ -151,14 +150,14 @@ def _pairs(
 
 
 def _near(state: Any, now: Timestamp, ttl: Duration | None) -> Any:
-    """The entries at most so far from a moment."""
+    """Return the entries within a distance of a time."""
     if ttl is None:
         return state.read()
     return state.read_range(_minus(now, ttl), _plus(now, ttl))
 
 
 def _forget(limit: Timestamp, *sides: Any) -> list[Timestamp]:
-    """Drops what is older; gives the oldest timestamp that is left on each side."""
+    """Remove entries before a limit; return the oldest remaining timestamp of each side."""
     rest = []
     for side in sides:
         side.clear_range(MIN_TIMESTAMP, limit)
@@ -167,9 +166,9 @@ def _forget(limit: Timestamp, *sides: Any) -> list[Timestamp]:
 
 
 def _await(first: Timestamp, ttl: Duration, window: Any, oldest: Any, timer: Any) -> None:
-    """Notes the oldest element, and lets the timer fire once it has no partner to come.
+    """Record the oldest element, and set the timer to the end of its possible matches.
 
-    Its window may end before.
+    Not needed if its window ends before.
     """
     oldest.write(first)
     due = _plus(first, ttl)
@@ -178,7 +177,7 @@ def _await(first: Timestamp, ttl: Duration, window: Any, oldest: Any, timer: Any
 
 
 def _plus(moment: Timestamp, ttl: Duration) -> Timestamp:
-    """The first moment behind a span."""
+    """Return the first time after a span."""
     return moment + ttl + _STEP if moment < MAX_TIMESTAMP - (ttl + _STEP) else MAX_TIMESTAMP
 
 

@@ -155,7 +155,7 @@ class SparkBeamOptions(PipelineOptions):
         )
 
     def validate(self, validator: object) -> list[str]:
-        """Return the problems, as Beam expects."""
+        """Beam's hook for the problems of options."""
         return problems(self)
 
 

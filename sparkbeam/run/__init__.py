@@ -1,1 +1,1 @@
-"""A pipeline that runs, and its result."""
+"""A running pipeline and its result."""

@@ -1,4 +1,4 @@
-"""The result of a run: its state, its metrics, and the way to stop it."""
+"""Result of a run: its state, its metrics, and ways to stop it."""
 
 import logging
 import threading
@@ -29,20 +29,20 @@ _logger = logging.getLogger(__name__)
 
 
 class SparkPipelineResult(PipelineResult):
-    """A pipeline that runs, or has run, on Spark.
+    """A running or finished pipeline on Spark.
 
     Args:
-        cancel_work: stops the Spark work of the pipeline, from any thread; called
-            again and again until the run has ended.
-        drain_work: asks for the end of the sources, from any thread; None in batch.
-        metrics: what the tasks of the run have counted so far.
-        progress: tells how far the run is.
-        summary: tells what the run has done.
-        explain: tells how it was done.
+        cancel_work: stops the Spark jobs of the pipeline, from any thread; called repeatedly until
+            the run has ended.
+        drain_work: requests the end of the sources, from any thread; None in batch.
+        metrics: live metrics of the run's tasks.
+        progress: returns the progress of the run.
+        summary: returns the summary of the run.
+        explain: returns the explanation of the run.
         interrupted: called if the user interrupts the program, or it ends, before the run has.
 
     Attributes:
-        page: the address of the live page; None where there is none.
+        page: the address of the live page; None without one.
     """
 
     page: str | None = None
@@ -77,22 +77,22 @@ class SparkPipelineResult(PipelineResult):
         return state
 
     def wait_until_finish(self, duration: float | None = None) -> str:
-        """Waits for the end of the pipeline.
+        """Wait for the end of the pipeline.
 
         Args:
-            duration: the longest wait in milliseconds; None waits for ever.
+            duration: the longest wait in milliseconds; None waits forever.
 
         Returns:
-            The state, which is RUNNING where the time was too short.
+            The state; RUNNING if the time was too short.
 
         Raises:
-            ConfigurationError: the duration is none.
+            ConfigurationError: the duration is invalid.
             PipelineFailed: the pipeline failed, with the step and the user's traceback.
-            KeyboardInterrupt: the user has pressed Ctrl-C; the pipeline is cancelled.
+            KeyboardInterrupt: the user pressed Ctrl-C; the pipeline is cancelled.
         """
         deadline = None if duration is None else time.monotonic() + _seconds(duration)
         with interruptible(self._interrupt):
-            # In slices, so that an interrupt from the keyboard gets through.
+            # In slices, so that a keyboard interrupt gets through.
             while not self._ended.wait(
                 0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))
             ):
@@ -104,32 +104,31 @@ class SparkPipelineResult(PipelineResult):
         return self.state
 
     def cancel(self) -> str:
-        """Stops the pipeline and its Spark work; does nothing once it has ended.
+        """Cancel the pipeline and its Spark jobs; no effect once it has ended.
 
         Returns:
-            The state afterwards: CANCELLED, or how the pipeline ended before
-            it could be stopped.
+            The state afterwards: CANCELLED, or the final state if the pipeline ended before.
         """
         return self._cancel(_CANCEL_SECONDS)
 
     def _interrupt(self) -> None:
-        """Ends the run and what it shows, as its program does not wait for it any more."""
+        """End the run and its progress display, as the program no longer waits for it."""
         self._interrupted()
         self._cancel(LEAVE_SECONDS)
 
     def _leave(self) -> None:
-        # Where it is cancelled already, somebody has waited for its end as long as is of use.
+        # If it is being cancelled, a caller has already waited for its end.
         if not self._ended.is_set() and self._state != PipelineState.CANCELLING:
             _logger.warning(
                 "The program ends before its pipeline, which is cancelled: "
                 "call wait_until_finish() to have its results."
             )
-            # The session may have gone before.
+            # The session may be gone already.
             with suppress(Exception):
                 self._interrupt()
 
     def _cancel(self, seconds: float) -> str:
-        """Cancels; waits so long for the end at most."""
+        """Cancel the run, and wait for its end for a limited time."""
         with self._lock:
             if self._ended.is_set():
                 return self.state
@@ -141,14 +140,14 @@ class SparkPipelineResult(PipelineResult):
         return self.state
 
     def drain(self) -> str:
-        """Ends the sources of a streaming pipeline, so that it comes to its end by itself.
+        """End the sources of a streaming pipeline, so that it finishes by itself.
 
-        Restrictions without an end are truncated, watermarks go to the end of time, windows and
-        timers fire; then the state is DRAINED. A restart over the same checkpoint goes on
-        draining. A batch pipeline comes to its end anyway: nothing changes.
+        Unbounded restrictions are truncated, watermarks advance to the end of time, windows and
+        timers fire; then the state is DRAINED. A restart over the same checkpoint continues
+        draining. No effect in batch.
 
         Returns:
-            The state afterwards, DRAINING in most cases; ``wait_until_finish`` waits for the end.
+            The state afterwards, in most cases DRAINING; ``wait_until_finish`` waits for the end.
         """
         with self._lock:
             if self._drain_work is not None and self._state == PipelineState.RUNNING:
@@ -157,7 +156,7 @@ class SparkPipelineResult(PipelineResult):
         return self.state
 
     def progress(self) -> Progress:
-        """How far the pipeline is.
+        """Return the progress of the pipeline.
 
         Returns:
             A :class:`~sparkbeam.PipelineProgress`; in streaming a
@@ -166,16 +165,15 @@ class SparkPipelineResult(PipelineResult):
         return self._progress()
 
     def summary(self) -> RunSummary:
-        """What is committed, step by step: elements, time, bytes, columns; print it for a table."""
+        """Return the committed elements, time, bytes and columns by step; prints as a table."""
         return self._summary()
 
     def explain(self) -> "Explanation":
-        """How the pipeline runs, or has run: as ``SparkRunner.explain``, with what is known by now.
+        """Explain how the pipeline runs or has run, with the actual figures.
 
-        Of each aggregation that is what went in and came out, and how much was shuffled; of Spark
-        the plans that have run, the adaptive ones in their final form, in streaming those of the
-        last micro-batch. A Spark session that has been stopped tells nothing, nor does one over
-        Spark Connect.
+        Like ``SparkRunner.explain``, with each aggregation's input, output and shuffled bytes, and
+        Spark's executed plans: the final form of adaptive ones, in streaming those of the last
+        micro-batch. A stopped session reports nothing, nor does one over Spark Connect.
 
         Raises:
             ConfigurationError: nothing has run.
@@ -185,37 +183,37 @@ class SparkPipelineResult(PipelineResult):
         return self._explain()
 
     def metrics(self) -> MetricResults:
-        """The user's metrics, at any time; complete once the pipeline has ended.
+        """Return the user's metrics, at any time; complete once the pipeline has ended.
 
-        What is committed is exact, and never more than it will be at the end. In batch it grows
-        when a stage has ended, in streaming with each micro-batch. What is attempted has beside it
-        what running tasks have counted by now, and those that failed.
+        Committed values are exact, and never exceed the final ones. In batch they grow with each
+        finished stage, in streaming with each micro-batch. Attempted values include the counts of
+        running and failed tasks.
         """
         return SparkMetrics(self._metrics.committed(), self._metrics.uncommitted())
 
     def monitoring_metrics(self) -> MetricResults:
-        """The user's metrics and Beam's own; of these, no times or sizes that are nothing."""
+        """Return the user's metrics and Beam's own, without zero times and sizes."""
         committed, uncommitted = self._metrics.committed(), self._metrics.uncommitted()
         return SparkMetrics(committed, uncommitted, user_only=False)
 
     def monitoring_infos(self) -> Infos:
-        """The committed metrics in Beam's portable form."""
+        """Return the committed metrics in Beam's portable form."""
         return consolidate(self._metrics.committed())
 
     def _finish(self, error: BaseException | None) -> None:
-        """Called once by the runner when the run has ended."""
+        """Record the end of the run; called once by the runner."""
         with self._lock:
             self._error = error
             self._state = self._state_after(error)
             self._ended.set()
         if self._state == PipelineState.FAILED:
-            # Only the text: what a run has held is not to stay until the program ends.
+            # Only the text: the run's objects must not live until the program ends.
             self._leaving.change(partial(_logger.error, _FAILED_ALONE, str(error)))
         else:
             self._leaving.cancel()
 
     def _state_after(self, error: BaseException | None) -> str:
-        """The state that a run ends in now."""
+        """Return the final state of a run that ends now."""
         if error is None:
             drained = self._state == PipelineState.DRAINING
             return str(PipelineState.DRAINED if drained else PipelineState.DONE)
@@ -231,7 +229,7 @@ class SparkPipelineResult(PipelineResult):
 
 
 def _seconds(duration: object) -> float:
-    """Of a duration in milliseconds."""
+    """Convert a duration from milliseconds."""
     return arguments.duration("duration", duration, "milliseconds", most=_LONGEST_WAIT) / 1000
 
 
@@ -241,6 +239,6 @@ _LONGEST_WAIT = 1e12
 """Milliseconds; thirty years."""
 
 _CANCEL_SECONDS = 30.0
-"""How long a caller of ``cancel`` waits for the end of the run."""
+"""Longest wait of ``cancel`` for the end of the run."""
 
 _INTERRUPT_SECONDS = 0.5

@@ -1,4 +1,4 @@
-"""A pipeline that runs: everything of it that lives on the driver, in a thread of its own."""
+"""A running pipeline: all its parts on the driver, in a thread of its own."""
 
 import itertools
 import sys
@@ -43,36 +43,36 @@ if TYPE_CHECKING:
 
 
 class Companion(Protocol):
-    """What goes beside a run."""
+    """Observer of a run."""
 
     def begin(self, files: "Files | None", plan: Plan) -> None:
-        """The run begins; again where it starts again.
+        """Called at the start of the run, and at each restart.
 
         Args:
-            files: its own under its checkpoint; None in batch.
-            plan: with the addresses that its checkpoint has for it.
+            files: the observer's files under the checkpoint; None in batch.
+            plan: with the addresses of the checkpoint.
         """
 
     def end(self, state: str) -> None:
-        """The run ends in a state; called before anybody is told, whether it has begun or not."""
+        """Called at the end of a run, before its state is visible, even if it has not begun."""
 
 
 class Run:
-    """A run of a plan.
+    """Execution of a plan.
 
     Args:
-        plan: what to run.
+        plan: the plan to run.
         session: the Spark session.
         options: of the pipeline.
-        redaction: takes the secrets of the pipeline out of a text.
-        explain: gives the explanation of a run, for who asks its result.
+        redaction: removes the pipeline's secrets from a text.
+        explain: returns the explanation of a run, for its result.
 
     Attributes:
-        result: what the user gets.
-        monitor: what is live about the run.
-        problem: what it has failed with; empty where it has not.
-        companions: of the run; added before it starts.
-        files: the labels of those sources of Spark's whose files the workers read themselves.
+        result: the user's result.
+        monitor: live data of the run.
+        problem: the error message; empty without one.
+        companions: observers of the run; added before it starts.
+        files: labels of the Spark sources whose files the workers read directly.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class Run:
         redaction: Redaction,
         explain: Callable[["Run"], Any],
     ) -> None:
-        # A sink that cannot be made is an error before anything has started.
+        # An invalid sink is an error before anything has started.
         sinks = sinks_of(options)
         self._plan = plan
         self._session = session
         self._options = options
-        # The pipeline that holds them may be gone before the run looks for them.
+        # The pipeline that holds them may be garbage before the run needs them.
         self._frames = source_frames.given(
             source.payload for source in plan.sources if source.urn == READ_URN
         )
@@ -138,16 +138,16 @@ class Run:
         )
 
     def start(self) -> SparkPipelineResult:
-        """Starts the run, and gives its result at once."""
-        self._pusher.start()  # The run may end, and close it, at any moment from then on.
+        """Start the run and return its result at once."""
+        self._pusher.start()  # The run may end, and close it, at any moment from now on.
         threading.Thread(target=self._work, name="sparkbeam-pipeline", daemon=True).start()
         return self.result
 
     def summary(self, infos: Mapping[str, Infos]) -> RunSummary:
-        """What the run has done.
+        """Return the summary of the run.
 
         Args:
-            infos: what is known of each stage, by its id.
+            infos: monitoring infos by stage id.
         """
         places = self.monitor.places.by_stage()
         spark = self._spark.get(id for ids in places.values() for id in ids)
@@ -160,12 +160,12 @@ class Run:
         )
 
     def executed(self) -> list[str]:
-        """Spark's plans of what has run, in streaming of the last micro-batch; none if unknown."""
+        """Return Spark's executed plans, in streaming of the last micro-batch; none if unknown."""
         plans = self._spark.plans(self.monitor.places.newest())
         return [self._redaction(plan) for plan in plans]
 
     def graphs(self) -> list[list[PlanNode]]:
-        """The operators of the same plans."""
+        """Return the operators of the executed plans."""
         return self._spark.graphs(self.monitor.places.newest())
 
     def _work(self) -> None:
@@ -177,14 +177,14 @@ class Run:
                 with no_foreign_types():
                     reports = self._streamed() if self._plan.streaming else self._in_batch()
             except Exception as raised:
-                # The frames of this thread are nothing to the user, who gets to see the others.
+                # The user needs no frames of this thread.
                 error = explained(raised, self._reports, self._deaths).with_traceback(None)
             self.monitor.close(reports if error is None else None)
             if error is None:
                 self.monitor.metrics.end(reports)
             _warn(reports)
         except Exception as raised:
-            # A warning may be an error here; whoever waits for the run has to hear of it.
+            # A warning may be an error here; it has to reach the caller that waits for the run.
             error = error or raised
         finally:
             self.problem = "" if error is None else str(error)
@@ -194,7 +194,7 @@ class Run:
             self.result._finish(error)
 
     def _pushed(self) -> PushedMetrics | None:
-        """The metrics of this moment, if there are any."""
+        """Return the current metrics, or None if there are none."""
         results = self.result.metrics()
         runner = runner_metrics(self.result.progress(), self.monitor.metrics.failures)
         if not runner and not any(results.query().values()):
@@ -227,11 +227,11 @@ class Run:
         return reports
 
     def _took(self, serialized: list[bytes]) -> None:
-        """Takes in the reports of a Spark job in batch."""
+        """Add the reports of a batch job."""
         self.monitor.metrics.take(map(TaskReport.parse, serialized))
 
     def _streamed(self) -> list[TaskReport]:
-        # Batch runs on versions of PySpark that have not what a query needs.
+        # Batch also runs on versions of PySpark without streaming support.
         from sparkbeam.streaming.execution import StreamingExecution
 
         execution = StreamingExecution(
@@ -256,21 +256,21 @@ class Run:
             companion.begin(files, plan)
 
     def _committed(self, number: int, reports: list[TaskReport]) -> None:
-        """Takes in the reports of a micro-batch."""
+        """Add the reports of a micro-batch."""
         self.monitor.tell(reports)
         self.monitor.metrics.take_micro_batch(number, reports)
 
 
 def program() -> str:
-    """What a pipeline is called that has no name."""
+    """Return the default name of a pipeline."""
     return Path(sys.argv[0] if sys.argv else "").name or "Beam pipeline"
 
 
 def _warn(reports: list[TaskReport]) -> None:
-    """Gives the warnings of the workers again, here, once each."""
+    """Repeat the workers' warnings on the driver, once each."""
     for warning in dict.fromkeys(w for report in reports for w in report.warnings):
         module, _, name = warning.category.partition(":")
-        # A report may come out of a checkpoint, so nothing is imported because of it.
+        # A report may come from a checkpoint, so it must not cause imports.
         category = getattr(sys.modules.get(module), name, None)
         if not (isinstance(category, type) and issubclass(category, Warning)):
             category = UserWarning

@@ -1,1 +1,1 @@
-"""The runner, from a pipeline to a run, and the ways around it: DataFrames and notebooks."""
+"""The runner, DataFrames of PCollections, and notebooks."""

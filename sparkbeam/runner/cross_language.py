@@ -1,6 +1,6 @@
-"""Cross-language transforms: refused as they are applied, before anything is downloaded or started.
+"""Rejection of cross-language transforms, before anything is downloaded or started.
 
-What expands them is another process, for most of them one of Java whose archive Beam downloads.
+They are expanded by another process, in most cases a Java one whose archive Beam downloads.
 """
 
 import functools
@@ -27,7 +27,7 @@ _SOURCES: Mapping[str, str] = {
     "mongo": '"mongodb", {"connection.uri": "…", "collection": "COLLECTION"}',
     "cassandra": '"org.apache.spark.sql.cassandra", {"keyspace": "…", "table": "TABLE"}',
 }
-"""The arguments for Spark's sources and sinks, by what the name of a transform holds."""
+"""Arguments of Spark's sources and sinks, by a pattern of the transform's name."""
 
 _OTHERS: Mapping[str, str] = {
     r"\bsql": (
@@ -45,11 +45,11 @@ _GENERAL = (
 
 
 def refuse(transform: Any, input: Any) -> None:
-    """Sees to it that a transform is not a cross-language one.
+    """Reject a cross-language transform.
 
     Args:
-        transform: what is applied.
-        input: what it is applied to.
+        transform: the applied transform.
+        input: its input.
 
     Raises:
         UnsupportedTransform: it is one; the message names the transform that the user applied.
@@ -60,10 +60,10 @@ def refuse(transform: Any, input: Any) -> None:
 
 @functools.cache
 def guard(is_ours: Callable[[Pipeline], bool]) -> None:
-    """Keeps Beam from starting expansion services for pipelines of this runner.
+    """Keep Beam from starting expansion services for pipelines of this runner.
 
     Args:
-        is_ours: tells whether a pipeline is one.
+        is_ours: returns whether a pipeline uses this runner.
     """
 
     def check(pipeline: Pipeline) -> None:
@@ -83,7 +83,7 @@ def _pipeline_of(input: Any) -> Pipeline | None:
 
 
 def _refusal(pipeline: Pipeline | None, transform: Any = None) -> UnsupportedTransform:
-    """The error for what a pipeline is expanding at the moment, or for a transform."""
+    """Return the error for the transform that a pipeline is expanding, or for a given one."""
     applied = [] if pipeline is None else pipeline.transforms_stack[1:]
     parts = [part.transform for part in applied] + [transform] * (transform is not None)
     label = applied[0].full_label if applied else "of another language"
@@ -102,7 +102,7 @@ def _name(transform: Any) -> str:
 
 
 def _remedy(text: str) -> str:
-    """Return what to use in place of a transform, by its names."""
+    """Return the replacement for a transform, by its names."""
     for pattern, remedy in _OTHERS.items():
         if re.search(pattern, text, re.IGNORECASE):
             return remedy

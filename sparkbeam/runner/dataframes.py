@@ -1,4 +1,4 @@
-"""A PCollection as a DataFrame of Spark: a part of a Spark program that is written with Beam."""
+"""PCollections as Spark DataFrames, for Spark programs with parts written in Beam."""
 
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ _VALUE = "value"
 _NAME = "as_dataframe"
 
 _in_use: list[LazyExecution] = []
-"""Those whose DataFrames read what they have collected: nobody tells when they no longer do."""
+"""Executions whose collected data is read by DataFrames; the end of their use is unknown."""
 
 
 def as_dataframe(
@@ -40,30 +40,28 @@ def as_dataframe(
     *,
     timestamps: str | None = None,
 ) -> Any:
-    """A PCollection of a pipeline in batch as a lazy DataFrame of the session that it runs on.
+    """Return a PCollection of a batch pipeline as a lazy DataFrame of its session.
 
-    The steps that lead to the PCollection become a part of Spark's query, and nothing else of the
-    pipeline does. They run whenever Spark asks for the DataFrame, as often as it does: what it
-    gives is not kept, unless by its own ``cache()``. Two things happen at once: the pipeline is
-    translated, and side inputs of these steps are collected, once. What several steps read is
-    persisted by Spark when it is first computed, so that they see the same elements, until
-    ``spark.catalog.clearCache()``. The pipeline stays as it was, and need not be run. Metrics of
-    these steps are nowhere told.
+    Only the steps that lead to the PCollection become part of Spark's query. They run on each
+    action on the DataFrame; results are not kept, unless by its own ``cache()``. Two things happen
+    immediately: the pipeline is translated, and side inputs of these steps are collected, once.
+    Data that several steps read is persisted by Spark when it is first computed, so that they see
+    the same elements, until ``spark.catalog.clearCache()``. The pipeline is unchanged and need not
+    be run. Metrics of these steps are not reported.
 
-    A failure in a step is an exception of Spark; its text begins with the label of the step.
+    An error in a step is an exception of Spark; its text begins with the label of the step.
 
     Args:
-        pcollection: of rows, NamedTuples or dictionaries, whose fields are the columns; or of
-            numbers, texts, bytes or times, in a column ``value``. Windows are dropped.
-        schema: of the rows, as Spark's DDL or ``StructType``. Without one it is made from the
-            PCollection's type. A field that a dictionary does not have is null.
-        timestamps: the name of a further column, the last one, with the timestamps of the
-            elements; null where an element has none, or one outside of the years 1 to 9999. None
-            for no such column.
+        pcollection: rows, NamedTuples or dictionaries, whose fields become columns; or numbers,
+            strings, bytes or times, in one column ``value``. Windows are dropped.
+        schema: of the rows, as Spark's DDL or ``StructType``. By default it is derived from the
+            PCollection's type. A missing field of a dictionary is null.
+        timestamps: the name of an additional last column with the elements' timestamps; null for
+            elements without one, or with one outside the years 1 to 9999. None for no column.
 
     Raises:
-        ConfigurationError: it is no PCollection, has no schema, or is a stream, or the pipeline
-            is of another runner.
+        ConfigurationError: it is not a PCollection, has no schema, is unbounded, or its pipeline
+            has another runner.
         UnsupportedTransform: a transform cannot run.
         PipelineFailed: a side input cannot be collected.
     """
@@ -104,10 +102,10 @@ def as_dataframe(
 
 
 def _checked(pcollection: Any) -> beam.Pipeline:
-    """The pipeline of a PCollection.
+    """Return the pipeline of a PCollection.
 
     Raises:
-        ConfigurationError: it has none that can become a DataFrame.
+        ConfigurationError: it cannot become a DataFrame.
     """
     if not isinstance(pcollection, PCollection):
         raise ConfigurationError(
@@ -125,10 +123,10 @@ def _checked(pcollection: Any) -> beam.Pipeline:
 
 
 def _only(proto: Any, options: Any, *, label: str) -> Any:
-    """The part of a pipeline that leads to the DataFrame.
+    """Return the part of a pipeline that leads to the DataFrame.
 
     Raises:
-        ConfigurationError: it is a stream.
+        ConfigurationError: it is unbounded.
     """
     part = pruned(proto, label)
     if SparkRunner._is_streaming(part, options):
@@ -141,7 +139,7 @@ def _only(proto: Any, options: Any, *, label: str) -> Any:
 
 
 class _AsDataFrame(beam.PTransform[PCollection[Any], PDone]):
-    """What makes the rows of the DataFrame."""
+    """Conversion of a PCollection to rows of the DataFrame."""
 
     def __init__(self, schema: resolve.Schema | None, timestamps: str | None) -> None:
         super().__init__()
@@ -165,7 +163,7 @@ class _AsDataFrame(beam.PTransform[PCollection[Any], PDone]):
         return to_dataframe(elements, schema, whole=whole, timed=self._time is not None)
 
     def _schema(self, elements: PCollection[Any]) -> tuple[StructType, bool]:
-        """The columns, and whether an element is the value of the only one."""
+        """Return the columns, and whether an element is the value of a single column."""
         if self._given is not None:
             return resolve.parsed(self._given, elements.pipeline), False
         kind = elements.element_type
@@ -173,7 +171,7 @@ class _AsDataFrame(beam.PTransform[PCollection[Any], PDone]):
         if rows is not None:
             return rows, False
         column = spark_field(_VALUE, kind)
-        # Of a dictionary the values are meant to be columns, and nobody has said which there are.
+        # A dictionary's keys are meant to be columns, but their names are unknown.
         if column is not None and not isinstance(column.dataType, MapType):
             return StructType([column]), True
         producer = elements.producer.full_label if elements.producer else "?"
@@ -186,7 +184,7 @@ class _AsDataFrame(beam.PTransform[PCollection[Any], PDone]):
 
 
 def _which(kind: Any) -> str:
-    """Which field of a row type has no type that Spark knows, in words."""
+    """Describe the fields of a row type that have no Spark type."""
     fields = kind._fields if isinstance(kind, RowTypeConstraint) else ()
     names = [name for name, part in fields if spark_field(name, part) is None]
     return f", where {arguments.listed(names)} may be anything" if names else ""

@@ -1,7 +1,7 @@
-"""Interactive Beam (``ib.collect``, ``ib.show``, ``ib.head``) with this runner below its own.
+"""Interactive Beam (``ib.collect``, ``ib.show``, ``ib.head``) on this runner.
 
-It has the runner write what it shows to a cache of files, and ``collect`` reads that as soon as the
-run has been started: Beam's DirectRunner only returns when it has ended.
+Interactive Beam makes the runner write results to a cache of files, and ``collect`` reads it as
+soon as the run has started: Beam's DirectRunner only returns at the end of the run.
 """
 
 import re
@@ -12,16 +12,16 @@ from apache_beam.testing.test_stream import PairWithTiming
 from sparkbeam.errors import UnsupportedTransform
 
 _WRITE_CACHE = re.compile(r"(^|/)WriteCache_[^/]*$")
-"""The labels of what Interactive Beam adds to a pipeline."""
+"""Labels of the transforms that Interactive Beam adds to a pipeline."""
 
 
 def is_read_at_once(pipeline: Pipeline) -> bool:
-    """Whether Interactive Beam reads what the pipeline writes as soon as it has been started."""
+    """Return whether Interactive Beam reads the pipeline's output as soon as it has started."""
     return any(_WRITE_CACHE.search(label) for label in pipeline.applied_labels)
 
 
 def check(pipeline: Pipeline) -> None:
-    """Raises :class:`UnsupportedTransform` for the recording of an unbounded source."""
+    """Raise :class:`UnsupportedTransform` for the recording of an unbounded source."""
     pipeline.visit(_Recordings())
 
 

@@ -1,4 +1,4 @@
-"""The runner: what ``beam.Pipeline(runner="sparkbeam.SparkRunner")`` finds."""
+"""The runner behind ``beam.Pipeline(runner="sparkbeam.SparkRunner")``."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -47,13 +47,12 @@ from sparkbeam.wire.usercode import unfindable
 
 
 class SparkRunner(PipelineRunner, sessions.HasSession):
-    """Runs a Beam pipeline on Spark.
+    """Runs Beam pipelines on Spark.
 
     Args:
-        session: the Spark session to use, classic or Connect. It is neither
-            stopped nor reconfigured. Without one, the active session is used,
-            or a session is made as the options say; see
-            :class:`~sparkbeam.options.spark_options.SparkBeamOptions`.
+        session: the Spark session to use, classic or Connect. It is neither stopped nor
+            reconfigured. By default, the active session is used, or one is created from the
+            options; see :class:`~sparkbeam.options.spark_options.SparkBeamOptions`.
         drain: truncate unbounded restrictions, so that the pipeline ends.
     """
 
@@ -68,7 +67,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         """Beam's hook for a transform that is applied.
 
         Raises:
-            ConfigurationError: with the first transform: an option has a wrong name or value.
+            ConfigurationError: with the first transform, if an option has a wrong name or value.
             UnsupportedTransform: it is a cross-language transform.
         """
         cross_language.refuse(transform, input)
@@ -76,8 +75,8 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             spark_options.checked(options)
             self._seen = options
             option_views.remember(options)
-        # Beam looks for the windowing of a PCollection in what it is made of, to any depth, and
-        # keeps what it has found.
+        # Beam looks up the windowing of a PCollection recursively through its inputs, and caches
+        # it.
         for part in input if isinstance(input, tuple | list) else (input,):
             if isinstance(part, PCollection) and part.producer is not None:
                 with contextlib.suppress(Exception):
@@ -85,11 +84,11 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         return super().apply(transform, input, options)
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
-        """Starts the pipeline and returns at once.
+        """Start the pipeline and return at once.
 
         Raises:
             UnsupportedTransform: a transform cannot run.
-            ConfigurationError: an option or the environment cannot work.
+            ConfigurationError: an option or the environment is wrong.
         """
         try:
             with interruptible():
@@ -134,25 +133,25 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         return run.start()
 
     def session(self, options: PipelineOptions) -> Any:
-        """The Spark session that a pipeline with these options runs on; it is made if need be.
+        """Return the Spark session for a pipeline with these options; create it if needed.
 
         Raises:
-            ConfigurationError: an option or the environment cannot work.
+            ConfigurationError: an option or the environment is wrong.
         """
         with interruptible():
             return self._session or sessions.obtain(spark_options.checked(options))
 
     @memo()
     def explain(self, pipeline: Pipeline, options: PipelineOptions | None = None) -> Explanation:
-        """Tells how the pipeline would run; neither user code nor a Spark job is executed.
+        """Explain how the pipeline would run, without running user code or a Spark job.
 
         Args:
-            pipeline: what to explain.
-            options: those of the pipeline if None.
+            pipeline: the pipeline to explain.
+            options: None for those of the pipeline.
 
         Raises:
             UnsupportedTransform: a transform cannot run.
-            ConfigurationError: an option cannot work.
+            ConfigurationError: an option is wrong.
         """
         if not isinstance(pipeline, Pipeline):
             raise ConfigurationError(
@@ -197,7 +196,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             with no_foreign_types():
                 return rehearsal.explain()
         except ConfigurationError as error:
-            # The rest can be told on a machine without Java or far from the cluster.
+            # The rest needs neither Java nor the cluster.
             return f"There is none without a Spark session. {error}"
 
     def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
@@ -213,7 +212,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         options: spark_options.SparkBeamOptions,
         part: Callable[[Any, PipelineOptions], Any] = lambda proto, _: proto,
     ) -> Plan:
-        """The plan of a pipeline, or of a part of it, which a function takes of its proto."""
+        """Return the plan of a pipeline, or of the part that a function selects from its proto."""
         RuntimeValueProvider.set_runtime_options({})
         pickles.by_value(unfindable())
         pipeline.visit(
@@ -281,7 +280,7 @@ def _companions(
     session: Any,
     options: spark_options.SparkBeamOptions,
 ) -> Iterator[Companion]:
-    """What shows a run to others: to who reads Spark's event log, and who has its checkpoint."""
+    """Yield observers of a run: Spark's event log, and the live data beside the checkpoint."""
     name = spark_options.name_of(options) or program()
     if eventlog.is_on(session):
         yield eventlog.EventLog(session, plan, run, redaction, name)
@@ -293,7 +292,7 @@ def _companions(
 
 @memo()
 def _explained(outline: Callable[[], str], plan: Plan, hide: Redaction, run: Run) -> Explanation:
-    """How a pipeline has run by now."""
+    """Return the explanation of a run, with the figures so far."""
     plans = run.executed() or ["Spark does not tell what it has run."]
     summary, graphs = run.result.summary(), run.graphs()
     shuffled = {} if plan.streaming else shuffles(plan, graphs)
@@ -309,14 +308,14 @@ def _explained(outline: Callable[[], str], plan: Plan, hide: Redaction, run: Run
 
 
 def _report(plan: Plan, run: Run) -> reports.Report:
-    """What a run has done, once it has ended."""
-    with contextlib.suppress(Exception):  # The report says it.
+    """Return the report of a run, after waiting for its end."""
+    with contextlib.suppress(Exception):  # The report contains the error.
         run.result.wait_until_finish()
     return reports.Report(plan, run.result.state, run.problem, run.result.summary())
 
 
 def _asks_for_streaming(pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:
-    """Whether the pipeline can only be a streaming query."""
+    """Return whether the pipeline requires a streaming query."""
     return options.view_as(StandardOptions).streaming or any(
         transform.spec.urn == TEST_STREAM for transform in pipeline.components.transforms.values()
     )

@@ -223,7 +223,7 @@ def test_a_restart_goes_on_draining(tmp_path: Path) -> None:
     drained = CliRunner().invoke(main, ["drain", str(tmp_path)])
     assert (drained.exit_code, drained.output) == (
         0,
-        "The pipeline ends its sources, at once if it runs, or else when it is started again.\n",
+        "The pipeline ends its sources, now if it is running, else at its next start.\n",
     )
     spark.crash = lambda point: None
     result: Any = p.run()
@@ -236,7 +236,7 @@ def test_a_restart_goes_on_draining(tmp_path: Path) -> None:
     drained = CliRunner().invoke(main, ["drain", str(tmp_path)])
     assert (drained.exit_code, drained.output) == (
         0,
-        "The pipeline has ended already, and nothing is left to drain.\n",
+        "The pipeline has already ended: there is nothing to drain.\n",
     )
 
 

@@ -432,7 +432,7 @@ def test_before_the_first_commit_there_is_no_state(counted: KeptState) -> None:
         (["--step", "Count"], "There is no checkpoint of a sparkbeam pipeline at"),
         ([], "Missing option '--step'"),
         (["--step", "Count", "--program", "none.py"], "There is no file 'none.py'"),
-        (["--step", "Count", "more"], "ARGUMENTS are for the --program, and there is none."),
+        (["--step", "Count", "more"], "ARGUMENTS need a --program."),
     ],
 )
 def test_the_command_refuses_what_is_wrong(
