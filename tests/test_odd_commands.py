@@ -38,7 +38,7 @@ def no_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         (folder / "text").write_text("text")
         patch.chdir(folder)
         patch.setenv("XDG_DATA_HOME", str(folder))
-        for name in ("session.obtain", "streaming.execution.ask_to_drain"):
+        for name in ("spark.session.obtain", "streaming.execution.ask_to_drain"):
             patch.setattr(f"sparkbeam.{name}", started)
         patch.setattr("sparkbeam.nexmark.event_files.write_json", started)
         patch.setattr("sparkbeam.nexmark.event_files.write_parquet", started)

@@ -1,1 +1,1 @@
-"""A plan on DataFrames."""
+"""Execution of a plan on DataFrames."""

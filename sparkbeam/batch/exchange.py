@@ -1,4 +1,4 @@
-"""How rows travel between stages, in DataFrame operations."""
+"""Exchanges between stages as DataFrame operations."""
 
 from typing import Any
 
@@ -16,24 +16,24 @@ ROW_TYPE = StructType(
         StructField("value", BinaryType()),
     ]
 )
-"""The Spark type of the rows between stages; see :mod:`sparkbeam.wire.rows`."""
+"""Spark schema of the rows between stages; see :mod:`sparkbeam.wire.rows`."""
 
 
 def impulses(session: Any, count: int = 1) -> Any:
-    """The numbers from 0 to ``count``, each in a partition of its own."""
+    """Return the numbers from 0 to ``count``, each in its own partition."""
     return session.range(0, count, 1, count)
 
 
 def exchanged(
     rows: Any, exchange: Exchange, *, parallelism: int | None, tasks: int, repeatable: bool
 ) -> Any:
-    """The rows as the reading stage wants them.
+    """Apply an exchange to the rows of ports.
 
     Args:
         rows: the DataFrame of the ports.
-        exchange: how they travel.
-        parallelism: the number of partitions that the user wants, or None.
-        tasks: how many a rebalancing exchange has.
+        exchange: the kind of exchange.
+        parallelism: the user's number of partitions, or None.
+        tasks: the number of partitions of a rebalancing exchange.
         repeatable: each attempt of a task sees its rows in the same order.
     """
     match exchange:

@@ -1,17 +1,17 @@
-"""A plan on DataFrames: composed lazily, run in as few Spark jobs as there can be.
+"""Execution of a plan on DataFrames: composed lazily, run in as few Spark jobs as possible.
 
-A stage is ``mapInArrow`` over the exchanged rows of the stages that it reads,
-so a whole pipeline is one query, up to three exceptions:
+A stage is ``mapInArrow`` over the exchanged rows of the stages that it reads. A whole pipeline is
+one query, with three exceptions:
 
-- A stage that several others read is persisted, and released after its last
-  reader. Its metrics reports are taken from there. Of what waits for side inputs of the same
-  elements, workers on this machine keep files instead: see :mod:`sparkbeam.plan.spilled`.
-- A side input is collected before the stages that ask for it are composed.
-- A side of a join that may be small is persisted and measured before what writes the other side
-  is composed, where less has to run if it is.
+- A stage with several readers is persisted until its last reader is done. Its reports are taken
+  from there. Elements that wait for side inputs computed from themselves are spilled to files by
+  local workers instead: see :mod:`sparkbeam.plan.spilled`.
+- A side input is collected before the stages that use it are composed.
+- A possibly small side of a join is persisted and measured before the stage that writes the other
+  side is composed, if that stage can then do less.
 
-Otherwise the metrics reports of a stage travel through all later stages with
-the data, and come out at the end.
+Otherwise the reports of a stage pass through all later stages with the data, and leave the query at
+its end.
 """
 
 import functools
@@ -50,29 +50,30 @@ from sparkbeam.worker.connectors.sink_cells import plain_row
 from sparkbeam.worker.connectors.spark_rows import RowCells, RowSource
 
 _TASKS_OF_SIDE = 4
-"""So many tasks for each core write a side of a join: Spark divides what has a key between them."""
+"""Tasks per core that write a side of a join: Spark splits keys along them."""
 
 
 class BatchExecution:
-    """Runs one plan on one session.
+    """Execution of one plan on one session.
 
     Args:
         session: the Spark session, classic or Connect.
-        plan: what to run.
-        parallelism: the number of partitions of a shuffle, or None for Spark's choice.
-        reporter: where the workers send live progress, or None.
-        output: what becomes of what the workers print and log.
-        environment: what they take over of the driver's process.
-        reports: what the workers make of their failures.
-        proceed: called before each Spark job; the run ends with what it raises.
-        describe: told before each Spark job what it does.
+        plan: the plan to run.
+        parallelism: the number of partitions of a shuffle; None leaves it to Spark.
+        reporter: receives live progress of the workers, or None.
+        output: handling of the workers' output and logs.
+        environment: the part of the driver's environment that workers need.
+        reports: failures of the workers.
+        proceed: called before each Spark job; its exception ends the run.
+        describe: called with a description before each Spark job.
         committed: called with the reports of tasks as they come, before the run has ended.
-        goes_along: told the ids of a stage that reads a join and of one that writes a side of it,
-            where the first no longer waits for the end of the second, as the other side is small.
-        reads_files: told the label of a source of Spark's whose files the workers read themselves.
-        number: how often the run has started before.
-        delivered: the labels of the sinks that have what they are to get, from an earlier run
-            that Spark gave up; this run adds its own.
+        goes_along: called with the ids of a stage that reads a join and of one that writes a side
+            of it, if the first no longer waits for the end of the second, as the other side is
+            small.
+        reads_files: called with the label of a Spark source whose files the workers read directly.
+        number: the number of earlier starts of the run.
+        delivered: labels of the sinks written by an earlier start that Spark gave up; this one adds
+            its own.
     """
 
     _side_input_store = SideInputStore
@@ -111,7 +112,7 @@ class BatchExecution:
         self._describe = describe
         self._run_id = uuid.uuid4().hex
         self._cores = sessions.cores(session)
-        # Spark repairs a loss only where the second attempt of a task puts out what the first did.
+        # Spark only repairs a loss if the second attempt of a task has the output of the first.
         self._repeatable = sessions.can_lose_executors(session)
         self._output: dict[str, Any] = {}
         self._persisted: dict[str, Any] = {}
@@ -124,10 +125,10 @@ class BatchExecution:
         self._kept = KeptFiles(sessions.scratch(session))
 
     def run(self) -> list[bytes]:
-        """Executes the plan.
+        """Execute the plan.
 
         Returns:
-            The metrics reports of all tasks.
+            The reports of all tasks.
         """
         reports = []
         try:
@@ -151,7 +152,7 @@ class BatchExecution:
         self._kept.close()
 
     def _stages(self) -> list[Stage]:
-        """The stages in the order in which they are composed."""
+        """Return the stages in the order of their composition."""
         if all(stage.join is None for stage in self._plan.stages):
             return [*self._plan.stages]
         self._limit = broadcast_bytes(self._session)
@@ -164,7 +165,7 @@ class BatchExecution:
         return estimated_bytes(self._table(source))
 
     def _look_before(self, stage: Stage) -> None:
-        """Looks at small sides that are there, and without which the stage would do more."""
+        """Measure small sides that are composed and may reduce the work of the stage."""
         written = {port.tag for port in stage.ports}
         for side in self._small_sides:
             if side.reader in self._looks:
@@ -178,7 +179,7 @@ class BatchExecution:
                 self._looks[side.reader] = Look(side, rows, self._limit, is_kept=is_kept)
 
     def _compose(self, stage: Stage) -> None:
-        """Adds the DataFrame of ``stage``."""
+        """Compose the DataFrame of ``stage``."""
         stage = self._settled(stage)
         root = self._plan.source_of(stage)
         source, table = (None, None) if root is None else self._source(root)
@@ -214,7 +215,7 @@ class BatchExecution:
         self._output[stage.id] = rows
 
     def _settled(self, stage: Stage) -> Stage:
-        """The stage with what is known by now of the join that it reads."""
+        """Return the stage with the measured sizes of its join."""
         look = self._looks.get(stage.id)
         if look is None or stage.join is None or not look.is_broadcast:
             return stage
@@ -224,7 +225,7 @@ class BatchExecution:
         return replace(stage, join=replace(stage.join, spec=spec))
 
     def _partners(self, stage: Stage) -> dict[int, Any]:
-        """The keys that decide what a stage may leave out, by the tags of its ports."""
+        """Return the keys of the other side by port tag; rows without one are dropped."""
         return {
             port.tag: look.keys
             for look in self._looks.values()
@@ -233,7 +234,7 @@ class BatchExecution:
         }
 
     def _reads(self, stage: Stage) -> int:
-        """How many times the rows of a stage are read."""
+        """Return the number of readers of a stage's rows."""
         return self._plan.reads(stage)
 
     def _input(self, stage: Stage) -> Any:
@@ -259,14 +260,14 @@ class BatchExecution:
         )
 
     def _kept_files(self, stage: Stage) -> tuple[str, ...] | None:
-        """The files with all that a stage reads; None where Spark has its rows."""
+        """Return the spilled files of a stage's input; None if Spark has its rows."""
         if self._plan.kept.isdisjoint(stage.inputs):
             return None
         (tag,) = stage.inputs
         return self._kept.of(tag)
 
     def _tasks(self, stage: Stage) -> int:
-        """In how many tasks a stage that reads nothing runs."""
+        """Return the number of tasks of a stage without inputs."""
         if not stage.creates:
             return 1
         tasks = self._spread(stage)
@@ -275,20 +276,20 @@ class BatchExecution:
         return min(tasks, stage.most_tasks)
 
     def _spread(self, stage: Stage) -> int:
-        """Over how many tasks a stage is spread whose elements are nobody's."""
+        """Return the number of partitions of a rebalancing exchange."""
         if self._parallelism is not None:
             return self._parallelism
         is_joined = any(port.layout is Layout.JOIN_SIDE for port in stage.ports)
         return self._cores * (_TASKS_OF_SIDE if is_joined else 1)
 
     def _ports(self, tags: Iterable[int]) -> Any:
-        """The rows of ports: of them alone if those of their stages are read elsewhere too."""
+        """Return the rows of ports; filtered by tag if their stage has other readers."""
         found = []
         together: list[dict[str, list[int]]] = []
         for tag, count in Counter(tags).items():
             root = self._plan.source(tag)
             if root is not None:
-                # For a stage that reads others too.
+                # For a stage that also reads others.
                 source, table = self._source(root)
                 cells = RowCells(source, tag, self._reports)
                 found += [table.mapInArrow(cells, ROW_TYPE)] * count
@@ -299,7 +300,7 @@ class BatchExecution:
         return union(found + [self._rows(*read) for reads in together for read in reads.items()])
 
     def _rows(self, producer: str, tags: list[int]) -> Any:
-        """The rows of some ports of a stage, read at once."""
+        """Return the rows of some ports of a stage, as one read."""
         rows = self._output[producer]
         if producer in self._persisted:
             return rows.where(sf.col("tag").isin(tags))
@@ -307,14 +308,14 @@ class BatchExecution:
         return rows
 
     def _table(self, root: Source) -> Any:
-        """The columns of a source of Spark's."""
+        """Return the DataFrame of a Spark source."""
         if root.label not in self._tables:
             spec = ReadSpec.unpack(root.payload)
             self._tables[root.label] = source_frames.timed(self._session, spec, root.label)
         return self._tables[root.label]
 
     def _source(self, root: Source) -> tuple[RowSource, Any]:
-        """A source of Spark's as tasks read it, and what Spark hands over to them for that."""
+        """Return a Spark source as tasks read it, and the DataFrame that feeds them."""
         if root.label not in self._given:
             spec = ReadSpec.unpack(root.payload)
             files = self._files(root, spec)
@@ -328,14 +329,14 @@ class BatchExecution:
         return self._given[root.label]
 
     def _files(self, root: Source, spec: ReadSpec) -> ParquetFiles | None:
-        """The files that workers read in place of a DataFrame; None where Spark does."""
-        # Spark writes over no table that it knows to be read.
+        """Return the files that workers read instead of a DataFrame; None if Spark reads them."""
+        # Spark refuses to overwrite a table that it knows to be read.
         return parquet_files(
             self._session, lambda: self._table(root), spec, tables=not self._plan.sinks
         )
 
     def _deliver(self) -> None:
-        """Writes what goes to Spark's sinks; all that it takes is persisted."""
+        """Write the rows of Spark's sinks; all their inputs are persisted."""
         for sink in self._plan.sinks:
             if sink.label in self._delivered:
                 continue
@@ -368,7 +369,7 @@ class BatchExecution:
         return reports
 
     def _finish(self) -> list[bytes]:
-        """Runs what has not run yet, for the metrics that come out of it."""
+        """Run all remaining stages and collect their reports."""
         self._proceed()
         self._describe(f"Runs {'; '.join(stage.name for stage in self._plan.stages)}")
         table = collected(self._rest())
@@ -377,19 +378,19 @@ class BatchExecution:
         return reports
 
     def _rest(self) -> Any:
-        """The query whose execution runs what has not run yet."""
+        """Return the query that runs all remaining stages."""
         return union(list(self._open.values())).select("value")
 
 
 def _named(task: StageTask) -> Any:
-    """The task as a function whose name tells the stage in Spark's plans and UI."""
+    """Return the task as a function named after the stage, for Spark's plans and UI."""
     function: Any = functools.partial(task)
     function.__name__ = shorten(f"{task.stage.id}: {task.stage.name}", 80, placeholder=" …")
     return function
 
 
 def union(frames: list[Any]) -> Any:
-    """All rows of DataFrames with the same columns."""
+    """Return the union of DataFrames with the same columns."""
     first, *rest = frames
     for frame in rest:
         first = first.unionAll(frame)

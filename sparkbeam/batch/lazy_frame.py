@@ -1,4 +1,4 @@
-"""A plan as a DataFrame that nobody has run: what it gives is up to who asks it."""
+"""A plan as a lazy DataFrame."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,11 +14,11 @@ from sparkbeam.worker.connectors.sink_cells import plain_row
 
 
 class LazyExecution(BatchExecution):
-    """Composes the DataFrame of the only sink of a plan; takes what a run takes.
+    """Composition of the DataFrame of a plan's only sink; takes the arguments of a run.
 
-    Side inputs are collected, and nothing else runs. What several stages read is persisted, so
-    that they see the same elements, and stays so: who asks the DataFrame does so later. Metrics
-    stay behind, and failures are told in Spark's own text.
+    Only side inputs are collected. Data with several readers is persisted, so that they see the
+    same elements, and stays persisted, as the DataFrame is used later. Metrics are dropped, and
+    failures appear in Spark's text.
     """
 
     def __init__(self, session: Any, plan: Plan, **named: Any) -> None:
@@ -26,9 +26,9 @@ class LazyExecution(BatchExecution):
         super().__init__(session, replace(plan, kept=frozenset()), **named)
 
     def dataframe(self) -> Any:
-        """The rows of the sink, with its schema.
+        """Return the rows of the sink, with its schema.
 
-        It needs this object, and the files of large side inputs, for as long as it is used.
+        The DataFrame needs this object, and the files of large side inputs, as long as it is used.
         """
         if any(stage.side_inputs for stage in self._plan.stages):
             self._compose_all()
@@ -40,7 +40,7 @@ class LazyExecution(BatchExecution):
         return Delivery(sink, plain_row, self._reports).rows(union(ports).select("value"))
 
     def close(self) -> None:
-        """Lets go of what it has kept, if there is to be no DataFrame."""
+        """Release the persisted rows, if there is no DataFrame."""
         self._release()
 
     def _compose_all(self) -> None:
@@ -49,18 +49,18 @@ class LazyExecution(BatchExecution):
             self._compose(stage)
 
     def _forget(self) -> None:
-        """Makes room for other DataFrames of the same stages."""
+        """Reset the composition, for new DataFrames of the same stages."""
         for rows in self._persisted.values():
             rows.unpersist()
         for composed in (self._output, self._persisted, self._open):
             composed.clear()
 
     def _files(self, root: Source, spec: ReadSpec) -> ParquetFiles | None:
-        # By the time that somebody asks the DataFrame there may be others.
+        # The files may have changed when the DataFrame is used.
         return None
 
     def _reads(self, stage: Stage) -> int:
-        # Nothing beside the sink takes its metrics.
+        # Only the sink reads it: its metrics are dropped.
         own = {port.tag for port in stage.ports}
         (sink,) = self._plan.sinks
         return super()._reads(stage) - sum(tag in own for tag in sink.inputs)

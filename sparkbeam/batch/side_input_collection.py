@@ -1,4 +1,4 @@
-"""Side inputs on the driver: collected once, small ones into memory, large ones into a file."""
+"""Side inputs on the driver: collected once, small ones in memory, large ones in a file."""
 
 import functools
 import sqlite3
@@ -18,14 +18,14 @@ from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.wire.side_content import CREATE_INDEX, CREATE_TABLE, INSERT, SideInputData
 
 SMALL_BYTES = 8 << 20
-"""A port of up to this many encoded bytes is handed to the workers in memory."""
+"""Ports of up to this many encoded bytes are sent to the workers in memory."""
 
 
 class SideInputStore:
-    """Keeps the rows of the ports that feed side inputs, until the pipeline ends.
+    """Rows of the ports that feed side inputs, kept until the end of the pipeline.
 
     Args:
-        session: ships files to the workers where they do not share ours.
+        session: ships files to workers that do not share the driver's.
     """
 
     def __init__(self, session: Any) -> None:
@@ -41,16 +41,16 @@ class SideInputStore:
         return tag in self._ports
 
     def collect(self, rows: Any, tags: Iterable[int]) -> list[bytes]:
-        """Runs the plan of ``rows`` and keeps what belongs to the ports ``tags``.
+        """Run the plan of ``rows`` and keep the rows of the ports ``tags``.
 
         Returns:
-            The metrics reports among the rows.
+            The reports among the rows.
         """
         reports = []
         for tag in tags:
             self._ports[tag] = _PortContent(Path(self._folder.name) / f"port-{tag}.db")
-        # In one job. A job for each partition, as toLocalIterator has it, could see the outputs
-        # of two attempts of an earlier stage.
+        # In one job. A job per partition, as in toLocalIterator, could see the outputs of two
+        # attempts of an earlier stage.
         for batch in collected(rows).to_batches():
             for tag, key, order, value in _tuples(batch):
                 if tag == METRICS_TAG:
@@ -60,7 +60,7 @@ class SideInputStore:
         return reports
 
     def data(self, side_input: SideInput) -> SideInputData:
-        """The side input in the form that the workers get."""
+        """Return the side input as sent to the workers."""
         ports = [self._ports[tag] for tag in side_input.sources]
         if sum(port.bytes for port in ports) <= SMALL_BYTES:
             runs: dict[bytes, list[bytes]] = defaultdict(list)
@@ -88,7 +88,7 @@ class SideInputStore:
         return name
 
     def close(self) -> None:
-        """Removes the files, but for those that Spark serves."""
+        """Remove the files except those served by Spark."""
         if "_folder" in vars(self):
             self._folder.cleanup()
 
@@ -98,7 +98,7 @@ def _tuples(batch: pa.RecordBatch) -> Iterable[tuple[int, bytes, int, bytes]]:
 
 
 class _PortContent:
-    """The rows of one port; in memory until they are many."""
+    """Rows of one port; in memory until they are many."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

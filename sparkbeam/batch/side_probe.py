@@ -1,4 +1,4 @@
-"""A look at a side of a join before the other one runs: how large it is, and which keys it has."""
+"""Measurement of one side of a join before the other runs: its size and its keys."""
 
 import re
 from typing import Any
@@ -20,16 +20,16 @@ _SIZE = re.compile(r"(-?\d+)\s*([bkmgtp]?)b?")
 _EXPONENTS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 _ROW_BYTES = 40
-"""Of a row of Spark's with four fields, beside its texts, which take eight bytes or more each."""
+"""Size of a Spark row with four fields, without its strings of multiples of eight bytes."""
 
 _WORD = 8
 
 _MOST_KEY_BYTES = 4 << 20
-"""More bytes of keys do not travel with each task of a stage."""
+"""Larger sets of keys are not sent with each task of a stage."""
 
 
 def broadcast_bytes(session: Any) -> int:
-    """The size in bytes up to which an adaptive join broadcasts a side; negative for none."""
+    """Return the largest side in bytes that an adaptive join broadcasts; negative for none."""
     if _setting(session, _ADAPTIVE) != "true":
         return -1
     for name in _THRESHOLDS:
@@ -40,25 +40,25 @@ def broadcast_bytes(session: Any) -> int:
 
 
 def _setting(session: Any, name: str) -> str:
-    """Spark's own default too, which it does not tell if it is given another one."""
+    """Return a setting or Spark's default, which is only returned without an explicit default."""
     return str(session.conf.get(name)).strip().lower()
 
 
 class Look:
-    """What is known of a side.
+    """Measured side of a join.
 
     Args:
-        side: which one it is.
+        side: the side.
         rows: its DataFrame.
-        limit: the size in bytes up to which a side is small.
-        is_kept: the rows are persisted already.
+        limit: the largest size of a small side, in bytes.
+        is_kept: the rows are already persisted.
 
     Attributes:
-        side: the same.
-        rows: the DataFrame of its rows, which are not made again.
-        is_broadcast: whether it is small, and goes to all tasks of the other side.
-        keys: what is on it, binary and each once, if the other side is to leave out what has none
-            of them; or else None.
+        side: the side.
+        rows: the persisted DataFrame of its rows.
+        is_broadcast: whether it is small enough to broadcast.
+        keys: its distinct binary keys, if rows of the other side without one can be dropped; else
+            None.
     """
 
     def __init__(self, side: SmallSide, rows: Any, limit: int, *, is_kept: bool) -> None:
@@ -78,13 +78,13 @@ class Look:
             raise
 
     def release(self) -> None:
-        """Lets go of the rows."""
+        """Release the rows."""
         if not self._is_kept:
             self.rows.unpersist()
 
 
 def _measured(rows: Any) -> tuple[int, int]:
-    """The bytes of a side as Spark counts what it broadcasts, and those of the keys alone."""
+    """Return the size of a side as Spark counts it for a broadcast, and the size of its keys."""
     key, value = (sf.coalesce(sf.length(name), sf.lit(0)) for name in ("key", "value"))
     whole = sf.lit(_ROW_BYTES) + _in_words(key) + _in_words(value)
     sums = rows.select(whole.alias("whole"), key.alias("key")).agg(sf.sum("whole"), sf.sum("key"))
@@ -99,5 +99,5 @@ def _in_words(length: Any) -> Any:
 def _keys(rows: Any) -> pa.Array:
     table = collected(rows.where(sf.col("tag") != METRICS_TAG).select("key"))
     found = table.column(0).combine_chunks().cast(pa.binary()).unique()
-    # In the same order whichever task was the first.
+    # In a fixed order, independent of the tasks.
     return found.take(pc.sort_indices(found))

@@ -1,9 +1,8 @@
-"""A join of two sides as Spark does it: adaptively, by the sizes that it finds.
+"""Join of two sides by Spark: adaptive, based on actual sizes.
 
-Beside the elements there are reports of tasks among the rows of a side, and they have to come out
-of the join too, each once. So each report has a key of its side, which no element has, and the
-other side has one row with that key, a *partner*. Where a side is divided, because there is more of
-a key than a task should have, a report still meets one partner.
+The rows of a side include reports of tasks, and each report has to pass the join exactly once. A
+report gets a key reserved for its side, which no element has, and the other side gets one row with
+this key, its *partner*. If a skewed side is split, a report still meets one partner.
 """
 
 from typing import Any
@@ -15,7 +14,7 @@ from sparkbeam.upstream.spark import of_unknown_size
 from sparkbeam.wire.rows import AS_ELEMENT, METRICS_TAG
 
 _LEFT_REPORT, _RIGHT_REPORT, _NO_REPORT = b"\1", b"\2", b"\3"
-"""Keys of reports of the left side and of the right one, and of a partner that is to find none."""
+"""Keys of the left reports, of the right ones, and of a partner that matches none."""
 
 _PARTNER_TAG = (1 << 31) - 1
 
@@ -30,15 +29,15 @@ _TYPES = {
 
 
 def joined(session: Any, left: Any, right: Any, spec: JoinSpec, *, repeatable: bool) -> Any:
-    """The rows of a join: ``tag``, ``key``, ``other``, ``value`` and ``kinds``.
+    """Return the rows of a join: ``tag``, ``key``, ``other``, ``value`` and ``kinds``.
 
-    Of the last one the first bit has ``ord`` of the left side, the second that of the right one.
+    Bit 0 of the last one is ``ord`` of the left side, bit 1 that of the right one.
 
     Args:
         session: the Spark session.
         left: the rows of the left side.
-        right: those of the right side; without reports if nothing of it comes out.
-        spec: how they are joined.
+        right: the rows of the right side; without reports if the join outputs none of its rows.
+        spec: the kind of join.
         repeatable: each attempt of a task sees its rows in the same order.
     """
     for_left = _NO_REPORT if spec.how == "anti" else _LEFT_REPORT
@@ -72,15 +71,15 @@ def _or_none(kind: str) -> Any:
 
 
 def _side(session: Any, rows: Any, side: str, spec: JoinSpec, *, own: bytes, others: bytes) -> Any:
-    """A side with columns that are named after it.
+    """Return a side with columns prefixed by its name.
 
     Args:
         session: the Spark session.
         rows: its rows.
-        side: which one it is.
-        spec: how it is joined.
-        own: the key that its reports get.
-        others: that of the partner of the other side's.
+        side: its name.
+        spec: the kind of join.
+        own: the key of its reports.
+        others: the key of the partner for the other side's reports.
     """
     key = sf.when(sf.col("tag") == METRICS_TAG, sf.lit(own)).otherwise(sf.col("key"))
     partner = (

@@ -1,4 +1,4 @@
-"""What tasks have kept in files, until the run ends; see :mod:`sparkbeam.plan.spilled`."""
+"""Files spilled by tasks, kept until the run ends; see :mod:`sparkbeam.plan.spilled`."""
 
 import functools
 from collections import defaultdict
@@ -10,10 +10,10 @@ from sparkbeam.wire.reports import TaskReport
 
 
 class KeptFiles:
-    """The files of a run.
+    """Spilled files of a run.
 
     Args:
-        under: the folder for large files; None for the usual one.
+        under: the folder for large files; None for the default.
     """
 
     def __init__(self, under: Path | None) -> None:
@@ -26,20 +26,20 @@ class KeptFiles:
 
     @property
     def folder(self) -> str:
-        """Where tasks write them."""
+        """Target folder of the tasks."""
         return self._folder.name
 
     def take(self, reports: Iterable[bytes]) -> None:
-        """Notes the files that tasks tell of whose output Spark has taken."""
+        """Record the files of tasks whose output Spark has accepted."""
         for report in reports:
             for tag, name in TaskReport.parse(report).kept:
                 self._found[tag].append(name)
 
     def of(self, tag: int) -> tuple[str, ...]:
-        """The paths of the files of a port, in the order of the tasks that wrote them."""
+        """Return the file paths of a port, in the order of the tasks that wrote them."""
         return tuple(str(Path(self.folder, name)) for name in sorted(self._found[tag]))
 
     def close(self) -> None:
-        """Removes the files."""
+        """Remove the files."""
         if "_folder" in vars(self):
             self._folder.cleanup()

@@ -1,10 +1,10 @@
-"""How much Spark hands to a worker at once in a streaming query.
+"""Arrow batch sizes of a streaming query.
 
-Spark measures what it has gathered for a worker before each row that it adds, to keep to
-``spark.sql.execution.arrow.maxBytesPerBatch``. For a row of two numbers that costs half as much as
-all else that is done to bring it there. Rows of numbers have a size that is known, though, and
-those between layers come in pieces (:func:`sparkbeam.wire.messages.cut`). So a query that reads
-nothing else from Spark limits the number of rows instead.
+Before each row that Spark adds to a batch for a worker, it measures the batch to respect
+``spark.sql.execution.arrow.maxBytesPerBatch``. For a row of two numbers this costs half as much as
+the rest of the transfer. But numeric rows have a known size, and rows between layers are cut into
+pieces (:func:`sparkbeam.wire.messages.cut`). So a query that reads nothing else from Spark limits
+the number of rows instead.
 """
 
 import math
@@ -26,26 +26,26 @@ from pyspark.sql.types import (
 _RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _UNLIMITED = str((1 << 31) - 1)
-"""Spark measures nothing then."""
+"""Disables Spark's measurement."""
 
 _ROWS = 16_384
 _ROW_BYTES = 512
-"""So a worker gets 8 MiB of a source at once at most, and 128 MiB of pieces of 8 KiB."""
+"""Limits a batch to 8 MiB of a source, or 128 MiB of pieces of 8 KiB."""
 
 _NUMBERS = NumericType, BooleanType, DateType, TimestampType, TimestampNTZType
 _NUMBER_BYTES = 8
 
 
 def rows_are_small(schemas: Iterable[StructType]) -> bool:
-    """Whether the rows of Spark's sources are known to be small; not if there are none."""
+    """Return whether the rows of Spark's sources have a small known size; False without sources."""
     return max(map(_size, schemas), default=math.inf) <= _ROW_BYTES
 
 
 def limit_rows(session: Any) -> None:
-    """Makes the queries of a session limit rows instead of bytes; fewer rows than ours are kept.
+    """Limit the rows per batch of a session's queries instead of the bytes; keep a lower limit.
 
     Args:
-        session: the copy of the user's session that a query runs in.
+        session: the query's copy of the user's session.
     """
     own = int(session.conf.get(_RECORDS, str(_ROWS)))
     session.conf.set(_RECORDS, str(min(own, _ROWS) if own > 0 else _ROWS))
@@ -53,7 +53,7 @@ def limit_rows(session: Any) -> None:
 
 
 def _size(kind: DataType) -> float:
-    """How many bytes a value has at most; infinity where there is no such limit."""
+    """Return the largest size of a value in bytes; infinity if unbounded."""
     if isinstance(kind, StructType):
         return sum(_size(field.dataType) for field in kind)
     if isinstance(kind, DecimalType):

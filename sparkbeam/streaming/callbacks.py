@@ -1,4 +1,4 @@
-"""Which callbacks of bundle finalizers have not been called yet."""
+"""Pending callbacks of bundle finalizers."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -6,19 +6,19 @@ from collections.abc import Iterable, Sequence
 from sparkbeam.wire.messages import Finalizers
 
 _PATIENCE = 10
-"""In so many micro-batches each Python worker that is still there has had a task."""
+"""After this many micro-batches each living Python worker has had a task."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Callbacks:
-    """The tokens of callbacks that wait, by the micro-batch in which they were registered.
+    """Tokens of pending callbacks, by the micro-batch that registered them.
 
-    A worker calls those that it keeps when a tick tells that their micro-batch is committed,
-    and says so. Those of a worker that has ended are lost.
+    A worker calls its callbacks when a tick tells that their micro-batch is committed, and reports
+    this. Callbacks of a worker that has ended are lost.
 
     Args:
-        waiting: those of micro-batches before.
+        waiting: tokens of earlier micro-batches.
     """
 
     def __init__(self, waiting: Iterable[str] = ()) -> None:
@@ -30,7 +30,7 @@ class Callbacks:
         return tuple(self._left)
 
     def after(self, told: Iterable[Finalizers]) -> None:
-        """Takes in what the tasks of a micro-batch have done."""
+        """Apply the finalizer reports of a micro-batch."""
         told = list(told)
         called = {token for each in told for token in each.called}
         left = {token: n - 1 for token, n in self._left.items() if token not in called}

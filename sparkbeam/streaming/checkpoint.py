@@ -1,4 +1,4 @@
-"""The course of a query by its checkpoint: offsets, commits, watermarks, and what runs again."""
+"""Contents of a checkpoint: offsets, commits, watermarks, and the micro-batch to repeat."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from sparkbeam.streaming.status import Health, Status, last_entry, moment, statu
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 
 OFFSETS, COMMITS = "offsets", "commits"
-"""Spark's logs: a micro-batch stands in the first before it runs, in the second afterwards."""
+"""Spark's logs: a micro-batch is written to the first before it runs, to the second afterwards."""
 
 _MOST = 400
 _TICKS = "ticks"
@@ -27,14 +27,14 @@ _TICKS = "ticks"
 
 @dataclass(frozen=True)
 class Entry:
-    """The last entry of one of Spark's logs.
+    """Last entry of one of Spark's logs.
 
     Attributes:
-        log: its number there.
-        micro_batch: that of the micro-batch, as it is told everywhere else.
-        ago: how old it is, in seconds.
-        offsets: where the micro-batch ends in each source, as text, by the source's label.
-        ticks: the same of sparkbeam's own source; empty where it cannot be read.
+        log: its number in the log.
+        micro_batch: the number of the micro-batch, as shown everywhere else.
+        ago: its age in seconds.
+        offsets: the end of the micro-batch in each source, as text, by the source's label.
+        ticks: the same of sparkbeam's own source; empty if unreadable.
     """
 
     log: int
@@ -46,12 +46,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class SourceMark:
-    """A source with its watermark.
+    """Watermark of a source.
 
     Attributes:
         label: of the transform that reads it.
-        watermark: in microseconds; None where it is not known.
-        slowest: its partition with the oldest rows, of those that hold the watermark back.
+        watermark: in microseconds; None if unknown.
+        slowest: the partition with the oldest rows, of those that hold the watermark back.
     """
 
     label: str
@@ -61,15 +61,15 @@ class SourceMark:
 
 @dataclass(frozen=True)
 class CheckpointContent:
-    """The course of a query as its checkpoint tells it.
+    """Progress of a query, read from its checkpoint.
 
     Attributes:
         location: the checkpoint location.
         stored: the description of the pipeline; see :func:`.fingerprint`.
-        status: as ``sparkbeam status`` tells it.
-        planned: the last micro-batch that was planned; None before the first.
-        committed: the last one that was committed.
-        delivered: the sinks have got all of the planned one, and only Spark's commit is missing.
+        status: as shown by ``sparkbeam status``.
+        planned: the last planned micro-batch; None before the first.
+        committed: the last committed micro-batch.
+        delivered: the sinks have received all of the planned one; only Spark's commit is missing.
         sources: in the order of the pipeline.
     """
 
@@ -83,7 +83,7 @@ class CheckpointContent:
 
     @property
     def again(self) -> Entry | None:
-        """The micro-batch that runs again at a restart: planned, and not committed."""
+        """Micro-batch that a restart repeats: planned, but not committed."""
         planned, committed = self.planned, self.committed
         if planned is None or self.status.health is Health.DRAINED:
             return None
@@ -91,9 +91,9 @@ class CheckpointContent:
 
     @property
     def behind(self) -> StreamingStageProgress | SourceMark | None:
-        """The step or source with the least watermark; None at the end of time, or if unknown.
+        """Step or source with the least watermark; None at the end of time, or if unknown.
 
-        A step where what it keeps holds its output behind its input, else a source.
+        A step if its state holds its output watermark behind its input watermark, else a source.
         """
         least = min(map(_output, self.status.steps), default=MAX_MICROS)
         holding = (step for step in self.status.steps if step.hold and _output(step) == least)
@@ -105,7 +105,7 @@ class CheckpointContent:
         return None if slowest is None or slowest.watermark == MAX_MICROS else slowest
 
     def content(self) -> dict[str, Any]:
-        """All of it as what JSON can say."""
+        """Return the contents as JSON values."""
         behind = self.behind
         found: dict[str, Any] = printable_in(
             {
@@ -130,7 +130,7 @@ class CheckpointContent:
         return found
 
     def lines(self) -> Iterator[str]:
-        """The same in words."""
+        """Yield the contents as lines of text."""
         return (line(hidden(text)) for text in self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -189,15 +189,15 @@ class CheckpointContent:
 
 
 def checkpoint_content(location: str, now: float | None = None) -> CheckpointContent:
-    """Look at a checkpoint, and change nothing.
+    """Read a checkpoint without changing it.
 
     Args:
-        location: the checkpoint location, which this process has to see.
-        now: the time in seconds since the epoch; None for that of the clock.
+        location: the checkpoint location, visible to this process.
+        now: the time in seconds since the epoch; None for the clock's.
 
     Raises:
         ConfigurationError: there is no checkpoint of a pipeline.
-        CheckpointFailed: a file of it is damaged.
+        CheckpointFailed: one of its files is damaged.
     """
     now = time.time() if now is None else now
     found = status(location, now=now)
@@ -224,7 +224,7 @@ def checkpoint_content(location: str, now: float | None = None) -> CheckpointCon
 
 
 def _sources_of(stored: Mapping[str, Any]) -> list[Mapping[str, str]]:
-    """The sources of a pipeline as its checkpoint tells them."""
+    """Return the sources of a pipeline from its checkpoint."""
     found = stored.get("sources")
     listed = found if isinstance(found, list) else []
     return [source for source in listed if isinstance(source, dict) and "label" in source]
@@ -262,7 +262,7 @@ def _position(ticks: str) -> Mapping[str, Any]:
 
 
 def _marks(sources: list[Mapping[str, str]], entry: Entry | None) -> Iterator[SourceMark]:
-    """The watermark of each source at the end of a micro-batch."""
+    """Yield the watermark of each source at the end of a micro-batch."""
     ticks = {} if entry is None else entry.ticks
     watermarks, partitions = (ticks.get(name) for name in ("watermarks", "sources"))
     for source in sources:

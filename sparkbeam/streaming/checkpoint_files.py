@@ -1,4 +1,4 @@
-"""Small files beside Spark's own under the checkpoint of a query."""
+"""Small files next to Spark's own under the checkpoint of a query."""
 
 import json
 import os
@@ -25,59 +25,58 @@ _PLACES = "places"
 OTHER_CHECKPOINT = (
     "Put the one of a backup in its place, or start with another --checkpoint_location."
 )
-"""The remedy where nothing else helps."""
+"""The last remedy."""
 
 
 class Files(Protocol):
-    """Whole files by name; a write is seen as a whole or not at all."""
+    """Whole files by name; writes are atomic."""
 
     def path(self, name: str) -> str:
-        """Where a file is, for people."""
+        """Return the path of a file, for messages."""
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file, None if there is none."""
+        """Return the content of a file, or None."""
 
     def read_log(self, name: str) -> bytes | None:
-        """The content of a file that Spark keeps under the checkpoint, None if there is none."""
+        """Return the content of one of Spark's files under the checkpoint, or None."""
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder; none if there is no such folder."""
+        """Return the names of the files in a folder; none if it does not exist."""
 
     def write(
         self, name: str, content: bytes, ready: Callable[[], None] = local_files.nothing
     ) -> None:
-        """Writes a file, in the place of one of the same name.
+        """Write a file, replacing an existing one.
 
         Args:
             name: of the file.
             content: all of it.
-            ready: called just before the file is seen; what it raises prevents that.
+            ready: called just before the file becomes visible; its exception prevents that.
         """
 
     def create(self, name: str, content: bytes, *, outlives: bool = True) -> bool:
-        """Writes a file unless there is one; whether it was written.
+        """Write a file unless it exists; return whether it was written.
 
-        On a file system that is atomic, whoever else tries it at the same time; storage that
-        Beam writes to cannot promise it.
+        Atomic on a file system; Beam's remote storage cannot promise it.
 
         Args:
             name: of the file.
             content: all of it.
-            outlives: the content has to survive a crash of the machine.
+            outlives: the content must survive a crash of the machine.
         """
 
     def remove(self, name: str) -> None:
-        """Removes a file, if there is one."""
+        """Remove a file if it exists."""
 
     def mistrusted(self) -> str | None:
-        """Why other users may have put something there, in words; None if they may not have."""
+        """Return why other users may have written there, in words; None if they cannot have."""
 
     def remove_all(self) -> None:
-        """Removes the whole checkpoint, with what Spark has written."""
+        """Remove the whole checkpoint, including Spark's files."""
 
 
 def files(checkpoint: str) -> Files:
-    """The files under a checkpoint location: a path, or a URL that Beam's filesystems know."""
+    """Return the files under a checkpoint location: a path, or a URL of Beam's filesystems."""
     if checkpoint.startswith("dbfs:"):
         return LocalFiles("/dbfs" + checkpoint.removeprefix("dbfs:"))
     if "://" in checkpoint and not checkpoint.startswith("file://"):
@@ -86,28 +85,28 @@ def files(checkpoint: str) -> Files:
 
 
 def files_of(session: Any, checkpoint: str) -> Files:
-    """The same, as the driver of a session reaches them."""
+    """Return the files as seen from the driver of a session."""
     from sparkbeam.spark import (
-        session as sessions,  # It takes Beam, and tasks of sources do without.
+        session as sessions,  # Imports Beam, which tasks of sources do not need.
     )
 
     return ServerFiles(session, checkpoint) if sessions.is_remote(session) else files(checkpoint)
 
 
 def checkpoint_id(files: Files) -> str:
-    """What tells a checkpoint from all others, for its life."""
+    """Return the permanent id of a checkpoint."""
     text = _kept(files, _ID, uuid.uuid4().hex[:12].encode()).decode(errors="replace")
     if not re.fullmatch("[0-9a-f]{12}", text):
-        # It becomes a part of the names of files.
+        # It becomes part of file names.
         raise damaged(files.path(_ID))
     return text
 
 
 def next_epoch(files: Files) -> int:
-    """A number for a run over a checkpoint that is higher than those of all runs before.
+    """Return a number for a run that is higher than those of all earlier runs.
 
-    It is the time in milliseconds, so that runs over different checkpoints are in order too; where
-    the clock has gone back, or is that of another machine, one more than the last.
+    It is the time in milliseconds, so that runs over different checkpoints are ordered too; if the
+    clock went backwards or belongs to another machine, it is the last number plus one.
     """
     found = files.read(_EPOCH)
     last = b"0" if found is None else found
@@ -119,10 +118,10 @@ def next_epoch(files: Files) -> int:
 
 
 def kept_places(files: Files, places: int) -> int:
-    """How many tasks ran at once when a query was first started over a checkpoint.
+    """Return the number of concurrent tasks at the first start over a checkpoint.
 
-    In which order a source hands out its partitions may depend on it: a micro-batch that runs again
-    has the same tasks as before, however large the cluster is by now.
+    The order of a source's partitions may depend on it: a repeated micro-batch has the same tasks
+    as before, whatever the current size of the cluster.
     """
     found = _kept(files, _PLACES, b"%d" % places)
     if not re.fullmatch(rb"[1-9][0-9]{0,8}", found):
@@ -131,7 +130,7 @@ def kept_places(files: Files, places: int) -> int:
 
 
 def _kept(files: Files, name: str, content: bytes) -> bytes:
-    """The content that the first of all starts has given a file."""
+    """Return the content that the first start has written."""
     found = files.read(name)
     if found is None and not files.create(name, content):
         found = files.read(name)
@@ -139,7 +138,7 @@ def _kept(files: Files, name: str, content: bytes) -> bytes:
 
 
 def not_written(path: str, error: OSError) -> CheckpointFailed:
-    """What to tell where a file of a checkpoint cannot be written."""
+    """Return the error for a checkpoint file that cannot be written."""
     return CheckpointFailed(
         f"The checkpoint file {path} cannot be written: {error.strerror or error}. "
         "Make room or give the permission, and start the program again over the same "
@@ -148,7 +147,7 @@ def not_written(path: str, error: OSError) -> CheckpointFailed:
 
 
 def not_read(path: str, problem: object) -> CheckpointFailed:
-    """What to tell where a file of a checkpoint cannot be read at all."""
+    """Return the error for a checkpoint file that cannot be read."""
     return CheckpointFailed(
         f"The checkpoint file {path} cannot be read: {problem}. Give the permission, or put the "
         "one of a backup in its place."
@@ -156,12 +155,12 @@ def not_read(path: str, problem: object) -> CheckpointFailed:
 
 
 def damaged(path: str, remedy: str = OTHER_CHECKPOINT, how: str = "damaged") -> CheckpointFailed:
-    """What to tell where a file of a checkpoint does not hold what was written."""
+    """Return the error for a damaged checkpoint file."""
     return CheckpointFailed(f"The checkpoint file {path} is {how}. {remedy}")
 
 
 def absolute(checkpoint: str) -> str:
-    """A checkpoint location that means the same in each process and folder."""
+    """Return a checkpoint location that is independent of the working directory."""
     is_url = re.match("[A-Za-z][A-Za-z0-9+.-]*:", checkpoint)
     return checkpoint if is_url else str(Path(checkpoint).absolute())
 
@@ -222,10 +221,10 @@ class LocalFiles:
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
     def make_private(self) -> bytes | None:
-        """Makes the checkpoint's folder for this user alone, if there is none.
+        """Create the checkpoint's folder for this user only, if it does not exist.
 
         Returns:
-            An empty content, or None if there is one that this user may not write to.
+            An empty content, or None if the folder exists and this user cannot write to it.
         """
         self._checkpoint.mkdir(mode=0o700, exist_ok=True)
         return b"" if os.access(self._checkpoint, os.R_OK | os.W_OK | os.X_OK) else None
@@ -233,7 +232,7 @@ class LocalFiles:
 
 def _content(path: Path) -> bytes | None:
     try:
-        # Nobody waits for the other end of a pipe.
+        # Do not wait for the other end of a pipe.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -249,7 +248,7 @@ def _content(path: Path) -> bytes | None:
 
 
 class RemoteFiles:
-    """Files on one of the file systems that Beam knows; those replace files as a whole."""
+    """Files on one of Beam's file systems, which replace files atomically."""
 
     def __init__(self, checkpoint: str) -> None:
         from apache_beam.io.filesystems import FileSystems
@@ -303,7 +302,7 @@ class RemoteFiles:
         return True
 
     def mistrusted(self) -> str | None:
-        return None  # Who may write there such storage decides itself.
+        return None  # The storage controls who can write.
 
     def remove(self, name: str) -> None:
         if self._systems.exists(f"{self._folder}/{name}"):
@@ -314,7 +313,7 @@ class RemoteFiles:
 
 
 class ServerFiles:
-    """The files as the Spark server sees them: each access is a small task there.
+    """Files as seen from the Spark server: each access is a small task there.
 
     Args:
         session: a Spark Connect session.
@@ -366,7 +365,7 @@ class ServerFiles:
 
 
 class _Access:
-    """The task of :class:`ServerFiles`, for ``mapInArrow``."""
+    """Task of :class:`ServerFiles`, for ``mapInArrow``."""
 
     def __init__(self, checkpoint: str, action: str, arguments: tuple[Any, ...]) -> None:
         self._checkpoint = checkpoint

@@ -5,16 +5,16 @@ import logging
 from sparkbeam.wire.timestamps import now_micros
 
 _LEAST_JUMP = 1_000_000
-"""How far back, in microseconds, is worth a word."""
+"""Smallest backward jump, in microseconds, that is logged."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Clock:
-    """The machine's clock, but it never goes back.
+    """Monotonic version of the machine's clock.
 
-    Where the machine's does, as somebody sets it or the query has moved to another one, this
-    goes on from where it was, as fast as ever, until the other has come up with it by itself.
+    If the machine's clock is set back, or the query has moved to another machine, this clock
+    continues from its last time at normal speed until the machine's clock has caught up.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Clock:
         self._latest = 0
 
     def after(self, last: int) -> int:
-        """The time, not before ``last``; in microseconds since the epoch."""
+        """Return the time in microseconds since the epoch, not before ``last``."""
         machine, latest = now_micros(), max(last, self._latest)
         if machine >= latest:
             self._ahead = 0

@@ -1,4 +1,4 @@
-"""What a query has reported so far, over all its micro-batches."""
+"""Accumulated reports of a query over all its micro-batches."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,17 +12,17 @@ _MOST_WARNINGS = 100
 
 
 class Committed:
-    """One report for each stage, which stands for those of many tasks.
+    """One merged report per stage.
 
     Args:
-        by_stage: the reports by the address of their stage.
+        by_stage: reports by the address of their stage.
     """
 
     def __init__(self, by_stage: Mapping[str, TaskReport] | None = None) -> None:
         self.by_stage: Mapping[str, TaskReport] = by_stage or {}
 
     def plus(self, reports: Iterable[TaskReport]) -> "Committed":
-        """This and more reports."""
+        """Merge more reports."""
         by_stage = dict(self.by_stage)
         for report in reports:
             before = by_stage.get(report.stage, TaskReport(report.stage, []))
@@ -37,23 +37,23 @@ class Committed:
         return Committed(by_stage)
 
     def told(self) -> "Committed":
-        """The same without what steps have written: that is told once, with its micro-batch."""
+        """Return a copy without written amounts, which are reported only with their micro-batch."""
         return Committed(
             {stage: replace(report, written=Written()) for stage, report in self.by_stage.items()}
         )
 
     def store(self) -> str:
-        """All of it as text."""
+        """Serialize as text."""
         return json.dumps([report.serialize().decode() for report in self.by_stage.values()])
 
 
 def stored_reports(text: str) -> list[TaskReport]:
-    """The reports in what :meth:`Committed.store` gave; none in an empty text."""
+    """Parse the text of :meth:`Committed.store`; no reports if empty."""
     return [TaskReport.parse(report.encode()) for report in json.loads(text or "[]")]
 
 
 def busiest(reports: Iterable[TaskReport]) -> dict[str, tuple[int, int]]:
-    """In how many tasks each stage has taken elements in, and how many at most, by its name."""
+    """Return, per stage, the number of tasks with input elements and the most elements of one."""
     found: dict[str, tuple[int, int]] = {}
     for report in reports:
         tasks, most = found.get(report.stage, (0, 0))

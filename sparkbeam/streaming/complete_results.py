@@ -1,7 +1,7 @@
-"""Whole results of sinks with ``output_mode="complete"``, kept under the checkpoint.
+"""Complete results of sinks with ``output_mode="complete"``, stored under the checkpoint.
 
-That of a micro-batch is stored before it is delivered, beside the one that it was made of. So a
-micro-batch that runs again makes the same of it again, and a restart goes on with it.
+The result of a micro-batch is stored before it is delivered, next to the one that it was computed
+from. So a repeated micro-batch computes the same result, and a restart continues from it.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 class KeptResults:
-    """The results of the sinks of a query.
+    """Stored results of the sinks of a query.
 
     Args:
         files: the driver's own under the query's checkpoint.
-        names: under which they are kept, by the labels of the sinks.
+        names: their names in storage, by the labels of the sinks.
     """
 
     def __init__(self, files: OwnFiles, names: Mapping[str, str]) -> None:
@@ -38,17 +38,17 @@ class KeptResults:
     def joined(
         self, label: str, key: Sequence[str], rows: pa.Table, batch_id: int, *, begun: bool
     ) -> pa.Table:
-        """The result of a sink after a micro-batch, which is stored.
+        """Merge a micro-batch into the result of a sink, and store it.
 
         Args:
             label: of the sink.
             key: the columns that identify a row.
-            rows: those of the micro-batch.
+            rows: of the micro-batch.
             batch_id: its number.
-            begun: a micro-batch before has been delivered.
+            begun: an earlier micro-batch has been delivered.
 
         Raises:
-            CheckpointFailed: the result before cannot be read, or this one not written.
+            CheckpointFailed: the previous result cannot be read, or this one not written.
         """
         folder = self._folders[label]
         before, result = self._before(folder, rows.schema, batch_id)
@@ -70,7 +70,7 @@ class KeptResults:
         return result
 
     def _before(self, folder: str, schema: pa.Schema, batch_id: int) -> tuple[int, pa.Table]:
-        """The number of the last micro-batch before, and its result; -1 where there is none."""
+        """Return the number of the previous micro-batch and its result; -1 without one."""
         number, table = self._last.get(folder, (-1, None))
         if table is not None and number < batch_id:
             return number, table

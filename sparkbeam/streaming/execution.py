@@ -74,30 +74,30 @@ _TYPES = (
 
 
 class StreamingExecution:
-    """Runs one plan as a query on one session.
+    """Execution of one plan as a query on one session.
 
     Args:
-        session: the Spark session that the query runs in.
-        plan: what to run.
-        checkpoint: where offsets, state and feedback are kept; None for a temporary folder.
-        shards: into how many shards the keys are divided; None for the number of cores.
-        trigger: when micro-batches start, as ``--trigger`` says.
-        max_batch_elements: about how many elements of unbounded sources a micro-batch reads.
-        output: what becomes of what the workers print and log.
-        environment: what they take over of the driver's process.
-        reports: what the workers make of their failures.
-        reporter: where the workers send live metrics, or None.
-        proceed: called now and then; the run ends with what it raises.
-        drain: once it is set, the sources end, and the run when all has been processed.
-        name: what Spark calls the query; None for no name.
-        committed: called with the number of a micro-batch's tick and all reports so far, when it
-            has been committed.
-        observed: called with the figures of each micro-batch that has been committed.
-        begun: called with the run's own files and the plan with its addresses, once the
-            checkpoint is one of the plan and the run's; again where the run starts again.
+        session: the Spark session of the query.
+        plan: the plan to run.
+        checkpoint: the location of offsets, state and feedback; None for a temporary folder.
+        shards: the number of shards of the keys; None for the number of cores.
+        trigger: of micro-batches, as in ``--trigger``.
+        max_batch_elements: approximate number of elements of unbounded sources per micro-batch.
+        output: handling of the workers' output and logs.
+        environment: the part of the driver's environment that workers need.
+        reports: failures of the workers.
+        reporter: receives live metrics of the workers, or None.
+        proceed: called from time to time; its exception ends the run.
+        drain: once set, the sources end, and the run ends when everything has been processed.
+        name: of the Spark query; None for no name.
+        committed: called for each committed micro-batch with the number of its tick and all reports
+            so far.
+        observed: called with the figures of each committed micro-batch.
+        begun: called with the run's own files and the plan with its addresses, once the run owns
+            the checkpoint; again at each restart.
 
     Raises:
-        ConfigurationError: there is no checkpoint location where one is needed.
+        ConfigurationError: a checkpoint location is required but missing.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class StreamingExecution:
         self._observe = observed
         self._begin = begun
         self._stopping = False
-        # Spark's sink works in a copy of the session, and what that has found is its own.
+        # Spark's sink runs in a copy of the session with its own cached tables.
         self._tables = [spec.table for spec in map(_spec, plan.sinks) if spec.table]
         self._number: int | None = None
         self._own_sink: QuerySink | None = None
@@ -153,10 +153,10 @@ class StreamingExecution:
         self._reports: list[TaskReport] = []
 
     def run(self) -> list[TaskReport]:
-        """Executes the plan until nothing is left to do; called again, it goes on.
+        """Execute the plan to its end; a repeated call continues.
 
         Returns:
-            The metrics reports of all tasks.
+            The reports of all tasks.
 
         Raises:
             CheckpointTaken: another driver has started over the checkpoint.
@@ -217,21 +217,21 @@ class StreamingExecution:
         return self._reports
 
     def micro_batches(self) -> int:
-        """How many micro-batches have been committed, as far as is known."""
+        """Return the number of the last known committed micro-batch."""
         return self._number or 0
 
     def close(self) -> None:
-        """Removes what is only for this execution."""
+        """Remove temporary files of this execution."""
         if self._folder is not None:
             self._files.remove_all()
             self._folder.cleanup()
 
     def _outlives(self) -> bool:
-        """Whether the checkpoint, or what Spark's sinks write with its settings, is to stay."""
+        """Return whether the checkpoint, or output of Spark's sinks with its settings, stays."""
         return self._folder is None or bool(self._topology.plan.sinks)
 
     def _private_folder(self) -> str:
-        """A folder for this run alone, of this process or else of the server's."""
+        """Return a folder for this run only, owned by this process or by the server."""
         assert self._folder is not None
         own = self._folder.name
         if (
@@ -239,7 +239,7 @@ class StreamingExecution:
             or ServerFiles(self._session, own).make_private() is not None
         ):
             return own
-        # The server is another user's.
+        # The server runs as another user.
         its = f"{own}-{uuid.uuid4().hex}"
         ServerFiles(self._session, its).make_private()
         return its
@@ -247,7 +247,7 @@ class StreamingExecution:
     def _sink(self, generation: Generation, *, in_pieces: bool) -> Callable[[Any, int], None]:
         own = OwnFiles(files(self._checkpoint), generation)
         sink = QuerySink(self._topology, own, self._failures, in_pieces=in_pieces)
-        # Over Connect it works elsewhere, and does not know.
+        # Over Connect it runs elsewhere and cannot tell.
         if self._is_remote:
             return sink
         self._own_sink = sink
@@ -270,10 +270,10 @@ class StreamingExecution:
         return {"processingTime": self._trigger}
 
     def _start(self) -> Generation:
-        """Takes the checkpoint over from whoever may still run over it.
+        """Take over the checkpoint from a driver that may still use it.
 
         Raises:
-            ConfigurationError: it is not one of this pipeline, is drained, or cannot be trusted.
+            ConfigurationError: it belongs to another pipeline, is drained, or cannot be trusted.
         """
         now = fingerprint(self._topology, len(self._shards))
         stored = stored_pipeline(self._files, self._checkpoint)
@@ -288,11 +288,11 @@ class StreamingExecution:
         if self._generation is None:
             self._check_drained()
         else:
-            self._generation.check(self._files)  # A run that starts again takes nothing over.
-        # A program that may not go on leaves the one that runs in peace.
+            self._generation.check(self._files)  # A restart of the same run takes nothing over.
+        # A program that may not continue must not disturb the running one.
         self._check_stored(stored, now)
         self._generation = Generation.take(self._files, self._checkpoint)
-        # Only from here on nobody else writes it.
+        # From here on no other driver writes to it.
         stored = stored_pipeline(self._files, self._checkpoint)
         versions, found = self._check_stored(stored, now)
         if versions:
@@ -308,7 +308,7 @@ class StreamingExecution:
         return self._generation
 
     def _check_drained(self) -> None:
-        """Raises a ConfigurationError where nothing can come any more."""
+        """Raise a ConfigurationError if the checkpoint is drained."""
         if self._feedback.is_drained():
             raise ConfigurationError(
                 f"--checkpoint_location={self._checkpoint} is drained: the sources of its pipeline "
@@ -319,18 +319,18 @@ class StreamingExecution:
     def _check_stored(
         self, content: bytes | None, now: dict[str, Any]
     ) -> tuple[list[str], Addresses]:
-        """Sees to it that the checkpoint, if there is one, is of this pipeline.
+        """Check that the checkpoint, if there is one, belongs to this pipeline.
 
         Args:
-            content: what it holds of its pipeline.
-            now: the fingerprint of the pipeline that is to run.
+            content: its stored description of the pipeline.
+            now: the fingerprint of the pipeline to run.
 
         Returns:
-            Which versions have changed, in words, and where the state of the plan is.
+            The changed versions, in words, and the addresses of the plan's state.
 
         Raises:
-            ConfigurationError: the pipeline has changed so that its state does not fit, or
-                another version has written it in a form that this one does not read.
+            ConfigurationError: the pipeline no longer fits its state, or another version has
+                written it in an unknown format.
         """
         metadata = self._files.read_log("metadata")
         if content is None and metadata is not None:
@@ -364,18 +364,18 @@ class StreamingExecution:
         return versions, found_at
 
     def _is_done(self, query: Any) -> bool:
-        """Whether the last micro-batch has been committed."""
+        """Return whether the last micro-batch has been committed."""
         finished = self._hear(query)
         if self._number is not None or not _is_idle(query):
             return finished
-        # An earlier run may have done all; then there is no micro-batch at all.
+        # If an earlier run has done everything, there is no micro-batch at all.
         return self._hear_of(self._feedback.last_number())
 
     def _hear(self, query: Any) -> bool:
-        """Takes in what committed micro-batches say; whether nothing is left to do."""
+        """Process newly committed micro-batches; return whether nothing is left to do."""
         sink = self._own_sink
         if self._number is not None and sink is not None and sink.number <= self._number:
-            return False  # To ask Spark takes it and us a millisecond.
+            return False  # Asking Spark takes both sides a millisecond.
         progress = query.lastProgress
         last = None if progress is None else _committed_tick(progress)
         if last is None:
@@ -399,12 +399,12 @@ class StreamingExecution:
         return feedback.finished
 
     def _phases(self, number: int | None) -> Phases:
-        """What this process knows of the phases of a micro-batch."""
+        """Return this process's timings of a micro-batch."""
         told = self._of_spark, (0, {}) if self._own_sink is None else self._own_sink.phases
         return {name: took for of, some in told if of == number for name, took in some.items()}
 
     def _sources(self, own: Files) -> list[SourceFrame]:
-        """Spark's sources."""
+        """Return the frames of Spark's sources."""
         found = spark_sources(self._topology.plan)
         count = len(self._shards)
         if found:
@@ -414,9 +414,9 @@ class StreamingExecution:
         ]
 
     def _in_pieces(self, sources: list[SourceFrame]) -> bool:
-        """Whether rows between layers are small, so that Spark need not measure any rows."""
-        # Sinks of Spark take each row by itself, and functions of the user's in a DataFrame may
-        # get large ones. Over Connect the query's own copy of the session cannot be reached.
+        """Return whether rows between layers are small, so that Spark need not measure rows."""
+        # Spark's sinks receive whole rows, and the user's functions in a DataFrame may get large
+        # ones. Over Connect the query's copy of the session is not reachable.
         return (
             not self._topology.plan.sinks
             and not self._is_remote
@@ -449,12 +449,12 @@ class StreamingExecution:
         return rows
 
     def _ticks(self, first: LayerTask, generation: Generation, *, marked: bool) -> Any:
-        """The ticks, behind the first layer.
+        """Return the ticks, behind the first layer.
 
         Args:
             first: the first layer.
-            generation: that of the driver.
-            marked: Spark gets to know the watermark.
+            generation: of the driver.
+            marked: tell Spark the watermark.
         """
         through_steps = start_steps(self._topology)
         ways = TO_FIRST_LAYER if through_steps else first.ways_of_ticks
@@ -464,8 +464,8 @@ class StreamingExecution:
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
         )
         if marked:
-            # So Spark shows it, and nothing else: no operator gets to see the column. Those of a
-            # DataFrame go by the least watermark of all, though, and are what ours waits for.
+            # Only for Spark's display: no operator sees the column. But operators of a user's
+            # DataFrame follow the least watermark of all, and ours would wait for them.
             rows = rows.withWatermark(WATERMARK, "0 seconds")
         rows = rows.select(*SCHEMA.names)
         return rows.mapInArrow(TickLayer(first), DDL) if through_steps else rows
@@ -473,7 +473,7 @@ class StreamingExecution:
 
 @contextmanager
 def named(name: str | None) -> Iterator[None]:
-    """Says so where a query cannot start as another one of the session has its name."""
+    """Explain the failure of a query whose name is taken."""
     try:
         yield
     except Exception as error:
@@ -487,11 +487,11 @@ def named(name: str | None) -> Iterator[None]:
 
 @contextmanager
 def runnable(labels: list[str], reports: Reports) -> Iterator[None]:
-    """Says so where Spark cannot run a plan that the user has made as a stream.
+    """Explain the failure of a user's plan that Spark cannot run as a stream.
 
     Args:
         labels: of the steps that read such plans.
-        reports: know what nobody is to see.
+        reports: redact secrets.
     """
     try:
         yield
@@ -509,20 +509,20 @@ def runnable(labels: list[str], reports: Reports) -> Iterator[None]:
 
 
 def _raise_own(sink: Any) -> None:
-    """Raises the error with which a sink of this process has ended, if there is one."""
+    """Raise the error of a sink in this process, if any."""
     failure: Exception | None = getattr(sink, "failure", None)
     if failure is not None:
         raise failure from None
 
 
 def ask_to_drain(checkpoint: str) -> bool:
-    """Makes the pipeline with a checkpoint end its sources, whichever process runs it.
+    """Make the pipeline of a checkpoint end its sources, in whatever process it runs.
 
     Args:
-        checkpoint: its checkpoint location, which this process has to see.
+        checkpoint: its checkpoint location, visible to this process.
 
     Returns:
-        Whether there was something to end: a pipeline that has ended stays as it is.
+        Whether there was something to end; a finished pipeline is unchanged.
 
     Raises:
         ConfigurationError: there is no checkpoint.
@@ -536,10 +536,10 @@ def ask_to_drain(checkpoint: str) -> bool:
 
 
 def known_pipeline(checkpoint: str) -> tuple[Files, bytes]:
-    """The files under a checkpoint, and what it holds of the plan of its pipeline.
+    """Return the files under a checkpoint, and its stored description of the pipeline.
 
     Args:
-        checkpoint: the absolute checkpoint location, which this process has to see.
+        checkpoint: the absolute checkpoint location, visible to this process.
 
     Raises:
         ConfigurationError: there is no checkpoint of a pipeline, or it cannot be read.
@@ -552,7 +552,7 @@ def known_pipeline(checkpoint: str) -> tuple[Files, bytes]:
 
 
 def stored_pipeline(files: Files, checkpoint: str) -> bytes | None:
-    """What a checkpoint holds of the plan of its pipeline; None where it is none of a pipeline.
+    """Return the stored description of a checkpoint's pipeline; None without one.
 
     Raises:
         ConfigurationError: it cannot be read.
@@ -568,7 +568,7 @@ def stored_pipeline(files: Files, checkpoint: str) -> bytes | None:
 
 
 def check_pipeline(files: Files, content: bytes) -> None:
-    """Raises a CheckpointFailed where what a checkpoint holds of its plan is damaged."""
+    """Raise a CheckpointFailed if the stored description is damaged."""
     try:
         untrusted_json.loaded(content)
     except ValueError:
@@ -580,20 +580,20 @@ def _spec(sink: Sink) -> WriteSpec:
 
 
 def _committed_tick(progress: Any) -> int | None:
-    """The number of the last tick whose micro-batch is in a progress; None before the first."""
-    # The ticks are the first of the sources.
+    """Return the number of the last tick in a progress; None before the first."""
+    # The ticks are the first source.
     end = progress["sources"][0]["endOffset"]
     number: int = (json.loads(end) if isinstance(end, str) else end)["number"]
     return number or None
 
 
 def _is_idle(query: Any) -> bool:
-    """Whether the query has looked for data and found none."""
+    """Return whether the query has looked for data and found none."""
     return query.status["message"] == "Waiting for data to arrive"
 
 
 def _check(session: Any, checkpoint: str | None) -> None:
-    """Raises a ConfigurationError where streaming pipelines cannot run."""
+    """Raise a ConfigurationError if the session cannot run a streaming pipeline."""
     if checkpoint is None and not sessions.on_one_machine(session):
         raise ConfigurationError(
             "A streaming pipeline on a cluster needs --checkpoint_location: "
@@ -603,7 +603,7 @@ def _check(session: Any, checkpoint: str | None) -> None:
 
 
 def _shards(session: Any, count: int) -> tuple[int, ...]:
-    """Numbers for shards that Spark's hash sends to different partitions each."""
+    """Return a number per shard, such that Spark's hash maps each to a different partition."""
     (row,) = session.sql(
         f"SELECT transform(sequence(0, {64 * count}), i -> pmod(hash(int(i)), {count}))"
     ).collect()

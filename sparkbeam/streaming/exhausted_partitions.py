@@ -1,7 +1,7 @@
-"""Which partitions of a source have nothing left to read.
+"""Exhausted partitions of a source.
 
-Who plans what a micro-batch reads knows it, and the source of ticks, which is planned in another
-process, wants to know it for the watermark.
+The planner of a source's micro-batches knows them, and the tick source, which is planned in another
+process, needs them for the watermark.
 """
 
 import json
@@ -15,11 +15,11 @@ from sparkbeam.streaming.checkpoint_files import files
 
 @dataclass(frozen=True)
 class Ends:
-    """A small file under the checkpoint.
+    """A small file of exhausted partitions under the checkpoint.
 
-    It says what was so when the last micro-batch was planned. So a partition is at its end in a
-    micro-batch if the offset of the latter is what the file has: another run may have planned more
-    than it has written into Spark's log.
+    It describes the time when the last micro-batch was planned. A partition is exhausted in a
+    micro-batch if its offset is the one in the file: another run may have planned more than Spark
+    has logged.
 
     Attributes:
         checkpoint: the checkpoint location.
@@ -30,15 +30,15 @@ class Ends:
     tag: int
 
     def write(self, ends: Mapping[str, int]) -> None:
-        """Writes at which offset which partitions have nothing left.
+        """Write the offsets at which partitions are exhausted.
 
         Raises:
-            CheckpointFailed: it cannot be written; what was there before may no longer hold.
+            CheckpointFailed: it cannot be written; the old content may be outdated.
         """
         files(self.checkpoint).write(self._name(), json.dumps(dict(ends)).encode())
 
     def read(self) -> Mapping[str, int]:
-        """What was written last; nothing where that is damaged, or nobody has."""
+        """Return the written offsets; empty if damaged or missing."""
         try:
             found: dict[str, int] = loaded(files(self.checkpoint).read(self._name()) or b"{}")
         except (ValueError, CheckpointFailed):
@@ -46,12 +46,12 @@ class Ends:
         return found
 
     def text(self) -> str:
-        """As an option of a source."""
+        """Serialize as an option of a source."""
         return json.dumps([self.checkpoint, self.tag])
 
     @classmethod
     def parse(cls, text: str) -> "Ends":
-        """The inverse of :meth:`text`."""
+        """Parse the result of :meth:`text`."""
         return cls(*loaded(text, list))
 
     def _name(self) -> str:

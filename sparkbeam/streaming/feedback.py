@@ -1,7 +1,7 @@
-"""What a micro-batch tells the source about when and how the next one is to run.
+"""Feedback from a micro-batch to the planning of the next one.
 
-The sink writes it as a small file under the checkpoint, and the source reads it when it
-plans. A micro-batch that runs again writes its file again.
+The sink writes it as a small file under the checkpoint, and the source reads it when it plans. A
+repeated micro-batch writes its file again.
 """
 
 import json
@@ -22,18 +22,18 @@ _OFFSETS_VERSION = "v1"
 
 @dataclass(frozen=True)
 class Feedback:
-    """The end of a micro-batch.
+    """End of a micro-batch.
 
     Attributes:
         number: of the tick of the micro-batch.
-        finished: nothing is left to do, whatever the clock says.
-        due: when the clock has something to do, in microseconds since the epoch.
-        reports: all that has been committed so far; see :class:`.committed.Committed`.
+        finished: nothing is left to do, at any later time.
+        due: the time of the next timer in processing time, in microseconds since the epoch.
+        reports: all that has been committed so far; see :class:`.committed_reports.Committed`.
         seen: the latest timestamps of the rows of Spark's sources, by tag and partition, in
             microseconds; only of those that had rows.
-        summary: the content of a :class:`.summary.MicroBatch`.
-        finalizers: the tokens of callbacks to be called once the micro-batch is committed, and
-            of earlier ones that have not been called yet.
+        summary: the content of a :class:`.micro_batch.MicroBatch`.
+        finalizers: the tokens of callbacks to call once the micro-batch is committed, and of
+            earlier pending ones.
     """
 
     number: int
@@ -46,10 +46,10 @@ class Feedback:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Feedback":
-        """What a file says.
+        """Parse the content of a file.
 
         Raises:
-            ValueError: it says something else.
+            ValueError: it is not feedback.
         """
         try:
             found = cls(**content)
@@ -69,24 +69,24 @@ class Feedback:
 
 
 class FeedbackFiles:
-    """The files with the feedback of the latest micro-batches, and what else the source is told.
+    """Files with the feedback of recent micro-batches, and other messages to the source.
 
     Args:
-        files: those under the checkpoint of the query.
+        files: under the checkpoint of the query.
     """
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
     def write(self, feedback: Feedback) -> None:
-        """Writes the feedback of a micro-batch, and removes an old one."""
+        """Write the feedback of a micro-batch, and remove an old one."""
         self._files.write(_name(feedback.number), json.dumps(asdict(feedback)).encode())
         self._files.remove(_name(feedback.number - _KEPT))
         if feedback.finished:
             self._write_finished(feedback.number)
 
     def read(self, number: int) -> Feedback | None:
-        """The feedback of the micro-batch of a tick; None where there is none.
+        """Return the feedback of a tick's micro-batch, or None.
 
         Raises:
             CheckpointFailed: it is damaged.
@@ -98,7 +98,7 @@ class FeedbackFiles:
             raise self.damage(number) from None
 
     def damage(self, number: int) -> CheckpointFailed:
-        """What to tell where the feedback of a micro-batch is not what was written."""
+        """Return the error for damaged feedback of a micro-batch."""
         return damaged(
             self._files.path(_name(number)),
             "It has the counts of metrics. Put the one of a backup in its place; or remove it, "
@@ -106,9 +106,9 @@ class FeedbackFiles:
         )
 
     def readable(self, number: int) -> Feedback | None:
-        """As :meth:`read`; what is damaged counts as missing.
+        """Return the feedback like :meth:`read`, but None if it is damaged.
 
-        That is exact for when the next micro-batch runs: one without feedback is followed by
+        That suffices for the timing of the next micro-batch: one without feedback is followed by
         another one, which finds out what is left to do.
         """
         try:
@@ -117,10 +117,10 @@ class FeedbackFiles:
             return None
 
     def offsets(self, number: int) -> list[str]:
-        """What Spark keeps as the offsets of all sources at the end of a tick's micro-batch.
+        """Return Spark's offsets of all sources at the end of a tick's micro-batch, as JSON.
 
-        They are in the order in which the query reads them, as JSON. There are none where
-        Spark has written them in a form that is not known.
+        They are in the order in which the query reads the sources. Empty if Spark's format is
+        unknown.
         """
         content = self._files.read_log(f"offsets/{number - 1}")
         text = (content or b"").decode(errors="replace")
@@ -129,10 +129,10 @@ class FeedbackFiles:
         return offsets if version == _OFFSETS_VERSION else []
 
     def tick_of(self, batch: int) -> int:
-        """The number of the tick up to which there is after a micro-batch of Spark's.
+        """Return the number of the last tick up to one of Spark's micro-batches.
 
-        Each has a tick, but for those in which Spark's sources still give something to a pipeline
-        that drains.
+        Each has a tick, except those in which Spark's sources still have data for a draining
+        pipeline.
         """
         try:
             ticks, *_ = self.offsets(batch + 1) or [""]
@@ -141,13 +141,13 @@ class FeedbackFiles:
             return batch + 1
 
     def last_number(self) -> int | None:
-        """The tick whose micro-batch left nothing to do; None as long as there is none."""
+        """Return the tick whose micro-batch left nothing to do, or None."""
         number = self._files.read(_FINISHED)
         is_one = number is not None and re.fullmatch(rb"[0-9]{1,18}", number)
         return int(number) if number is not None and is_one else None
 
     def restore(self, feedback: Feedback) -> None:
-        """Writes again that a micro-batch left nothing to do, if that has got lost."""
+        """Repeat the note that a micro-batch left nothing to do, if it was lost."""
         if feedback.finished and self.last_number() != feedback.number:
             self._write_finished(feedback.number)
 
@@ -155,15 +155,15 @@ class FeedbackFiles:
         self._files.write(_FINISHED, str(number).encode())
 
     def ask_to_drain(self) -> None:
-        """Tells the source to end; it is told for the life of the checkpoint."""
+        """Tell the source to end, for the life of the checkpoint."""
         self._files.write(_DRAIN, b"")
 
     def is_drained(self) -> bool:
-        """Whether the source has been told to end, and nothing is left to do."""
+        """Return whether the source was told to end and nothing is left to do."""
         return self.last_number() is not None and self.is_to_drain()
 
     def is_to_drain(self) -> bool:
-        """Whether the source has been told to end."""
+        """Return whether the source was told to end."""
         return self._files.read(_DRAIN) is not None
 
 

@@ -1,15 +1,15 @@
-"""Files of a folder, written by micro-batches, each once and as a whole.
+"""Exactly-once output of micro-batches as files of a folder.
 
-A micro-batch is written aside, by Spark. What it has made is then noted, with the names that the
-files are to have: from here on the micro-batch is decided, and one that runs again does not
-write, but moves what is left to move. When all files are in the folder, the micro-batch is marked
-as committed; see :mod:`sparkbeam.connectors.committed_files`. Before that the files are added to
-the log that Spark's readers follow, if there is to be one (:mod:`sparkbeam.connectors.manifest`).
+Spark writes a micro-batch to a folder aside. The result is then noted with the final names of its
+files: from here on the micro-batch is decided, and a repeated one does not write but completes the
+moves. When all files are in the folder, the micro-batch is marked as committed; see
+:mod:`sparkbeam.connectors.committed_files`. Before that the files are added to the log for Spark's
+readers, if there is one (:mod:`sparkbeam.connectors.manifest`).
 
 Each generation of the driver (:mod:`.generation`) writes aside, notes and marks under its own
-number. It notes before it looks whether there is a newer one, and only then moves; a newer one
-begins before it looks for notes. So of two drivers at least one sees the other: either the older
-one ends before it moves anything, or the newer one ends the same moves.
+number. It notes before it checks for a newer one, and only then moves; a newer one begins before it
+looks for notes. So of two drivers at least one sees the other: either the older one ends before it
+moves anything, or the newer one completes the same moves.
 """
 
 import json
@@ -38,30 +38,30 @@ _MOVES = "moves"
 _NOTE = re.compile(rf"(?:([0-9]{{1,18}})/)?{_MOVES}")
 
 Moves = Mapping[str, str]
-"""Where files go, by their paths aside; both are relative."""
+"""Target paths by source paths aside; both are relative."""
 
 
 class NotSeen(Exception):
-    """This process does not see what Spark has written."""
+    """This process does not see the files that Spark has written."""
 
 
 class NotTrusted(Exception):
-    """Somebody else may have written what the sink would act upon."""
+    """Another user may have written data that the sink would act upon."""
 
 
 class FileSink:
-    """The files of one sink.
+    """Files of one sink.
 
     Args:
         path: of the folder.
-        writer: what tells the sink from all others that write into the folder.
-        kept: what keeps the folder; None for what its path says.
+        writer: identifies the sink among all writers to the folder.
+        kept: the storage of the folder; None to derive it from the path.
         generation: of the driver.
         check: raises an error if there is a newer generation.
-        has_manifest: Spark's readers are to see the files by a log.
+        has_manifest: Spark's readers use a log of the files.
 
     Raises:
-        ValueError: neither Python nor Beam's filesystems know such paths.
+        ValueError: neither Python nor Beam's filesystems support the path.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class FileSink:
         self._last: int | None = None
 
     def resume(self) -> None:
-        """Ends what an earlier run has begun; called before the first micro-batch of a run.
+        """Complete the moves of an earlier run; called before the first micro-batch of a run.
 
         Raises:
             NotSeen: Spark's readers would not see the files.
-            NotTrusted: somebody else may have written what is noted.
-            ValueError: what an earlier run has noted is damaged.
+            NotTrusted: another user may have written the notes.
+            ValueError: the note of an earlier run is damaged.
         """
         if self._manifest is None and Manifest(self._kept, self._folder).is_there:
             raise NotSeen(
@@ -106,7 +106,7 @@ class FileSink:
         last = max((mark.last for mark in marks.values() if mark is not None), default=-1)
         settled = max((n for n, mark in marks.items() if mark and mark.settled), default=0)
         if settled < self._generation or not marks:
-            # From here on readers leave out what is younger.
+            # From here on readers ignore later files.
             self._kept.write(self._mark, Mark(last).content())
         self._check_owners()
         self._begin_manifest()
@@ -123,24 +123,24 @@ class FileSink:
         self._last = last
 
     def deliver(self, batch_id: int, write: Callable[[str], None]) -> None:
-        """Brings a micro-batch into the folder, unless it is there.
+        """Move a micro-batch into the folder, unless it is there.
 
         Args:
             batch_id: its number.
-            write: lets Spark write it into a new folder.
+            write: makes Spark write it into a new folder.
 
         Raises:
-            NotSeen: this process does not see what Spark has written.
+            NotSeen: this process does not see the files that Spark has written.
             OSError: files cannot be moved.
         """
         if self._last is None:
             self.resume()
         if self._last is not None and batch_id <= self._last:
             return
-        self._last = None  # Until it is known again.
+        self._last = None  # Unknown until the commit.
         attempt = f"{batch_id}-{uuid.uuid4().hex[:8]}"
         self._check()
-        with unless_taken(self._check):  # A newer generation removes what older ones write.
+        with unless_taken(self._check):  # A newer generation removes the files of older ones.
             write(f"{self._work}/{attempt}")
             moves = self._moves(batch_id, attempt)
         self._check()
@@ -150,7 +150,7 @@ class FileSink:
         self._last = batch_id
 
     def _begin_manifest(self) -> None:
-        """Begins the log with what is there, before any file comes that readers are not to see."""
+        """Start the log with the existing files, before any that readers must not see yet."""
         if self._manifest is None:
             return
         self._check_links(self._folder, [f"{LOG}/0"])
@@ -160,7 +160,7 @@ class FileSink:
             self._manifest.add(there, self._check)
 
     def _check_owners(self) -> None:
-        """Refuses folders in which somebody else may have noted moves, or put files to move."""
+        """Reject folders in which another user may have noted moves or put files."""
         for folder in (self._hidden, self._mark.rpartition("/")[0], self._works):
             reason = self._kept.mistrusted(folder)
             if reason is not None:
@@ -171,12 +171,12 @@ class FileSink:
                 )
 
     def _noted(self, settled: int) -> tuple[int, str, Moves]:
-        """The last micro-batch that was begun to be moved, from where, and how; -1 for none.
+        """Return the last noted micro-batch, its folder and its moves; -1 for none.
 
-        What an older generation has noted after a newer one had looked was of no effect.
+        Notes that an older generation wrote after a newer one had looked had no effect.
 
         Args:
-            settled: the last generation that has looked, and said so.
+            settled: the last generation that has looked for notes.
         """
         found = [(*self._note(number), number) for number in self._notes() if number >= settled]
         batch_id, moves, number = max(
@@ -185,7 +185,7 @@ class FileSink:
         return batch_id, self._work_of(number), moves
 
     def _notes(self) -> Iterator[int]:
-        """The generations that have left a note."""
+        """Yield the generations that have left a note."""
         for name in self._kept.names(self._works):
             note = _NOTE.fullmatch(name)
             if note is not None:
@@ -215,7 +215,7 @@ class FileSink:
         return batch_id, moves
 
     def _is_own(self, batch_id: int, source: object, target: object) -> bool:
-        """Whether a move is one of a file of this sink, from aside to below the folder."""
+        """Return whether a move belongs to this sink, from aside to below the folder."""
         if not (_is_below(source) and _is_below(target)):
             return False
         return re.match(rf"{batch_id}-[0-9a-f]{{8}}/", str(source)) is not None and origin(
@@ -223,7 +223,7 @@ class FileSink:
         ) == (self._writer, batch_id)
 
     def _moves(self, batch_id: int, attempt: str) -> Moves:
-        """Where the files of a micro-batch are to go."""
+        """Return the moves of a micro-batch."""
         folder = f"{self._work}/{attempt}"
         if "_SUCCESS" not in self._kept.names(folder):
             raise NotSeen(
@@ -258,16 +258,16 @@ class FileSink:
             )
 
     def _told(self, last: int) -> None:
-        """Tells that all of a micro-batch is in the folder."""
+        """Mark a micro-batch as completely in the folder."""
         self._check()
         self._kept.write(self._mark, Mark(last, settled=self._generation > 0).content())
 
     def _work_of(self, generation: int) -> str:
-        """The folder in which a generation writes aside."""
+        """Return the folder aside of a generation."""
         return f"{self._works}/{generation}" if generation else self._works
 
     def _clear(self) -> None:
-        """Removes what this and older generations have left aside."""
+        """Remove the folders aside of this and older generations."""
         if not self._generation:
             self._kept.remove(self._works)
             return
@@ -277,5 +277,5 @@ class FileSink:
 
 
 def _is_below(path: object) -> bool:
-    """Whether a path is relative and never goes up."""
+    """Return whether a path is relative and never goes up."""
     return isinstance(path, str) and not {"", ".", ".."} & set(path.split("/")) and "\0" not in path

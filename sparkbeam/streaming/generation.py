@@ -1,9 +1,9 @@
-"""One driver at a time over a checkpoint: each start has a number, and only the newest may write.
+"""Fencing of drivers over a checkpoint: each start has a number, and only the newest may write.
 
-A driver that stood still, or one whose replacement was started too early, finds at its next
-commit that there is a newer one, and ends. Each start makes a file with its number under the
-checkpoint, which must not be there yet. Storage that cannot promise this may let two starts have
-the same number: then the one whose file is there is the newer one.
+A driver that was suspended, or replaced too early, finds at its next commit that there is a newer
+one, and ends. Each start creates a file with its number under the checkpoint, which must not exist
+yet. Storage without atomic creation may give two starts the same number: then the one whose file is
+there is the newer one.
 """
 
 import json
@@ -27,12 +27,12 @@ _KEPT = 10
 
 @dataclass(frozen=True)
 class Generation:
-    """A start of a driver over a checkpoint; it travels to whoever writes for the driver.
+    """One start of a driver over a checkpoint; sent to everything that writes for the driver.
 
     Attributes:
         checkpoint: the checkpoint location.
-        number: one more than that of the start before.
-        token: tells the start from all others.
+        number: one more than that of the previous start.
+        token: unique id of the start.
     """
 
     checkpoint: str
@@ -41,7 +41,7 @@ class Generation:
 
     @classmethod
     def take(cls, kept: Files, checkpoint: str) -> Self:
-        """Begin the next generation: from now on all older ones are refused.
+        """Begin the next generation; all older ones are rejected from now on.
 
         Args:
             kept: the files under the checkpoint.
@@ -50,9 +50,9 @@ class Generation:
         token = uuid.uuid4().hex
         while True:
             number = newest(kept) + 1
-            # A crash of the machine is the end of all drivers on it.
+            # A crash of the machine ends all its drivers.
             made = kept.create(_name(number), _content(token), outlives=False)
-            # Many that start at once may have had the number, and removed it again as an old one.
+            # Concurrent starts may have used the number and already removed it as an old one.
             if made and number > newest(kept) - _KEPT:
                 break
         for old in _numbers(kept):
@@ -61,10 +61,10 @@ class Generation:
         return cls(checkpoint, number, token)
 
     def check(self, kept: Files | None = None) -> None:
-        """Refuse to go on if there is a newer generation.
+        """Raise an error if there is a newer generation.
 
         Args:
-            kept: the files under the checkpoint; None for those that this process sees.
+            kept: the files under the checkpoint; None for those visible to this process.
 
         Raises:
             CheckpointTaken: there is one.
@@ -77,12 +77,12 @@ class Generation:
                 "ran over it, and so it ends. Stop a pipeline before its checkpoint is touched."
             )
         found = _read(kept, last)
-        # A file that is just being written on storage without links may have no token yet.
+        # On storage without links a file that is just being written may have no token yet.
         if last > self.number or found.get("token", self.token) != self.token:
             raise CheckpointTaken(self._taken(last, found))
 
     def check_if_seen(self) -> None:
-        """Check as well as a task can: not all executors see a checkpoint as the driver does.
+        """Check as far as a task can: executors may not see the checkpoint as the driver does.
 
         Raises:
             CheckpointTaken: there is a newer generation.
@@ -108,7 +108,7 @@ class Generation:
 
 @contextmanager
 def unless_taken(check: Callable[[], None]) -> Iterator[None]:
-    """Say of an error that a newer driver has taken over, if it has.
+    """Replace an error by CheckpointTaken if a newer driver has taken over.
 
     Args:
         check: :meth:`Generation.check`.
@@ -126,7 +126,7 @@ def unless_taken(check: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def only_if_taken() -> Iterator[None]:
-    """Leave the first error alone where a check fails for the same reason."""
+    """Suppress errors of a check, which may have the same cause as an earlier error."""
     try:
         yield
     except CheckpointTaken:
@@ -136,7 +136,7 @@ def only_if_taken() -> Iterator[None]:
 
 
 class OwnFiles:
-    """The files under a checkpoint as a driver writes them: as long as none is newer.
+    """Files under a checkpoint that a driver can write while no newer one exists.
 
     Args:
         kept: the files.
@@ -149,7 +149,7 @@ class OwnFiles:
 
     @property
     def number(self) -> int:
-        """Of the generation."""
+        """Number of the generation."""
         return self._generation.number
 
     def check(self) -> None:
@@ -189,7 +189,7 @@ class OwnFiles:
 
 
 def newest(kept: Files) -> int:
-    """Return the number of the last start over a checkpoint; 0 where there is none known."""
+    """Return the number of the last start over a checkpoint; 0 if unknown."""
     return max(_numbers(kept), default=0)
 
 
@@ -208,7 +208,7 @@ def _content(token: str) -> bytes:
 
 
 def _read(kept: Files, number: int) -> dict[str, Any]:
-    """Return what a start has told of itself; empty where that cannot be read."""
+    """Return the description of a start; empty if unreadable."""
     with suppress(ValueError):
         told: dict[str, Any] = loaded(kept.read(_name(number)) or b"")
         return told

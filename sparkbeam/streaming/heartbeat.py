@@ -1,4 +1,4 @@
-"""Signs of life of a driver under its checkpoint, for who has that alone."""
+"""Heartbeats of a driver under its checkpoint, for processes that only see the checkpoint."""
 
 import math
 from collections.abc import Mapping
@@ -11,26 +11,26 @@ from sparkbeam.progress.batch_phases import parsed
 from sparkbeam.streaming.checkpoint_files import Files
 
 SIGN = "driver.json"
-"""The file with the last one."""
+"""File with the last heartbeat."""
 
 _PATIENCE = 3
 
 
 @dataclass(frozen=True)
 class Sign:
-    """A sign of life of a driver, as it stands in a file.
+    """Heartbeat of a driver, as stored in a file.
 
     Attributes:
-        written: when, in seconds since the epoch.
-        period: after so many seconds the next one was to follow.
-        state: that of the run.
+        written: its time, in seconds since the epoch.
+        period: the seconds until the next one.
+        state: of the run.
         over: the run has ended.
-        title: what the pipeline is called.
-        steps: by the addresses of the stages, their cells of text: label, elements in and out, …
-        facts: of the stages, beside what the checkpoint tells, by their addresses.
-        notes: what steps have logged and warned of, the last first.
-        error: what the run has failed with.
-        phases: the number of the last micro-batch with what its phases took, in microseconds.
+        title: the name of the pipeline.
+        steps: table rows of text by the addresses of the stages: label, elements in and out, …
+        facts: additional facts of stages that are not in the checkpoint, by address.
+        notes: log messages and warnings of steps, the last first.
+        error: the failure of the run.
+        phases: the number of the last micro-batch with its timings, in microseconds.
     """
 
     written: float
@@ -45,24 +45,24 @@ class Sign:
     phases: tuple[int, Mapping[str, int]] = (0, {})
 
     def is_of(self, ended: float) -> bool:
-        """Whether the run may be that of a micro-batch which has ended then, by its age."""
+        """Return whether the run may be the one of a micro-batch that ended at a time."""
         return ended <= self.written + 2 * self.period
 
     def gone(self, now: float) -> float | None:
-        """For how many seconds there has been no sign, where that is too long; else None."""
+        """Return the seconds since the last heartbeat if they are too many, else None."""
         silent = now - self.written
         return silent if not self.over and silent > _PATIENCE * self.period else None
 
     def content(self) -> dict[str, Any]:
-        """All of it as what JSON can say."""
+        """Return the contents as JSON values."""
         return dict(vars(self))
 
     @classmethod
     def of(cls, content: Any) -> Self:
-        """The inverse of :meth:`content`, of whatever somebody has written.
+        """Parse the result of :meth:`content`; the content is untrusted.
 
         Raises:
-            Exception: of whatever type, if it is no sign.
+            Exception: of any type, if it is not a heartbeat.
         """
         facts = {
             str(id): tuple((str(label), str(text)) for label, text in some)
@@ -87,7 +87,7 @@ class Sign:
 
 
 def last_sign(files: Files) -> Sign | None:
-    """The last sign of a driver; None where there is none that can be read."""
-    with suppress(Exception):  # Anybody may have written anything.
+    """Return the last heartbeat of a driver, or None if there is no readable one."""
+    with suppress(Exception):  # The file is untrusted.
         return Sign.of(loaded(files.read(SIGN) or b""))
     return None

@@ -1,6 +1,6 @@
-"""How the partitions of an event hub are, from the planner of a source to the sink.
+"""Status of the partitions of an event hub, passed from the planner of a source to the sink.
 
-The two run in different processes, and a small file under the checkpoint is what both see.
+The two run in different processes that share a small file under the checkpoint.
 """
 
 import json
@@ -17,7 +17,7 @@ from sparkbeam.streaming.checkpoint_files import Files, files
 
 @dataclass(frozen=True)
 class NotePartitions:
-    """Writes how the partitions of a source are.
+    """Writer of the status of a source's partitions.
 
     Attributes:
         checkpoint: the checkpoint location.
@@ -28,14 +28,14 @@ class NotePartitions:
     tag: int
 
     def __call__(self, statuses: Sequence[Any]) -> None:
-        """Takes each :class:`~sparkbeam.eventhubs.monitoring.PartitionStatus`, or loses it."""
+        """Write each :class:`~sparkbeam.eventhubs.monitoring.PartitionStatus`; ignore errors."""
         content = json.dumps([astuple(status) for status in statuses]).encode()
         with suppress(CheckpointFailed):
             files(self.checkpoint).write(_name(self.tag), content)
 
 
 def noted(kept: Files, tag: int, label: str) -> tuple[PartitionProgress, ...]:
-    """How the partitions of a source were when its last micro-batch was planned.
+    """Return the status of a source's partitions when its last micro-batch was planned.
 
     Args:
         kept: the files under the checkpoint.

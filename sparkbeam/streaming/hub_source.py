@@ -1,4 +1,4 @@
-"""The data source of Event Hubs, as a streaming pipeline reads it."""
+"""The Event Hubs data source of a streaming pipeline."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,14 +9,14 @@ from sparkbeam.streaming.exhausted_partitions import Ends
 from sparkbeam.streaming.hub_partitions import NotePartitions
 
 ENDS = "ends"
-"""The option with where to note which partitions have nothing left; see :class:`.Ends`."""
+"""Option with the file for exhausted partitions; see :class:`.Ends`."""
 
 PARTITIONS = "partitions"
-"""The option with where to note how they are, in the same form."""
+"""Option with the file for the status of partitions, in the same form."""
 
 
 class PipelineHubSource(EventHubsSource):
-    """Notes which partitions have nothing left, and how all of them are, if it is told where."""
+    """Event Hubs source that records exhausted partitions and partition status, if configured."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         given = {name.lower(): value for name, value in options.items()}

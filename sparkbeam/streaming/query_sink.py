@@ -1,4 +1,4 @@
-"""The sink of a query: it delivers to Spark's sinks, and tells the source how it went."""
+"""The sink of a query: delivers to Spark's sinks, and writes the feedback for the source."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -38,19 +38,19 @@ from sparkbeam.wire.reports import TaskReport
 from sparkbeam.wire.timestamps import MAX_MICROS, now_micros
 
 WORD = "IF(tag < 0, value, NULL) AS value"
-"""What a row says itself of the micro-batch."""
+"""Column with the control messages of a micro-batch."""
 
 
 @dataclass
 class _Said:
-    """What a micro-batch says of itself beside what it puts out.
+    """Control messages of a micro-batch.
 
     Attributes:
-        tick: the one that it took; None if there was none.
+        tick: its tick; None without one.
         statuses: of the shards of the layers.
-        seen: for each Spark source the newest times of its partitions.
+        seen: the latest timestamps of the partitions of each Spark source.
         reports: of the tasks.
-        finalizers: tokens of what is to be called once the micro-batch is committed.
+        finalizers: tokens of callbacks to call once the micro-batch is committed.
     """
 
     tick: Any = None
@@ -61,7 +61,7 @@ class _Said:
 
     @classmethod
     def of(cls, table: Any) -> Self:
-        """What rows of ``tag`` and ``value`` say."""
+        """Parse rows of ``tag`` and ``value``."""
         said = cls()
         for tag, value in zip(*table.to_pydict().values(), strict=True):
             if tag == REPORT_TAG:
@@ -79,20 +79,20 @@ class _Said:
 
 
 class QuerySink:
-    """The function for ``foreachBatch``.
+    """Function for ``foreachBatch``.
 
-    Spark calls it on the driver. Over Spark Connect that is the server: it travels there
-    before its first call.
+    Spark calls it on the driver. Over Spark Connect that is the server: it is pickled before its
+    first call.
 
     Args:
-        topology: what runs.
-        files: the driver's own under the checkpoint of the query, where Spark calls it.
-        reports: those of the run, of its failures.
+        topology: of the query.
+        files: the driver's own under the checkpoint of the query, as seen where Spark calls it.
+        reports: failures of the run.
         in_pieces: rows between layers are small, and Spark need not measure them.
 
     Attributes:
-        number: of the tick of the last micro-batch that it has taken; 0 before the first.
-        phases: that number with the phases of the micro-batch, once its feedback is written.
+        number: of the tick of the last received micro-batch; 0 before the first.
+        phases: that number with the timings of the micro-batch, once its feedback is written.
     """
 
     def __init__(
@@ -113,21 +113,21 @@ class QuerySink:
         self._callbacks = Callbacks()
 
     def __call__(self, batch: Any, batch_id: int) -> None:
-        """Takes the rows of a micro-batch.
+        """Process the rows of a micro-batch.
 
         Raises:
             WorkerFailure: a sink failed; see :mod:`sparkbeam.wire.failure`.
             CheckpointTaken: there is a newer driver over the checkpoint.
         """
         self._files.check()  # Nothing has run yet.
-        with unless_taken(self._files.check):  # It may have taken away what this one was at.
+        with unless_taken(self._files.check):  # Files may be gone if taken.
             self._deliver(batch, batch_id)
         self._files.check()  # Spark commits next.
 
     def _deliver(self, batch: Any, batch_id: int) -> None:
         self._watch = Stopwatch()
         if self._in_pieces and not self.number:
-            # No layer has run yet: they do as rows are asked for.
+            # No layer has run yet: they run when rows are requested.
             limit_rows(batch.sparkSession)
         if not self._spark_sinks:
             with self._watch.within(STAGES):
@@ -136,7 +136,7 @@ class QuerySink:
             return
         batch.persist()
         try:
-            # What is for Spark's sinks does not come to the driver.
+            # Rows for Spark's sinks stay off the driver.
             with self._watch.within(STAGES):
                 table = collected(batch.selectExpr("tag", WORD))
             present = {tag for tag in table.column("tag").to_pylist() if tag >= 0}
@@ -147,7 +147,7 @@ class QuerySink:
         self._take(table)
 
     def _partitions(self) -> tuple[PartitionProgress, ...]:
-        """How the partitions of event hubs are."""
+        """Return the status of the partitions of event hubs."""
         hubs = (clock for clock in self._clocks if clock.tells_ends)
         return tuple(
             partition
@@ -156,7 +156,7 @@ class QuerySink:
         )
 
     def _take(self, table: Any) -> None:
-        """Takes in what a micro-batch says of itself."""
+        """Process the control messages of a micro-batch."""
         with self._watch.within(COLLECTING):
             feedback = self._summed_up(_Said.of(table))
         if feedback is None:
@@ -167,7 +167,7 @@ class QuerySink:
         self.phases = feedback.number, self._watch.phases
 
     def _summed_up(self, said: _Said) -> Feedback | None:
-        """What to tell the source; None where the micro-batch had no tick."""
+        """Return the feedback for the source; None if the micro-batch had no tick."""
         tick = said.tick
         if tick is None:
             return None
@@ -178,7 +178,7 @@ class QuerySink:
         )
         due = min((stage.due for stage in stages if stage.due is not None), default=None)
         if tick.number != self.number + 1:
-            # The first micro-batch of this run: an earlier one may have gone before.
+            # The first micro-batch of this run: there may be an earlier one.
             before = self._feedback.read(tick.number - 1)
             self._committed = self._names.committed(before)
             self._callbacks = Callbacks(before.finalizers if before else ())

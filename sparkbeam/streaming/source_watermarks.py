@@ -1,7 +1,7 @@
-"""The watermarks of Spark's sources.
+"""Watermarks of Spark's sources.
 
-A source has a watermark for each of its partitions, and its own is the least of them. All that
-they depend on is in the offsets of the ticks, so a micro-batch that runs again sees the same.
+A source has a watermark per partition, and its own is their minimum. All inputs of this are in the
+offsets of the ticks, so a repeated micro-batch computes the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.wire.timestamps import MIN_MICROS
 
 MOST_PARTITIONS = 1000
-"""Of how many partitions of a source the offsets keep a watermark."""
+"""Maximum number of partitions of a source with a watermark in the offsets."""
 
 _MILLISECOND = 1000
 _FIRST, _LAST = "first", "last"
@@ -22,10 +22,9 @@ _ALL = ""
 
 
 def spark_sources(plan: Plan) -> list[Source]:
-    """The sources of a plan that Spark reads, in the order in which the query has them.
+    """Return the sources that Spark reads, in the order of the query.
 
-    A plan of Spark's comes last: it may have several sources itself, and offsets are found by
-    their number.
+    A Spark plan comes last: it may contain several sources, and offsets are found by their number.
     """
     found = [source for source in plan.sources if source.urn == READ_URN]
     return sorted(found, key=lambda source: not ReadSpec.unpack(source.payload).format)
@@ -33,15 +32,15 @@ def spark_sources(plan: Plan) -> list[Source]:
 
 @dataclass(frozen=True)
 class Marks:
-    """How far a source has been read, at a tick; times are in microseconds.
+    """Read progress of a source at a tick; times are in microseconds.
 
     Attributes:
         watermark: of the source.
         reached: the latest timestamp of all rows so far.
         newest: the latest timestamp of each partition that may hold the watermark back;
-            the beginning of time for one that has had no rows.
-        silent: since which tick a partition has had no rows.
-        since: the first tick that has looked for rows in this run.
+            the beginning of time for one without rows.
+        silent: the tick since which a partition has had no rows.
+        since: the first tick of this run that has looked for rows.
     """
 
     watermark: int = MIN_MICROS
@@ -51,20 +50,20 @@ class Marks:
     since: int | None = None
 
     def content(self) -> dict[str, Any]:
-        """All of it as what JSON can say."""
+        """Return the contents as JSON values."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a micro-batch that has ended tells of a source.
+    """Observation of a source by a completed micro-batch.
 
     Attributes:
-        time: of its tick, in microseconds: what the source had by then has been read.
+        time: of its tick, in microseconds: everything that the source had by then has been read.
         seen: the latest timestamp of the rows by partition; see :func:`newest_of_files` for files.
-        known: the partitions that the source has, as far as that is told otherwise than by rows.
-        is_first: it is the last of an earlier run, and this run has not looked yet.
-        ended: the partitions that had nothing left, as far as that is told.
+        known: the partitions of the source, if known independently of rows.
+        is_first: it is the last one of an earlier run, and this run has not looked yet.
+        ended: the exhausted partitions, if known.
     """
 
     time: int
@@ -76,19 +75,19 @@ class Look:
 
 @dataclass(frozen=True)
 class SourceClock:
-    """How the watermark of one of Spark's sources goes on.
+    """Watermark policy of a Spark source.
 
     Attributes:
         tag: of the source.
         label: of the transform that reads it.
-        delay: how far it stays behind, in microseconds.
-        by_rows: it follows the timestamps of the rows, or else the clock.
+        delay: its distance behind the timestamps, in microseconds.
+        by_rows: it follows the timestamps of the rows, otherwise the clock.
         by_files: a file is a partition that is complete once it has been read.
-        by_columns: the values of some columns are the partitions.
-        tells: the source itself tells its partitions.
-        tells_ends: and which of them have nothing left.
-        idle: how many microseconds a silent partition holds it back; None for ever.
-        follows: where all partitions are silent for that long it follows the clock.
+        by_columns: partitions are identified by the values of columns.
+        tells: the source reports its partitions.
+        tells_ends: the source reports exhausted partitions.
+        idle: the microseconds for which a silent partition holds it back; None forever.
+        follows: it follows the clock if all partitions are silent for this long.
     """
 
     tag: int
@@ -104,7 +103,7 @@ class SourceClock:
 
     @classmethod
     def of(cls, source: Source) -> "SourceClock":
-        """That of a source."""
+        """Return the policy of a source."""
         spec = ReadSpec.unpack(source.payload)
         ((_, tag),) = source.outputs
         return cls(
@@ -121,11 +120,11 @@ class SourceClock:
         )
 
     def after(self, marks: Marks, look: Look | None, now: int) -> Marks:
-        """Where the source is at a tick.
+        """Advance the watermark to a tick.
 
         Args:
-            marks: where it was at the tick before.
-            look: what the micro-batch of that tick has read; None where nobody knows.
+            marks: the progress at the previous tick.
+            look: the observation by that tick's micro-batch; None if unknown.
             now: the clock, in microseconds.
 
         Raises:
@@ -155,10 +154,10 @@ class SourceClock:
         return self._up_to(marks, look.time) if passed else marks
 
     def _by_ends(self, marks: Marks, look: Look, before: int) -> Marks:
-        """Partitions with nothing left hold nothing back, and all others do.
+        """Let exhausted partitions hold nothing back, but all others.
 
-        What such a partition gets next comes after all that had been read when it was found to
-        have nothing left: all up to the micro-batch before.
+        The next row of an exhausted partition comes after everything that had been read when it was
+        found to be exhausted: all rows up to the previous micro-batch.
         """
         marks = self._with_partitions(marks, look)
         reached = [
@@ -168,7 +167,7 @@ class SourceClock:
         return self._up_to(marks, min(reached)) if reached else marks
 
     def _has_ended(self, partition: str, marks: Marks, look: Look) -> bool:
-        """Whether a partition has nothing left, and has had nothing for so long."""
+        """Return whether a partition has been exhausted and silent for the idle timeout."""
         if self.idle is None or partition in look.seen or partition not in look.ended:
             return False
         return not self.idle or self._has_passed(marks.silent.get(partition), look)
@@ -179,7 +178,7 @@ class SourceClock:
         active = [micros for p, micros in marks.newest.items() if p not in idle]
         settled = self._has_passed(marks.since, look)
         if active:
-            # What has not had rows yet may turn up until the first silence is over.
+            # Partitions without rows may appear until the first timeout.
             holds = self.by_columns and not self.tells and self.idle is not None and not settled
             return marks if holds else self._up_to(self._without(marks, idle), min(active))
         marks = self._up_to(self._without(marks, idle), marks.reached)
@@ -204,11 +203,11 @@ class SourceClock:
         return replace(marks, newest=newest, silent=silent)
 
     def _has_passed(self, since: int | None, look: Look) -> bool:
-        """Whether rows have been missing for so long that nobody waits for them."""
+        """Return whether rows have been missing for the idle timeout."""
         return self.idle is not None and since is not None and look.time - since >= self.idle
 
     def _without(self, marks: Marks, idle: set[str]) -> Marks:
-        """Forgets partitions; those that the source tells would else be new again."""
+        """Remove partitions, except those that the source reports: they would become new again."""
         if self.tells or not idle:
             return marks
         newest = {p: micros for p, micros in marks.newest.items() if p not in idle}
@@ -216,36 +215,36 @@ class SourceClock:
         return replace(marks, newest=newest, silent=silent)
 
     def _up_to(self, marks: Marks, reached: int) -> Marks:
-        # Timestamps travel in milliseconds, rounded down.
+        # Encoded timestamps are in milliseconds, rounded down.
         watermark = (reached - self.delay) // _MILLISECOND * _MILLISECOND
         return replace(marks, watermark=max(marks.watermark, watermark))
 
 
 def newest_of_files(newest: Mapping[str, int]) -> dict[str, int]:
-    """The least and the greatest of what the files of a micro-batch have as their latest times.
+    """Return the least and the greatest of the latest timestamps of a micro-batch's files.
 
-    Within a micro-batch nothing is late, and of all files that it has read the one that is
-    furthest behind tells how old the next ones may be, as long as more of them come.
+    Within a micro-batch nothing is late, and the file that is furthest behind indicates the age of
+    the next files, as long as more arrive.
     """
     return {_FIRST: min(newest.values()), _LAST: max(newest.values())}
 
 
 def at_restart(marks: Marks) -> Marks:
-    """What goes on in another run: what nobody has looked at has not been silent."""
+    """Return the progress for a new run: unobserved partitions have not been silent."""
     return replace(marks, silent={}, since=None)
 
 
 def newest_seen(
     clocks: Iterable[SourceClock], seen: Iterable[tuple[int, Mapping[str, int]]]
 ) -> dict[str, dict[str, int]]:
-    """The latest timestamps of a micro-batch, by source and partition.
+    """Merge the latest timestamps of a micro-batch by source and partition.
 
     Args:
         clocks: of all sources.
-        seen: what each task has read: the tag of the source, and the latest times by partition.
+        seen: per task, the tag of the source and the latest timestamps by partition.
 
     Returns:
-        By the tag as JSON has it; only of sources that had rows.
+        Latest timestamps by tag, as a JSON key; only of sources with rows.
     """
     found: dict[int, dict[str, int]] = {}
     for tag, newest in seen:

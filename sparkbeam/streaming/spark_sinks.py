@@ -1,10 +1,10 @@
 """Spark's sinks behind a streaming query: each micro-batch once, as far as the sink allows.
 
-A micro-batch that failed, or whose end Spark did not get to note, runs again with its number.
-So files are moved into their folder as :class:`.file_sink.FileSink` has it, a Delta table skips a
-transaction that it has, and for all others a note under the checkpoint says what has been written.
-What is delivered whole is kept there too; see :class:`.keptresults.KeptResults`. Before each of
-these a driver looks whether there is a newer one over its checkpoint.
+A micro-batch that failed, or that Spark did not commit, is repeated with its number. So files are
+moved into their folder by :class:`.file_sink.FileSink`, a Delta table skips known transactions, and
+for all others a note under the checkpoint records the last written micro-batch. Complete results
+are stored there as well; see :class:`.complete_results.KeptResults`. Before each of these a driver
+checks for a newer one over its checkpoint.
 """
 
 import hashlib
@@ -26,16 +26,16 @@ from sparkbeam.wire.messages import unpack
 
 _NOTES = "written"
 _PLACE = ("round", "tag", "sender")
-"""The columns that tell, with the numbers of its own rows, the place of a message among all."""
+"""Columns that order messages, together with the numbers of the rows."""
 
 
 class SparkSinks:
-    """The sinks of a plan.
+    """Sinks of a plan.
 
     Args:
-        sinks: those of the plan.
+        sinks: of the plan.
         files: the driver's own under the query's checkpoint.
-        reports: those of the run, of its failures.
+        reports: failures of the run.
     """
 
     def __init__(self, sinks: tuple[Sink, ...], files: OwnFiles, reports: Reports) -> None:
@@ -52,14 +52,14 @@ class SparkSinks:
 
     @cached_property
     def _id(self) -> str:
-        """What tells the checkpoint from all others."""
+        """Id of the checkpoint."""
         return checkpoint_id(self._files)
 
     def deliver(self, batch: Any, present: set[int], batch_id: int) -> None:
-        """Writes a micro-batch.
+        """Write a micro-batch.
 
         Args:
-            batch: the DataFrame of the query's last layer; it is read once for each sink.
+            batch: the DataFrame of the query's last layer; read once per sink.
             present: the tags of its rows.
             batch_id: its number.
 
@@ -83,7 +83,7 @@ class SparkSinks:
                 self._write(delivery, values, batch_id, place)
 
     def _place(self, delivery: Delivery, session: Any) -> Place:
-        """Where a sink writes; a table to which rows are added is made if it is not there."""
+        """Return the target of a sink; create a missing table in append mode."""
         place = Place(delivery.spec)
         if place.table and place.mode == "append":
             with delivery.reporting():
@@ -107,7 +107,7 @@ class SparkSinks:
             self._write_noted(delivery, values, batch_id, place)
 
     def _resume(self, delivery: Delivery, place: Place) -> None:
-        """Ends at the start of a run what an earlier one has begun."""
+        """Complete the unfinished work of an earlier run."""
         if delivery.name in self._file_sinks:
             return
         writer = f"{self._id}-{_short_hash(delivery.name, 8)}"
@@ -125,7 +125,7 @@ class SparkSinks:
     def _write_files(self, delivery: Delivery, values: Any, batch_id: int, place: Place) -> None:
         def write(folder: str) -> None:
             aside = place.aside(folder)
-            # By this file it is seen whether Python finds what Spark has written.
+            # This file shows whether Python sees the files that Spark has written.
             aside.options["mapreduce.fileoutputcommitter.marksuccessfuljobs"] = "true"
             delivery(values, batch_id, aside)
 
@@ -149,7 +149,7 @@ class SparkSinks:
     def _give(
         self, delivery: Delivery, values: Any, batch_id: int, place: Place, *, begun: bool
     ) -> None:
-        """Delivers rows that have come to the driver."""
+        """Deliver rows that were collected on the driver."""
         with delivery.reporting():
             table = delivery.table(values)
         if delivery.spec.is_complete:
@@ -161,9 +161,9 @@ class SparkSinks:
             delivery.give(rows, batch_id, place)
 
     def _noted(self, name: str, label: str, batch_id: int) -> int:
-        """The last micro-batch that a sink has written, as any generation has noted; -1 for none.
+        """Return the last micro-batch that a sink has written in any generation; -1 for none.
 
-        Each has a file of its own, so that none goes back where an older one still writes its.
+        Each generation has its own file, so that an older one cannot set the number back.
         """
         found: dict[str, int] = {}
         for file in self._files.names(_NOTES):
@@ -185,7 +185,7 @@ class SparkSinks:
 
 
 def _is_local(spec: WriteSpec) -> bool:
-    """Whether rows are brought to the driver, and delivered from there."""
+    """Return whether rows are collected on the driver and delivered from there."""
     return spec.is_complete or spec.source == console.FORMAT
 
 

@@ -1,7 +1,7 @@
 """Spark's sources in a streaming query, and their watermarks.
 
-The first layer runs where the rows of a micro-batch are read. What was seen of them gets to
-the sink, and by the feedback to the next tick.
+The first layer runs where the rows of a micro-batch are read. Its observations are passed to the
+sink, and in the feedback to the next tick.
 """
 
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ from sparkbeam.worker.streaming.tasks import LayerTask
 
 @dataclass(frozen=True)
 class TickTime:
-    """Tells the time of the tick of a micro-batch, which Spark keeps with its offsets.
+    """Lookup of the tick time of a micro-batch in Spark's offset log.
 
-    That is the timestamp of rows that have none. Spark's own time of a micro-batch goes back with
-    the machine's clock, and rows behind the watermark would be late.
+    It is the timestamp of rows without one. Spark's own time of a micro-batch follows the machine's
+    clock backwards, and rows behind the watermark would be late.
 
     Attributes:
         checkpoint: the checkpoint location.
@@ -37,7 +37,7 @@ class TickTime:
     checkpoint: str
 
     def __call__(self, batch: int) -> int | None:
-        """In microseconds; None where the files of the checkpoint cannot be read from here."""
+        """Return the time in microseconds; None if the checkpoint cannot be read from here."""
         try:
             ticks, *_ = FeedbackFiles(files(self.checkpoint)).offsets(batch + 1) or [""]
             time: int = loaded(ticks)["time"]
@@ -48,12 +48,12 @@ class TickTime:
 
 @dataclass(frozen=True)
 class SourceFrame:
-    """A source of Spark's in a query.
+    """A Spark source in a query.
 
     Attributes:
         label: of the transform that reads it.
-        tag: of the port that its rows belong to.
-        spec: what to read.
+        tag: of the port of its rows.
+        spec: of the source.
         frame: its rows.
         checkpoint: of the query.
     """
@@ -66,11 +66,11 @@ class SourceFrame:
 
     @property
     def has_plan(self) -> bool:
-        """Whether it may be any plan of Spark's, with sources, watermarks and state of its own."""
+        """Whether it may be any Spark plan, with its own sources, watermarks and state."""
         return not self.spec.format
 
     def through(self, first: LayerTask) -> Any:
-        """A DataFrame of what the first layer makes of the rows."""
+        """Return a DataFrame of the first layer's output for the rows."""
         time = TickTime(self.checkpoint) if self.spec.timestamp_column is None else None
         layer = RowsLayer(first, self.label, self.spec, self.tag, time)
         return self.frame.mapInArrow(layer, DDL)
@@ -79,12 +79,12 @@ class SourceFrame:
 def source_frame(
     session: Any, source: Source, partitions: int, checkpoint: str, kept: Files
 ) -> SourceFrame:
-    """The rows of a source.
+    """Return the frame of a source.
 
     Args:
-        session: that of the query.
-        source: what to read.
-        partitions: of a source that does not know itself how many it has.
+        session: of the query.
+        source: the source.
+        partitions: the number of partitions of a source that does not define it.
         checkpoint: of the query.
         kept: the files under it.
     """
@@ -97,8 +97,8 @@ def source_frame(
 
 
 def _of_hub(spec: ReadSpec, session: Any, ends: Ends, kept: Files) -> ReadSpec:
-    """What is read of an event hub, once its query starts."""
-    # Not every PySpark has what the data source is made of.
+    """Complete the read of an event hub at the start of its query."""
+    # Older versions of PySpark have no Python data sources.
     from sparkbeam.streaming import hub_source
 
     session.dataSource.register(hub_source.PipelineHubSource)
@@ -108,12 +108,12 @@ def _of_hub(spec: ReadSpec, session: Any, ends: Ends, kept: Files) -> ReadSpec:
 
 
 def _of_run(session: Any, kept: Files) -> Iterator[tuple[str, str]]:
-    """The options of a source of this package that are known when its query starts."""
+    """Yield the options of this package's sources that are known when the query starts."""
     from sparkbeam.eventhubs.source_options import EPOCH, PLACES, REPORT_BIND, REPORT_HOST
 
     yield EPOCH, str(next_epoch(kept))
     yield PLACES, str(kept_places(kept, cores(session)))
-    with suppress(Exception):  # It can do without.
+    with suppress(Exception):  # Optional.
         reachable = reachable_at(session)
         if reachable is not None:
             host, bind = reachable

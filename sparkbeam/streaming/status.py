@@ -1,4 +1,4 @@
-"""How the streaming pipeline of a checkpoint does, for whoever does not run it."""
+"""Health of the pipeline of a checkpoint, seen from another process."""
 
 import re
 import time
@@ -30,57 +30,55 @@ _SECOND = 1e6
 
 
 class Health(StrEnum):
-    """What a checkpoint tells of its pipeline."""
+    """Health of a pipeline."""
 
     RUNNING = "running"
     """A micro-batch is under way."""
 
     IDLE = "idle"
-    """All is committed, and nothing was due."""
+    """Everything is committed, and nothing is due."""
 
     FINISHED = "finished"
-    """Nothing is left to do, for ever."""
+    """Nothing is left to do, permanently."""
 
     DRAINED = "drained"
-    """Nothing is left to do, as its sources were told to end; the checkpoint is used up."""
+    """Its sources were told to end and nothing is left to do; the checkpoint is used up."""
 
     STUCK = "stuck"
-    """A micro-batch is not committed, or none has started, for long."""
+    """A micro-batch has not been committed or started for a long time."""
 
     BEHIND = "behind"
-    """It lags by more than it may."""
+    """The lag exceeds its limit."""
 
     FAILED = "failed"
-    """Its last run has failed."""
+    """The last run failed."""
 
     STOPPED = "stopped"
-    """Its last run was cancelled."""
+    """The last run was cancelled."""
 
     GONE = "gone"
-    """Its program has given no sign of life for long, and has not said that it ends."""
+    """The program has stopped sending heartbeats without announcing its end."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """A streaming pipeline as its checkpoint shows it; times are in seconds.
+    """Status of a streaming pipeline from its checkpoint; times are in seconds.
 
     Attributes:
-        health: how it does.
-        draining: it has been told to end its sources.
-        micro_batch: the number of the last one that was committed; 0 before.
-        since: how long ago that was; None before.
-        batch_seconds: how long it took.
-        lag: from the least watermark of the sources until now; None where that has no meaning.
-        pending: how long a micro-batch has been under way; None where none is.
-        overdue: how long ago the clock had something to do; None where it has not.
-        steps: those that run fused, as of the last micro-batch.
-        stages: the addresses of these.
-        partitions: of the event hubs that are read, as of the last micro-batch.
-        sign: the last sign of life of the program; None where it is not known, or older than the
-            last micro-batch.
-        generation: how often a driver has been started over the checkpoint; 0 for unknown.
-        phases: how long parts of the last micro-batch took, as far as is known; see
-            :class:`.StreamingProgress`.
+        health: of the pipeline.
+        draining: it was told to end its sources.
+        micro_batch: the number of the last committed micro-batch; 0 before the first.
+        since: its age; None before the first.
+        batch_seconds: its duration.
+        lag: from the least watermark of the sources until now; None if meaningless.
+        pending: how long the current micro-batch has been under way; None without one.
+        overdue: how long a timer in processing time has been due; None if none is.
+        steps: the fused steps, as of the last micro-batch.
+        stages: their addresses.
+        partitions: of the event hubs, as of the last micro-batch.
+        sign: the last heartbeat of the program; None if unknown or older than the last micro-batch.
+        generation: the number of starts of a driver over the checkpoint; 0 if unknown.
+        phases: known timings of the last micro-batch; see :class:`.StreamingProgress`.
     """
 
     health: Health
@@ -100,16 +98,16 @@ class Status:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do, for ever."""
+        """Whether nothing is left to do, permanently."""
         return self.health in (Health.FINISHED, Health.DRAINED)
 
     @property
     def is_well(self) -> bool:
-        """Whether it comes forward, or is over."""
+        """Whether it makes progress or is over."""
         return self.is_over or self.health in (Health.RUNNING, Health.IDLE)
 
     def content(self) -> dict[str, Any]:
-        """All of it as what JSON can say."""
+        """Return the contents as JSON values."""
         return {
             "health": str(self.health),
             "error": "" if self.sign is None else self.sign.error,
@@ -127,7 +125,7 @@ class Status:
         }
 
     def lines(self) -> Iterator[str]:
-        """The same in words, whatever the files of the checkpoint hold."""
+        """Yield the contents as lines of printable text."""
         return map(line, self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -172,18 +170,19 @@ def status(
     patience: float | None = None,
     now: float | None = None,
 ) -> Status:
-    """Looks at a checkpoint; changes nothing.
+    """Read the status from a checkpoint without changing it.
 
     Args:
-        location: the checkpoint location, which this process has to see.
-        max_lag: so many seconds the pipeline may be behind; None for any.
-        patience: so many seconds a micro-batch may take, or be overdue, before the pipeline counts
-            as stuck; None for a minute, or ten times what the last one took where that is more.
-        now: the time in seconds since the epoch; None for that of the clock.
+        location: the checkpoint location, visible to this process.
+        max_lag: the longest accepted lag, in seconds; None for any.
+        patience: the seconds that a micro-batch may take, or be overdue, before the pipeline counts
+            as stuck; None for a minute, or ten times the duration of the last one if that is
+            longer.
+        now: the time in seconds since the epoch; None for the clock's.
 
     Raises:
         ConfigurationError: there is no checkpoint of a pipeline.
-        CheckpointFailed: a file of it is damaged.
+        CheckpointFailed: one of its files is damaged.
     """
     now = time.time() if now is None else now
     checkpoint = absolute(location)
@@ -192,7 +191,7 @@ def status(
     feedback = FeedbackFiles(known)
     planned, committed = last_entry(checkpoint, "offsets"), last_entry(checkpoint, "commits")
     is_pending = planned is not None and (committed is None or planned[0] > committed[0])
-    last = feedback.last_number()  # Its sinks have all; whether Spark commits it matters no more.
+    last = feedback.last_number()  # Its sinks have everything; Spark's commit no longer matters.
     number = 0 if committed is None else feedback.tick_of(committed[0])
     number = number if last is None else last
     found = feedback.read(number) if number else None
@@ -272,13 +271,13 @@ def _judged(
 
 
 def _phases(batch: MicroBatch, sign: Sign | None) -> batch_phases.Phases:
-    """Those of a micro-batch; what Spark took stands in no feedback."""
+    """Return the timings of a micro-batch; the feedback lacks Spark's part."""
     number, found = (0, {}) if sign is None else sign.phases
     return found if number == batch.number else batch.phases
 
 
 def _told(sign: Sign, now: float) -> Health | None:
-    """What a sign says of a pipeline that has something left to do; None where nothing is wrong."""
+    """Return a problem that a heartbeat reports of an unfinished pipeline, or None."""
     if sign.over:
         return _ENDINGS.get(sign.state)
     return Health.GONE if sign.gone(now) is not None else None
@@ -294,7 +293,7 @@ def _names(batch: MicroBatch) -> dict[str, str]:
 def _before(
     files: FeedbackFiles, last: Feedback | None, batch: MicroBatch | None
 ) -> list[MicroBatch]:
-    """The micro-batches before the last one that its rates are of, as far as they are known."""
+    """Return the known preceding micro-batches over which rates are computed."""
     found: list[MicroBatch] = []
     while last is not None and batch is not None and not (found and is_long_ago(found[0], batch)):
         feedback = files.readable(last.number - len(found) - 1)
@@ -323,12 +322,12 @@ def _listed(path: Path) -> list[Path]:
 
 
 def _entries(checkpoint: str, folder: str) -> Iterator[tuple[str, float]]:
-    """Names and times of the files in a folder under a checkpoint."""
+    """Yield names and times of the files in a folder under a checkpoint."""
     known = files(checkpoint)
     if isinstance(known, LocalFiles):
         path = Path(known.path("")).parent / folder
         for entry in _listed(path):
-            with suppress(OSError):  # Spark removes old ones meanwhile.
+            with suppress(OSError):  # Spark removes old ones concurrently.
                 yield entry.name, entry.stat().st_mtime
         return
     (found,) = FileSystems.match([f"{checkpoint.rstrip('/')}/{folder}/*"])
@@ -337,7 +336,7 @@ def _entries(checkpoint: str, folder: str) -> Iterator[tuple[str, float]]:
 
 
 def step_content(step: StreamingStageProgress) -> dict[str, Any]:
-    """Return what is told of a step as what JSON can say."""
+    """Return the figures of a step as JSON values."""
     return {
         "name": step.name,
         "elements": step.elements,
@@ -360,7 +359,7 @@ def step_content(step: StreamingStageProgress) -> dict[str, Any]:
 
 
 def moment(watermark: Timestamp | None) -> str | None:
-    """A watermark in ISO 8601, ``end`` at the end of time; None before there is one."""
+    """Format a watermark in ISO 8601, ``end`` at the end of time; None before the first."""
     if watermark is None:
         return None
     if watermark >= MAX_TIMESTAMP:
@@ -368,7 +367,7 @@ def moment(watermark: Timestamp | None) -> str | None:
     try:
         return str(watermark.to_rfc3339())
     except (OverflowError, ValueError):
-        return str(watermark.micros)  # It is in a year that Python does not know.
+        return str(watermark.micros)  # Its year is beyond Python's range.
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Ends the sink of a query without a word, where py4j and Spark would print a thousand lines."""
+"""Quiet end of a query's sink; py4j and Spark would print a thousand lines."""
 
 import contextlib
 import logging
@@ -18,14 +18,14 @@ _MOST_CHARACTERS = 1_000
 
 
 class SinkEnded(Exception):
-    """Stands, in the answer to Spark, for what a sink fails with; py4j does not log it."""
+    """Replacement for a sink's error in the answer to Spark; py4j does not log it."""
 
 
 class Stopped(SinkEnded):
-    """Stands for what a sink fails with because its query is being stopped.
+    """Replacement for the error of a sink whose query is being stopped.
 
-    By its text Spark takes it for an interruption, which ends a query as it should. Spark finds
-    that out with a pattern that overflows the stack on a text as long as the original's.
+    Spark recognizes its text as an interruption, which ends a query normally. Spark matches the
+    text with a pattern that overflows the stack for texts as long as the original.
     """
 
     def __init__(self) -> None:
@@ -33,16 +33,15 @@ class Stopped(SinkEnded):
 
 
 class StoppableSink:
-    """A sink on the driver whose query may be stopped while it works.
+    """A sink on the driver whose query may be stopped while it runs.
 
     Args:
         sink: the function for ``foreachBatch``.
-        is_stopping: whether the query is being stopped.
-        brief: gives the text by which Spark is told of a failure.
+        is_stopping: returns whether the query is being stopped.
+        brief: returns the text of a failure for Spark.
 
     Attributes:
-        failure: what the sink has failed with; None while it has not. Spark's own error of it
-            is a page.
+        failure: the error of the sink, or None. Spark's own version of it is a page long.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class StoppableSink:
         self.failure: Exception | None = None
 
     def __call__(self, batch: Any, batch_id: int) -> None:
-        """Calls the sink.
+        """Call the sink.
 
         Raises:
             SinkEnded: the sink failed; :class:`Stopped` while the query was being stopped.
@@ -75,7 +74,7 @@ class StoppableSink:
             raise SinkEnded(self._brief(error)[:_MOST_CHARACTERS]) from None
 
     def close(self) -> None:
-        """Frees what Spark's call of the sink has left behind, once the query has ended."""
+        """Close the connections of Spark's calls, once the query has ended."""
         sockets, self._sockets = self._sockets, set()
         for called_over in sockets:
             with contextlib.suppress(OSError):
@@ -86,5 +85,5 @@ def _is_worth_telling(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not isinstance(record.exc_info[1], SinkEnded)
 
 
-# It logs whatever Java's calls of Python raise.
+# py4j logs every exception of a Python callback.
 logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)

@@ -1,8 +1,8 @@
-"""The names under which a checkpoint keeps what stages report.
+"""Names of stages, PCollections and transforms in a checkpoint.
 
-A translation numbers stages, PCollections and ports, and all of them shift with a step more or
-less. In a checkpoint a stage has its address, a PCollection the step that puts it out, a port its
-tag, and a label no lines of code.
+A translation numbers stages, PCollections and ports, and a step more or less shifts all numbers. In
+a checkpoint a stage is named by its address, a PCollection by its producing step, a port by its
+tag, and labels contain no lines of code.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,13 +22,13 @@ from sparkbeam.wire.reports import TaskReport
 
 Name = tuple[str, str]
 Labels = Mapping[str, str]
-"""Names of transforms and PCollections by other ones."""
+"""Mapping between names of transforms and PCollections."""
 
 _LABELS = (monitoring_infos.PCOLLECTION_LABEL, monitoring_infos.PTRANSFORM_LABEL)
 
 
 class StoredNames:
-    """Translates between the names of a plan and those of its checkpoint.
+    """Translation between the names of a plan and those of its checkpoint.
 
     Args:
         plan: with its addresses.
@@ -48,7 +48,7 @@ class StoredNames:
         self._own = {at: self._steps | _inverse(self._stored[id]) for at, id in self._ids.items()}
 
     def stored(self, report: TaskReport) -> TaskReport:
-        """Rename the report of a task of the plan, which may be changed."""
+        """Rename the report of a task of the plan; modifies the report."""
         infos = _renamed(report.infos, self._stored[report.stage])
         return replace(report, stage=self._addresses[report.stage], infos=infos)
 
@@ -58,7 +58,7 @@ class StoredNames:
         return Committed().plus(reports)
 
     def own_reports(self, feedback: Feedback) -> list[TaskReport]:
-        """Return the stored reports under the names of the plan; those of no stage of it too."""
+        """Return the stored reports, removed stages included, under the names of the plan."""
         return [
             replace(
                 report,
@@ -69,7 +69,7 @@ class StoredNames:
         ]
 
     def own_batch(self, feedback: Feedback) -> MicroBatch | None:
-        """Return the figures of a micro-batch by the ids of the plan; None where there are none."""
+        """Return the figures of a micro-batch by the ids of the plan, or None."""
         batch = MicroBatch.readable(feedback.summary)
         if batch is None:
             return None
@@ -80,7 +80,7 @@ class StoredNames:
 
 
 def _renamed(infos: Infos, names: Labels) -> Infos:
-    """Rename what metrics are of, in place."""
+    """Rename the labels of metrics, in place."""
     for info in infos:
         for label in _LABELS:
             name = names.get(info.labels.get(label, ""))
@@ -98,7 +98,7 @@ def _transforms(stage: Stage) -> Mapping[str, Any]:
 
 
 def _names(stage: Stage, transforms: Mapping[str, Any], steps: Labels) -> Iterator[Name]:
-    """The stored name of each transform and PCollection of a stage, by its own."""
+    """Yield the stored name of each transform and PCollection of a stage, by its own."""
     ends = {stage.source_id: "source"}
     ends |= {port.transform_id: f"sink {port.tag}" for port in stage.ports}
     for id, transform in sorted(transforms.items()):

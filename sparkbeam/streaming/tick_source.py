@@ -1,7 +1,7 @@
-"""The source of ticks: what makes a micro-batch run, and all that it depends on.
+"""The tick source: starts micro-batches, and holds all their inputs.
 
-It is a Spark data source whose offsets hold the clock and the positions of Beam's
-sources. A micro-batch that runs again has the same offsets, so it does the same.
+It is a Spark data source whose offsets hold the clock and the positions of Beam's sources. A
+repeated micro-batch has the same offsets, so it computes the same.
 """
 
 import pickle
@@ -36,13 +36,13 @@ from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 
 TO_FIRST_LAYER = ((0, 0),)
-"""The way of ticks that are one row, which the first layer takes and hands on."""
+"""Route of ticks that are one row, which the first layer receives and passes on."""
 
 WATERMARK = "watermark"
-"""A column of the source: the least watermark of what Spark and a TestStream give."""
+"""Column of the source: the least watermark of Spark's sources and a TestStream."""
 
 _NOTHING = "-"
-"""What Spark writes as the offset of a source that has had nothing."""
+"""Spark's offset of a source without data."""
 
 _MOST_ROUNDS = 200
 _IDLE_MICROS = 1_000_000
@@ -52,15 +52,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """What the source of ticks has to know; it travels as an option.
+    """Description of the tick source, passed as an option.
 
     Attributes:
-        checkpoint: where the feedback of the micro-batches is.
+        checkpoint: the location of the feedback of micro-batches.
         events: of the TestStream in the pipeline, or None.
         outputs: the tag of each output of the TestStream.
-        clocks: the watermarks of Spark's sources.
-        ways: the shard and the layer of each that gets the tick from here.
-        generation: that of the driver; None where nobody may take its place.
+        clocks: watermark policies of Spark's sources.
+        ways: the shard and the layer of each receiver of the tick.
+        generation: of the driver; None if it cannot be replaced.
     """
 
     checkpoint: str
@@ -74,7 +74,7 @@ class SourceSpec:
     def of(
         cls, plan: Plan, generation: Generation, ways: tuple[tuple[int, int], ...]
     ) -> "SourceSpec":
-        """The source of a plan."""
+        """Return the description of a plan's tick source."""
         of_spark = spark_sources(plan)
         clocks = tuple(map(SourceClock.of, of_spark))
         others = [source for source in plan.sources if source not in of_spark]
@@ -85,27 +85,27 @@ class SourceSpec:
         return replace(spec, events=source.payload, outputs=source.outputs)
 
     def option(self) -> str:
-        """The description as a string."""
+        """Serialize as a string."""
         return b64encode(pickle.dumps(self)).decode()
 
     @classmethod
     def parse(cls, option: str) -> "SourceSpec":
-        """The inverse of :meth:`option`."""
+        """Parse the result of :meth:`option`."""
         spec: SourceSpec = pickle.loads(b64decode(option))
         return spec
 
 
 @dataclass(frozen=True)
 class Position:
-    """An offset of the source.
+    """Offset of the source.
 
     Attributes:
         number: of the tick that ends here.
         time: the clock, in microseconds since the epoch.
-        event: how many events of the TestStream have happened.
+        event: the number of completed events of the TestStream.
         watermarks: of the outputs of the TestStream and of Spark's sources, by tag.
-        draining: the sources have ended before their time.
-        sources: how far each of Spark's sources has been read, by tag; see
+        draining: the sources were ended early.
+        sources: read progress of each Spark source, by tag; see
             :class:`~sparkbeam.streaming.source_watermarks.Marks`.
     """
 
@@ -117,15 +117,15 @@ class Position:
     sources: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def offset(self) -> dict[str, Any]:
-        """The position as Spark's offset."""
+        """Return the position as Spark's offset."""
         return asdict(self)
 
 
 class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans the micro-batches of a query and makes their ticks.
+    """Planner of a query's micro-batches and their ticks.
 
-    Rows are made where micro-batches are planned, and Spark's tasks get them without a Python
-    worker; only one that runs again after a restart has its rows made in a worker.
+    Rows are created where micro-batches are planned, and Spark's tasks get them without a Python
+    worker; only a micro-batch that is repeated after a restart has its rows created in a worker.
     """
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -150,14 +150,14 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position(0, 0, 0, marks).offset()
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
-        """The rows of the next micro-batch, and where it ends; at the start where none is due."""
+        """Return the rows of the next micro-batch and its end; the start if none is due."""
         end = self._end(start)
         if end == start:
             return iter(()), end
-        self._check()  # Spark notes next where the micro-batch ends.
+        self._check()  # Spark logs the end of the micro-batch next.
         feedback = self._feedback(start["number"])
         committed = tuple(feedback.finalizers) if feedback is not None else ()
-        # Spark copies the iterator, which no generator can be.
+        # Spark copies the iterator, so it cannot be a generator.
         return iter(list(self._rows(start, end, committed))), end
 
     def _end(self, start: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return following.offset()
 
     def _is_to_drain(self) -> bool:
-        """Whether somebody has asked for the end; looks now and then."""
+        """Return whether a drain was requested; checks from time to time."""
         if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + _LOOK_SECONDS
             self._check()
@@ -198,47 +198,47 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._draining
 
     def _check(self) -> None:
-        """Raises an error if there is a newer driver over the checkpoint."""
+        """Raise an error if there is a newer driver over the checkpoint."""
         if self._spec.generation is not None:
             self._spec.generation.check()
 
     def _drained(self, position: Position) -> Position:
-        """The position after another one where all sources are at their ends."""
+        """Return the next position, with all sources at their ends."""
         marks = dict.fromkeys(position.watermarks, MAX_MICROS)
         time_now = self._time(position)
         return Position(position.number + 1, time_now, len(self._events) + 1, marks, draining=True)
 
     def _time(self, position: Position) -> int:
-        """The time of a tick after a position; that of a TestStream is its own."""
+        """Return the time of the tick after a position; a TestStream has its own."""
         if self._spec.events is not None:
             return position.time
         return self._clock.after(position.time)
 
     def _feedback(self, number: int) -> Feedback | None:
-        """What the micro-batch of a tick has told, if that is known."""
+        """Return the feedback of a tick's micro-batch, if available."""
         if self._last is None or self._last.number != number:
             self._last = self._files.readable(number)
         return self._last
 
     def _pace(self, position: Position) -> None:
-        """Waits a little while Spark's sources have nothing, which nobody else tells."""
+        """Wait briefly while Spark's sources have no data; Spark does not signal it."""
         if self._spec.clocks and position.number and not self._had_rows(position):
             left = position.time + _IDLE_MICROS - self._clock.after(position.time)
             time.sleep(max(0, min(_IDLE_MICROS, left)) / 1_000_000)
 
     def _had_rows(self, position: Position) -> bool:
-        """Whether the micro-batch that ended at a position has read from Spark's sources."""
+        """Return whether the micro-batch that ended at a position has read from Spark's sources."""
         feedback = self._feedback(position.number)
         if feedback is None or feedback.seen:
             return True
-        # Files may be empty, and a DataFrame may keep its rows to itself, or filter all of them.
+        # Files may be empty, and a DataFrame may hold back or filter all its rows.
         now, before = (self._files.offsets(n)[1:] for n in (position.number, position.number - 1))
         return now != (before or [_NOTHING] * len(now))
 
     def _sources(self, position: Position, time_now: int) -> dict[str, Marks]:
-        """How far Spark's sources have been read when the micro-batch of a position has ended."""
+        """Return the read progress of Spark's sources at the end of a position's micro-batch."""
         found = {}
-        # Runs that only do what is there take up from each other.
+        # Available-now runs continue each other.
         is_first = position.number == self._first and not self._available_now
         feedback = self._feedback(position.number) if self._spec.clocks else None
         for number, clock in enumerate(self._spec.clocks):
@@ -260,7 +260,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _offsets(self, position: Position, number: int) -> dict[str, Any]:
-        """Where a source is in its partitions, as its offset tells: by topic and partition."""
+        """Return the offsets of a source, by topic and partition."""
         ticks, *offsets = self._files.offsets(position.number) or [""]
         try:
             if number >= len(offsets) or loaded(ticks).get("number") != position.number:
@@ -276,7 +276,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _ended(self, clock: SourceClock, offsets: Mapping[str, Any]) -> tuple[str, ...]:
-        """The partitions that had nothing left there."""
+        """Return the exhausted partitions."""
         if not clock.tells_ends or clock.idle is None:
             return ()
         ends = Ends(self._spec.checkpoint, clock.tag).read()
@@ -287,12 +287,12 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _is_due(self, position: Position) -> bool:
-        """Whether there is a reason for another micro-batch."""
+        """Return whether another micro-batch is needed."""
         feedback = self._feedback(position.number)
         if feedback is not None and feedback.finalizers:
             return True
         if self._spec.clocks and not position.draining:
-            # Each micro-batch with rows needs a tick, and nobody knows whether it will have any.
+            # Each micro-batch with rows needs a tick, and its rows are not known in advance.
             if self._until is None or position.number == self._first or self._had_rows(position):
                 return True
             return self._has_ended_partitions(position)
@@ -308,7 +308,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return feedback.due <= now
 
     def _has_ended_partitions(self, position: Position) -> bool:
-        """Whether a watermark goes on as it is known by now that partitions have nothing left."""
+        """Return whether a watermark advances because partitions are now known to be exhausted."""
         clocks = [clock for clock in self._spec.clocks if clock.tells_ends]
         if not clocks:
             return False
@@ -319,7 +319,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _steps(self, position: Position) -> Iterator[tuple[list[tuple[int, bytes]], Position]]:
-        """The events from a position on, each with its rows by tag and the position after it."""
+        """Yield the rows by tag of each event after a position, and the next position."""
         if self._spec.events is None:
             return
         for _ in range(_MOST_ROUNDS):
@@ -348,13 +348,13 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def readBetweenOffsets(
         self, start: dict[str, Any], end: dict[str, Any]
     ) -> Iterator[tuple[Any, ...]]:
-        """The rows of a micro-batch of an earlier run; they confirm nothing of what was before."""
+        """Return the rows of a micro-batch of an earlier run, which confirms no callbacks."""
         return self._rows(start, end, ())
 
     def _rows(
         self, start: dict[str, Any], end: dict[str, Any], committed: tuple[str, ...]
     ) -> Iterator[tuple[Any, ...]]:
-        """The messages of a micro-batch, each with the watermark at the end of it."""
+        """Yield the messages of a micro-batch, with its final watermark."""
         before, after = Position(**start), Position(**end)
         watermark = _moment(min(after.watermarks.values(), default=MIN_MICROS))
         for message in self._messages(before, after, committed):
@@ -383,11 +383,11 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             sent += 1
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept that could go."""
+        """Do nothing: no data is kept."""
 
 
 def _moment(micros: int) -> datetime | None:
-    """A time for people; None where it is no watermark yet, or the end of time."""
+    """Convert a time; None before the first watermark and at the end of time."""
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
