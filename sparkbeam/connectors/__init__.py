@@ -1,1 +1,1 @@
-"""The driver's half of the transforms in :mod:`sparkbeam.io`."""
+"""Driver side of the transforms in :mod:`sparkbeam.io`."""

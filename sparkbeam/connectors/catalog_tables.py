@@ -1,4 +1,4 @@
-"""Tables of Spark's catalogs as sinks write them: by their name, in the form that they have."""
+"""Tables of Spark's catalogs as sinks, by name and in their existing format."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,18 +16,18 @@ _DETAILS = "# Detailed Table Information"
 _OF_FILES = frozenset(["MANAGED", "EXTERNAL"])
 _NO_OPTIONS = ("", "[]", "[serialization.format=1]")
 _WITH_FOLDERS = FILE_FORMATS | {"hive"}
-"""The formats of tables of which Spark wants to be told the partitions that they have."""
+"""Table formats whose partitions must be registered with Spark."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table that is there.
+    """An existing table.
 
     Attributes:
-        name: under which the session knows it.
-        format: of its data; None where Spark does not tell.
-        folder: where its files are, if adding files to a folder adds rows to it; else empty.
-        partition_by: the columns by whose values its files are in folders.
+        name: in the session.
+        format: of its data; None if Spark does not report it.
+        folder: of its files, if adding files adds rows to the table; else empty.
+        partition_by: its partition columns.
         schema: its columns.
     """
 
@@ -38,7 +38,7 @@ class Table:
     schema: StructType
 
     def check(self, format: str | None, partition_by: tuple[str, ...]) -> None:
-        """Raises a ConfigurationError where files cannot be added to it in another form."""
+        """Raise a ConfigurationError if files of another form would be added."""
         own = self.format or ""
         if self.folder and (format or own).lower() != own.lower():
             raise ConfigurationError(
@@ -53,10 +53,10 @@ class Table:
             )
 
     def fitted(self, rows: Any) -> Any:
-        """Rows with the columns of the table, in its order and of its types.
+        """Select and cast the columns of the table.
 
         Raises:
-            ConfigurationError: they have a column that the table has not.
+            ConfigurationError: the rows have a column that the table lacks.
         """
         known = {name.lower() for name in self.schema.names}
         others = [name for name in rows.columns if name.lower() not in known]
@@ -65,22 +65,22 @@ class Table:
                 f"The table {shown(self.name)} has no column {listed(others)}, only "
                 f"{listed(self.schema.names)}: leave it out, or add it with ALTER TABLE."
             )
-        # Whether a column may be null Spark sees as it writes.
+        # Spark checks nullability when it writes.
         fields = [StructField(field.name, field.dataType) for field in self.schema]
         return rows.to(StructType(fields))
 
     def added(self, session: Any) -> None:
-        """Has a session find the files that somebody has added to the folder."""
+        """Make a session find files that were added to the folder."""
         if self.partition_by:
             session.catalog.recoverPartitions(self.name)
         session.catalog.refreshTable(self.name)
 
 
 def found_table(session: Any, name: str) -> Table | None:
-    """The table of a name; None where there is none yet.
+    """Return the table of a name, or None.
 
     Raises:
-        ConfigurationError: the name is that of a temporary view.
+        ConfigurationError: the name belongs to a temporary view.
     """
     if not session.catalog.tableExists(name):
         return None
@@ -104,16 +104,16 @@ def found_table(session: Any, name: str) -> Table | None:
 
 
 def see_anew(session: Any, name: str) -> None:
-    """Has a session look again which files a table has, if there is one."""
+    """Refresh a session's list of a table's files, if the table exists."""
     with suppress(PySparkException):
         session.catalog.refreshTable(name)
 
 
 def _is_folder(details: Mapping[str, str]) -> bool:
-    """Return whether files of the table's format are all that it needs.
+    """Return whether the table consists of nothing but files of its format.
 
-    Those with buckets tell them by their names. Options, such as a separator, are told as one text,
-    in which what may be secret is left out.
+    Bucketed tables encode buckets in file names. Options, such as a separator, are reported as one
+    text without secrets.
     """
     return (
         details.get("Type") in _OF_FILES

@@ -1,11 +1,11 @@
-"""Which files of a folder are committed: those of whole micro-batches.
+"""Committed files of a folder: those of whole micro-batches.
 
-The name of a file of a streaming sink tells its writer and its micro-batch,
-``part-<writer>-<micro-batch>-<number>``, and for each writer there is a small file that tells its
-last committed micro-batch. Its files are all in the folder before that is told. So the list of
-committed files is the folder's own, without what is younger. Each start of the writer has a file of
-its own, ``<writer>.<generation>``, so that nothing goes back where an older start still writes its.
-Where a folder has a log for Spark's own readers (:mod:`.manifest`), that is the list.
+The file names of a streaming sink contain the writer and the micro-batch,
+``part-<writer>-<micro-batch>-<number>``, and each writer has a small file with its last committed
+micro-batch, written once all its files are in the folder. So the committed files are those in the
+folder without later ones. Each start of the writer has its own file, ``<writer>.<generation>``, so
+that an older start cannot set the number back. If a folder has a log for Spark's own readers
+(:mod:`.manifest`), that is the list.
 """
 
 import json
@@ -18,27 +18,27 @@ from sparkbeam.connectors.storage import Storage, absolute, storage
 
 _COMMITTED = "committed"
 _NAME = re.compile(r"part-([0-9a-f]{12}-[0-9a-f]{8})-([0-9]{9,})-[0-9]{5,}")
-_HIDDEN = re.compile(r"\.|_[^=]*$")  # A partition by a column may begin with _.
+_HIDDEN = re.compile(r"\.|_[^=]*$")  # A column of a partition folder may begin with _.
 _MARK = re.compile(r"([^._][^.]*)(?:\.([0-9]{1,18}))?")
 _LOOKS = 20
 _SUFFIX = re.compile(r"[-.]c[0-9]{3,}((?:\.[^.]+)+)$")
 
 
 def committed_files(path: str) -> list[str]:
-    """The files of a folder without those of a micro-batch that is just being moved in.
+    """Return the files of a folder without those of a micro-batch that is being committed.
 
-    What was committed when it was called is there as a whole; files that no streaming
-    :class:`WriteToSpark` has written are there, too, unless the folder has a ``_spark_metadata``,
-    whose files these are then. Hidden files are not.
+    Micro-batches committed before the call are complete; files that no streaming
+    :class:`WriteToSpark` has written are included, unless the folder has a ``_spark_metadata``,
+    whose files are returned then. Hidden files are excluded.
 
     Args:
-        path: the folder that is written to, as Spark is given it; this process has to see it.
+        path: the folder, as given to Spark; visible to this process.
 
     Returns:
-        The paths of the files, in order; none if there is no such folder.
+        The sorted paths of the files; none if there is no such folder.
 
     Raises:
-        ValueError: neither Python nor Beam's filesystems know such paths, or the list is damaged.
+        ValueError: neither Python nor Beam's filesystems support the path, or the list is damaged.
     """
     folder, kept = absolute(path), storage(path)
     log = Manifest(kept, folder)
@@ -46,13 +46,13 @@ def committed_files(path: str) -> list[str]:
 
 
 def listed_files(path: str) -> list[str] | None:
-    """The committed files of what Spark is to read, where only a list tells them.
+    """Return the committed files of a path that Spark reads, if only a list identifies them.
 
     Args:
         path: a folder, or one of a partition below it.
 
     Returns:
-        None where Spark finds them itself: nobody keeps a list, or it is a log that Spark follows.
+        None if Spark finds them itself: there is no list, or it is a log that Spark follows.
 
     Raises:
         ValueError: the list is damaged.
@@ -63,7 +63,7 @@ def listed_files(path: str) -> list[str] | None:
     try:
         kept = storage(path)
         is_told = any(kept.names(f"{place}/{_COMMITTED}") for place in kept.hidden(root))
-    except Exception:  # What Spark sees this process need not.
+    except Exception:  # The path may only be visible to Spark.
         return None
     if not is_told or Manifest(kept, root).is_there:
         return None
@@ -71,10 +71,10 @@ def listed_files(path: str) -> list[str] | None:
 
 
 def marked_files(kept: Storage, folder: str) -> list[str]:
-    """The files of a folder by the marks of those who write to it."""
+    """Return the committed files of a folder by the marks of its writers."""
     before = _marks(kept, folder)
     names = data_files(kept, folder)
-    # Whoever wrote its first mark while the folder was listed had committed nothing before.
+    # A writer whose first mark appeared during the listing had committed nothing before.
     new = _marks(kept, folder).keys() - before.keys()
     return [
         f"{folder}/{name}"
@@ -85,7 +85,7 @@ def marked_files(kept: Storage, folder: str) -> list[str]:
 
 
 def data_files(kept: Storage, folder: str) -> list[str]:
-    """The paths of the files in a folder that are no hidden ones, relative to it."""
+    """Return the relative paths of the files in a folder that are not hidden."""
     return [
         name
         for name in kept.names(folder)
@@ -94,13 +94,13 @@ def data_files(kept: Storage, folder: str) -> list[str]:
 
 
 def file_name(writer: str, batch_id: int, number: int, written: str) -> str:
-    """The name of a file of a micro-batch.
+    """Return the name of a file of a micro-batch.
 
     Args:
-        writer: what tells the sink from all others: 12 and 8 hexadecimal digits.
+        writer: id of the sink: 12 and 8 hexadecimal digits.
         batch_id: of the micro-batch.
         number: of the file in it.
-        written: the name that Spark has given the file; its suffixes stay.
+        written: the name given by Spark, whose suffixes are kept.
     """
     suffix = _SUFFIX.search(written)
     ending = suffix.group(1) if suffix else written[written.find(".") :] if "." in written else ""
@@ -108,42 +108,42 @@ def file_name(writer: str, batch_id: int, number: int, written: str) -> str:
 
 
 def hidden_folder(kept: Storage, folder: str) -> str:
-    """The hidden folder for what a sink keeps of a folder: the one that is there, or is to be."""
+    """Return the hidden folder for a sink's metadata: the existing one, or the one to create."""
     places = kept.hidden(folder)
     return next((place for place in places if kept.names(f"{place}/{_COMMITTED}")), places[0])
 
 
 def mark_path(hidden: str, writer: str, generation: int = 0) -> str:
-    """Path at which a start of a writer tells its last committed micro-batch."""
+    """Return the path of the mark of a writer's start."""
     return f"{hidden}/{_COMMITTED}/{writer}{f'.{generation}' if generation else ''}"
 
 
 def mark_paths(kept: Storage, hidden: str, writer: str) -> dict[int, str]:
-    """Paths at which all starts of a writer have told it, by their generations."""
+    """Return the paths of the marks of all starts of a writer, by generation."""
     found = map(_MARK.fullmatch, kept.names(f"{hidden}/{_COMMITTED}"))
     generations = [int(mark[2] or 0) for mark in found if mark and mark[1] == writer]
     return {number: mark_path(hidden, writer, number) for number in generations}
 
 
 class Mark(NamedTuple):
-    """The last committed micro-batch, as a start of a writer tells it.
+    """Last committed micro-batch of a writer's start.
 
     Attributes:
-        last: the last committed micro-batch; -1 before there is one.
-        settled: all that older starts have noted counts, or is of no effect for ever.
+        last: the last committed micro-batch; -1 before the first.
+        settled: all notes of older starts have been applied or are void.
     """
 
     last: int
     settled: bool = False
 
     def content(self) -> bytes:
-        """It as a file has it."""
+        """Serialize for a file."""
         told = {"last": self.last, "settled": True} if self.settled else {"last": self.last}
         return json.dumps(told).encode()
 
 
 def read_mark(kept: Storage, path: str) -> Mark | None:
-    """Read the mark at a path; None for nothing.
+    """Read the mark at a path, or return None.
 
     Raises:
         ValueError: the file is damaged.
@@ -163,7 +163,7 @@ def read_mark(kept: Storage, path: str) -> Mark | None:
 
 
 def _marks(kept: Storage, folder: str) -> dict[str, int]:
-    """The last committed micro-batches by their writers."""
+    """Return the last committed micro-batches by writer."""
     for _ in range(_LOOKS):
         found: dict[str, int] = {}
         gone = False
@@ -176,11 +176,11 @@ def _marks(kept: Storage, folder: str) -> dict[str, int]:
                 gone |= mark is None
                 found[told[1]] = max(found.get(told[1], -1), -1 if mark is None else mark.last)
         if not gone:
-            break  # Else a newer start has told it before it took the file of an older one away.
+            break  # Otherwise a newer start has written its mark and then removed an older one's.
     return found
 
 
 def origin(name: str) -> tuple[str, int] | None:
-    """The writer and the micro-batch of a file; None for one that no streaming sink has written."""
+    """Return the writer and the micro-batch of a file; None if no streaming sink has written it."""
     matched = _NAME.match(name.rpartition("/")[2])
     return (matched.group(1), int(matched.group(2))) if matched else None

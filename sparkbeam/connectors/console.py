@@ -1,4 +1,4 @@
-"""Spark's format ``console``: the rows of a micro-batch as a table on standard output."""
+"""Spark's ``console`` format: the rows of a micro-batch as a table on standard output."""
 
 from typing import Any
 
@@ -31,10 +31,10 @@ def write_table(rows: Any, batch_id: int, label: str, options: Options) -> None:
 
 
 def limits(options: Options) -> tuple[int, int]:
-    """Return the most rows to show, and the most characters of a value; 0 for all of them.
+    """Return the maximum number of rows and of characters of a value; 0 for no limit.
 
     Raises:
-        ConfigurationError: an option says something else.
+        ConfigurationError: an option has another value.
     """
     found = {name.lower(): value for name, value in options}
     most = _number("numRows", found.get("numrows", str(_ROWS)))

@@ -1,4 +1,4 @@
-"""What reaches a sink of a pipeline on its way into Spark's sink or the user's code."""
+"""Delivery of a pipeline's output to a Spark sink or the user's code."""
 
 import json
 import uuid
@@ -37,11 +37,11 @@ from sparkbeam.worker.connectors.sink_cells import (
 )
 
 Unpack = Callable[[bytes], list[Row]]
-"""Gives the rows of ports that a value of the DataFrame at hand holds."""
+"""Extracts the rows of ports from a value of a DataFrame."""
 
 
 class SinkFailed(Exception):
-    """A sink failed; the message is that of Spark."""
+    """A sink failed; the message is Spark's."""
 
 
 class Delivery:
@@ -49,12 +49,12 @@ class Delivery:
 
     Args:
         sink: the sink.
-        unpack: of the values that it is given.
-        reports: those of the run, of its failures.
+        unpack: extracts rows from the values.
+        reports: failures of the run.
 
     Attributes:
-        tags: of the ports that feed it.
-        spec: what it writes to.
+        tags: of its input ports.
+        spec: of the sink.
         name: the label of its transform.
     """
 
@@ -70,14 +70,14 @@ class Delivery:
     def __call__(
         self, values: Any, batch_id: int, place: "Place | None" = None, run: str | None = None
     ) -> None:
-        """Delivers a micro-batch.
+        """Deliver a micro-batch.
 
         Args:
             values: a DataFrame whose last column has the values of the sink's ports; the columns
-                before it tell in which order they are, where the latest row of a key is wanted.
+                before it give their order, if the latest row of a key is wanted.
             batch_id: of the micro-batch.
-            place: where a data source writes it; None for where the options say.
-            run: what tells the checkpoint of a query from all others; None in batch.
+            place: the target of a data source; None for the one in the options.
+            run: id of the query's checkpoint; None in batch.
 
         Raises:
             WorkerFailure: it failed; see :mod:`sparkbeam.wire.failure`.
@@ -97,10 +97,10 @@ class Delivery:
                 self.give(self.rows(values), batch_id, place)
 
     def give(self, rows: Any, batch_id: int, place: "Place | None" = None) -> None:
-        """Hands over the rows of a micro-batch, sorted.
+        """Write the rows of a micro-batch, sorted if requested.
 
         Args:
-            rows: a DataFrame of what is delivered.
+            rows: the DataFrame to deliver.
             batch_id: of the micro-batch.
             place: see :meth:`__call__`.
         """
@@ -116,7 +116,7 @@ class Delivery:
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
-        """Makes what fails within a failure of the sink's step, without what is secret.
+        """Convert errors to a failure of the sink's step, without secrets.
 
         Raises:
             WorkerFailure: it failed; see :mod:`sparkbeam.wire.failure`.
@@ -128,11 +128,11 @@ class Delivery:
 
     @cached_property
     def schema(self) -> StructType:
-        """The schema of the rows."""
+        """Schema of the rows."""
         return StructType.fromJson(json.loads(self.spec.schema or ""))
 
     def rows(self, values: Any) -> Any:
-        """The rows that are delivered, as a DataFrame.
+        """Return the rows to deliver, as a DataFrame.
 
         Args:
             values: see :meth:`__call__`.
@@ -144,10 +144,10 @@ class Delivery:
         return latest_rows(values.mapInArrow(task, placed), self.spec.key, PLACE)
 
     def table(self, values: Any) -> pa.Table:
-        """The same rows on the driver, in the order in which they were written.
+        """Collect the rows on the driver, in the order of writing.
 
         Args:
-            values: see :meth:`__call__`; with the columns that tell the order.
+            values: see :meth:`__call__`; with the columns of the order.
         """
         schema = arrow_schema(self.schema)
         cells = sorted(
@@ -157,10 +157,10 @@ class Delivery:
         return latest(table, self.spec.key) if self.spec.key else table
 
     def catalog_table(self, session: Any) -> Table | None:
-        """The table that is written to; one that is not there is made.
+        """Return the target table; create it if missing.
 
         Args:
-            session: that knows it.
+            session: the session of the table.
         """
         name = self.spec.table
         found = found_table(session, name)
@@ -196,9 +196,9 @@ class Delivery:
     def _report(self, error: Exception) -> Exception:
         text = str(error)
         if self._reports.find(text) is not None:
-            return error  # It says itself in which step it was.
+            return error  # It already names its step.
         if gave_up(text):
-            return error  # The run starts again.
+            return error  # The run is restarted.
         if self.spec.function:
             return self._reports.report(error, self.name)
         summary = problem(error, self.spec.format, self.spec.options)
@@ -206,7 +206,7 @@ class Delivery:
 
 
 class Place:
-    """Where and how a data source writes.
+    """Target of a data source.
 
     Args:
         spec: of the sink.
@@ -214,10 +214,10 @@ class Place:
     Attributes:
         mode: Spark's save mode.
         options: of the data source.
-        format: its name; None for that which the table has, or Spark's default.
-        partition_by: the columns by whose values rows are divided into folders.
-        table: the name of a table to write; empty where the options say the place.
-        found: that table, if it is there.
+        format: its name; None for the table's, or Spark's default.
+        partition_by: the partition columns.
+        table: the name of the target table; empty if the options define the target.
+        found: the table, if it exists.
     """
 
     def __init__(self, spec: WriteSpec) -> None:
@@ -229,10 +229,10 @@ class Place:
         self.found: Table | None = None
 
     def keep_to(self, table: Table | None) -> None:
-        """Takes over what a table has, where nothing else is asked for.
+        """Adopt the properties of an existing table, unless given otherwise.
 
         Raises:
-            ConfigurationError: rows are to be added to it that it cannot have.
+            ConfigurationError: the rows to add do not fit the table.
         """
         if table is not None:
             if self.mode == "append":
@@ -242,20 +242,20 @@ class Place:
         self.found = table
 
     def fitted(self, rows: Any) -> Any:
-        """Rows as a table takes them that they are added to."""
+        """Adapt rows to the table that they are added to."""
         if self.found is None or self.mode != "append":
             return rows
         return self.found.fitted(rows)
 
     @property
     def folder(self) -> str:
-        """The folder to which files are added; empty where something else is written."""
+        """Folder to which files are added; empty for other targets."""
         if self.mode != "append" or (self.format or "").lower() not in FILE_FORMATS:
             return ""
         return self.path if not self.table else self.found.folder if self.found else ""
 
     def aside(self, folder: str) -> "Place":
-        """The same in another folder, which belongs to no table."""
+        """Return a copy with another folder, without a table."""
         place = copy(self)
         place.table, place.options = "", dict(self.options)
         place.path = folder
@@ -263,7 +263,7 @@ class Place:
 
     @property
     def path(self) -> str:
-        """The option ``path``, whose case Spark does not mind; empty if there is none."""
+        """The option ``path``, case-insensitive; empty if there is none."""
         return next((self.options[name] for name in self._paths()), "")
 
     @path.setter

@@ -1,7 +1,7 @@
-"""Columns of Parquet files as Spark and as Arrow read them: which are surely the same in both.
+"""Parquet columns that Spark and Arrow certainly read equally.
 
-Spark reads more than that: a type as a wider one, missing columns as nulls, days of an old calendar
-as those of the new one. All of this is left to Spark.
+Spark reads more than that: types as wider ones, missing columns as nulls, dates of the old calendar
+as dates of the new one. All of this is left to Spark.
 """
 
 import json
@@ -35,7 +35,7 @@ _PHYSICAL: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "timestamp": (("INT96", _NONE), ("INT64", _micros(utc=True))),
     "timestamp_ntz": (("INT64", _micros(utc=False)),),
 }
-"""For the types of Spark the physical type and the logical one of what is not converted."""
+"""Physical and logical Parquet types that need no conversion, by Spark type."""
 
 _ARROW = {
     "boolean": pa.bool_(),
@@ -53,34 +53,33 @@ _ARROW = {
 
 _DATED = frozenset(["date", "timestamp", "timestamp_ntz"])
 KINDS = frozenset(_PHYSICAL)
-"""The types of Spark, as its JSON names them, that columns are surely read alike of."""
+"""Spark types, by their JSON names, of columns that are certainly read equally."""
 
 _CODECS = frozenset(["UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"])
 
 _WRITTEN_BY = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _NEW_CALENDAR_FROM = (3, 1)
-"""Spark before that wrote some times in the calendar of old, and says so nowhere."""
+"""Earlier versions of Spark wrote some times in the old calendar without marking them."""
 
 
 def arrow_type(kind: str, zone: str) -> pa.DataType | None:
-    """What Spark hands over a column of one of its types as; None where that is not known here.
+    """Return the Arrow type in which Spark passes on a column, or None if unknown.
 
     Args:
-        kind: the type, as Spark's JSON names it.
+        kind: the Spark type by its JSON name.
         zone: the time zone of the session.
     """
     return pa.timestamp("us", zone) if kind == "timestamp" else _ARROW.get(kind)
 
 
 def is_read_alike(file: pq.ParquetFile, types: dict[str, str], *, new_calendar: bool) -> bool:
-    """Whether Spark and Arrow read the same of columns of a file.
+    """Return whether Spark and Arrow read the columns of a file equally.
 
     Args:
-        file: with times of 96 bits as microseconds.
-        types: those of Spark, as its JSON names them, by the names of the columns.
-        new_calendar: Spark takes a file that does not tell who wrote it for one with the days of
-            the new calendar.
+        file: with 96-bit times as microseconds.
+        types: Spark types by their JSON names, by column.
+        new_calendar: Spark assumes the new calendar for a file of an unknown writer.
     """
     schema, names = file.schema, file.schema_arrow.names
     if len({name.lower() for name in names}) < len(names) or any("." in name for name in types):
@@ -101,7 +100,7 @@ def is_read_alike(file: pq.ParquetFile, types: dict[str, str], *, new_calendar: 
 
 
 def _is_alike(column: Any, arrow: pa.DataType, kind: str) -> bool:
-    """Whether a column is one of a type of Spark, with nothing to be converted."""
+    """Return whether a column has a Spark type without any conversion."""
     logical = json.loads(column.logical_type.to_json())
     told = {name: logical[name] for name in _NAMES if name in logical}
     if column.max_repetition_level or column.max_definition_level > 1:
@@ -115,7 +114,7 @@ _NAMES = ("Type", "bitWidth", "isSigned", "isAdjustedToUTC", "timeUnit")
 
 
 def _calendar(file: pq.ParquetFile) -> bool | None:
-    """Whether a file surely has the days of the new calendar; None where it does not tell."""
+    """Return whether a file certainly uses the new calendar; None if unknown."""
     told = file.metadata.metadata or {}
     version = told.get(_WRITTEN_BY)
     if version is None:
@@ -127,5 +126,5 @@ def _calendar(file: pq.ParquetFile) -> bool | None:
 def _is_new(calendar: bool | None, column: Any, otherwise: bool) -> bool:
     if calendar is not None:
         return calendar
-    # Who else writes times of 96 bits may have more in them than a day has.
+    # 96-bit times of other writers may exceed a day.
     return otherwise and column.physical_type != "INT96"

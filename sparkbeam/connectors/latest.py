@@ -1,4 +1,4 @@
-"""The latest row of each key, of a DataFrame and of a table of Arrow's."""
+"""Latest row of each key, of a DataFrame and of an Arrow table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,11 +8,11 @@ import pyarrow as pa
 
 
 def latest(table: pa.Table, key: Sequence[str]) -> pa.Table:
-    """The last row of each key in a table, in the order of the rows.
+    """Return the last row of each key in a table, in the order of the rows.
 
     Args:
         table: the rows.
-        key: the names of the columns that identify a row; nulls are equal.
+        key: the columns that identify a row; nulls are equal.
     """
     numbered = table.select(key).append_column("row", pa.array(np.arange(len(table))))
     numbered = numbered.rename_columns([*map(str, range(len(key))), "row"])
@@ -22,12 +22,12 @@ def latest(table: pa.Table, key: Sequence[str]) -> pa.Table:
 
 
 def latest_rows(rows: Any, key: Sequence[str], place: str) -> Any:
-    """The same of a DataFrame.
+    """Return the last row of each key in a DataFrame.
 
     Args:
         rows: the rows.
         key: see :func:`latest`.
-        place: the name of the column by which rows are in order; it is dropped.
+        place: the column that orders the rows; it is dropped.
     """
     from pyspark.sql import functions as sf
 
@@ -37,5 +37,5 @@ def latest_rows(rows: Any, key: Sequence[str], place: str) -> Any:
 
 
 def quoted(name: str) -> str:
-    """The name of a column as Spark's SQL takes it, whatever characters it has."""
+    """Quote a column name for Spark's SQL."""
     return f"`{name.replace('`', '``')}`"

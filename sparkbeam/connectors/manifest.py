@@ -1,9 +1,9 @@
-"""The log of the files of a folder that Spark's own readers follow: they see nothing else there.
+"""Spark's log of the files in a folder; its readers see only the files in the log.
 
-It has the form of Spark's ``FileStreamSinkLog``, as of Spark 2.1 and later. Each write adds a file
-to ``_spark_metadata``, numbered from 0 without a gap: a line ``v1``, then a line of JSON for each
-file of data. Every tenth, ``<number>.compact``, has all that came before it too, so that a reader
-needs ten files at most. Older ones are removed once no reader can be at them any more.
+It has the format of Spark's ``FileStreamSinkLog`` since Spark 2.1. Each write adds a file to
+``_spark_metadata``, numbered from 0 without gaps: a line ``v1``, then a line of JSON for each data
+file. Every tenth, ``<number>.compact``, includes all earlier entries, so that a reader needs at
+most ten files. Older ones are removed once no reader can use them any more.
 """
 
 import json
@@ -22,21 +22,21 @@ LOG = "_spark_metadata"
 
 _VERSION = "v1"
 _INTERVAL = 10
-"""Interval that Spark's readers assume where nothing tells another; compacted files do."""
+"""Default interval of Spark's readers; compacted files define another one."""
 
 _KEPT_SECONDS = 600
-"""As long as Spark keeps what has been compacted, for readers that have just listed it."""
+"""Spark's retention of compacted files, for readers that have just listed them."""
 
 _ENTRY = re.compile(r"([0-9]{1,18})(\.compact)?")
 _ESCAPED = re.compile(r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f]")
-"""Characters that Java writes into a URI as codes."""
+"""Characters that Java escapes in a URI."""
 
 
 class Manifest:
-    """The log of a folder.
+    """Log of a folder.
 
     Args:
-        kept: what keeps the folder.
+        kept: the storage of the folder.
         folder: its path or URL.
     """
 
@@ -49,31 +49,31 @@ class Manifest:
 
     @property
     def is_there(self) -> bool:
-        """True once anything has been written to it."""
+        """Whether it has any entries."""
         return bool(self._numbers())
 
     def files(self) -> list[str]:
-        """The paths of all files that are in it.
+        """Return the paths of all its files.
 
         Raises:
-            ValueError: it is damaged, or has been written in another form.
+            ValueError: it is damaged or has another format.
         """
         return [self._path_of(entry["path"]) for entry in self._entries(self._numbers())]
 
     def add(self, added: Iterable[str], check: Callable[[], None] = nothing) -> None:
-        """Adds files all at once, unless they are there.
+        """Add files atomically, unless they are in the log.
 
         Args:
             added: their paths, relative to the folder.
-            check: raises an error if this writer is no longer to write.
+            check: raises an error if this writer must stop.
 
         Raises:
-            ValueError: the log is damaged, or has been written in another form.
+            ValueError: the log is damaged or has another format.
         """
         new = [self._entry(name) for name in added]
         while True:
             names = self._numbers()
-            # After the first look, only who finds its number taken may have been helped.
+            # After the first check, the files can only be there if the number was taken.
             if not self._is_known and self._has(names, new):
                 break
             number = max(names, default=-1) + 1
@@ -81,9 +81,9 @@ class Manifest:
             entries = [*self._entries(names), *new] if is_compact else new
             lines = [_VERSION, *(json.dumps(entry, separators=(",", ":")) for entry in entries)]
             name = f"{number}.compact" if is_compact else str(number)
-            check()  # Who is newer, and comes first from here on, has the number.
+            check()  # A newer writer that comes first from here on takes the number.
             self._is_known = self._kept.create(f"{self._log}/{name}", "\n".join(lines).encode())
-            # Who stood still may have got a number that others have compacted without it.
+            # A suspended writer may have created a number that others had compacted without it.
             if self._is_known and max(self._numbers(), default=number) < number + _INTERVAL:
                 if is_compact:
                     self._clean(number)
@@ -96,12 +96,12 @@ class Manifest:
         return bool(names) and all(entry["path"] in there for entry in new)
 
     def _numbers(self) -> dict[int, str]:
-        """The names of the files of the log, by their numbers."""
+        """Return the file names of the log by number."""
         found = map(_ENTRY.fullmatch, self._kept.names(self._log))
         return {int(entry[1]): entry[0] for entry in found if entry is not None}
 
     def _entries(self, names: Mapping[int, str]) -> list[dict[str, Any]]:
-        """Read the entries of all files of data, from files of the log."""
+        """Return the entries of all data files."""
         if not names:
             return []
         last = max(names)
@@ -133,7 +133,7 @@ class Manifest:
             ) from None
 
     def _clean(self, compacted: int) -> None:
-        """Removes what the compacted file before the last one has too, after a while."""
+        """Remove files that are included in the last compacted file but one, after a while."""
         old = [name for at, name in self._numbers().items() if at < compacted - _INTERVAL]
         before = 1000 * (time.time() - _KEPT_SECONDS)
         for name in old:
@@ -142,7 +142,7 @@ class Manifest:
                 self._kept.remove(f"{self._log}/{name}")
 
     def _entry(self, name: str) -> dict[str, Any]:
-        """Make the entry of a file."""
+        """Return the log entry of a file."""
         status = self._kept.status(f"{self._folder}/{name}")
         if status is None:
             raise FileNotFoundError(f"{self._folder}/{name} has been removed.")
@@ -170,7 +170,7 @@ def has_manifest(path: str) -> bool:
 
 
 def _url(folder: str) -> str:
-    """The URL of a folder as Spark writes it into its log."""
+    """Return the URL of a folder as in Spark's log."""
     path = local_path(folder)
     return folder if path is None else f"file://{_escaped(Path(path).absolute().as_posix())}"
 

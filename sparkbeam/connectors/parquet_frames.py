@@ -1,7 +1,7 @@
-"""DataFrames that are nothing but columns of Parquet files: workers read those themselves.
+"""DataFrames that only consist of Parquet columns, which workers read directly.
 
-To hand rows from Spark's JVM to Python takes longer than to read them. That is left to Spark
-wherever something else could come out: see :mod:`sparkbeam.connectors.footers`.
+Passing rows from Spark's JVM to Python takes longer than reading them. Spark reads them whenever
+the result might differ: see :mod:`sparkbeam.connectors.footers`.
 """
 
 import os
@@ -35,7 +35,7 @@ from sparkbeam.wire.parquet_splits import FilePart, ParquetFiles
 _AT_ONCE = 16
 
 _CLOSED_TOGETHER = 1_000_000_000
-"""So many nanoseconds after its checksums a file may be closed."""
+"""A file may be closed this many nanoseconds after its checksums."""
 
 _LEAST_TASKS = "spark.sql.files.minPartitionNum"
 
@@ -49,7 +49,7 @@ _ABOUT_FILES = (
     "spark.sql.legacy.parquet.",
     "spark.sql.parquet.",
 )
-"""What the names of settings begin with that may change what is read."""
+"""Prefixes of settings that may change the result."""
 
 _HARMLESS = frozenset(
     [
@@ -94,23 +94,23 @@ _KNOWN = {
     "spark.sql.parquet.int96RebaseModeInRead": "corrected",
     "spark.sql.parquet.int96TimestampConversion": "false",
 }
-"""Values of others with which Arrow reads the same as Spark."""
+"""Required values of settings, with which Arrow reads the same as Spark."""
 
 _CORRECTED_FROM = (4, 0)
-"""Since then Spark takes it that dates and times are of the new calendar if nothing is said."""
+"""Since this version Spark assumes the new calendar by default."""
 
 
 def parquet_files(
     session: Any, frame: Callable[[], Any], spec: ReadSpec, *, tables: bool = True
 ) -> ParquetFiles | None:
-    """The files that workers read in place of a DataFrame; None where Spark has to read it.
+    """Return the files that workers can read instead of a DataFrame; None if Spark must.
 
     Args:
-        session: that the pipeline runs on.
-        frame: makes that of :func:`sparkbeam.connectors.source_frames.timed`, for which Spark is
-            asked where it is not plain without it what there is.
-        spec: what it reads; of the files those columns are read that somebody looks at.
-        tables: the files may be those of a table of the catalog's.
+        session: of the pipeline.
+        frame: makes the DataFrame of :func:`sparkbeam.connectors.source_frames.timed`, used to ask
+            Spark if the files are not evident without it.
+        spec: of the source; only columns used by the pipeline are read.
+        tables: the files may belong to a catalog table.
     """
     if not spec.in_columns or not sessions.is_local(session):
         return None
@@ -145,7 +145,7 @@ def _scan_of(session: Any, frame: Any) -> ParquetScan | None:
 
 
 def _are_known(settings: Mapping[str, str]) -> bool:
-    """Whether Spark reads files as it does if nothing is said."""
+    """Return whether the session reads files with Spark's defaults."""
     if "spark.master" not in settings:
         return False
     return all(
@@ -157,9 +157,9 @@ def _are_known(settings: Mapping[str, str]) -> bool:
 
 
 def _columns(scan: ParquetScan, spec: ReadSpec) -> list[ScannedColumn | None] | None:
-    """The columns that somebody looks at, and behind them the time, which may be None.
+    """Return the columns that are used, followed by the time column or None.
 
-    None where they are not as they are in the files.
+    None if they are not stored in the files as such.
     """
     *columns, time = scan.columns
     if any(column is None or column.in_micros for column in columns):
@@ -177,7 +177,7 @@ def _columns(scan: ParquetScan, spec: ReadSpec) -> list[ScannedColumn | None] | 
 def _parts(
     scan: ParquetScan, types: dict[str, str], *, new_calendar: bool
 ) -> list[tuple[FilePart, int]]:
-    """A part for each row group, with its bytes; none where Spark has to read a file."""
+    """Return a part for each row group, with its bytes; empty if Spark must read a file."""
 
     def look(file: ScannedFile) -> list[tuple[FilePart, int]] | None:
         return _row_groups(file, types, new_calendar=new_calendar)
@@ -190,7 +190,7 @@ def _parts(
 def _row_groups(
     scanned: ScannedFile, types: dict[str, str], *, new_calendar: bool
 ) -> list[tuple[FilePart, int]] | None:
-    """A part for each row group of a file that has rows; None where Spark has to read it."""
+    """Return a part for each non-empty row group of a file; None if Spark must read it."""
     try:
         with pa.OSFile(scanned.path) as opened:
             stat = os.stat(scanned.path)
@@ -226,23 +226,23 @@ def _row_groups(
 
 
 def _sizes(group: Any, names: Container[str]) -> Iterator[int]:
-    """The bytes of some columns of a row group."""
+    """Yield the bytes of some columns of a row group."""
     for column in map(group.column, range(group.num_columns)):
         if column.path_in_schema in names:
             yield column.total_uncompressed_size
 
 
 def _is_as_checked(path: str, stat: os.stat_result) -> bool:
-    """Whether the checksums that Hadoop keeps of a file, if any, may be of what is in it now.
+    """Return whether Hadoop's checksums of a file, if any, can be those of its current content.
 
-    Spark does not read it otherwise.
+    Otherwise Spark does not read the file.
     """
     folder, name = os.path.split(path)
     try:
         sums = os.stat(os.path.join(folder, f".{name}.crc"))
     except FileNotFoundError:
         return True
-    # There is one for each 512 bytes, behind eight bytes that say so, and both are closed together.
+    # One per 512 bytes, after an 8-byte header, and both files are closed together.
     is_as_long = sums.st_size == 8 + 4 * -(-stat.st_size // 512)
     return is_as_long and stat.st_mtime_ns <= sums.st_mtime_ns + _CLOSED_TOGETHER
 
@@ -255,14 +255,14 @@ def _tasks(
     *,
     at_least_a_batch: bool,
 ) -> int:
-    """In how many tasks files are read, as far as they have rows for them: about as Spark does it.
+    """Return the number of tasks that read the files, similar to Spark's.
 
     Args:
-        session: that the pipeline runs on.
-        settings: of it.
+        session: of the pipeline.
+        settings: of the session.
         parts: the row groups, with their bytes.
         scan: the files.
-        at_least_a_batch: a task of less than a batch of rows takes longer to begin than to run.
+        at_least_a_batch: the overhead of a task exceeds the time for a batch of rows.
     """
     cores, least = sessions.cores(session), settings.get(_LEAST_TASKS, "")
     size = sum(file.size for file in scan.files)

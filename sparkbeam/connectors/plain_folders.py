@@ -1,6 +1,6 @@
-"""Folders of Parquet files of which it is plain, without Spark, which files Spark would find.
+"""Folders of Parquet files whose listing by Spark is predictable without Spark.
 
-Everything else is left to Spark: partitions, patterns, settings that change what a path means.
+Spark handles everything else: partitions, patterns, and settings that change the meaning of a path.
 """
 
 import json
@@ -28,25 +28,25 @@ _ABOUT_FILES = ("fs.", "parquet.", "spark.hadoop.")
 _ABOUT_SOURCES = ("spark.sql.extensions", "spark.sql.sources.")
 
 _NOT_PLAIN = re.compile(r"metadata|[=:]|\._COPYING_$")
-"""What is in names of files of which Spark does not look at the content, or not at that alone."""
+"""File names that Spark ignores or interprets."""
 
 _PATTERN = re.compile(r"[*?\[\]{}\\]|^[A-Za-z][A-Za-z0-9+.-]*:")
-"""What makes a path more than the name of a file or folder of this machine."""
+"""Paths other than plain local ones."""
 
 
 def plain_files(session: Any, spec: ReadSpec, settings: Mapping[str, str]) -> list[str] | None:
-    """The paths of the files that Spark would find, in the order of their names.
+    """Return the files that Spark would find, sorted by name.
 
     Args:
-        session: that the pipeline runs on.
-        spec: what is read in batch.
+        session: of the pipeline.
+        spec: of a batch source.
         settings: of the session.
 
     Returns:
-        None where there may be others, or none.
+        None if Spark may find others, or none.
 
     Raises:
-        OSError: there is no such file or folder.
+        OSError: the file or folder does not exist.
     """
     if spec.format.lower() != "parquet" or [name.lower() for name, _ in spec.options] != ["path"]:
         return None
@@ -69,15 +69,15 @@ def plain_files(session: Any, spec: ReadSpec, settings: Mapping[str, str]) -> li
 
 
 def plain_scan(session: Any, spec: ReadSpec, settings: Mapping[str, str]) -> ParquetScan | None:
-    """The scan that Spark would make of a source, without asking Spark.
+    """Return Spark's scan of a source without asking Spark.
 
     Args:
-        session: that the pipeline runs on.
-        spec: what is read in batch.
+        session: of the pipeline.
+        spec: of a batch source.
         settings: of the session.
 
     Returns:
-        None where it may be anything else.
+        None if the scan is not certain.
     """
     if any(name.startswith(_ABOUT_SOURCES) for name in settings):
         return None
@@ -95,7 +95,7 @@ def plain_scan(session: Any, spec: ReadSpec, settings: Mapping[str, str]) -> Par
 
 
 def _is_plain(session: Any, settings: Mapping[str, str]) -> bool:
-    """Whether the session reads files of this machine, and asks one of them for the columns."""
+    """Return whether the session reads local files and takes the schema from one of them."""
     return (
         "spark.master" in settings
         and sessions.is_local(session)
@@ -115,7 +115,7 @@ def _scanned(path: str) -> ScannedFile:
 
 
 def _columns(spec: ReadSpec) -> tuple[ScannedColumn | None, ...] | None:
-    """The columns that are read, and behind them the time; None where Spark might find others."""
+    """Return the columns to read, followed by the time column; None if Spark might differ."""
     told = None if spec.schema is None else json.loads(spec.schema)["fields"]
     if not told or len({field["name"].lower() for field in told}) < len(told):
         return None

@@ -1,4 +1,4 @@
-"""What an error of Spark about a data source means, and what helps."""
+"""Remedies for Spark's errors about data sources."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _PACKAGES: Mapping[str, str] = {
     ),
     "snowflake": "net.snowflake:spark-snowflake_{scala}:VERSION",
 }
-"""Where the data sources are that Spark knows by name and does not bring along."""
+"""Packages of known data sources that Spark does not include."""
 
 _DRIVERS: Mapping[str, str] = {
     "clickhouse": "com.clickhouse:clickhouse-jdbc:VERSION",
@@ -42,18 +42,18 @@ _DRIVERS: Mapping[str, str] = {
     "sqlite": "org.xerial:sqlite-jdbc:VERSION",
     "sqlserver": "com.microsoft.sqlserver:mssql-jdbc:VERSION",
 }
-"""The JDBC drivers by what their URLs begin with, after ``jdbc:``."""
+"""JDBC drivers by the scheme after ``jdbc:``."""
 
 _PY4J = "An error occurred while calling "
 _LONGEST = 600
 
 
 def problem(error: Exception, format: str | None, options: Options) -> str:
-    """An error in short, without the secrets of the options; one of Spark with what to do.
+    """Summarize an error without secrets of the options; add a remedy to Spark's errors.
 
     Args:
-        error: what has ended a read or a write.
-        format: of the data source; empty where it is a table or a query.
+        error: of a read or a write.
+        format: of the data source; empty for a table or a query.
         options: of the data source or the table.
     """
     hide = Redaction(options)
@@ -64,7 +64,7 @@ def problem(error: Exception, format: str | None, options: Options) -> str:
 
 
 def _causes(text: str) -> list[str]:
-    """The lines that say what happened: of Java's errors the first and the last one."""
+    """Return the lines with the cause: the first and the last one of Java's errors."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines or not lines[0].startswith(_PY4J):
         return lines[:1]
@@ -109,7 +109,7 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
 
 
 def _package(format: str | None, options: Options) -> str | None:
-    """The package that a data source is missing, as ``spark.jars.packages`` takes it."""
+    """Return the missing package of a data source, for ``spark.jars.packages``."""
     name = (format or "").lower()
     if name == "jdbc":
         urls = [value for key, value in options if key.lower() == "url"]
@@ -121,6 +121,6 @@ def _package(format: str | None, options: Options) -> str | None:
         return None
     minor = ".".join(map(str, version()))
     scala = "2.12" if version() < (4,) else "2.13"
-    if name == "delta" and version() > (4, 0):  # It is made for each minor version since then.
+    if name == "delta" and version() > (4, 0):  # Released per minor version since then.
         scala = f"{minor}_{scala}"
     return package.format(spark=pyspark.__version__, minor=minor, scala=scala)

@@ -1,4 +1,4 @@
-"""What the transforms have to ask Spark about while the pipeline is being built."""
+"""Checks that need Spark while the pipeline is being built."""
 
 import contextlib
 import numbers
@@ -14,11 +14,11 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.spark.session import HasSession
 
 Schema: TypeAlias = str | StructType
-"""A schema as Spark's DDL, ``"a int, b string"``, or as its own type."""
+"""A schema as Spark's DDL, ``"a int, b string"``, or as a ``StructType``."""
 
 
 def require_spark(pipeline: Pipeline, name: str) -> None:
-    """Raises :class:`ConfigurationError` unless the pipeline is to run on Spark."""
+    """Raise :class:`ConfigurationError` unless the pipeline runs on Spark."""
     if not isinstance(pipeline.runner, HasSession):
         raise ConfigurationError(
             f"{name} runs on sparkbeam.SparkRunner alone, and the pipeline's runner is "
@@ -28,23 +28,23 @@ def require_spark(pipeline: Pipeline, name: str) -> None:
 
 
 def _full_name(runner: object) -> str:
-    """With the package, as Beam's own runner for Spark has the same name as ours."""
+    """Return the class name with its package, as Beam's Spark runner has the same name as ours."""
     kind = type(runner)
     return f"{kind.__module__.partition('.')[0]}'s {kind.__name__}"
 
 
 def session_of(pipeline: Pipeline) -> Any:
-    """The Spark session that the pipeline will run on."""
+    """Return the Spark session of the pipeline."""
     assert isinstance(pipeline.runner, HasSession)
     return pipeline.runner.session(pipeline.options)
 
 
 def checked_options(options: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:
-    """Options as Spark takes them: texts.
+    """Convert options to strings for Spark.
 
     Raises:
-        ConfigurationError: they are no dictionary of names with texts, numbers or paths. A message
-            has no values, as they may be secret.
+        ConfigurationError: they are not a dictionary of strings, numbers or paths by name. Messages
+            omit values, as they may be secret.
     """
     if options is None:
         return ()
@@ -66,7 +66,7 @@ def _option(name: str, value: object) -> str:
         return str(value).lower()
     given = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(given, (str, numbers.Number)):
-        with contextlib.suppress(ValueError):  # A surrogate on its own, a number without an end.
+        with contextlib.suppress(ValueError):  # A lone surrogate or an infinite number.
             found = str(given)
             found.encode()
             return found
@@ -77,7 +77,7 @@ def _option(name: str, value: object) -> str:
 
 
 def source_format(name: object) -> str:
-    """The name of a data source.
+    """Check the name of a data source.
 
     Raises:
         ConfigurationError: it is none.
@@ -86,7 +86,7 @@ def source_format(name: object) -> str:
 
 
 def table_name(name: object) -> str:
-    """The name of a table.
+    """Check the name of a table.
 
     Raises:
         ConfigurationError: it is none.
@@ -95,7 +95,7 @@ def table_name(name: object) -> str:
 
 
 def refuse_path(transform: str, table: object, options: tuple[tuple[str, str], ...]) -> None:
-    """Raises a :class:`ConfigurationError` where a table is also told where its data is."""
+    """Raise a :class:`ConfigurationError` if a table also has a path."""
     if any(name.lower() == "path" for name, _ in options):
         raise ConfigurationError(
             f"{transform} was given both table={shown(table)} and the option 'path': a table knows "
@@ -105,7 +105,7 @@ def refuse_path(transform: str, table: object, options: tuple[tuple[str, str], .
 
 
 def checked_schema(schema: object) -> Schema | None:
-    """A schema as a user gives it; None for none.
+    """Check a schema given by the user; None for none.
 
     Raises:
         ConfigurationError: it is neither DDL nor a ``StructType``.
@@ -117,10 +117,10 @@ def checked_schema(schema: object) -> Schema | None:
 
 
 def parsed(schema: Schema, pipeline: Pipeline) -> StructType:
-    """A schema as Spark's type; a text is parsed by Spark itself.
+    """Return a schema as a ``StructType``; Spark parses DDL.
 
     Raises:
-        ConfigurationError: the text is none of a schema.
+        ConfigurationError: the DDL is invalid.
     """
     if isinstance(schema, StructType):
         return schema
@@ -137,6 +137,6 @@ def parsed(schema: Schema, pipeline: Pipeline) -> StructType:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of Spark says in short."""
+    """Return the first line of Spark's error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

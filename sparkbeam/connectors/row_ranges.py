@@ -1,4 +1,4 @@
-"""Which rows of Parquet files each task reads."""
+"""Division of the rows of Parquet files among tasks."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,18 +6,18 @@ from dataclasses import replace
 from sparkbeam.wire.parquet_splits import FilePart
 
 _MOST_TASKS = 2
-"""So many of them a row group has at most on average."""
+"""Maximum average number of tasks per row group."""
 
 _LEAST = 10
-"""Where a task ends, a row group is divided if the end would else move by one part of so many."""
+"""A row group is split only if a task's share would otherwise change by one part in this many."""
 
 
 def divided(parts: list[tuple[FilePart, int]], tasks: int) -> tuple[tuple[FilePart, ...], ...]:
-    """Neighbouring parts together, as what is near in a file is often near in time.
+    """Divide files among tasks by contiguous shares, as adjacent rows are often close in time.
 
     Args:
-        parts: a row group each, with its bytes.
-        tasks: at most so many of them have a share.
+        parts: one per row group, with its bytes.
+        tasks: the maximum number of shares.
     """
     tasks = min(tasks, _MOST_TASKS * len(parts))
     whole = sum(size for _, size in parts)
@@ -38,15 +38,15 @@ def divided(parts: list[tuple[FilePart, int]], tasks: int) -> tuple[tuple[FilePa
 
 
 def _end(part: FilePart, size: int, at: int, share: int) -> int:
-    """The row of a row group before which a task ends.
+    """Return the row of a row group at which a task ends.
 
-    The next one decodes what is before that too, so most row groups stay in one piece.
+    The next task decodes the rows before it as well, so most row groups stay whole.
 
     Args:
         part: the row group.
-        size: of it.
-        at: how much of it would be the task's.
-        share: how much is a task's.
+        size: of the row group.
+        at: the part of this size that would belong to the task.
+        share: the size of a task's share.
     """
     row = part.stop * at // size
     if min(row, part.stop - row) >= part.rows and _LEAST * min(at, size - at) >= share:
@@ -55,7 +55,7 @@ def _end(part: FilePart, size: int, at: int, share: int) -> int:
 
 
 def _joined(parts: list[FilePart]) -> Iterator[FilePart]:
-    """Parts of the same file as one."""
+    """Merge parts of the same file."""
     pending: FilePart | None = None
     for part in parts:
         if pending is not None and pending.path == part.path:

@@ -1,17 +1,12 @@
 """Schemas in Spark's, Beam's and Arrow's terms.
 
-==================  =====================================  ============================
-Spark               in a Beam row                          read only, or written too
-==================  =====================================  ============================
-tinyint … bigint    ``int``                                both
-float, double       ``float``                              both
-boolean, string     ``bool``, ``str``                      both
-binary              ``bytes``                              both
-timestamp(_ntz)     ``Timestamp``                          both; ``datetime`` is written
-decimal             ``Decimal``                            both
-array, map, struct  list, dictionary, row                  both
-date and others     what Arrow makes of it                 both
-==================  =====================================  ============================
+================== ===================================== ============================ Spark in a
+Beam row direction ================== =====================================
+============================ tinyint … bigint ``int`` both float, double ``float`` both boolean,
+string ``bool``, ``str`` both binary ``bytes`` both timestamp(_ntz) ``Timestamp`` both; also writes
+``datetime`` decimal ``Decimal`` both array, map, struct list, dictionary, row both date and others
+Arrow's conversion both ================== =====================================
+============================
 """
 
 import inspect
@@ -77,13 +72,13 @@ METADATA = st.StructField(
     ),
     nullable=False,
 )
-"""The column that all files have for Spark beside their own."""
+"""Spark's hidden column of all file sources."""
 
 
 def field_at(schema: st.StructType, path: str) -> st.StructField | None:
-    """The column of a name, or what a dotted path through structs leads to; None for nothing.
+    """Return the column of a name or of a dotted path through structs, or None.
 
-    It has the last name of the path, and may be null where one of the structs may be.
+    It has the last name of the path, and is nullable if any of the structs is.
     """
     if path in schema.names:
         return schema[path]
@@ -98,7 +93,7 @@ def field_at(schema: st.StructType, path: str) -> st.StructField | None:
 
 
 def row_type(schema: st.StructType) -> RowTypeConstraint:
-    """The type of Beam's rows for a schema of Spark."""
+    """Return Beam's row type for a Spark schema."""
     fields = [(field.name, _python_type(field.dataType, field.nullable)) for field in schema.fields]
     return RowTypeConstraint.from_fields(fields)
 
@@ -122,7 +117,7 @@ def _nonnull_type(kind: st.DataType) -> Any:
 
 
 def spark_schema(element_type: Any) -> st.StructType | None:
-    """The schema of Spark for elements of a row type; None for others.
+    """Return the Spark schema for a row type; None for other types.
 
     Its fields have the types of :func:`spark_field`.
     """
@@ -139,9 +134,9 @@ def spark_schema(element_type: Any) -> st.StructType | None:
 
 
 def spark_field(name: str, kind: Any) -> st.StructField | None:
-    """A column for values of a type; None where there is none.
+    """Return a column for values of a type, or None.
 
-    There is one for numbers, texts, bytes and times, and for lists, dictionaries and rows of them.
+    Supported are numbers, strings, bytes and times, and lists, dictionaries and rows of them.
     """
     kind, nullable = _without_none(kind)
     found = _spark_type(kind)
@@ -149,7 +144,7 @@ def spark_field(name: str, kind: Any) -> st.StructField | None:
 
 
 def _spark_type(kind: Any) -> st.DataType | None:
-    """The type of Spark for what is not None."""
+    """Return the Spark type of a type without None."""
     if isinstance(kind, Hashable) and kind in _SPARK_TYPES:
         return _SPARK_TYPES[kind]
     hint = convert_to_beam_type(kind)
@@ -165,7 +160,7 @@ def _spark_type(kind: Any) -> st.DataType | None:
 
 
 def _without_none(kind: Any) -> tuple[Any, bool]:
-    """A type without its None, and whether it had one."""
+    """Return a type without None, and whether it was optional."""
     inner = [part for part in _alternatives(kind) if part is not type(None)]
     optional = len(inner) == 1 and inner[0] is not kind
     return (inner[0], True) if optional else (kind, False)
@@ -179,8 +174,8 @@ def _alternatives(kind: Any) -> Sequence[Any]:
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """The Arrow schema of rows that go to Spark."""
-    # PySpark 4.3 wants to be told the time zone; 4.2 takes UTC.
+    """Return the Arrow schema of rows for Spark."""
+    # PySpark 4.3 requires a time zone; 4.2 uses UTC.
     asks = "timezone" in inspect.signature(to_arrow_schema).parameters
     zone: dict[str, Any] = {"timezone": "UTC"} if asks else {}
     return to_arrow_schema(schema, **zone)

@@ -1,4 +1,4 @@
-"""The DataFrames of Spark's sources, as batch and streaming read them."""
+"""DataFrames of Spark's sources, in batch and streaming."""
 
 import itertools
 import json
@@ -39,7 +39,7 @@ _numbers = itertools.count()
 
 
 class _Name(str):
-    """The name of a DataFrame, which is there as long as its name is."""
+    """Name of a DataFrame that keeps the DataFrame alive."""
 
     __slots__ = ("frame",)
     frame: Any
@@ -49,7 +49,7 @@ class _Name(str):
 
 
 def give(frame: Any) -> str:
-    """The name under which a source of this process finds a DataFrame, as long as it is there."""
+    """Register a DataFrame under a name; it is released with the name."""
     name = _Name(next(_numbers))
     name.frame = frame
     _given[str(name)] = frame
@@ -57,20 +57,20 @@ def give(frame: Any) -> str:
 
 
 def given(payloads: Iterable[bytes]) -> list[Any]:
-    """The DataFrames among sources, for a run to hold on to.
+    """Return the registered DataFrames of sources, for a run to keep alive.
 
     Args:
-        payloads: those of the sources.
+        payloads: of the sources.
     """
     specs = map(ReadSpec.unpack, payloads)
     return [_given[spec.frame] for spec in specs if spec.frame]
 
 
 def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None = None) -> Any:
-    """The source with all of its columns.
+    """Return the source with all its columns.
 
     Raises:
-        ConfigurationError: it is a stream where none is asked for, or the other way round.
+        ConfigurationError: a stream in a batch pipeline, or the reverse.
     """
     found = _loaded(session, spec, streaming=streaming, partitions=partitions)
     if not spec.format and found.isStreaming != streaming:
@@ -80,13 +80,13 @@ def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | N
 
 def _loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None) -> Any:
     if spec.frame:
-        # A DataFrame keeps the schema that somebody has asked it for, and this one is the user's.
+        # A DataFrame caches its schema once asked, and this one is the user's.
         return _given[spec.frame].select("*")
     if spec.query:
-        # In brackets it cannot be a command, which Spark would execute at once.
+        # In parentheses it cannot be a command, which Spark would execute immediately.
         return session.sql(f"SELECT * FROM (\n{spec.query}\n)")
     if spec.is_own:
-        # Not every PySpark that pipelines in batch run on has what it is made of.
+        # Older versions of PySpark, on which batch pipelines run, lack Python data sources.
         from sparkbeam.eventhubs.data_source import EventHubsSource
 
         session.dataSource.register(EventHubsSource)
@@ -94,8 +94,8 @@ def _loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | 
     if spec.format:
         reader = reader.format(spec.format)
     if partitions is not None and spec.format in _GENERATED:
-        # A micro-batch that runs again is to have the same partitions on a cluster that has
-        # another number of cores then.
+        # A repeated micro-batch needs the same partitions, even if the cluster has another number
+        # of cores by then.
         reader = reader.option("numPartitions", partitions)
     options = {
         name: from_here(value, spec.format, session) if name.lower() in _PATHS else value
@@ -118,7 +118,7 @@ def _loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | 
 
 
 def _listed(session: Any, format: str, options: Mapping[str, str]) -> list[str] | None:
-    """The files to read where a list says which are those of whole micro-batches."""
+    """Return the files to read, if a list identifies the committed ones."""
     path = next((value for name, value in options.items() if name.lower() == "path"), "")
     if format.lower() not in FILE_FORMATS or not path or is_remote(session):
         return None
@@ -126,7 +126,7 @@ def _listed(session: Any, format: str, options: Mapping[str, str]) -> list[str] 
 
 
 def file_metadata(frame: Any) -> StructField | None:
-    """The column by which each row of a DataFrame knows its file; None where it does not."""
+    """Return the column with the file of each row, or None."""
     try:
         with unlogged():
             found: StructField = frame.select(METADATA.name).schema[0]
@@ -136,18 +136,18 @@ def file_metadata(frame: Any) -> StructField | None:
 
 
 def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = None) -> Any:
-    """The columns that are needed, and behind them the timestamp of each row in microseconds.
+    """Return the required columns, followed by the timestamp of each row in microseconds.
 
-    In streaming, the partition of each row follows where its source has any.
+    In streaming the partition of each row follows, if the source has any.
 
     Args:
-        session: to read with.
-        spec: what to read.
+        session: the session to read with.
+        spec: of the source.
         label: of the transform that reads.
-        partitions: of a stream, where the source does not know that itself; None in batch.
+        partitions: of a stream whose source does not define it; None in batch.
 
     Raises:
-        PipelineFailed: Spark cannot read that.
+        PipelineFailed: Spark cannot read the source.
     """
     streaming = partitions is not None
     columns = [_column(spec, name) for name in spec.read]
@@ -160,7 +160,7 @@ def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = Non
     except ConfigurationError as error:
         raise ConfigurationError(f"'{label}': {error}") from None
     except Exception as error:
-        # Spark's own text may have the options in it.
+        # Spark's own text may contain options.
         raise PipelineFailed(
             f"Step '{label}' failed: Spark cannot read {spec.what}: "
             f"{problem(error, spec.format, spec.options)}",
@@ -183,7 +183,7 @@ def _time(spec: ReadSpec, *, streaming: bool) -> Any:
     if spec.timestamp_column is not None:
         return sf.unix_micros(_column(spec, spec.timestamp_column).cast("timestamp"))
     if streaming:
-        # Spark keeps the time of a micro-batch, so it is the same if the batch runs again.
+        # Spark logs the time of a micro-batch, so it is the same in a repetition.
         return sf.unix_micros(sf.current_timestamp())
     return sf.lit(MIN_MICROS)
 

@@ -1,4 +1,4 @@
-"""Files by the paths that Spark is given, as Python on the driver reads, writes and moves them."""
+"""File access by Spark's paths, from Python on the driver."""
 
 import os
 import re
@@ -13,11 +13,11 @@ from sparkbeam.spark import session as sessions
 
 
 class Status(NamedTuple):
-    """Facts of a file that take no look into it.
+    """File status.
 
     Attributes:
         size: in bytes.
-        modified: when, in milliseconds since 1970.
+        modified: the time of the last change, in milliseconds since 1970.
     """
 
     size: int
@@ -25,55 +25,54 @@ class Status(NamedTuple):
 
 
 class Storage(Protocol):
-    """Whole files by path; a write or a move is seen as a whole or not at all.
+    """Whole files by path; writes and moves are atomic.
 
-    Storage of objects moves by copying, so there a file may be at both paths for a while.
+    Object stores move by copying, so a file may exist at both paths for a while.
     """
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file, None if there is none."""
+        """Return the content of a file, or None."""
 
     def write(self, path: str, content: bytes) -> None:
-        """Writes a file, in the place of one that is there."""
+        """Write a file, replacing an existing one."""
 
     def create(self, path: str, content: bytes) -> bool:
-        """Writes a file unless there is one; whether it was written.
+        """Write a file unless it exists; return whether it was written.
 
-        On a file system that is atomic, whoever else tries it at the same time; storage that
-        Beam writes to cannot promise it.
+        Atomic on a file system; Beam's remote storage cannot promise it.
         """
 
     def names(self, folder: str) -> list[str]:
-        """The paths of all files below a folder, relative to it, in order."""
+        """Return the sorted relative paths of all files below a folder."""
 
     def status(self, path: str) -> "Status | None":
-        """Return the status of a file; None if there is none."""
+        """Return the status of a file, or None."""
 
     def move(self, moves: Mapping[str, str]) -> None:
-        """Moves files, from the path to the other; those that are not there have been moved."""
+        """Move files by source and target; missing sources have already been moved."""
 
     def remove(self, path: str) -> None:
-        """Removes a file, or a folder with all that is in it, if it is there."""
+        """Remove a file, or a folder with its content, if it exists."""
 
     def mistrusted(self, folder: str) -> str | None:
-        """Why other users may have put something into a folder, in words; None if they may not."""
+        """Return why other users may have written to a folder, or None."""
 
     def escaping(self, folder: str, names: Iterable[str]) -> str | None:
-        """The first of some paths below a folder that leads out of it by a symbolic link."""
+        """Return the first of some relative paths that leaves the folder by a symbolic link."""
 
     def hidden(self, folder: str) -> list[str]:
-        """Hidden folders on the same storage for what belongs to a folder and is no data.
+        """Return hidden folders on the same storage for metadata of a folder.
 
-        The first is the one to use. It is beside the folder, as there are readers that look into
-        hidden folders below; only where nothing can be beside it, it is below.
+        The first is the one to use. It is next to the folder, as some readers look into hidden
+        folders below; it is below only if nothing can be created next to the folder.
         """
 
 
 def storage(path: str) -> Storage:
-    """What keeps the file or folder of a path.
+    """Return the storage of a path.
 
     Raises:
-        ValueError: neither Python nor Beam's filesystems know such paths.
+        ValueError: neither Python nor Beam's filesystems support the path.
     """
     if _is_local(path):
         return LocalStorage()
@@ -87,9 +86,9 @@ FILE_FORMATS = frozenset(["parquet", "orc", "avro", "json", "csv", "text", "xml"
 
 
 def from_here(path: str, format: str | None, session: Any) -> str:
-    """The path of a data source as it is meant: on this machine from Python's working folder.
+    """Resolve a local path against Python's working directory.
 
-    Spark has the folder in which its JVM was started.
+    Spark would use the directory in which its JVM was started.
     """
     if (format or "").lower() in FILE_FORMATS and path and sessions.is_local(session):
         return absolute(path)
@@ -97,13 +96,13 @@ def from_here(path: str, format: str | None, session: Any) -> str:
 
 
 def absolute(path: str) -> str:
-    """A path that means the same in each folder, for Spark and for Python."""
+    """Return a path that is independent of the working directory, for Spark and Python."""
     is_url = re.match("[A-Za-z][A-Za-z0-9+.-]*:", path)
     return path.rstrip("/") if is_url else str(Path(path).absolute())
 
 
 def local_path(path: str) -> Path | None:
-    """The path on a file system that this process sees; None for other storage."""
+    """Return the path on a file system visible to this process; None for other storage."""
     return _local(path) if _is_local(path) else None
 
 
@@ -112,7 +111,7 @@ def _is_local(path: str) -> bool:
 
 
 class LocalStorage:
-    """A file system that all processes of the driver see."""
+    """A file system visible to all processes of the driver."""
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -186,7 +185,7 @@ def _local(path: str) -> Path:
 
 
 class BeamStorage:
-    """One of the file systems that Beam knows; those replace files as a whole."""
+    """One of Beam's file systems, which replace files atomically."""
 
     def __init__(self) -> None:
         from apache_beam.io.filesystems import FileSystems
@@ -194,7 +193,7 @@ class BeamStorage:
         self._systems = FileSystems
 
     def check(self, path: str) -> None:
-        """Raises ``ValueError`` where Beam knows no such paths."""
+        """Raise ``ValueError`` if Beam does not support the path."""
         self._systems.get_filesystem(_beam(path))
 
     def read(self, path: str) -> bytes | None:
@@ -235,7 +234,7 @@ class BeamStorage:
             try:
                 self._systems.rename(list(left), list(left.values()))
             except BeamIOError:
-                # Another driver may be in the middle of the same moves.
+                # Another driver may be performing the same moves.
                 if all(map(self._systems.exists, left)):
                     raise
 
@@ -243,7 +242,7 @@ class BeamStorage:
         from apache_beam.io.filesystem import BeamIOError
 
         root = _beam(path)
-        # What cannot be removed is hidden, and in nobody's way.
+        # Leftovers are hidden and harmless.
         with suppress(BeamIOError, OSError):
             if self._systems.exists(root):
                 self._systems.delete([root])
@@ -251,17 +250,17 @@ class BeamStorage:
                 self._systems.delete([f"{root}/{name}" for name in self.names(path)])
 
     def mistrusted(self, folder: str) -> str | None:
-        return None  # Who may write there such storage decides itself.
+        return None  # The storage controls who can write.
 
     def escaping(self, folder: str, names: Iterable[str]) -> str | None:
-        return None  # It has no links.
+        return None  # Object stores have no links.
 
     def hidden(self, folder: str) -> list[str]:
         is_bucket = folder.rpartition("/")[0].endswith("/")
         return [_below(folder)] if is_bucket else [_beside(folder), _below(folder)]
 
     def _make_folders(self, paths: Iterable[str]) -> None:
-        """Makes those that files are to be in, where the file system has folders."""
+        """Create the parent folders of files, if the file system has folders."""
         for folder in sorted({path.rpartition("/")[0] for path in paths}):
             system = self._systems.get_filesystem(folder)
             if system.has_dirs() and not system.exists(folder):
@@ -284,7 +283,7 @@ _OTHER_SCHEMES = (
 
 
 def _beam(path: str) -> str:
-    """The path as Beam writes it; Spark has other schemes for some storage."""
+    """Convert a path to Beam's schemes; Spark uses others for some storage."""
     for pattern, replacement in _OTHER_SCHEMES:
         path = pattern.sub(replacement, path)
     return path

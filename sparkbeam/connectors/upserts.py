@@ -1,4 +1,4 @@
-"""Upserts: rows into a table, in the place of those with their key."""
+"""Upserts of rows into a table, by key."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -10,20 +10,20 @@ from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.upstream.spark import jdbc_connection
 
 Upsert = Callable[[Any, Mapping[str, str], WriteSpec], None]
-"""Takes a DataFrame with each key once, the options of the data source, and what to write."""
+"""Writes a DataFrame with distinct keys, given the data source's options and the sink's spec."""
 
 TRANSACTION = ("txnAppId", "txnVersion")
-"""Options by which a Delta table knows that it has a transaction."""
+"""Options by which a Delta table recognizes a repeated transaction."""
 
 _OF_DELTA = "spark.databricks.delta.write."
 
 
 class NullKey(Exception):
-    """A row has no value in a column of its key."""
+    """A row has a null in a key column."""
 
 
 def into_delta(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
-    """Merge rows into a Delta table, or begin it with them, in one transaction."""
+    """Merge rows into a Delta table, or create it, in one transaction."""
     session = rows.sparkSession
     path = option(options, "path")
     if not _is_delta(session, options):
@@ -41,12 +41,12 @@ def into_delta(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
 
 
 def _braced(text: str) -> str:
-    """A part of a query in which braces have no meaning."""
+    """Escape braces of a query."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def _is_delta(session: Any, options: Mapping[str, str]) -> bool:
-    """Return whether there is a table; if nobody can tell, Spark refuses to begin one over it."""
+    """Return whether the table exists; if unknown, Spark refuses to create one over it."""
     try:
         session.read.format("delta").load(option(options, "path"))
     except Exception:
@@ -56,7 +56,7 @@ def _is_delta(session: Any, options: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _set(session: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings of the session meanwhile; it is one of the query alone."""
+    """Set options of the query's session temporarily."""
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
@@ -67,9 +67,9 @@ def _set(session: Any, settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def over_jdbc(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
-    """Update and insert rows in one transaction, out of a table that is there meanwhile.
+    """Update and insert rows in one transaction, from a temporary table.
 
-    Standard SQL alone, which each database knows.
+    Uses only standard SQL, for all databases.
     """
     with jdbc_connection(rows.sparkSession, options) as (connection, quote):
         target = _Target(connection, option(options, "dbtable"), quote)
@@ -82,15 +82,15 @@ def over_jdbc(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
 
 
 class _Target:
-    """A table of a database.
+    """A database table.
 
     Args:
-        connection: of Java's.
-        table: its name, as SQL has it.
-        quote: makes an identifier of a name.
+        connection: a JDBC connection.
+        table: its name in SQL.
+        quote: converts a name to an identifier.
 
     Attributes:
-        columns: the identifiers of its columns, by their names in lower case.
+        columns: identifiers of the columns, by their names in lower case.
     """
 
     def __init__(self, connection: Any, table: str, quote: Callable[[str], str]) -> None:
@@ -101,7 +101,7 @@ class _Target:
         self.columns: dict[str, str] = {}
 
     def look(self) -> None:
-        """Ask for the columns."""
+        """Read the columns."""
         found = self._statement.executeQuery(f"SELECT * FROM {self._table} WHERE 1 = 0")
         about = found.getMetaData()
         names = [about.getColumnName(number + 1) for number in range(about.getColumnCount())]
@@ -109,8 +109,8 @@ class _Target:
         self.columns = {name.lower(): self._quote(name) for name in names}
 
     def upsert(self, rows: Any, options: Mapping[str, str], key: Sequence[str]) -> None:
-        """Bring in rows; see :func:`over_jdbc`."""
-        # No name of these is one of the table: so none needs that of its table before it.
+        """Upsert rows; see :func:`over_jdbc`."""
+        # The names differ from those of the table, so none needs a qualifier.
         token = uuid4().hex[:12]
         stage = f"sparkbeam_{token}"
         columns = {self._column(name): f"s{token}_{n}" for n, name in enumerate(rows.columns)}
@@ -130,7 +130,7 @@ class _Target:
         return self.columns.get(name.lower()) or self._quote(name)
 
     def _make(self, stage: str, columns: Mapping[str, str], keys: Sequence[str]) -> None:
-        """Make an empty table with the same types of columns."""
+        """Create an empty table with the same column types."""
         names = ", ".join(f"{column} AS {new}" for column, new in columns.items())
         tried: list[Exception] = []
         for query in (
@@ -146,7 +146,7 @@ class _Target:
                 break
         else:
             raise tried[0]
-        with suppress(Exception):  # It only makes it quicker.
+        with suppress(Exception):  # Only an optimization.
             self._run(f"CREATE INDEX {stage}_i ON {stage} ({', '.join(keys)})")
 
     def _refuse_nulls(self, stage: str, keys: Mapping[str, str]) -> None:
@@ -193,12 +193,12 @@ class _Target:
 
 
 UPSERTS: Mapping[str, Upsert] = {"delta": into_delta, "jdbc": over_jdbc}
-"""Functions that update the rows of a sink in place, by the data source."""
+"""Upsert functions by data source."""
 
 NEEDED: Mapping[str, tuple[str, ...]] = {"delta": ("path",), "jdbc": ("url", "dbtable")}
-"""The options that these cannot do without."""
+"""Required options of each data source."""
 
 
 def option(options: Mapping[str, str], name: str) -> str:
-    """An option of a data source, whose case Spark does not mind; empty if there is none."""
+    """Return an option by its case-insensitive name; empty if there is none."""
     return next((value for given, value in options.items() if given.lower() == name), "")

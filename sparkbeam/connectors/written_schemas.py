@@ -1,7 +1,7 @@
-"""The schemas that Spark writes into Parquet files, read without the job in which Spark reads them.
+"""Spark's schemas in Parquet files, read without a Spark job.
 
-Spark asks one file for the columns of all. That is done here where it is plain which file that is,
-and that it tells all; everything else is left to Spark.
+Spark takes the schema from one file. The same is done here if it is evident which file this is and
+the file has the whole schema; everything else is left to Spark.
 """
 
 import re
@@ -23,11 +23,11 @@ _DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
 
 
 def written_schema(session: Any, spec: ReadSpec) -> StructType | None:
-    """The schema that Spark would find by itself for Parquet files; None where it has to look.
+    """Return the schema that Spark would infer from Parquet files; None if Spark must look.
 
     Args:
-        session: that the pipeline runs on.
-        spec: what is read in batch.
+        session: of the pipeline.
+        spec: of a batch source.
     """
     try:
         files = plain_files(session, spec, sql_settings(session))
@@ -37,7 +37,7 @@ def written_schema(session: Any, spec: ReadSpec) -> StructType | None:
 
 
 def _schema(metadata: Mapping[bytes, bytes]) -> StructType | None:
-    """What a file tells of its columns, where it is nothing but names and plain types."""
+    """Return the schema of a file if it consists of names and plain types."""
     told = loaded(metadata[_SCHEMA])
     fields = [*_fields(told["fields"])]
     is_whole = told["type"] == "struct" and len(fields) == len(told["fields"])
@@ -51,5 +51,5 @@ def _fields(told: list[dict[str, Any]]) -> Iterator[StructField]:
         if not isinstance(kind, str) or field["metadata"]:
             return
         if kind in KINDS or _DECIMAL.fullmatch(kind):
-            # Of files Spark takes it that each column may be null.
+            # Spark makes all columns of files nullable.
             yield StructField.fromJson(field | {"nullable": True})

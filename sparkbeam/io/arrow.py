@@ -1,4 +1,4 @@
-"""Arrow's record batches, from a function of the user's, as a PCollection."""
+"""Arrow record batches from a user's function as a PCollection."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,7 +17,7 @@ from sparkbeam.plan.table_rows import Batch, ElementsOfBatches
 
 
 class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
-    """Reads record batches that a function makes, in parallel: a source of one's own.
+    """Reads record batches from a function, in parallel: a custom source.
 
     ::
 
@@ -30,10 +30,10 @@ class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
 
         readings = p | ReadFromArrow(days, read, Reading, timestamp_column="at")
 
-    With sparkbeam the rows stay columns as long as the steps that follow can take them so; other
-    runners get an element for each row.
+    With sparkbeam the rows stay columns while later steps support columns; other runners get an
+    element per row.
 
-    Where the columns are known before they are read, those that nobody looks at need not be::
+    If the schema is known in advance, unused columns need not be read::
 
         def read(day: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
             yield from pyarrow.dataset.dataset(f"readings/{day}").to_batches(columns=columns)
@@ -41,21 +41,21 @@ class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
         readings = p | ReadFromArrow(days, read, Reading, timestamp_column="at", schema=SCHEMA)
 
     Args:
-        splits: what is to be read, in parts; each is read by one task. They can be pickled.
-        read: gives the batches, or tables, of a split. With a schema it is asked for the columns
-            that the steps look at besides, as a list of names in the order of the schema, and may
-            leave out the others. Of a dense union these are the fields of its children, with the
-            name of their class: ``"Reading.sensor"``.
-        element_type: what the rows are: a NamedTuple class that has the columns as its fields, in
-            their order; ``beam.Row``; or several NamedTuple classes in a tuple, where the one
-            column is a dense union that has a child for each of them.
-        timestamp_column: the column with the event time, which is no field then: timestamps, or
-            integers that count microseconds since the epoch. Without one the elements have the
-            earliest timestamp.
-        schema: of all batches, apart from columns that are left out.
+        splits: the picklable parts of the source; each is read by one task.
+        read: returns the batches, or tables, of a split. With a schema it also gets the names of
+            the columns that the steps use, as a list in the order of the schema, and may omit the
+            others. For a dense union these are the fields of its children, with the name of their
+            class: ``"Reading.sensor"``.
+        element_type: the type of the rows: a NamedTuple class whose fields are the columns, in
+            order; ``beam.Row``; or a tuple of NamedTuple classes, if the only column is a dense
+            union with a child for each of them.
+        timestamp_column: the column with the event time, which is not a field then: timestamps, or
+            integers in microseconds since the epoch. By default the elements have the earliest
+            timestamp.
+        schema: of all batches, apart from omitted columns.
 
     Raises:
-        ConfigurationError: an argument cannot be used.
+        ConfigurationError: an argument is invalid.
     """
 
     def __init__(

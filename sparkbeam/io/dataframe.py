@@ -1,4 +1,4 @@
-"""The rows of a DataFrame that a program has."""
+"""Rows of an existing DataFrame."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,30 +18,30 @@ class FromDataFrame(ReadFromSpark):
     """Reads a DataFrame of the Spark session on which the pipeline runs.
 
     The elements are rows, as those of :class:`ReadFromSpark`. Spark plans the DataFrame with the
-    pipeline: nothing is computed before that runs. Of a DataFrame that is nothing but columns of
-    Parquet files the workers read these by themselves, where all of Spark is on this machine.
+    pipeline: nothing is computed before it runs. If the DataFrame consists of nothing but columns
+    of Parquet files, and Spark is local, the workers read the files directly.
 
-    A streaming DataFrame is read in a pipeline with ``--streaming``. It becomes a part of the
+    A streaming DataFrame is read in a pipeline with ``--streaming``. It becomes part of the
     pipeline's query: its offsets, and the state of its joins and aggregations, are in the
-    pipeline's checkpoint. After a restart the program makes the same DataFrame again. Spark's own
-    watermark, ``withWatermark``, is what its operators go by, and nothing to the pipeline.
+    pipeline's checkpoint. After a restart the program must create the same DataFrame again. Spark's
+    own watermark, ``withWatermark``, controls its operators, and has no effect on the pipeline.
 
     Args:
-        frame: the DataFrame. It has to stay usable until the pipeline has run.
+        frame: the DataFrame. It must stay usable until the pipeline has run.
         timestamp_column: the column with the event time, of any type that Spark can cast to a
-            timestamp; it must not be null. Without one elements have the earliest timestamp, in
+            timestamp; it must not be null. By default elements have the earliest timestamp, in
             streaming the time of their micro-batch.
-        columns: which columns to read; all if None.
-        watermark_delay: see :class:`ReadFromSpark`, as for what follows.
-        partition_column: likewise. If nothing is said, files are complete once they have been read
-            where each row knows its own (``_metadata.file_path``); else there is one partition.
+        columns: the columns to read; None for all.
+        watermark_delay: see :class:`ReadFromSpark`, as for the following ones.
+        partition_column: likewise. By default, files are complete once they have been read if each
+            row has its file (``_metadata.file_path``); otherwise there is one partition.
         idle_timeout: likewise.
         follow_clock_when_idle: likewise.
 
     Raises:
-        ConfigurationError: when it is made or applied: it is no DataFrame, or has no such column,
-            or belongs to another session; it is a stream and the pipeline is none, or the other
-            way round; or the pipeline runs on another runner.
+        ConfigurationError: when it is created or applied: it is not a DataFrame, lacks a column,
+            belongs to another session, is a stream in a batch pipeline or the reverse, or the
+            pipeline has another runner.
     """
 
     def __init__(
@@ -87,6 +87,6 @@ class FromDataFrame(ReadFromSpark):
 
 
 def _identity(session: Any) -> tuple[type, Any]:
-    """What sessions have in common whose DataFrames may meet in one query."""
+    """Return the identity of a session, equal if their DataFrames can meet in one query."""
     # Classic sessions of a program share its Spark context; those of Connect share nothing.
     return type(session), getattr(session, "session_id", None)

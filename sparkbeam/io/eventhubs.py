@@ -1,15 +1,13 @@
 """Azure Event Hubs as a source and a sink of a pipeline.
 
-==========================  =============================================================
-:class:`ReadFromEventHubs`  events of a hub, or of a range of it in batch
-:class:`WriteToEventHubs`   elements as events of a hub
-:class:`EventHubsEvent`     what is read
-:class:`EventPosition`      where reading begins or ends
-:class:`SlowPartitions`     which partitions get less as they are slow to read
-:class:`PartitionStatus`    what a monitor of these gets
-==========================  =============================================================
+========================== =============================================================
+:class:`ReadFromEventHubs` events of a hub, or of a range of it in batch :class:`WriteToEventHubs`
+elements as events of a hub :class:`EventHubsEvent` element type of reads :class:`EventPosition`
+start or end of reading :class:`SlowPartitions` smaller shares for partitions that are slow to read
+:class:`PartitionStatus` partition status, for monitors ==========================
+=============================================================
 
-They need the package ``sparkbeam[eventhubs]`` and run on :class:`sparkbeam.SparkRunner` alone.
+They need the package ``sparkbeam[eventhubs]`` and only run on :class:`sparkbeam.SparkRunner`.
 """
 
 from sparkbeam.eventhubs.monitoring import PartitionStatus

@@ -1,4 +1,4 @@
-"""An event of an event hub as an element."""
+"""Event of an event hub as an element."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,18 +8,18 @@ from apache_beam.utils.timestamp import Timestamp
 
 
 class EventHubsEvent(NamedTuple):
-    """An event of an event hub.
+    """Event of an event hub.
 
     Attributes:
-        body: what was sent.
-        partition: in which it is.
-        offset: where it is there.
-        sequence_number: counts the events of the partition.
-        enqueued_time: when it came.
-        publisher: who has sent it, where that is told.
-        partition_key: by which its partition was chosen, if it was.
-        properties: what its sender has said beside it, as texts.
-        system_properties: other annotations and properties of its message, as texts.
+        body: the payload.
+        partition: its partition.
+        offset: its offset in the partition.
+        sequence_number: its number in the partition.
+        enqueued_time: the time of its arrival.
+        publisher: its sender, if known.
+        partition_key: the key that selected its partition, if any.
+        properties: the sender's properties, as strings.
+        system_properties: other annotations and properties of its message, as strings.
     """
 
     body: bytes

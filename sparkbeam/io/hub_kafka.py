@@ -46,12 +46,12 @@ _COLUMNS = ["key", "value", "partition", "offset", "timestamp", "headers"]
 def refuse(
     transform: type[beam.PTransform[Any, Any]], given: Mapping[str, Any], names: Iterable[str]
 ) -> None:
-    """Sees to it that nothing is asked for that there is not over Kafka.
+    """Check that arguments without support over Kafka have their defaults.
 
     Args:
-        transform: knows the defaults.
+        transform: the transform with the defaults.
         given: the values of its arguments.
-        names: of the arguments that have to be as by default.
+        names: of the unsupported arguments.
 
     Raises:
         ConfigurationError: one has another value than its default.
@@ -66,10 +66,10 @@ def refuse(
 
 
 class ReadOverKafka(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
-    """Reads a hub as Kafka's topic.
+    """Reads a hub as a Kafka topic.
 
     Args:
-        options: gives those of Spark's source; called when the pipeline is built.
+        options: returns the options of Spark's source; called when the pipeline is built.
         delay: see ``watermark_delay`` of :class:`.ReadFromEventHubs`.
         idle: see ``idle_timeout`` there.
     """
@@ -95,14 +95,14 @@ class ReadOverKafka(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
 
 
 class _ReadKafka(ReadFromSpark):
-    """Knows the columns, so that Spark need not be asked."""
+    """Source with a known schema, so that Spark need not be asked."""
 
     def _ask(self, spec: Any, pipeline: beam.Pipeline, *, streaming: bool) -> StructType:
         return _SOURCE
 
 
 def event_of(row: Any) -> EventHubsEvent:
-    """A record as an event."""
+    """Convert a Kafka record to an event."""
     headers = [(header.key, header.value) for header in row.headers or ()]
     return EventHubsEvent(
         row.value or b"",
@@ -121,8 +121,8 @@ class WriteOverKafka(beam.PTransform[PCollection[Any], PDone]):
     """Writes elements as records of the topic of a hub.
 
     Args:
-        options: gives those of Spark's sink; called when the pipeline is built.
-        sending: what becomes of an element.
+        options: returns the options of Spark's sink; called when the pipeline is built.
+        sending: conversion of elements to events.
     """
 
     def __init__(self, options: Callable[[], dict[str, str]], sending: Sending) -> None:
@@ -136,7 +136,7 @@ class WriteOverKafka(beam.PTransform[PCollection[Any], PDone]):
 
 
 class _Record:
-    """Makes records of elements, with the columns that Spark's sink takes."""
+    """Conversion of elements to records with the columns of Spark's sink."""
 
     def __init__(self, sending: Sending) -> None:
         self._sending = sending

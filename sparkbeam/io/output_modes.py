@@ -1,4 +1,4 @@
-"""Output modes of :class:`.WriteToSpark`: which data source has which, and what they need."""
+"""Output modes of :class:`.WriteToSpark`, with their data sources and requirements."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ _MEMORY = (
 
 @contextmanager
 def told_by(label: str) -> Iterator[None]:
-    """Begin an error about the arguments of a transform with its label."""
+    """Prefix an error about a transform's arguments with its label."""
     try:
         yield
     except ConfigurationError as error:
@@ -44,14 +44,14 @@ def told_by(label: str) -> Iterator[None]:
 
 
 def check(spec: WriteSpec, session: Callable[[], Any]) -> None:
-    """Refuse an output mode that a data source does not have.
+    """Reject an output mode that the data source lacks.
 
     Args:
-        spec: as the user gives it, without a schema.
-        session: gives that of the pipeline.
+        spec: the user's, without a schema.
+        session: returns the session of the pipeline.
 
     Raises:
-        ConfigurationError: the data source cannot do this, or something is missing.
+        ConfigurationError: the data source does not support it, or an argument is missing.
     """
     problem = _problem(spec) or _missing(spec)
     if problem is None and spec.output_mode == UPDATE and spec.source == "jdbc":
@@ -63,15 +63,15 @@ def check(spec: WriteSpec, session: Callable[[], Any]) -> None:
 
 
 def of_rows(spec: WriteSpec, schema: st.StructType, order_by: Sequence[str]) -> WriteSpec:
-    """The spec of a sink with the schema of its rows, and their order.
+    """Return the spec of a sink with the schema and the order of its rows.
 
     Args:
-        spec: as it was checked.
+        spec: a checked spec.
         schema: of the rows.
-        order_by: names of columns that a direction may follow.
+        order_by: names of columns, optionally followed by a direction.
 
     Raises:
-        ConfigurationError: the schema has no such column, or its values are not compared.
+        ConfigurationError: the schema has no such column, or its values cannot be compared.
     """
     for name in spec.key:
         if not isinstance(_column("key", schema, name).dataType, _KEYS):
@@ -88,7 +88,7 @@ def of_rows(spec: WriteSpec, schema: st.StructType, order_by: Sequence[str]) -> 
 
 
 def _ordering(schema: st.StructType, names: Sequence[str]) -> tuple[tuple[str, bool], ...]:
-    """The columns to sort by, and whether ascending."""
+    """Return the sort columns, and whether each is ascending."""
     found = tuple(_directed(schema, name) for name in names)
     for name, _ in found:
         if _column("order_by", schema, name).dataType.typeName() in _UNSORTED:

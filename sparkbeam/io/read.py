@@ -25,46 +25,46 @@ from sparkbeam.upstream.spark import is_imported, no_foreign_types
 class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
     """Reads with ``spark.read`` or, in a streaming pipeline, ``spark.readStream``.
 
-    The elements are rows with the columns as attributes; a column that may be null is
-    ``Optional``. They are in the global window. The tasks that read them encode them, so a
-    source is read in as many tasks as Spark makes of it. In batch, where all of Spark is on this
-    machine, they read Parquet files by themselves if that gives the same.
+    The elements are rows with the columns as attributes; nullable columns are ``Optional``. They
+    are in the global window. They are encoded by the tasks that read them, so a source is read in
+    as many tasks as Spark creates. In batch on a local Spark, the tasks read Parquet files directly
+    if the result is the same.
 
-    In streaming, an element that is older than the watermark by the time it is read is late,
-    as everywhere in Beam. Each partition of the source has a watermark: its latest timestamp in
-    all micro-batches so far less ``watermark_delay``. That of the source is the least of them;
-    without ``timestamp_column`` it follows the clock. Such a pipeline runs until it is cancelled.
+    In streaming, an element that is older than the watermark when it is read is late, as everywhere
+    in Beam. Each partition of the source has a watermark: its latest timestamp in all micro-batches
+    so far minus ``watermark_delay``. The watermark of the source is their minimum; without
+    ``timestamp_column`` it follows the clock. Such a pipeline runs until it is cancelled.
 
     Args:
         format: the name of a data source: ``"parquet"``, ``"kafka"``, ``"delta"``, …
         options: of the data source or the table, such as ``path`` or ``maxFilesPerTrigger``.
-        schema: of the files, as Spark's DDL or ``StructType``. Without one the source
-            is asked, which needs a Spark session while the pipeline is built, as does DDL.
+        schema: of the files, as Spark's DDL or ``StructType``. By default the source is asked,
+            which needs a Spark session while the pipeline is built, as does DDL.
         timestamp_column: the column with the event time, of any type that Spark can cast to a
             timestamp; it must not be null. ``"_metadata.file_modification_time"`` is the time of
-            the file. Without one the elements of a micro-batch have its
-            time in streaming, and in batch the earliest timestamp.
+            the file. By default the elements have the time of their micro-batch in streaming, and
+            the earliest timestamp in batch.
         watermark_delay: how far elements may be behind the newest one of their partition, in
             seconds.
-        partition_column: the column, or columns, whose value tells the partition of a row. Kafka's
-            partitions are known, with ``[]`` they count as one. Files are complete once they
-            have been read; all other sources have one partition if nothing is said.
-        idle_timeout: after how many seconds without rows a partition no longer holds the
-            watermark back; None for never.
-        follow_clock_when_idle: when all partitions have been silent for ``idle_timeout``, the
-            watermark follows the clock less ``watermark_delay``, so that the last windows end.
-            Not for rows whose timestamps are far behind the clock: they would be late.
-        columns: which columns to read; all if None. A dotted path leads into structs: the row has
-            its last name. ``"_metadata.file_path"`` is the path of the file, and Spark has more
-            there.
-        table: in place of a format: the name of a table or view that the session knows, as
-            ``spark.table`` and ``spark.readStream.table`` take it.
-        query: in place of a format: a query in SQL. In streaming it reads tables with
-            ``STREAM(table)``, or views that were made of streaming DataFrames.
+        partition_column: the column, or columns, that identify the partition of a row. Kafka's
+            partitions are known; ``[]`` merges them into one. Files are complete once they have
+            been read; all other sources have one partition by default.
+        idle_timeout: the seconds without rows after which a partition no longer holds the watermark
+            back; None for never.
+        follow_clock_when_idle: once all partitions have been silent for ``idle_timeout``, the
+            watermark follows the clock minus ``watermark_delay``, so that the last windows end. Not
+            for rows whose timestamps are far behind the clock: they would be late.
+        columns: the columns to read; None for all. A dotted path leads into structs: the row has
+            its last name. ``"_metadata.file_path"`` is the path of the file; Spark has more
+            metadata there.
+        table: instead of a format: the name of a table or view of the session, as in
+            ``spark.table`` and ``spark.readStream.table``.
+        query: instead of a format: an SQL query. In streaming it reads tables with
+            ``STREAM(table)``, or views of streaming DataFrames.
 
     Raises:
-        ConfigurationError: when it is made or applied: Spark cannot read that, there is no such
-            column or table, or the pipeline runs on another runner.
+        ConfigurationError: when it is created or applied: Spark cannot read the source, a column or
+            table does not exist, or the pipeline has another runner.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         whole = given if given is not None else self._ask(spec, pipeline, streaming=streaming)
         selected, nested = self._select(whole)
         if self._has_foreign_types or (spec.format.lower() == "parquet" and not streaming):
-            # Or else Spark has it looked up again, in a job of its own, when the pipeline runs.
+            # Otherwise Spark would look it up again, in a job, when the pipeline runs.
             spec = replace(spec, schema=whole.json())
         self._spec = self._told(
             spec,
@@ -139,7 +139,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
 
     def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
-        """What Spark is to read, with what has become known of it."""
+        """Return the spec with further properties."""
         return replace(spec, **more)
 
     def _tells_partitions(self) -> bool:
@@ -149,7 +149,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         return _rows(schema)
 
     def _ask(self, spec: ReadSpec, pipeline: beam.Pipeline, *, streaming: bool) -> StructType:
-        """The schema that the source itself has."""
+        """Return the schema of the source."""
         session = resolve.session_of(pipeline)
         written = None if streaming else written_schema(session, spec)
         if written is not None:
@@ -161,7 +161,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         except ConfigurationError as error:
             raise ConfigurationError(f"'{self.label}': {error}") from None
         except Exception as error:
-            # Spark's own text may have the options in it.
+            # Spark's own text may contain options.
             raise ConfigurationError(
                 f"'{self.label}': Spark cannot tell the schema of {spec.what}: "
                 f"{problem(error, spec.format, spec.options)}"
@@ -175,10 +175,10 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         return found
 
     def _check_known(self, types: Iterable[str]) -> None:
-        """Refuses types that only a module knows which nobody has imported.
+        """Reject types of modules that have not been imported.
 
-        What a table names is data: it must not get code to run. A schema without these types can
-        be given for files alone.
+        The types of a table are data: they must not cause code to run. A schema without these types
+        can only be given for files.
         """
         for name in types:
             if not is_imported(name):
@@ -189,7 +189,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
                 )
 
     def _select(self, schema: StructType) -> tuple[StructType, tuple[str, ...]]:
-        """The columns of the rows, and what of all that is read is within structs."""
+        """Return the columns of the rows, and the names of all columns within structs."""
         wanted = schema.names if self._columns is None else self._columns
         names = [*wanted, *self._times()]
         hidden = [] if METADATA.name in schema.names else [self._metadata]
@@ -205,7 +205,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         return selected, tuple(name for name in names if name not in whole.names)
 
     def _times(self) -> list[str]:
-        """The names of what the rows are not asked for, but their timestamps and partitions."""
+        """Return the columns needed only for timestamps and partitions."""
         if self._timestamp_column is None:
             return []
         return [self._timestamp_column, *self._partition_columns]
@@ -240,10 +240,10 @@ _FILES = FILE_FORMATS | {"binaryfile"}
 def _origin(
     format: str | None, options: dict[str, Any] | None, table: str | None, query: str | None
 ) -> ReadSpec:
-    """What is read, with all of its columns.
+    """Return the source, with all its columns.
 
     Raises:
-        ConfigurationError: it is nothing, or several things.
+        ConfigurationError: none or several sources are given.
     """
     given = {"format": format, "table": table, "query": query}
     names = [f"{name}={arguments.shown(it)}" for name, it in given.items() if it is not None]

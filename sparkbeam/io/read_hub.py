@@ -47,51 +47,49 @@ _Read = beam.PTransform[PBegin, PCollection[EventHubsEvent]]
 
 
 class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
-    """Reads an event hub; in a pipeline without ``--streaming`` a range of it.
+    """Reads an event hub; a pipeline without ``--streaming`` reads a range of it.
 
-    Each partition has a watermark: the latest timestamp of its events so far less
-    ``watermark_delay``. That of the hub is the least of them.
+    Each partition has a watermark: the latest timestamp of its events so far minus
+    ``watermark_delay``. The watermark of the hub is their minimum.
 
     Args:
-        connection_string: of the hub or its namespace, ``env:NAME`` for that of an environment
-            variable, or a function that gives it; resolved in each process that connects.
-        event_hub: its name, if the connection string does not have it.
-        fully_qualified_namespace: in place of the connection string, with a ``credential``.
-        credential: one of ``azure-identity`` that can be pickled, or a function that gives one.
-        consumer_group: as which it is read. Each streaming pipeline needs one of its own.
-        starting_position: of all partitions; None for the end in streaming, for the start in
-            batch. A checkpoint has precedence.
+        connection_string: of the hub or its namespace, ``env:NAME`` for an environment variable, or
+            a function that returns it; resolved in each process that connects.
+        event_hub: its name, if the connection string does not contain it.
+        fully_qualified_namespace: instead of the connection string, with a ``credential``.
+        credential: a picklable one of ``azure-identity``, or a function that returns one.
+        consumer_group: of the reader. Each streaming pipeline needs its own.
+        starting_position: of all partitions; None for the end in streaming, for the start in batch.
+            A checkpoint has precedence.
         starting_positions: of single partitions.
-        ending_position: where a batch ends.
+        ending_position: the end of a batch.
         ending_positions: of single partitions.
-        max_events_per_trigger: of a micro-batch; None for 1,000 of each partition, 0 for no limit.
-        max_rate_per_partition: events of each partition in a second, or of single ones.
-        slow_partitions: takes less of partitions that are slow to read; None to share by what is
-            waiting alone.
-        receiver_timeout: seconds without an event after which a receiver is opened again.
+        max_events_per_trigger: of a micro-batch; None for 1,000 per partition, 0 for no limit.
+        max_rate_per_partition: events per second of each partition, or of single ones.
+        slow_partitions: reads less from slow partitions; None to divide by backlog only.
+        receiver_timeout: seconds without an event after which a receiver is reopened.
         operation_timeout: seconds without an event after which the pipeline fails.
-        placement: in which order Spark gets the partitions; ``balanced``: those of a hub on
-            different places, ``hash``: each anywhere.
-        prefetch: how many events a receiver asks for at once.
-        exclusive: in streaming, no other pipeline may read in the consumer group; the one
-            that was started last goes on. None for so over AMQP.
+        placement: the order of partitions in Spark; ``balanced`` places those of a hub on different
+            executors, ``hash`` places each independently.
+        prefetch: the number of events that a receiver requests at once.
+        exclusive: in streaming, no other pipeline may read in the consumer group; the one that was
+            started last continues. None for True over AMQP.
         fail_on_data_loss: events that have expired before they were read are an error.
-        discover_partitions: seconds between looks for new partitions; None for none.
-        timestamp: ``enqueued``, or the name of the property with the event time: milliseconds
-            since 1970, or a text as in ISO 8601. Events without it have that of their enqueuing.
-        watermark_delay: how far events may be behind the newest one of their partition, in
-            seconds.
-        idle_timeout: a partition of which nothing is left to read holds the watermark back for
-            so many seconds more; 0 for not at all, None for ever. Over Kafka, where nobody tells
-            what is left, 0 is 60 seconds without events.
-        drop_repeats: leaves out what a task of :class:`WriteToEventHubs` has sent again. It takes a
+        discover_partitions: seconds between checks for new partitions; None for none.
+        timestamp: ``enqueued``, or the name of the property with the event time: milliseconds since
+            1970, or ISO 8601 text. Events without it have the time of their enqueuing.
+        watermark_delay: how far events may be behind the newest one of their partition, in seconds.
+        idle_timeout: an exhausted partition holds the watermark back for this many more seconds; 0
+            for not at all, None forever. Over Kafka, where the backlog is unknown, 0 is 60 seconds
+            without events.
+        drop_repeats: drops events that a task of :class:`WriteToEventHubs` has sent again. Takes a
             shuffle, and a record of state for each task that sends to a partition.
-        client: ``sdk`` for that of Azure.
-        endpoint: ``amqp``, or ``kafka`` for Spark's source of Kafka, which has not all of this.
+        client: ``sdk`` for Azure's client.
+        endpoint: ``amqp``, or ``kafka`` for Spark's Kafka source, which supports fewer arguments.
 
     Raises:
-        ConfigurationError: when it is made or applied: an argument is wrong or missing, or the
-            pipeline runs on another runner.
+        ConfigurationError: when it is created or applied: an argument is wrong or missing, or the
+            pipeline has another runner.
     """
 
     def __init__(
@@ -159,7 +157,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
 
 
 class _ReadHub(ReadFromSpark):
-    """Reads with the data source of this package."""
+    """Source that uses the data source of this package."""
 
     def __init__(self, options: dict[str, Any], delay: float, idle: int | None) -> None:
         by_property = options["timestampProperty"] is not None
@@ -292,7 +290,7 @@ def _count(name: str, given: int | None, least: int) -> str | None:
 
 
 def _idle(given: float | None) -> int | None:
-    """In microseconds."""
+    """Convert to microseconds."""
     if given is None:
         return None
     return round(arguments.duration("idle_timeout", given, "seconds", most=_LONGEST) * 1_000_000)

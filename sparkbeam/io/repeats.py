@@ -1,4 +1,4 @@
-"""Leaves out the events of a hub that a task has sent more than once."""
+"""Removal of events that a task has sent more than once."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,10 +13,10 @@ from sparkbeam.io.hub_event import EventHubsEvent
 
 
 class DropRepeats(beam.PTransform[PCollection[EventHubsEvent], PCollection[EventHubsEvent]]):
-    """Passes each event once that :class:`.WriteToEventHubs` has sent, and all others.
+    """Drops repeated events of :class:`.WriteToEventHubs`; passes all others.
 
-    A task numbers its events, and when it runs again it sends the same ones in the same order to
-    the same partitions. So the numbers of a task in a partition go up, but for repeats.
+    A task numbers its events, and a repeated task sends the same events in the same order to the
+    same partitions. So the numbers of a task increase in a partition, except for repeats.
     """
 
     def expand(self, events: PCollection[EventHubsEvent]) -> PCollection[EventHubsEvent]:
@@ -27,9 +27,9 @@ class DropRepeats(beam.PTransform[PCollection[EventHubsEvent], PCollection[Event
 
 
 def _with_sender(event: EventHubsEvent) -> tuple[str, EventHubsEvent]:
-    """The sink and task that has sent an event to its partition.
+    """Pair an event with its sender: the partition, the sink and the task.
 
-    Events of others are spread by their sequence numbers; they are no repeats.
+    Events of other senders are spread by sequence number; they are never repeats.
     """
     sent = _sent(event)
     if sent is None:
@@ -39,7 +39,7 @@ def _with_sender(event: EventHubsEvent) -> tuple[str, EventHubsEvent]:
 
 
 def _sent(event: EventHubsEvent) -> tuple[str, int, int, int] | None:
-    """Run, micro-batch, task and number; None if no sink of ours has sent it."""
+    """Return run, micro-batch, task and number; None for other senders."""
     parts = (event.properties.get(SENT) or "").split("/")
     if len(parts) != 4 or not all(p.isdecimal() and len(p) < 19 for p in parts[1:]):
         return None
@@ -48,7 +48,7 @@ def _sent(event: EventHubsEvent) -> tuple[str, int, int, int] | None:
 
 
 class _First(beam.DoFn):
-    """Knows the last event of a sender: where it is, and its micro-batch and number."""
+    """Keeps the position, micro-batch and number of a sender's last event."""
 
     LAST = ReadModifyWriteStateSpec("last", TupleCoder([VarIntCoder()] * 3))
 

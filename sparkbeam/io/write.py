@@ -1,4 +1,4 @@
-"""Elements of a PCollection to what Spark can write, or to a user's own code."""
+"""Output of a PCollection with Spark, or with the user's code."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -26,26 +26,26 @@ _MODES = ("append", "overwrite", "ignore", "error", "errorifexists")
 
 
 class Writer(Protocol):
-    """What :class:`Foreach` hands elements to; ``open`` and ``close`` may be missing."""
+    """Interface of writers for :class:`Foreach`; ``open`` and ``close`` are optional."""
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
         """Called before the elements of a partition of a micro-batch.
 
-        A partition that runs again has the same two numbers.
+        A repeated partition has the same two numbers.
 
         Returns:
-            Whether its elements are wanted.
+            Whether to process its elements.
         """
 
     def process(self, row: Any) -> None:
-        """Takes an element."""
+        """Process an element."""
 
     def close(self, error: Exception | None) -> None:
-        """Called at the end, with what went wrong if something did."""
+        """Called at the end, with the error if there was one."""
 
 
 class _TakesElements(Protocol):
-    """The one method that a writer has to have."""
+    """Required method of a writer."""
 
     def process(self, row: Any, /) -> None: ...
 
@@ -53,50 +53,49 @@ class _TakesElements(Protocol):
 class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
     """Writes rows, NamedTuples or dictionaries with a Spark data source.
 
-    In batch all is written once, at the end of the run. In streaming each micro-batch is
-    written when it has been processed; if it runs again, after a failure or a restart, then
+    In batch everything is written once, at the end of the run. In streaming each micro-batch is
+    written when it has been processed; if it is repeated, after a failure or a restart, then
 
     - files (parquet, orc, avro, json, csv, text, xml) of mode ``append`` are written once: they
-      are written aside and moved into the folder, under names that tell the micro-batch. A
-      reader of the folder never sees a row twice; :func:`committed_files` tells the files of
+      are written to a hidden folder and moved, under names that contain the micro-batch. A
+      reader of the folder never sees a row twice; :func:`committed_files` returns the files of
       whole micro-batches;
-    - so are tables of such files;
+    - tables of such files are written once as well;
     - Delta tables are written once, by their transaction ids;
-    - all others are written again if the failure was between the write and the note that it
-      was made.
+    - all others are written again if the failure was between the write and the note of its success.
 
-    With ``output_mode="update"`` the rows of a micro-batch, of each key the latest, take the place
-    of those with their key, in a Delta table, a database (``jdbc``) or on the ``console``. With
-    ``"complete"`` each micro-batch that has rows writes the latest row of each key since the
-    pipeline began, in the place of what was there.
+    With ``output_mode="update"`` the latest row of each key in a micro-batch replaces the row with
+    the same key, in a Delta table, a database (``jdbc``) or on the ``console``. With ``"complete"``
+    each micro-batch with rows writes the latest row of each key since the start of the pipeline,
+    replacing the previous output.
 
     Args:
         format: the name of a data source: ``"parquet"``, ``"jdbc"``, ``"delta"``, …
         options: of the data source, such as ``path``, or of the table.
-        schema: of the rows, as Spark's DDL or ``StructType``. Without one it is made from
-            the PCollection's type, if that has flat fields. A field that a dictionary does not
-            have is null. DDL needs a Spark session while the pipeline is built.
-        mode: Spark's save mode: ``append``, ``overwrite`` (in streaming each micro-batch
-            replaces the one before), ``ignore`` or ``error``.
-        partition_by: the columns by whose values the rows are divided into folders,
-            ``day=2030-01-31``; they are not in the files.
-        layout: how readers find the files of a stream. ``folder``: they are all that is in the
-            folder. ``manifest``: beside them there is a log, ``_spark_metadata``, as Spark's own
-            streaming sink writes it. Spark's readers see what is in it alone, in batch and in
-            streaming, so never a part of a micro-batch.
+        schema: of the rows, as Spark's DDL or ``StructType``. By default it is derived from the
+            PCollection's type, if that has flat fields. A missing field of a dictionary is null.
+            DDL needs a Spark session while the pipeline is built.
+        mode: Spark's save mode: ``append``, ``overwrite`` (in streaming each micro-batch replaces
+            the previous one), ``ignore`` or ``error``.
+        partition_by: the partition columns, for folders such as ``day=2030-01-31``; they are not in
+            the files.
+        layout: the way in which readers find the files of a stream. ``folder``: all files of the
+            folder. ``manifest``: the folder also has a log, ``_spark_metadata``, as written by
+            Spark's own streaming sink. Spark's readers only see the files in the log, in batch and
+            in streaming, so never a part of a micro-batch.
         output_mode: ``append``, ``update`` or ``complete``.
-        key: the columns that identify a row, of modes ``update`` and ``complete``.
-        order_by: the columns by which what is written at once is sorted, ``"count desc"`` for
-            the largest first; of mode ``complete`` the key if there are none.
-        table: the name of a table, as ``saveAsTable`` takes it. It is made if there is none: with
-            ``format``, or else with Spark's default. One that is there keeps its format and its
-            partitions; columns are matched by name.
+        key: the columns that identify a row, for the modes ``update`` and ``complete``.
+        order_by: the sort columns of each write, ``"count desc"`` for the largest first; for mode
+            ``complete`` the key by default.
+        table: the name of a table, as in ``saveAsTable``. A missing one is created with ``format``,
+            or with Spark's default. An existing one keeps its format and partitions; columns are
+            matched by name.
 
     Raises:
-        ConfigurationError: when it is made or applied: there is no such mode, layout or column, the
-            data source has no such output mode, the schema is missing or wrong, or the pipeline
-            runs on another runner.
-        PipelineFailed: from the run, with the label of this transform: it cannot be written.
+        ConfigurationError: when it is created or applied: a mode, layout or column does not exist,
+            the data source lacks the output mode, the schema is missing or wrong, or the pipeline
+            has another runner.
+        PipelineFailed: from the run, with the label of this transform: the write failed.
     """
 
     def __init__(
@@ -186,18 +185,18 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
 class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
     """Calls a function with the rows of each micro-batch as a DataFrame.
 
-    It is called on the driver, for each micro-batch that has rows; in batch once, with the
-    number 0. A micro-batch that runs again has the same number, so that the function
-    can tell what it has done. The function is pickled with the pipeline, as a DoFn is.
+    It is called on the driver, for each micro-batch with rows; in batch once, with the number 0. A
+    repeated micro-batch has the same number, so that the function can recognize it. The function is
+    pickled with the pipeline, like a DoFn.
 
     Args:
         function: takes the DataFrame and the number of the micro-batch.
         schema: of the rows; see :class:`WriteToSpark`.
-        empty_batches: it is called for micro-batches without rows too, with an empty DataFrame.
+        empty_batches: also call it for micro-batches without rows, with an empty DataFrame.
 
     Raises:
         ConfigurationError: when it is applied: the schema is missing or wrong, or the
-            pipeline runs on another runner.
+            pipeline has another runner.
         PipelineFailed: from the run, with the label of this transform: the function failed.
     """
 
@@ -225,18 +224,17 @@ class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
 
 
 class Foreach(beam.PTransform[PCollection[Any], PDone]):
-    """Hands each element to a writer, in the tasks of the micro-batch.
+    """Passes each element to a writer, in the tasks of the micro-batch.
 
-    Each partition of a micro-batch has a writer of its own, a copy of the given one. In batch
-    the epoch is 0.
+    Each partition of a micro-batch has its own copy of the writer. In batch the epoch is 0.
 
     Args:
-        writer: has the methods of :class:`Writer`. It is pickled with the pipeline: it
-            opens its connections in ``open``.
+        writer: has the methods of :class:`Writer`. It is pickled with the pipeline, so it should
+            open connections in ``open``.
 
     Raises:
-        ConfigurationError: when it is made or applied: it has no ``process``, or the pipeline
-            runs on another runner.
+        ConfigurationError: when it is created or applied: it has no ``process``, or the pipeline
+            has another runner.
         PipelineFailed: from the run, with the label of this transform: the writer failed.
     """
 
@@ -250,12 +248,12 @@ class Foreach(beam.PTransform[PCollection[Any], PDone]):
 
 
 def to_writer(elements: PCollection[Any], writer: Any, options: Options = ()) -> PDone:
-    """Hands elements to a writer, in the tasks.
+    """Pass elements to a writer, in the tasks.
 
     Args:
-        elements: what it takes.
+        elements: the elements.
         writer: see :class:`Foreach`.
-        options: what it is made of, so that it is known what is secret.
+        options: of the writer, to recognize secrets.
 
     Raises:
         ConfigurationError: the writer cannot be pickled.
@@ -267,10 +265,10 @@ def to_writer(elements: PCollection[Any], writer: Any, options: Options = ()) ->
 def to_dataframe(
     elements: PCollection[Any], schema: StructType, *, whole: bool, timed: bool
 ) -> PDone:
-    """Hands elements to a DataFrame that somebody makes of the pipeline.
+    """Pass elements to a DataFrame of the pipeline.
 
     Args:
-        elements: what it takes.
+        elements: the elements.
         schema: of its rows.
         whole: an element is the value of the first column, not a row.
         timed: the last column has the timestamps.
@@ -280,10 +278,10 @@ def to_dataframe(
 
 
 def _batch_function(function: Any) -> Callable[[Any, int], None]:
-    """A function that can take a DataFrame and a number.
+    """Check for a function that takes a DataFrame and a number.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not.
     """
     remedy = "give one that takes a DataFrame and the number of the micro-batch"
     arguments.function("function", function, remedy)
@@ -293,16 +291,16 @@ def _batch_function(function: Any) -> Callable[[Any, int], None]:
         raise ConfigurationError(
             f"function={arguments.shown(function)} cannot be called with two arguments: {remedy}."
         ) from None
-    except ValueError:  # Not all that is written in C tells.
+    except ValueError:  # Not all C functions have a signature.
         pass
     return function
 
 
 def _element_writer(writer: Any) -> _TakesElements:
-    """An object with the methods of :class:`Writer`.
+    """Check for an object with the methods of :class:`Writer`.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: a method is missing.
     """
     kind = writer.__name__ if isinstance(writer, type) else type(writer).__name__
     if not callable(getattr(writer, "process", None)):
@@ -341,7 +339,7 @@ def _schema(rows: PCollection[Any], given: resolve.Schema | None, name: str) -> 
 
 
 class _Pack(beam.ParDo):
-    """From elements to cells of many, which are in the global window whatever those were."""
+    """Packing of elements into cells of many, in the global window."""
 
     def __init__(self, pack: PackElements) -> None:
         super().__init__(pack)
@@ -355,7 +353,7 @@ class _Pack(beam.ParDo):
 
 
 class _Write(beam.PTransform[PCollection[Any], PDone]):
-    """The end of the pipeline that Spark writes."""
+    """End of the pipeline, written by Spark."""
 
     def __init__(self, spec: WriteSpec) -> None:
         super().__init__()

@@ -28,33 +28,33 @@ _AMQP_ONLY = ("max_batch_bytes", "operation_timeout", "client")
 class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
     """Sends elements to an event hub, from the tasks, in batches.
 
-    An event is sent at least once: what a task has sent before it failed is sent again when it
-    runs again. Each event has the property ``sparkbeam-sent``, by which
-    ``ReadFromEventHubs(drop_repeats=True)`` finds the repeats.
+    Events are sent at least once: a repeated task sends its events again. Each event has the
+    property ``sparkbeam-sent``, by which ``ReadFromEventHubs(drop_repeats=True)`` finds the
+    repeats.
 
     Args:
-        connection_string: of the hub or its namespace, ``env:NAME`` for that of an environment
-            variable, or a function that gives it; resolved in each process that connects.
-        event_hub: its name, if the connection string does not have it.
-        fully_qualified_namespace: in place of the connection string, with a ``credential``.
-        credential: one of ``azure-identity`` that can be pickled, or a function that gives one.
-        body: a function that gives the body of an element, bytes or a text. None for elements
-            that are bytes or texts themselves.
-        properties: the properties of all events, or a function that gives those of an element.
-        partition_key: of all events, or a function that gives that of an element: events of one
-            key are in one partition, in their order.
-        partition_id: the number of the partition of all events, or a function that gives that of
-            an element, None for any. Without a key and this, batches go from one partition to the
-            next.
-        max_batch_bytes: of how many bytes of events a batch is made; None for 1 MiB, which a hub
-            takes at once. Where it takes less, as in the basic tier, a batch is sent in several.
-        operation_timeout: seconds for which a batch is tried again before the pipeline fails.
-        client: ``sdk`` for that of Azure.
-        endpoint: ``amqp``, or ``kafka`` for Spark's sink of Kafka, which has not all of this.
+        connection_string: of the hub or its namespace, ``env:NAME`` for an environment variable, or
+            a function that returns it; resolved in each process that connects.
+        event_hub: its name, if the connection string does not contain it.
+        fully_qualified_namespace: instead of the connection string, with a ``credential``.
+        credential: a picklable one of ``azure-identity``, or a function that returns one.
+        body: a function that returns the body of an element, bytes or a string. None for elements
+            that are bytes or strings themselves.
+        properties: the properties of all events, or a function that returns those of an element.
+        partition_key: of all events, or a function that returns that of an element: events of one
+            key are in one partition, in order.
+        partition_id: the number of the partition of all events, or a function that returns that of
+            an element, None for any. Without a key and an id, batches rotate through the
+            partitions.
+        max_batch_bytes: the maximum size of a batch; None for 1 MiB, the most that a hub accepts.
+            If it accepts less, as in the basic tier, a batch is split.
+        operation_timeout: seconds of retries of a batch before the pipeline fails.
+        client: ``sdk`` for Azure's client.
+        endpoint: ``amqp``, or ``kafka`` for Spark's Kafka sink, which supports fewer arguments.
 
     Raises:
-        ConfigurationError: when it is made or applied: an argument is wrong or missing, or the
-            pipeline runs on another runner.
+        ConfigurationError: when it is created or applied: an argument is wrong or missing, or the
+            pipeline has another runner.
         PipelineFailed: from the run, with the label of this transform: events cannot be sent.
     """
 
@@ -109,7 +109,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
 
 
 class _Always:
-    """Gives the same for each element."""
+    """A constant function of elements."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
