@@ -49,7 +49,7 @@ class Manifest:
 
     @property
     def is_there(self) -> bool:
-        """Whether it has any entries."""
+        """True if it has any entries."""
         return bool(self._numbers())
 
     def files(self) -> list[str]:

@@ -1,1 +1,1 @@
-"""The state that a checkpoint keeps, decoded for people; reads, and changes nothing."""
+"""State of a checkpoint, decoded for people; read-only."""

@@ -1,4 +1,4 @@
-"""The record of a key in the terms of Beam's model: windows, panes, states and timers."""
+"""Record of a key in the terms of Beam's model: windows, panes, states and timers."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,20 +25,20 @@ from sparkbeam.worker.keyed.timers import parts_of
 from sparkbeam.worker.state.records import PROCESSING_TIME, Record, Timer
 
 MOST_VALUES = 100
-"""So many values of a list are shown."""
+"""Maximum number of values shown of a list."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """One thing that is kept of a key.
+    """One item of a key's state.
 
     Attributes:
         what: ``window``, ``session``, ``state``, ``timer``, ``waiting`` or ``other``.
         name: of a state or a timer.
-        window: to which it belongs, for people; empty where there is none.
-        values: decoded; the first ones, where they are many.
-        count: how many values there are.
-        facts: times, panes and the like by their names, as JSON; times in ISO 8601.
+        window: its window, as text; empty without one.
+        values: decoded; the first ones, if there are many.
+        count: the number of values.
+        facts: times, panes and other details by name, as JSON; times in ISO 8601.
     """
 
     what: str
@@ -49,7 +49,7 @@ class Kept:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
-        """All of it as what JSON can say."""
+        """Return the contents as JSON values."""
         found = {
             "what": self.what,
             "name": self.name,
@@ -74,12 +74,12 @@ class Kept:
 
 
 def kept(record: Record, known: StepCoders, state_name: str) -> Iterator[Kept]:
-    """Yield all that a record keeps.
+    """Yield all items of a record.
 
     Args:
         record: of a key.
         known: the coders of its step.
-        state_name: under which the step keeps the states of its DoFn.
+        state_name: the name of the step's DoFn states in storage.
     """
     timers = dict(record.timers())
     cells = dict.fromkeys(record.cells())
@@ -102,7 +102,7 @@ def kept(record: Record, known: StepCoders, state_name: str) -> Iterator[Kept]:
 
 
 def _window(record: Record, cell: bytes, known: StepCoders, timers: dict[bytes, Timer]) -> Kept:
-    """A window that fires at its end."""
+    """Return a window that fires at its end."""
     panes, stamp, accumulator = record.get(cell)
     if accumulator is None:
         values, count = _first(record.bag(VALUES + cell), known.value)
@@ -124,21 +124,21 @@ def _window(record: Record, cell: bytes, known: StepCoders, timers: dict[bytes, 
 
 
 def _accumulator(stored: Any, decoder: Decoder) -> Any:
-    """An accumulator, or the numbers that stand for it; see :mod:`.worker.state.stripes`."""
+    """Decode an accumulator, or return its numbers; see :mod:`.worker.state.stripes`."""
     return decoder.decoded(stored) if isinstance(stored, bytes) else stored
 
 
 def _first(
     stored: Iterable[bytes], decoder: Decoder, *, nested: bool = False
 ) -> tuple[tuple[Any, ...], int]:
-    """The first of some values, and how many there are."""
+    """Return the first values, and the number of all."""
     items = iter(stored)
     values = tuple(decoder.decoded(item, nested=nested) for item in islice(items, MOST_VALUES))
     return values, len(values) + sum(1 for _ in items)
 
 
 def _sessions(record: Record, known: StepCoders) -> Iterator[Kept]:
-    """Sessions that fire at their end."""
+    """Yield sessions that fire at their end."""
     sessions = KeptSessions(record)
     for session in sessions.between(EARLIEST, None):
         if session.accumulator is None:
@@ -155,7 +155,7 @@ def _sessions(record: Record, known: StepCoders) -> Iterator[Kept]:
 
 
 def _triggered(record: Record, known: StepCoders) -> Iterator[Kept]:
-    """Windows of a trigger."""
+    """Yield windows with a trigger."""
     if known.window.impl is None:
         yield Kept("other", facts={"windows": "of a kind that is not known"})
         return
@@ -177,7 +177,7 @@ def _triggered(record: Record, known: StepCoders) -> Iterator[Kept]:
 
 
 def _state(record: Record, cell: bytes, window: bytes, known: StepCoders, state_name: str) -> Kept:
-    """A state of a DoFn."""
+    """Return a state of a DoFn."""
     shown = window_text(known.window.decoded(window))
     for name, state in known.states.items():
         if user_cell(state_name, name, window) == cell:
@@ -187,7 +187,7 @@ def _state(record: Record, cell: bytes, window: bytes, known: StepCoders, state_
 
 
 def _values(record: Record, cell: bytes, state: StateOf) -> tuple[tuple[Any, ...], int]:
-    """The values of a state, as its kind keeps them."""
+    """Return the values of a state of any kind."""
     first, *others = state.decoders or (Decoder("a coder that is not known", None, trusted=False),)
     match state.kind:
         case "bag" | "set":
@@ -206,7 +206,7 @@ def _values(record: Record, cell: bytes, state: StateOf) -> tuple[tuple[Any, ...
 
 
 def _stamped(encoded: bytes, decoder: Decoder) -> Any:
-    """The value of an item of an ordered list: Beam encodes it behind its time, with its length."""
+    """Decode an item of an ordered list: Beam encodes it after its timestamp, with its length."""
     pair = coders.TupleCoder([coders.VarIntCoder(), coders.BytesCoder()])
     try:
         _, value = pair.get_impl().decode_nested(encoded)
@@ -216,7 +216,7 @@ def _stamped(encoded: bytes, decoder: Decoder) -> Any:
 
 
 def _timer(parts: tuple[str, str, bytes], timer: Timer, known: StepCoders) -> Kept:
-    """A timer of a DoFn."""
+    """Return a timer of a DoFn."""
     family, tag, window = parts
     _, domain, hold, _ = timer
     return Kept(

@@ -1,8 +1,8 @@
 """Coders of a step, from its description in the checkpoint or from the program.
 
-A checkpoint tells coders in words. Those of plain values can be made from these; others take the
-program. What may unpickle, and a coder of the user, decodes nothing out of a checkpoint into which
-other users may have put something.
+A checkpoint describes coders in words. Coders of plain values are created from these; others need
+the program. If other users may have written to the checkpoint, coders that unpickle and user coders
+decode nothing from it.
 """
 
 import re
@@ -45,11 +45,11 @@ _SHOWN = 1000
 
 @dataclass(frozen=True)
 class Undecoded:
-    """Bytes that are shown as they are.
+    """Bytes shown without decoding.
 
     Attributes:
         data: the bytes.
-        coder: the coder that would decode them, in words.
+        coder: the required coder, in words.
     """
 
     data: bytes
@@ -60,12 +60,12 @@ class Undecoded:
 
 
 class Decoder:
-    """Decodes values of one coder, as far as it is known and safe.
+    """Decoder of values of one coder, if known and safe.
 
     Args:
         name: the coder in words.
-        coder: None where it is not known.
-        trusted: nobody else can have put something into the checkpoint.
+        coder: None if unknown.
+        trusted: no other user can have written to the checkpoint.
     """
 
     def __init__(self, name: str, coder: coders.Coder | None, *, trusted: bool) -> None:
@@ -74,17 +74,17 @@ class Decoder:
         self._impl = coder.get_impl() if coder is not None and usable else None
 
     def decoded(self, data: bytes, *, nested: bool = False) -> Any:
-        """Return a value; an :class:`Undecoded` where that cannot be."""
+        """Decode a value, or return an :class:`Undecoded`."""
         if self._impl is None:
             return Undecoded(data, self.name)
         try:
             return self._impl.decode_nested(data) if nested else self._impl.decode(data)
-        except Exception:  # Somebody else may have written it, or the coder be another one.
+        except Exception:  # Another user may have written it, or the coder may differ.
             return Undecoded(data, self.name)
 
     @property
     def impl(self) -> Any:
-        """The implementation of the coder; None where it must not be used."""
+        """Implementation of the coder; None if it must not be used."""
         return self._impl
 
 
@@ -103,13 +103,13 @@ class StateOf:
 
 @dataclass(frozen=True)
 class StepCoders:
-    """The decoders for the state of a step.
+    """Decoders for the state of a step.
 
     Attributes:
         key: of the keys of records.
         value: of grouped values, or of accumulators.
         window: of windows.
-        states: those of its DoFn, by their names.
+        states: of its DoFn, by name.
     """
 
     key: Decoder
@@ -119,11 +119,11 @@ class StepCoders:
 
     @classmethod
     def of(cls, parts: Parts, stage: Stage | None, *, trusted: bool) -> "StepCoders":
-        """Return the coders of a step.
+        """Return the decoders of a step.
 
         Args:
             parts: the description of the step in the checkpoint.
-            stage: the step in the program; None for no program.
+            stage: the step in the program; None without a program.
             trusted: see :class:`Decoder`.
         """
         known = {} if stage is None else dict(_of_stage(stage))
@@ -150,7 +150,7 @@ class StepCoders:
 
 
 def parsed(words: str) -> coders.Coder | None:
-    """Return the coder that words of a checkpoint stand for; None where they say too little."""
+    """Return the coder described in a checkpoint; None if the description is insufficient."""
     name, _, rest = words.partition("(")
     if name in _PLAIN:
         return _PLAIN[name]()
@@ -167,7 +167,7 @@ def parsed(words: str) -> coders.Coder | None:
 
 
 def _split(words: str) -> list[str]:
-    """Parts between commas that are in no parentheses; one that says nothing if some are cut."""
+    """Split at commas outside of parentheses; a truncated text gives one empty part."""
     parts, depth = [""], 0
     for character in words:
         depth += (character in "([{") - (character in ")]}")
@@ -184,7 +184,7 @@ def _states(parts: Parts) -> Iterator[tuple[str, str, str, list[str]]]:
         if found is not None:
             kind, _, rest = words.partition(" of ")
             listed = _split(rest)
-            # Of a combining state the CombineFn comes first.
+            # A combining state has the CombineFn first.
             yield part, found[1], kind, listed[-1:] if kind == "combining" else listed
 
 
@@ -195,7 +195,7 @@ def _of_windows(words: str) -> coders.Coder | None:
 
 
 def _is_plain(coder: coders.Coder) -> bool:
-    """Return whether a coder unpickles nothing, and is none of the user's."""
+    """Return whether a coder unpickles nothing and is not a user's."""
     if type(coder) is coders.TupleCoder:
         return all(map(_is_plain, coder.coders()))
     if type(coder) is coders.IterableCoder:
@@ -208,7 +208,7 @@ def _is_plain(coder: coders.Coder) -> bool:
 
 
 def _of_stage(stage: Stage) -> Iterator[tuple[str, tuple[coders.Coder, ...]]]:
-    """The coders of a stage of a program, by the parts of which a checkpoint tells."""
+    """Yield the coders of a program's stage, by the parts of a checkpoint's description."""
     described = parsed_stage.parsed(stage)
     read = stage.grouped or described.main_input
     coder = described.coder(read)
@@ -230,12 +230,12 @@ def _of_state(state: Any, context: PipelineContext) -> Iterator[coders.Coder]:
 
 
 def as_text(value: Any) -> str:
-    """Return a value on one line, without secrets."""
+    """Format a value on one line, without secrets."""
     return repr(value) if isinstance(value, Undecoded) else shown(value, _SHOWN)
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as what JSON can say: a plain one as it is, any other by its ``repr``."""
+    """Convert a value to JSON: plain values directly, others by their ``repr``."""
     if isinstance(value, Undecoded):
         return {"bytes": value.data.hex(), "coder": printable(hidden(value.coder))}
     if isinstance(value, str):
@@ -250,7 +250,7 @@ def as_json(value: Any) -> Any:
 
 
 def window_text(window: Any) -> str:
-    """Return a window for people."""
+    """Format a window."""
     if isinstance(window, GlobalWindow):
         return "all time"
     if isinstance(window, IntervalWindow):
@@ -261,7 +261,7 @@ def window_text(window: Any) -> str:
 
 
 def time_text(micros: int) -> str:
-    """Return a time in ISO 8601, as far as Python knows its year."""
+    """Format a time in ISO 8601, if Python supports its year."""
     try:
         return moment(Timestamp(micros=micros)) or ""
     except (OverflowError, ValueError):

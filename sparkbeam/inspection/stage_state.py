@@ -1,4 +1,4 @@
-"""The state of the steps of a pipeline, read from its checkpoint."""
+"""State of the steps of a pipeline, read from its checkpoint."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,13 +26,13 @@ _SAMPLE = 1000
 
 @dataclass(frozen=True)
 class Step:
-    """A step that keeps state.
+    """A step with state.
 
     Attributes:
-        address: under which its state is stored.
+        address: of its state.
         label: of its transform.
         parts: its description in the checkpoint; see :func:`.fingerprint`.
-        stage: the same in the program; None where none is given.
+        stage: the stage of the program; None without a program.
     """
 
     address: str
@@ -53,12 +53,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Found:
-    """The state of one key of a step, or its state that belongs to no key.
+    """State of one key of a step, or its state without a key.
 
     Attributes:
-        step: the label of the step that keeps it.
-        key: decoded; None for what belongs to no key.
-        kept: windows, states, timers and the like.
+        step: the label of the step.
+        key: decoded; None without a key.
+        kept: windows, states, timers and other items.
         has_key: it belongs to a key, which may be None.
     """
 
@@ -68,14 +68,14 @@ class Found:
     has_key: bool = True
 
     def content(self) -> Iterator[dict[str, Any]]:
-        """Each thing as what JSON can say."""
+        """Yield each item as JSON values."""
         head = {"step": shown(self.step)[1:-1]}
         if self.has_key:
             head["key"] = as_json(self.key)
         return ({**head, **each.content()} for each in self.kept)
 
     def lines(self) -> Iterator[str]:
-        """The same in words."""
+        """Yield the state as lines of text."""
         yield as_text(self.key) if self.has_key else "without a key"
         for each in self.kept:
             yield f"  {each}"
@@ -83,13 +83,13 @@ class Found:
 
 @dataclass(frozen=True)
 class KeptState:
-    """The state of the steps of a checkpoint.
+    """State of the steps of a checkpoint.
 
     Attributes:
         location: the checkpoint location.
-        steps: those that keep any.
-        store: where it is.
-        trusted: nobody else can have put something there.
+        steps: with state.
+        store: reader of the state.
+        trusted: no other user can have written to the checkpoint.
     """
 
     location: str
@@ -102,10 +102,10 @@ class KeptState:
 
         Args:
             name: its label, or the full name of its transform.
-            key: as text, as it is shown; None for all.
+            key: as text, in the form in which it is shown; None for all.
 
         Raises:
-            ConfigurationError: there is no such step, or it keeps nothing of the key.
+            ConfigurationError: there is no such step, or it has no state of the key.
             CheckpointFailed: the state cannot be read.
         """
         steps = [step for step in self.steps if step.is_called(name)]
@@ -137,7 +137,7 @@ class KeptState:
             yield from self._read(step)
         except SparkBeamError:
             raise
-        except Exception as error:  # Somebody may have written anything.
+        except Exception as error:  # The content is untrusted.
             raise CheckpointFailed(
                 f"The state of step {shown(step.label)} in {self.location} is damaged: "
                 f"{type(error).__name__}."
@@ -160,16 +160,16 @@ class KeptState:
 
 
 def kept_state(location: str, store: Store, plan: Plan | None = None) -> KeptState:
-    """Look at the state under a checkpoint.
+    """Return the state under a checkpoint.
 
     Args:
-        location: the checkpoint location, which this process has to see.
-        store: reads the state there.
-        plan: of the program that has written it; it knows all coders.
+        location: the checkpoint location, visible to this process.
+        store: reader of the state.
+        plan: of the program that has written it, with all coders.
 
     Raises:
-        ConfigurationError: there is no checkpoint of a pipeline, or it is not that of the program.
-        CheckpointFailed: a file of it is damaged.
+        ConfigurationError: there is no checkpoint of a pipeline, or the program is another one.
+        CheckpointFailed: one of its files is damaged.
     """
     checkpoint = absolute(location)
     known, content = known_pipeline(checkpoint)
@@ -193,7 +193,7 @@ def kept_state(location: str, store: Store, plan: Plan | None = None) -> KeptSta
 
 
 def _stages(stored: dict[str, Any], plan: Plan, checkpoint: str) -> dict[str, Stage]:
-    """The stages of a program by their addresses in a checkpoint."""
+    """Return the stages of a program by their addresses in a checkpoint."""
     if not plan.streaming:
         raise ConfigurationError(
             "--program: its pipeline runs in batch. Give it the arguments with which it streams."
@@ -213,7 +213,7 @@ def _keeps_state(parts: Parts) -> bool:
 
 
 def _loose(step: Step, values: Mapping[str, Any], roots: Mapping[str, Any]) -> Iterator[Kept]:
-    """State of a step in a shard that belongs to no key."""
+    """Yield a step's state in a shard that belongs to no key."""
     for at, hold, _ in values.get(f"{step.address}/deferred") or ():
         yield Kept("restriction", facts={"due": time_text(at), "watermark": time_text(hold)})
     waiting = values.get(f"{step.address}/waiting") or ()
@@ -232,12 +232,12 @@ def _loose(step: Step, values: Mapping[str, Any], roots: Mapping[str, Any]) -> I
 
 
 def _keys(entries: Entries, step: Step, known: StepCoders) -> Iterator[Found]:
-    """The state of a step for the keys of a shard."""
+    """Yield the state of a step for the keys of a shard."""
     copied = MemoryMap()
     copied.entries.update(entries)
     shard = ShardState(copied)
     keyed = shard.stage(step.address)
-    # Numbers in columns are shown as they are: to make accumulators of them takes the CombineFn.
+    # Columnar numbers are shown directly: accumulators would need the CombineFn.
     keyed.accumulators = _as_they_are
     try:
         for encoded in list(keyed.keys()):
@@ -250,7 +250,7 @@ def _keys(entries: Entries, step: Step, known: StepCoders) -> Iterator[Found]:
 
 
 def _is_called(key: Any, text: str) -> bool:
-    """Return whether a key is the one of a text: itself, its ``repr``, or its bytes in hex."""
+    """Return whether a text denotes a key: itself, its ``repr``, or its bytes in hex."""
     if isinstance(key, Undecoded):
         return text in (key.data.hex(), repr(key.data))
     return text in (str(key), repr(key))

@@ -1,4 +1,4 @@
-"""Entries of the state of shards, as Spark's own reader of state finds them."""
+"""State entries of shards, read with Spark's state reader."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from sparkbeam.errors import CheckpointFailed
 from sparkbeam.streaming.status import last_entry
 
 ROOT = b"root"
-"""The entry of a shard that knows all others."""
+"""Root entry of a shard, which refers to all others."""
 
 Entries = Mapping[bytes, bytes]
 
@@ -20,28 +20,28 @@ _MOST = 300
 
 
 class Store(Protocol):
-    """The state of a query as of its last committed micro-batch."""
+    """State of a query as of its last committed micro-batch."""
 
     def roots(self) -> Iterator[tuple[int, int, bytes]]:
-        """The operator, the shard and the root entry of each shard of each operator.
+        """Yield the operator, the shard and the root entry of each shard of each operator.
 
         Raises:
-            CheckpointFailed: there is no state that can be read.
+            CheckpointFailed: there is no readable state.
         """
 
     def entries(self, operator: int, prefix: bytes) -> Iterator[tuple[int, Entries]]:
-        """The entries of an operator whose names begin so, shard by shard.
+        """Yield an operator's entries whose names begin with a prefix, by shard.
 
         Raises:
-            CheckpointFailed: there is no state that can be read.
+            CheckpointFailed: there is no readable state.
         """
 
 
 class SparkStore:
-    """Reads with a session of Spark, whose processes have to see the checkpoint.
+    """Reads with a Spark session whose processes can see the checkpoint.
 
     Args:
-        session: gives the session, when it is needed.
+        session: returns the session, on first use.
         location: the checkpoint location.
     """
 
@@ -51,7 +51,7 @@ class SparkStore:
 
     @functools.cached_property
     def _batch(self) -> int:
-        """The last committed micro-batch: the pipeline may go on while its state is read."""
+        """Last committed micro-batch; fixed, as the pipeline may continue meanwhile."""
         last = last_entry(self._location, "commits")
         if last is None:
             raise CheckpointFailed(
@@ -77,7 +77,7 @@ class SparkStore:
             yield shard, {name: content for _, name, content in found}
 
     def _rows(self, operator: int, prefix: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-        """Shard by shard: each is a partition of Spark's, of which the driver has one at a time."""
+        """Yield rows by shard: each is a Spark partition, and the driver holds one at a time."""
         try:
             frame = (
                 self._session()

@@ -66,7 +66,7 @@ class SourceFrame:
 
     @property
     def has_plan(self) -> bool:
-        """Whether it may be any Spark plan, with its own sources, watermarks and state."""
+        """True for an arbitrary Spark plan, with its own sources, watermarks and state."""
         return not self.spec.format
 
     def through(self, first: LayerTask) -> Any:

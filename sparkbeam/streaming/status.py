@@ -98,12 +98,12 @@ class Status:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do, permanently."""
+        """True if nothing is left to do, permanently."""
         return self.health in (Health.FINISHED, Health.DRAINED)
 
     @property
     def is_well(self) -> bool:
-        """Whether it makes progress or is over."""
+        """True if it makes progress or is over."""
         return self.is_over or self.health in (Health.RUNNING, Health.IDLE)
 
     def content(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What driver and workers say to each other: it knows neither Spark nor a bundle processor."""
+"""Shared data between driver and workers, independent of Spark and of bundle processors."""

@@ -1,6 +1,6 @@
-"""Adding up metrics of several bundles, for every kind of metric.
+"""Merging of metrics of several bundles, for every kind of metric.
 
-Beam's own consolidation leaves gauges, string sets and bounded tries side by side.
+Beam's own consolidation does not merge gauges, string sets and bounded tries.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ Infos = list[metrics_pb2.MonitoringInfo]
 
 
 def consolidate(metrics: Iterable[metrics_pb2.MonitoringInfo]) -> Infos:
-    """One metric for each name and set of labels; kinds that Beam cannot merge keep their last."""
+    """Merge metrics by name and labels; keep the last one of kinds that Beam cannot merge."""
     grouped: dict[frozenset[object], Infos] = defaultdict(list)
     for metric in metrics:
         grouped[infos.to_key(metric)].append(metric)
@@ -92,10 +92,10 @@ _COMBINERS: dict[
 
 
 def repeatable(metrics: Iterable[metrics_pb2.MonitoringInfo]) -> Infos:
-    """The metrics that are the same in each attempt of a task, in an order that is.
+    """Return the metrics that are equal in each attempt of a task, in a fixed order.
 
-    Left out are times and byte sizes, which are taken of a random sample of the
-    elements. Gauges of the user stay, though they hold the time of day.
+    Times and byte sizes are omitted; sizes are taken of a random sample of the elements. The user's
+    gauges are included, though they contain the time of day.
     """
     kept = [metric for metric in metrics if metric.urn not in _VARYING]
     return sorted(kept, key=lambda metric: metric.SerializeToString(deterministic=True))

@@ -1,4 +1,4 @@
-"""What a worker takes over of the driver's process while it runs a pipeline."""
+"""The part of the driver's environment that a worker adopts for a pipeline."""
 
 import contextlib
 import functools
@@ -27,22 +27,22 @@ _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 1 << 20
 
 Place = tuple[str, str]
-"""The names of a module and of a class in it."""
+"""Module and class name."""
 
 
 class Variables(NamedTuple):
     """Environment variables.
 
     Attributes:
-        values: by their names.
-        unset: the names of those that there are not.
+        values: by name.
+        unset: names of variables to remove.
     """
 
     values: dict[str, str]
     unset: list[str]
 
     def enter(self) -> None:
-        """Makes them those of this process."""
+        """Apply to this process."""
         changed = {k: v for k, v in self.values.items() if os.environ.get(k) != v}
         os.environ.update(changed)
         for name in self.unset:
@@ -51,41 +51,41 @@ class Variables(NamedTuple):
 
 @dataclass(frozen=True)
 class Environment:
-    """What user code finds around it; it travels with a stage.
+    """Environment of user code; sent with a stage.
 
     Attributes:
-        values: of the options that the pipeline has declared with
-            ``add_value_provider_argument``, as far as they were given, by their names.
-        folder: the driver's working directory, to which relative paths refer; None where the
-            workers do not share the driver's files.
-        sources: where the driver finds modules, such as those beside the program.
+        values: given values of the options that the pipeline has declared with
+            ``add_value_provider_argument``, by name.
+        folder: the driver's working directory, for relative paths; None if the workers do not share
+            the driver's files.
+        sources: the driver's module search path, such as the folder of the program.
         variables: the file with the driver's environment variables; None likewise.
-        classes: those of the program itself, and of modules that no import finds, pickled, by
-            module and name; elements of them are pickled as what is found there.
-        plugins: modules, or classes of them, to be imported; see Beam's option ``--beam_plugins``.
-        heap: the memory of the JVM that takes the worker's rows.
+        classes: pickled classes of the program itself, and of modules that cannot be imported, by
+            module and name; elements refer to them by name.
+        plugins: modules, or their classes, to import; see Beam's option ``--beam_plugins``.
+        heap: the memory of the JVM that receives the worker's rows.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
     sources: Sources = field(default_factory=Sources)
     variables: str | None = None
-    # Not compared: which modules a process has loaded tells nothing of a pipeline.
+    # Not compared: the loaded modules of a process are no property of a pipeline.
     classes: Mapping[Place, bytes] = field(default_factory=dict, repr=False, compare=False)
     plugins: tuple[str, ...] = ()
     heap: Heap = field(default_factory=Heap)
 
     def enter_variables(self) -> None:
-        """Takes over the environment variables; in a process other than the driver's."""
+        """Adopt the environment variables, in a process other than the driver's."""
         if self.variables is not None:
-            with contextlib.suppress(OSError):  # A run that has ended needs none.
+            with contextlib.suppress(OSError):  # A finished run needs none.
                 Variables(**json.loads(Path(self.variables).read_text())).enter()
 
     def enter(self, *, anew: bool = False) -> None:
-        """Makes it that of this process.
+        """Adopt the environment in this process.
 
         Args:
-            anew: modules that its classes may refer to are loaded anew.
+            anew: reload the classes, as their modules may have been reloaded.
         """
         if anew:
             _ENTERED.clear()
@@ -96,23 +96,23 @@ class Environment:
         for place, pickled in self.classes.items():
             if _ENTERED.get(place) == pickled:
                 continue
-            # It may need a module that is not here, and need not be here itself.
+            # It may need a module that is missing here, and need not be used here.
             with contextlib.suppress(Exception):
-                # What functions have brought along of it is the same class.
+                # Functions that were pickled with the class share it.
                 _put(*place, pickle.loads(pickled))
             _ENTERED[place] = pickled
         if self.folder is not None and self.folder != _current():
-            with contextlib.suppress(OSError):  # It may be gone, and is often of no account.
+            with contextlib.suppress(OSError):  # It may be gone, and is often not needed.
                 os.chdir(self.folder)
 
 
 _ENTERED: dict[Place, bytes] = {}
-"""The classes that this process has taken over."""
+"""Classes that this process has adopted."""
 
 
 @functools.cache
 def _import(plugin: str) -> None:
-    """Imports a module, or that of a class, once; a warning says so where there is none."""
+    """Import a module, or that of a class, once; warn if it does not exist."""
     for module in (plugin, plugin.rpartition(".")[0]):
         with contextlib.suppress(ImportError, ValueError):
             importlib.import_module(module)
@@ -122,20 +122,20 @@ def _import(plugin: str) -> None:
 
 def _put(module: str, name: str, kind: Any) -> None:
     if module != "__main__":
-        # An empty module in its place would hide all else that is in it.
-        with contextlib.suppress(Exception):  # There is none, or whatever it raises.
+        # An empty module in its place would hide its other content.
+        with contextlib.suppress(Exception):  # It does not exist, or fails to import.
             importlib.import_module(module)
     setattr(sys.modules.setdefault(module, ModuleType(module)), name, kind)
 
 
 def classes_of_program() -> dict[Place, bytes]:
-    """The classes that no import finds elsewhere, as far as elements may be of them."""
+    """Return classes that cannot be imported and that elements may have."""
     found = {}
     for module in (sys.modules["__main__"], *unfindable()):
         for name, kind in list(vars(module).items()):
             if not isinstance(kind, type) or kind.__module__ != module.__name__:
                 continue
-            if issubclass(kind, HasDisplayData):  # A DoFn or a transform, but no element.
+            if issubclass(kind, HasDisplayData):  # A DoFn or a transform, not an element.
                 continue
             with contextlib.suppress(Exception), _Small() as file:
                 CloudPickler(file, config=DEFAULT_CONFIG).dump(kind)
@@ -144,7 +144,7 @@ def classes_of_program() -> dict[Place, bytes]:
 
 
 class _Small(io.BytesIO):
-    """Takes few bytes: a class that refers to data of the program is not taken over."""
+    """Buffer of limited size: classes that refer to data of the program are skipped."""
 
     def write(self, data: Any) -> int:
         if self.tell() + memoryview(data).nbytes > _MOST_BYTES:

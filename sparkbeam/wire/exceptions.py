@@ -1,7 +1,7 @@
 """Exceptions as data: the names of their types, their arguments and attributes.
 
-To make an exception of that again runs no code but Python's own: its class is one that this
-process knows already, and nothing of a user's is imported or called.
+Restoring an exception runs only Python's own code: its class must already be loaded, and nothing of
+a user's is imported or called.
 """
 
 import base64
@@ -19,17 +19,17 @@ _HEAP_TYPE = 1 << 9
 """CPython's flag of types that are not built in (Py_TPFLAGS_HEAPTYPE)."""
 
 Shown = Callable[[str], str]
-"""What may be shown of a text."""
+"""Redacts a text."""
 
 
 @dataclass(frozen=True)
 class ExceptionData:
-    """An exception.
+    """Data of an exception.
 
     Attributes:
-        types: module and qualified name of its class and of the exceptions that it is
-            derived from, as the class itself orders them.
-        args, attributes: what it holds, as JSON has it.
+        types: module and qualified name of its class and of its exception base classes, in the
+            order of the class.
+        args, attributes: its content, as JSON.
     """
 
     types: list[list[str]]
@@ -38,10 +38,10 @@ class ExceptionData:
 
     @classmethod
     def of(cls, error: BaseException, shown: Shown) -> "ExceptionData":
-        """The data of an exception."""
+        """Return the data of an exception."""
         kinds = [kind for kind in type(error).__mro__ if issubclass(kind, BaseException)]
         types = [[kind.__module__, kind.__qualname__] for kind in kinds]
-        # Those of an OSError lack the names of files.
+        # The args of an OSError lack file names.
         args = OSError.__reduce__(error)[1] if isinstance(error, OSError) else error.args
         found = cls(
             types,
@@ -57,7 +57,7 @@ class ExceptionData:
         return found
 
     def exception(self) -> BaseException:
-        """An exception of the same class, or of the nearest that this process knows."""
+        """Restore the exception with its class, or the nearest base class that is loaded."""
         known = (_known(module, name) for module, name in self.types)
         kind = next((kind for kind in known if kind is not None), Exception)
         error = _made(kind, tuple(map(_value, self.args)))
@@ -66,7 +66,7 @@ class ExceptionData:
 
 
 def _plain(value: Any, shown: Shown) -> Any:
-    """A value as JSON has it; what is no plain data as text."""
+    """Convert a value to JSON; anything but plain data becomes text."""
     if value is None or type(value) is bool:
         return value
     if type(value) is str:
@@ -88,7 +88,7 @@ def _is_plain(value: Any, depth: int) -> bool:
 
 
 def _value(plain: Any) -> Any:
-    """The inverse of :func:`_plain`."""
+    """Restore a value of :func:`_plain`."""
     if type(plain) is not dict:
         return plain
     ((kind, content),) = plain.items()
@@ -101,12 +101,12 @@ def _value(plain: Any) -> Any:
 def _text(value: Any) -> str:
     try:
         return str(value) if isinstance(value, BaseException) else repr(value)
-    except Exception:  # Whatever a user's class does.
+    except Exception:  # A user's class may fail in any way.
         return f"<{type(value).__name__}>"
 
 
 def _known(module: str, name: str) -> type[Exception] | None:
-    """A class of exceptions among what has been imported."""
+    """Return an exception class if it is loaded."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         if not isinstance(found, ModuleType | type):
@@ -116,9 +116,9 @@ def _known(module: str, name: str) -> type[Exception] | None:
 
 
 def _made(kind: type[Exception], args: tuple[Any, ...]) -> Exception:
-    """An instance, by Python's own constructor of the built-in class that its class derives from.
+    """Create an instance with Python's constructor of its built-in base class.
 
-    The constructor of a user's class is not called: it may do anything.
+    The constructor of a user's class is not called, as it may do anything.
     """
     bases: tuple[Any, ...] = kind.__mro__
     for base in bases:

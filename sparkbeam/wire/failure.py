@@ -1,9 +1,9 @@
-"""How a failure in a worker gets to the user: the step, the user's traceback, no JVM page.
+"""Transport of a worker's failure to the user: step and user traceback, without JVM frames.
 
 Spark carries an exception of a worker to the driver as text. The worker therefore raises a
-:class:`WorkerFailure`, whose text holds a :class:`StepReport` between markers, and the driver finds
-it there. What the user's data says may be in the same text, so a report is signed with a token
-of the run, and what it holds is data.
+:class:`WorkerFailure`, whose text has a :class:`StepReport` between markers, and the driver parses
+it. The same text may contain user data, so a report is signed with a token of the run, and is
+restricted to data.
 """
 
 import base64
@@ -34,9 +34,9 @@ _STEPS = frozenset(["operations.py", "functions.py", "onetoone.py", "dofns.py", 
 
 
 class _KnowsItsStep(Exception):
-    """A failure that Beam is to let through as it is."""
+    """A failure that Beam must not modify."""
 
-    # What Beam calls an exception that has the label of its step already.
+    # Beam's mark of an exception that already has the label of its step.
     _tagged_with_step = True
 
 
@@ -44,8 +44,8 @@ class StepFailed(_KnowsItsStep):
     """A step failed outside the user's own code, in the runner's part of it.
 
     Args:
-        label: the label of the step.
-        problem: what went wrong, in words.
+        label: of the step.
+        problem: the error, in words.
     """
 
     def __init__(self, label: str, problem: str) -> None:
@@ -54,11 +54,11 @@ class StepFailed(_KnowsItsStep):
 
 
 class UserCodeFailed(_KnowsItsStep):
-    """The user's own code in a step failed; the cause is what it raised.
+    """The user's code in a step failed; the cause is its exception.
 
     Args:
-        label: the label of the step.
-        problem: what failed for that reason, in words.
+        label: of the step.
+        problem: the operation that failed for that reason, in words.
     """
 
     def __init__(self, label: str, problem: str = "") -> None:
@@ -69,10 +69,10 @@ class UserCodeFailed(_KnowsItsStep):
 
 @contextmanager
 def within_step(label: str, problem: str = "") -> Iterator[None]:
-    """Names a step for what the user's code raises in it, unless the error is of another one.
+    """Attribute exceptions of user code to a step, unless they belong to another one.
 
     Args:
-        label: the label of the step.
+        label: of the step.
         problem: see :class:`UserCodeFailed`.
 
     Raises:
@@ -87,22 +87,22 @@ def within_step(label: str, problem: str = "") -> Iterator[None]:
 
 
 class NoStep(NameContext):
-    """The name of an operation that is no step of the user's."""
+    """Name of an operation that is not a step of the user's."""
 
 
 class WorkerFailure(RuntimeError):
-    """What a worker raises into Spark."""
+    """Exception that a worker raises into Spark."""
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """What the driver learns about a failure.
+    """A failure, as reported to the driver.
 
     Attributes:
         label: the user's label of the failed step.
         error: the exception in one line: its type and message.
-        trace: the traceback, reduced to the user's own frames where there are any.
-        cause: the exception that the user's code raised; None where it was the runner's part.
+        trace: the traceback, reduced to the user's own frames if there are any.
+        cause: the exception of the user's code; None if the runner's part failed.
     """
 
     label: str
@@ -111,16 +111,16 @@ class StepReport:
     cause: ExceptionData | None = None
 
     def exception(self) -> BaseException | None:
-        """The original exception, as far as data can tell."""
+        """Restore the original exception, as far as possible."""
         return None if self.cause is None else self.cause.exception()
 
     def pack(self) -> bytes:
-        """All of it as JSON."""
+        """Serialize as JSON."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def unpack(cls, packed: bytes) -> "StepReport":
-        """The inverse of :meth:`pack`."""
+        """Parse the result of :meth:`pack`."""
         content = json.loads(packed)
         cause = content.pop("cause")
         return cls(**content, cause=None if cause is None else ExceptionData(**cause))
@@ -128,22 +128,22 @@ class StepReport:
 
 @dataclass(frozen=True)
 class Reports:
-    """Makes the reports of a run, and finds them; it travels with the run's tasks.
+    """Creates and recognizes the failure reports of a run; sent with the run's tasks.
 
     Attributes:
-        token: signs the reports, so that a text of the user's data is taken for none.
-        redaction: takes out what nobody is to see, before Spark gets to see it.
+        token: signs the reports, so that text of user data is not mistaken for one.
+        redaction: removes secrets before Spark sees the text.
     """
 
     token: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
     redaction: Redaction = field(default_factory=Redaction, repr=False)
 
     def report(self, error: BaseException, label: str) -> WorkerFailure:
-        """The exception to raise into Spark for ``error``.
+        """Return the exception to raise into Spark for ``error``.
 
         Args:
-            error: what has ended a bundle.
-            label: of the step to name where the error comes out of none.
+            error: the exception that ended a bundle.
+            label: of the step to name if the error belongs to none.
         """
         found = self.describe(error, label)
         packed = found.pack()
@@ -151,11 +151,11 @@ class Reports:
         return WorkerFailure(f"{found.error} {_BEGIN}{self._signature(packed)}:{text}{_END}")
 
     def spoken(self) -> "SpokenReports":
-        """The same for whoever reads Spark's own text."""
+        """Return reports for readers of Spark's own text."""
         return SpokenReports(self.token, self.redaction)
 
     def find(self, message: str) -> StepReport | None:
-        """The report in the text of an exception that came out of Spark, if there is one."""
+        """Return the report in the text of Spark's exception, or None."""
         for signature, content in _candidates(message):
             if hmac.compare_digest(signature, self._signature(content)):
                 return StepReport.unpack(content)
@@ -165,7 +165,7 @@ class Reports:
         return hmac.digest(self.token, packed, "sha256").hex()
 
     def describe(self, error: BaseException, label: str) -> StepReport:
-        """Say what the driver is to learn about ``error``; see :meth:`report`."""
+        """Return the report of ``error``; see :meth:`report`."""
         failed = _step_failed(error)
         if failed is not None:
             cause = failed.__cause__
@@ -199,12 +199,12 @@ class Reports:
         )
 
     def _shown(self, text: str) -> str:
-        """A text as it may be shown; of a long one, its beginning."""
+        """Redact a text and limit its length."""
         return concealed(text, _MOST_CHARACTERS, self.redaction)
 
 
 class SpokenReports(Reports):
-    """Reports in words, where no driver of ours waits for the tasks."""
+    """Reports in plain text, for tasks without a driver of ours."""
 
     def report(self, error: BaseException, label: str) -> WorkerFailure:
         found = self.describe(error, label)
@@ -212,7 +212,7 @@ class SpokenReports(Reports):
 
 
 def _candidates(message: str) -> Iterator[tuple[str, bytes]]:
-    """What looks like a report in a text: its signature and its content."""
+    """Yield possible reports in a text: signature and content."""
     for marked in _MARKED.finditer(message):
         text = re.sub(r"\\+n|[\s\\]", "", marked.group(2))
         try:
@@ -224,12 +224,12 @@ def _candidates(message: str) -> Iterator[tuple[str, bytes]]:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # Whatever a user's class does.
+    except Exception:  # A user's class may fail in any way.
         return "(its text cannot be told)"
 
 
 def _step_failed(error: BaseException | None) -> StepFailed | None:
-    """The failure of the runner's part that ``error`` is, or that Beam has made it of."""
+    """Return the failure of the runner's part in ``error`` or its causes."""
     while error is not None:
         if isinstance(error, StepFailed):
             return error
@@ -238,19 +238,19 @@ def _step_failed(error: BaseException | None) -> StepFailed | None:
 
 
 def _is_of_coder(error: BaseException) -> bool:
-    """Whether the coder failed as Beam measured the size of an element."""
+    """Return whether the coder failed while Beam measured the size of an element."""
     if isinstance(error, RecursionError | MemoryError):
         return False
     files = [PurePath(f.filename).name for f in traceback.extract_tb(error.__traceback__)]
     if MODULE_OF_COUNTERS not in files:
         return False
-    # A step below that is one that the element got to.
+    # A step below means that the element was passed on.
     below = files[len(files) - files[::-1].index(MODULE_OF_COUNTERS) :]
     return not _STEPS.intersection(below)
 
 
 def is_decoding(error: BaseException) -> bool:
-    """Whether an error was raised by a coder that was to decode."""
+    """Return whether a coder raised an error while decoding."""
     return any(
         PurePath(frame.filename).parent.name == "coders" and "decode" in frame.name
         for frame in traceback.extract_tb(error.__traceback__)
@@ -259,20 +259,20 @@ def is_decoding(error: BaseException) -> bool:
 
 
 def remember_operation(error: BaseException) -> None:
-    """Keep in which operation an error was raised, before its frames are cleared."""
-    with suppress(Exception):  # Frames hold objects of the user's, and classes may have slots.
+    """Record the operation that raised an error, before its frames are cleared."""
+    with suppress(Exception):  # Frames hold the user's objects, and classes may have slots.
         error._raised_in = _operation_of(error)  # type: ignore[attr-defined]
 
 
 def _operation_of(error: BaseException) -> str | None:
-    """The label of the innermost operation in whose code an error was raised, if it is seen."""
+    """Return the label of the innermost operation that raised an error, if visible."""
     label: str | None = getattr(error, "_raised_in", None)
     if label is not None:
         return label
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if not _is_library(frame.f_code.co_filename):
             continue
-        for name in ("self", "op"):  # In Beam's loops over the operations of a bundle it is "op".
+        for name in ("self", "op"):  # Beam's loops over the operations of a bundle call it "op".
             context = getattr(frame.f_locals.get(name), "name_context", None)
             if isinstance(context, NameContext) and not isinstance(context, NoStep):
                 label = context.step_name

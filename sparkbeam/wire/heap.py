@@ -1,38 +1,38 @@
-"""How large a row may be: the JVM that takes it has to hold it, in one piece and several copies."""
+"""Limits of row sizes: the JVM must hold a row as one piece, in several copies."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 _LARGEST = (1 << 31) - (1 << 20)
-"""An array of Java, a value of an Arrow column and a row of Spark have less than 2 GiB."""
+"""Limit of Java arrays, Arrow values and Spark rows, below 2 GiB."""
 
 _COPIES = 2
-"""Spark has a row twice in its heap at least: as it came out of Arrow, and as its own row."""
+"""Spark's heap holds a row at least twice: from Arrow, and as a Spark row."""
 
 _GIB, _MIB = 1 << 30, 1 << 20
 
 
 class RowTooLarge(Exception):
-    """Spark cannot take a row; the message has its size, the memory and the remedy."""
+    """Spark cannot receive a row; the message has its size, the memory and the remedy."""
 
 
 @dataclass(frozen=True)
 class Heap:
-    """The memory of the JVM that takes the rows of a worker.
+    """Memory of the JVM that receives the rows of a worker.
 
     Attributes:
-        size: in bytes; None where it is not known.
-        setting: of Spark's that it has from.
+        size: in bytes; None if unknown.
+        setting: the Spark setting that defines it.
     """
 
     size: int | None = None
     setting: str = "spark.executor.memory"
 
     def check(self, sizes: Iterable[int]) -> None:
-        """Sees to it that rows of some sizes can be taken.
+        """Check that the JVM can receive rows of some sizes.
 
         Raises:
-            RowTooLarge: one cannot.
+            RowTooLarge: one is too large.
         """
         size = max(sizes)
         if size > _LARGEST:
@@ -51,7 +51,7 @@ class Heap:
 
     @property
     def most(self) -> int:
-        """The bytes of a row above which it cannot be taken."""
+        """Largest row in bytes."""
         return _LARGEST if self.size is None else min(self.size // _COPIES, _LARGEST)
 
 
@@ -62,17 +62,17 @@ _SMALLER = (
 
 
 def _enough(size: int) -> int:
-    """Gibibytes in which a row has room beside others."""
+    """Return the gibibytes in which a row fits among others."""
     return 1 + 8 * size // _GIB
 
 
 def shown_bytes(size: int) -> str:
-    """A size as people say it."""
+    """Format a size."""
     return f"{size / _GIB:.1f} GiB" if size >= _GIB else f"{size / _MIB:.0f} MiB"
 
 
 class _Here:
-    """The heap for the rows of this process."""
+    """Heap for the rows of this process."""
 
     heap = Heap()
 

@@ -1,19 +1,18 @@
-"""Keys with cells, many in one row of a shuffle.
+"""Packs of keys with cells, many in one row of a shuffle.
 
 As in :mod:`sparkbeam.wire.row_packs` a row has a *bucket* of keys, by which Spark partitions and
-sorts; here cells are of any length, and a key may have any number of them. Each key has an
-*order*, which follows from it alone:
+sorts; here cells may have any length, and a key any number of them. Each key has an *order*, which
+is a function of the key:
 
-===========  =============================================================================
-``key``      the bucket, two bytes
-``ord``      the least order of the keys in it
-``value``    what kind of cells it has, in a byte; how many; the lengths of each key and its cell;
-             the keys, one behind the other; the cells. Or, where a cell is large, one key with it
-===========  =============================================================================
+=========== ============================================================================= ``key``
+the bucket, two bytes ``ord`` the least order of its keys ``value`` the kind of the cells in one
+byte; their number; the lengths of each key and its cell; the concatenated keys; the cells. A large
+cell is alone, with its key ===========
+=============================================================================
 
-So a large key streams: all its rows follow one another, and before them only rows with little
-of it. Packs are smaller than buckets where a writer has much: all of them begin at the same orders
-then, so that who reads a bucket with much in it need not have all of it at once.
+So a large key can be streamed: its rows are adjacent, and preceded only by rows with little data of
+it. A writer of much data divides buckets into packs at fixed orders, so that a reader need not hold
+a large bucket at once.
 """
 
 import struct
@@ -32,14 +31,14 @@ from sparkbeam.wire.rows import CELL_BYTES, Orders, RowWriter
 
 _BUCKETS = 4096
 _PARTS_BITS = 4
-"""Of a bucket that is divided there are so many parts, as a power of 2."""
+"""Number of parts of a divided bucket, as a power of 2."""
 _ORDER_BITS = 63
 _MUCH = 16 << 20
-"""Who writes so many bytes at once divides buckets."""
+"""Buckets are divided from this many bytes per write."""
 _WHOLE_BYTES = 4 << 20
-"""As many bytes of whole buckets are read at once."""
+"""Bytes of whole buckets read at once."""
 _MOST_BYTES = 16 << 20
-"""A bucket of more is read in parts."""
+"""Larger buckets are read in parts."""
 
 _COUNT = np.dtype("<u4")
 _HEAD = np.dtype([("kind", "u1"), ("count", _COUNT)])
@@ -50,21 +49,21 @@ _Numbers = npt.NDArray[np.int64]
 
 
 class Kind(IntEnum):
-    """What the cells of a row are."""
+    """Kind of the cells of a row."""
 
     VALUES = 1
-    """One value in each."""
+    """One value per cell."""
 
     RUNS = 2
-    """A run of values in each."""
+    """A run of values per cell."""
 
     LARGE_RUN = 3
-    """A run of values of one key, which is large."""
+    """A large run of values of one key."""
 
 
 @dataclass(frozen=True)
 class Keyed:
-    """Keys, each with a cell; a key may be there several times.
+    """Keys, each with a cell; a key may occur several times.
 
     Attributes:
         keys, cells: binary.
@@ -77,13 +76,13 @@ class Keyed:
         return len(self.keys)
 
     def taken(self, rows: npt.NDArray[np.int64]) -> "Keyed":
-        """Those at some positions."""
+        """Return the rows at some positions."""
         places = pa.array(rows)
         return Keyed(self.keys.take(places), self.cells.take(places))
 
     @staticmethod
     def joined(parts: "list[Keyed]") -> "Keyed":
-        """All of several, one after the other."""
+        """Concatenate."""
         if len(parts) == 1:
             return parts[0]
         nothing = [pa.array([], pa.binary())]
@@ -95,13 +94,13 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Read:
-    """What has been read at once.
+    """Rows read at once.
 
     Attributes:
-        some: keys with cells, by what these are.
-        large: keys with large runs, in their order.
-        until: bucket and order of the next row, where more may follow of keys in that bucket with
-            this order or later ones; None where nothing more follows of any key.
+        some: keys with cells, by kind.
+        large: keys with large runs, in order.
+        until: bucket and order of the next row, if more may follow for keys in that bucket from
+            this order on; None if all keys are complete.
     """
 
     some: dict[Kind, Keyed]
@@ -110,7 +109,7 @@ class Read:
 
 
 def bucket_and_order(keys: pa.Array) -> tuple[npt.NDArray[np.int64], Orders]:
-    """In which bucket keys are, and their orders.
+    """Return the buckets and the orders of keys.
 
     Args:
         keys: binary.
@@ -121,12 +120,12 @@ def bucket_and_order(keys: pa.Array) -> tuple[npt.NDArray[np.int64], Orders]:
 
 
 def write_large(rows: RowWriter, tag: int, key: bytes, cells: Iterator[bytes]) -> None:
-    """Writes a key with large runs.
+    """Write a key with large runs.
 
     Args:
-        rows: takes them.
+        rows: the writer.
         tag: of the port.
-        key: of all.
+        key: of all runs.
         cells: the runs.
     """
     bucket, order = bucket_and_order(pa.array([key], pa.binary()))
@@ -136,20 +135,20 @@ def write_large(rows: RowWriter, tag: int, key: bytes, cells: Iterator[bytes]) -
 
 
 def write(rows: RowWriter, tag: int, kind: Kind, some: Keyed) -> None:
-    """Writes keys and their cells.
+    """Write keys and their cells.
 
-    Those of a key stay in their order.
+    The cells of a key stay in order.
 
     Args:
-        rows: takes them.
+        rows: the writer.
         tag: of the port.
-        kind: what the cells are.
-        some: there is one at least.
+        kind: of the cells.
+        some: at least one.
     """
     found = some.keys.dictionary_encode()
     of_keys, orders_of_keys = bucket_and_order(found.dictionary)
     places = found.indices.to_numpy().astype(np.int64)
-    # By bucket and order; of equal keys the first one stays first.
+    # By bucket and order; stable for equal keys.
     ranks = np.empty(len(of_keys), np.int64)
     ranks[np.lexsort((orders_of_keys, of_keys))] = np.arange(len(of_keys))
     arranged = np.argsort(ranks[places], kind="stable")
@@ -177,11 +176,11 @@ def write(rows: RowWriter, tag: int, kind: Kind, some: Keyed) -> None:
 
 
 def _begins(parts: _Numbers, ends: _Numbers) -> _Numbers:
-    """Where packs begin: at each part, and where one would be long.
+    """Return the start of each pack: at each part, and at the size limit.
 
     Args:
         parts: sorted numbers.
-        ends: how many bytes there are up to each.
+        ends: cumulative bytes.
     """
     is_first = np.concatenate([[True], parts[1:] != parts[:-1]])
     firsts = np.flatnonzero(is_first)
@@ -196,17 +195,17 @@ def _written(buckets: _Numbers) -> pa.Array:
 
 
 def _offsets(lengths: npt.NDArray[np.uint32]) -> _Numbers:
-    """Where each of some parts that follow each other begins."""
+    """Return the start offset of each part, and the end."""
     return np.concatenate([[0], np.cumsum(lengths.astype(np.int64))])
 
 
 def _cut(data: npt.NDArray[np.uint8], begins: _Numbers) -> pa.Array:
-    """Bytes cut where parts begin."""
+    """Cut bytes at offsets."""
     return binary(np.append(begins, len(data)).astype(np.int32), data)
 
 
 def read(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
-    """What is in batches of rows that are sorted by bucket and order."""
+    """Read batches of rows that are sorted by bucket and order."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -226,7 +225,7 @@ def read(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Parts of a batch: as many whole buckets as are few bytes, or a part of one bucket."""
+    """Split a batch into several small buckets or a part of one bucket."""
     count = batch.num_rows
     if not count:
         return
@@ -275,7 +274,7 @@ def _one(row: bytes) -> tuple[bytes, bytes]:
 
 
 def _unpacked(packs: pa.Array) -> Keyed:
-    """The keys and cells in packs of one kind."""
+    """Unpack keys and cells of one kind."""
     data = bytes_of(packs)
     offsets = offsets_of(packs).astype(np.int64)
     starts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
@@ -296,7 +295,7 @@ def _unpacked(packs: pa.Array) -> Keyed:
 def _between(
     data: npt.NDArray[np.uint8], starts: _Numbers, ends: _Numbers
 ) -> npt.NDArray[np.uint8]:
-    """Parts of bytes that do not overlap, one behind the other."""
+    """Concatenate non-overlapping parts of bytes."""
     bounds = np.stack([starts, ends], axis=1).astype(np.int32).ravel()
     pieces = binary(np.append(bounds, bounds[-1]), data)
     return bytes_of(pieces.take(pa.array(np.arange(0, len(bounds), 2))))

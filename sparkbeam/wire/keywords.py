@@ -1,4 +1,4 @@
-"""Keys as words of eight bytes, and their hashes: many at a time."""
+"""Keys as words of eight bytes, and their hashes; vectorized."""
 
 import zlib
 from typing import TypeAlias
@@ -10,10 +10,10 @@ import pyarrow as pa
 from sparkbeam.wire.binary import bytes_of, offsets_of
 
 WORD = 8
-"""The bytes of a word."""
+"""Bytes of a word."""
 
 MOST_WORDS = 8
-"""Longer keys have hashes that are made of them one by one."""
+"""Longer keys are hashed one by one."""
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 _Places = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ class KeyWords:
 
     Attributes:
         lengths: of the keys in bytes.
-        words: how many each takes.
+        words: the number of words of each key.
     """
 
     def __init__(self, keys: pa.Array) -> None:
@@ -40,17 +40,17 @@ class KeyWords:
         self.words = np.maximum(1, -(-self.lengths // WORD))
         self._data = np.concatenate([bytes_of(keys), np.zeros(WORD, np.uint8)])
         size = len(self._data) - WORD + 1
-        # The words that begin at each byte.
+        # View of the word at each byte offset.
         self._at = np.ndarray((size,), "<u8", self._data, strides=(1,))
 
     def word(self, rows: _Places, number: int) -> Hashes:
-        """A word of some keys; 0 where a key is shorter."""
+        """Return a word of some keys, padded with zeros."""
         left = np.clip(self.lengths[rows] - WORD * number, 0, WORD)
         starts = np.where(left > 0, self._starts[rows] + WORD * number, 0)
         return self._at[starts] & _MASKS[left]
 
     def hashes(self, rows: _Places) -> Hashes:
-        """The hashes of some keys, which any process finds."""
+        """Return hashes of some keys, equal in all processes."""
         words = self.words[rows]
         found = self.lengths[rows].astype(np.uint64)
         for number in range(min(MOST_WORDS, int(words.max()))):
@@ -64,6 +64,6 @@ class KeyWords:
 
 
 def mixed(words: Hashes) -> Hashes:
-    """Words whose bits depend on all bits of what they were."""
+    """Mix the bits of words."""
     words = words * _PRIME
     return words ^ words >> np.uint64(32)

@@ -1,4 +1,4 @@
-"""From which level on log records are written."""
+"""Log levels of workers."""
 
 import logging
 from collections.abc import Mapping
@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 
 QUIET = {
     "apache_beam": logging.WARNING,
-    # What LogElements writes belongs to the user.
+    # The output of LogElements is the user's.
     "apache_beam.transforms.util": logging.INFO,
     "apache_beam.yaml": logging.INFO,
 }
-"""Beam's own loggers, unless the user sets levels: what they tell at INFO is of no use to users."""
+"""Beam's own loggers by default: their INFO records are not useful to users."""
 
 
 @dataclass(frozen=True)
 class LogLevels:
-    """From which level on records are written.
+    """Log levels.
 
     Attributes:
-        default: of loggers without a level of their own, as a number of :mod:`logging`. It is
-            that of Beam's SDK harness.
-        overrides: of loggers by their name.
+        default: of loggers without their own level, as a number of :mod:`logging`; the default of
+            Beam's SDK harness.
+        overrides: by logger name.
     """
 
     default: int = logging.INFO

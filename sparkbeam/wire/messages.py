@@ -1,28 +1,23 @@
-"""The rows that travel between the layers of a streaming query.
+"""Rows between the layers of a streaming query.
 
-==========  ========  ====================================================
-column      type      meaning
-==========  ========  ====================================================
-``shard``   int32     whom the row is for; what Spark groups by
-``layer``   int32     the layer that the row is for; others hand it on
-``round``   int32     when it is to be processed within the micro-batch
-``tag``     int32     the port that it belongs to, or one of the tags below
-``sender``  int32     the partition of the first layer, or the place of the
-                      shard of a later one, that it comes from
-``number``  int32     counts what its sender has sent
-``more``    int32     how many rows with the rest of the value follow
-``value``   binary    rows of a port, or a message, as plain data
-==========  ========  ====================================================
+========== ======== ==================================================== column type meaning
+========== ======== ==================================================== ``shard`` int32 the
+receiver; Spark's grouping key ``layer`` int32 the layer of the receiver; others pass it on
+``round`` int32 the round within the micro-batch ``tag`` int32 the port, or one of the tags below
+``sender`` int32 the partition of the first layer, or the index of the shard of a later one
+``number`` int32 running number of the sender ``more`` int32 the number of following rows with the
+rest of the value ``value`` binary rows of a port, or a message, as plain data ========== ========
+====================================================
 
-A micro-batch consists of *rounds*. A layer processes one after the other: the data of
-a round, then its watermark and clock. So one micro-batch can carry many steps of
-the watermark, and what they cause, through all layers.
+A micro-batch consists of *rounds*. A layer processes one after the other: the data of a round, then
+its watermark and clock. So one micro-batch can carry many watermark steps and their effects through
+all layers.
 
-Spark hands the blocks of a shuffle on as they arrive, which is in another order each time. Only one
-layer sends rows of a tag, so senders and numbers give them an order that is always the same.
+Spark passes on the blocks of a shuffle in order of arrival, which varies. The rows of a tag come
+from one layer only, so senders and numbers define a fixed order.
 
-In some queries the rows of a port are pieces (:func:`cut`): Spark can tell by their number then how
-much it hands to a worker at once (:mod:`sparkbeam.streaming.batch_limits`).
+In some queries the rows of a port are pieces (:func:`cut`): then the number of rows limits the size
+of Spark's batches (:mod:`sparkbeam.streaming.batch_limits`).
 """
 
 import pickle
@@ -50,7 +45,7 @@ SCHEMA = pa.schema(
 )
 
 DDL = "shard int, layer int, round int, tag int, sender int, number int, more int, value binary"
-"""The same as Spark's DDL."""
+"""The schema as Spark's DDL."""
 
 
 class Message(NamedTuple):
@@ -67,7 +62,7 @@ class Message(NamedTuple):
 
 
 REPORT_TAG = -1
-"""A task's metrics and warnings, for the sink."""
+"""Metrics and warnings of a task, for the sink."""
 
 TICK_TAG = -2
 """A :class:`Tick`."""
@@ -87,7 +82,7 @@ FINALIZERS_TAG = -6
 
 @dataclass(frozen=True)
 class Round:
-    """Where the sources and the clock are at the end of a round.
+    """Positions of the sources and the clock at the end of a round.
 
     Attributes:
         time: processing time, in microseconds since the epoch.
@@ -100,15 +95,14 @@ class Round:
 
 @dataclass(frozen=True)
 class Tick:
-    """What a micro-batch depends on, beside its data; each shard of each layer gets it.
+    """Inputs of a micro-batch besides its data; sent to each shard of each layer.
 
     Attributes:
-        number: counts the ticks of the query.
-        rounds: the rounds of the micro-batch.
+        number: running number of the query's ticks.
+        rounds: of the micro-batch.
         start: this is the first micro-batch: Impulses fire.
-        draining: splittable DoFns are to end.
-        committed: the tokens of tasks that have registered callbacks, and whose micro-batch has
-            been committed.
+        draining: splittable DoFns must end.
+        committed: tokens of tasks with registered callbacks whose micro-batch has been committed.
     """
 
     number: int
@@ -120,7 +114,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Watermarks:
-    """The output watermarks of a shard's stages, for a later layer.
+    """Output watermarks of a shard's stages, for a later layer.
 
     Attributes:
         shard: the sender.
@@ -133,13 +127,13 @@ class Watermarks:
 
 @dataclass(frozen=True)
 class Holder:
-    """What a stage keeps that holds its watermark.
+    """Item of a stage's state that holds its watermark.
 
     Attributes:
-        key: whose it is, in words.
-        what: ``timer``, ``window``, or ``state`` where it is neither.
-        until: when it lets go, in microseconds; None where that is not known.
-        step: the label of its step; empty where that is not known.
+        key: as text.
+        what: ``timer``, ``window``, or ``state``.
+        until: the end of the hold, in microseconds; None if unknown.
+        step: the label of its step; empty if unknown.
     """
 
     key: str
@@ -150,14 +144,14 @@ class Holder:
 
 @dataclass(frozen=True)
 class StageStatus:
-    """Where a stage is in a shard, at the end of a micro-batch; times are in microseconds.
+    """Status of a stage in a shard at the end of a micro-batch; times are in microseconds.
 
     Attributes:
         input_watermark, output_watermark: the two watermarks.
-        due: when processing time lets it go on; None where nothing waits for that.
-        keys: of how many keys it has state.
-        state_bytes: how much state it has: of keys, side inputs, and elements that wait for them.
-        holder: what of its keys holds its watermark, the oldest of all; None where nothing does.
+        due: the next timer in processing time; None without one.
+        keys: the number of keys with state.
+        state_bytes: the size of its state: of keys, side inputs, and elements that wait for them.
+        holder: the oldest hold of its keys; None without one.
     """
 
     input_watermark: int
@@ -170,7 +164,7 @@ class StageStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a layer is in a shard, at the end of a micro-batch."""
+    """Status of a layer in a shard at the end of a micro-batch."""
 
     layer: int
     shard: int
@@ -179,12 +173,11 @@ class Status:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a task has read of one of Spark's sources in a micro-batch.
+    """Timestamps that a task has read from a Spark source in a micro-batch.
 
     Attributes:
         tag: of the source.
-        newest: the latest timestamp of each partition, in microseconds since the epoch; there
-            is at least one.
+        newest: the latest timestamp of each partition, in microseconds since the epoch; not empty.
     """
 
     tag: int
@@ -193,11 +186,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class Finalizers:
-    """What a task has to do with callbacks of bundle finalizers.
+    """Bundle finalizer callbacks of a task.
 
     Attributes:
-        kept: the token of those that it has registered; None if there are none.
-        called: the tokens of those that it has called.
+        kept: the token of the registered ones; None if there are none.
+        called: the tokens of the called ones.
     """
 
     kept: str | None = None
@@ -205,38 +198,38 @@ class Finalizers:
 
 
 def pack(rows: Sequence[Row]) -> bytes:
-    """Rows of one port as one value."""
+    """Serialize rows of one port."""
     return pickle.dumps(rows, pickle.HIGHEST_PROTOCOL)
 
 
 def unpack(value: bytes) -> list[Row]:
-    """The inverse of :func:`pack`."""
+    """Parse the result of :func:`pack`."""
     rows: list[Row] = plaindata.loads(value)
     return rows
 
 
 PIECE_BYTES = 8 << 10
-"""A piece of a value has so many bytes, but for the last one."""
+"""Bytes of a piece, except the last one of a value."""
 
 
 def cut(value: bytes) -> list[bytes]:
-    """A value in its pieces; there is one at least."""
+    """Cut a value into pieces; at least one."""
     starts = range(0, len(value), PIECE_BYTES)
     return [value[start : start + PIECE_BYTES] for start in starts] or [value]
 
 
 class Joiner:
-    """Joins the pieces of values, which come in order."""
+    """Joins consecutive pieces of values."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._next: tuple[int, int, int] | None = None
 
     def add(self, message: Message) -> bytes | None:
-        """Takes a message; its value if it has the last piece of it.
+        """Add a message; return the value after its last piece, else None.
 
         Raises:
-            RuntimeError: it does not go on with the value that is being joined.
+            RuntimeError: it does not continue the current value.
         """
         place = message.tag, message.sender, message.more
         if self._next not in (None, place):
@@ -251,10 +244,10 @@ class Joiner:
         return value
 
     def end(self) -> None:
-        """Called when all messages have been added.
+        """Check for completeness, after the last message.
 
         Raises:
-            RuntimeError: there is a value without its last piece.
+            RuntimeError: the last piece of a value is missing.
         """
         if self._next is not None:
             raise RuntimeError(f"the piece {self._next} has not come")
@@ -267,17 +260,17 @@ _CONTENTS: dict[str, Any] = {
 
 
 def dump(content: object) -> bytes:
-    """A message's content, an object of one of the classes above, as its value."""
+    """Serialize a message's content, an object of one of the classes above."""
     return plaindata.dumps(_plain(content))
 
 
 def load(value: bytes) -> Any:
-    """The inverse of :func:`dump`."""
+    """Parse the result of :func:`dump`."""
     return _content(plaindata.loads(value))
 
 
 def _plain(content: Any) -> Any:
-    """The content with a list in the place of each object: the name of its class, its fields."""
+    """Replace each object by a list: the name of its class, its fields."""
     kind = _CONTENTS.get(type(content).__name__)
     if kind is type(content):
         return [kind.__name__, *(_plain(getattr(content, part.name)) for part in fields(kind))]
@@ -301,13 +294,13 @@ def _content(plain: Any) -> Any:
 
 
 def messages(rows: Iterable[Sequence[Any]]) -> Iterator[Message]:
-    """Spark's rows as messages."""
+    """Convert Spark's rows to messages."""
     for *numbers, value in rows:
         yield Message._make((*numbers, bytes(value)))
 
 
 def in_order(messages: Iterable[Message]) -> list[Message]:
-    """Messages in the order in which they count, whatever that in which they have come."""
+    """Sort messages into their fixed order."""
     # Messages without a port may come from several layers; then the value decides.
     return sorted(messages, key=_place)
 

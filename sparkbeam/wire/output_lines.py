@@ -1,4 +1,4 @@
-"""What steps print and log, on its way from a worker to the driver."""
+"""Output and logs of steps, on their way from a worker to the driver."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -10,23 +10,23 @@ from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.wire.loglevels import LogLevels
 
 STDOUT, STDERR = "stdout", "stderr"
-"""The streams that a line may be of."""
+"""Streams of a line."""
 
 AT, IDLE = "at", "idle"
-"""What else a worker tells a driver on its machine: at which steps it is, or that it is at none."""
+"""Other messages of a worker to a local driver: its current steps, or that it has none."""
 
 MOST_LINES = 100
-"""So many lines of a step travel with reports; the others are only counted."""
+"""Maximum number of lines of a step in reports; the others are only counted."""
 
 _LONGEST_LINE = 2000
-"""So many characters of a line do."""
+"""Maximum number of characters of a line in reports."""
 
 
 class Line(NamedTuple):
-    """A line that a step has written.
+    """An output line of a step.
 
     Attributes:
-        stream: which of the standard streams it belongs to.
+        stream: the standard stream.
         step: the label of the step.
         text: the line, without its end.
     """
@@ -36,7 +36,7 @@ class Line(NamedTuple):
     text: str
 
     def cut(self, hide: Callable[[str], str] = hidden) -> "Line":
-        """The line as it travels with a report; secrets are taken out of one that is cut."""
+        """Shorten the line for a report; secrets are removed before the cut."""
         if len(self.text) <= _LONGEST_LINE:
             return self
         return self._replace(text=concealed(self.text, _LONGEST_LINE, hide))
@@ -44,11 +44,11 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Written:
-    """What steps have written that nobody has been told at once.
+    """Output of steps that was not relayed immediately.
 
     Attributes:
         lines: the first ones of each step.
-        more: how many others there are, by the label of their step.
+        more: the number of others, by the label of their step.
     """
 
     lines: tuple[Line, ...] = ()
@@ -56,7 +56,7 @@ class Written:
 
     @classmethod
     def of(cls, lines: Iterable[Line], more: Mapping[str, int] | None = None) -> "Written":
-        """Of all the lines, those that are worth their way."""
+        """Keep the first lines of each step, and count the others."""
         seen, rest = Counter[str](), Counter(more)
         first = []
         for line in lines:
@@ -68,14 +68,14 @@ class Written:
         return cls(tuple(first), dict(rest))
 
     def plus(self, other: "Written") -> "Written":
-        """This and what was written later."""
+        """Append later output."""
         if not other:
             return self
         more = Counter(self.more) + Counter(other.more)
         return Written.of((*self.lines, *other.lines), more)
 
     def counted(self) -> "Written":
-        """The same without the lines: two attempts of a task may print different things."""
+        """Return only the counts: two attempts of a task may print different lines."""
         return Written((), dict(Counter(line.step for line in self.lines) + Counter(self.more)))
 
     def __bool__(self) -> bool:
@@ -84,11 +84,11 @@ class Written:
 
 @dataclass(frozen=True)
 class Relay:
-    """Where a driver on this machine takes lines.
+    """Receiver of lines in a local driver.
 
     Attributes:
         port: of the loopback interface.
-        token: proves that a connection belongs to the run.
+        token: authenticates a connection of the run.
     """
 
     port: int
@@ -97,11 +97,11 @@ class Relay:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """What becomes of the output of tasks; it travels with them.
+    """Handling of the output of tasks; sent with them.
 
     Attributes:
-        levels: what is logged.
-        relay: where a driver on the same machine takes lines; None where there is none.
+        levels: of logging.
+        relay: the receiver of lines in a local driver; None without one.
     """
 
     levels: LogLevels = field(default_factory=LogLevels)

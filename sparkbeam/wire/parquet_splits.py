@@ -1,4 +1,4 @@
-"""Which Parquet files the tasks of a source read, in place of rows that Spark hands over."""
+"""Division of a source's Parquet files among tasks that read them directly."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ class FilePart:
     Attributes:
         path: of the file.
         size: of the file, in bytes.
-        modified: when the file was last modified, in nanoseconds since 1970.
-        row_groups: the numbers of those that are in the part, in whole or not.
-        start: the first row of the part, counted from the first one of these row groups.
-        stop: the row behind its last one, counted likewise.
-        rows: at most so many of them in a batch.
+        modified: the time of the last change, in nanoseconds since 1970.
+        row_groups: the numbers of the row groups that overlap the part.
+        start: the first row of the part, relative to these row groups.
+        stop: the end of its rows, likewise.
+        rows: the maximum number of rows of a batch.
     """
 
     path: str
@@ -30,13 +30,13 @@ class FilePart:
 
 @dataclass(frozen=True)
 class ParquetFiles:
-    """The files of a source, divided.
+    """Divided files of a source.
 
     Attributes:
-        schema: of the columns that are read, as Spark hands them over.
-        time: the name of the one with the timestamps of rows; None where all have the earliest.
-        output: the names of those that come before it.
-        shares: for each task the parts that it reads.
+        schema: of the columns to read, in Spark's Arrow types.
+        time: the name of the timestamp column; None if all rows have the earliest timestamp.
+        output: the names of the columns before it.
+        shares: the parts of each task.
     """
 
     schema: pa.Schema

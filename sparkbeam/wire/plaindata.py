@@ -1,9 +1,8 @@
-"""Plain data as bytes: what state holds, and what travels between layers.
+"""Plain data as bytes, for state and for messages between layers.
 
-It is pickle's format without pickle's power. What is written and read are None, booleans,
-numbers, texts, bytes, and tuples, lists, dictionaries and sets of them; a name of a class or of a
-function is an error on both sides. So who can change a checkpoint can change what a pipeline
-computes, and cannot make it run code.
+A subset of pickle's format: None, booleans, numbers, strings, bytes, and tuples, lists,
+dictionaries and sets of them; the name of a class or a function is an error on both sides. So
+whoever can change a checkpoint can change the results of a pipeline, but not make it run code.
 """
 
 import io
@@ -12,11 +11,11 @@ from typing import Any
 
 
 class NotPlainData(ValueError):
-    """Something else than plain data was to be written, or has been found."""
+    """A value or a serialized text is not plain data."""
 
 
 class _Pickler(pickle.Pickler):
-    """Asked for whatever pickle does not know by itself: objects, classes, functions."""
+    """Pickler that rejects objects, classes and functions."""
 
     def reducer_override(self, obj: Any) -> Any:
         raise NotPlainData(f"a {type(obj).__qualname__} is no plain data")
@@ -28,25 +27,25 @@ class _Unpickler(pickle.Unpickler):
 
 
 def dumps(content: Any) -> bytes:
-    """Plain data as bytes; the same for equal contents, whoever shares parts of them.
+    """Serialize plain data; equal contents have equal bytes, whatever parts are shared.
 
     Raises:
-        NotPlainData: the content is something else, or has it as a part.
+        NotPlainData: the content is not plain data, or has a part that is not.
         ValueError: the content contains itself.
     """
     buffer = io.BytesIO()
     pickler = _Pickler(buffer, 5)
-    # Without its memo, a pickle does not depend on which of its parts are the same object.
+    # Without the memo, a pickle does not depend on shared parts.
     pickler.fast = True
     pickler.dump(content)
     return buffer.getvalue()
 
 
 def loads(data: bytes) -> Any:
-    """The inverse of :func:`dumps`; runs no code, whatever it is given.
+    """Parse the result of :func:`dumps`; never runs code.
 
     Raises:
         NotPlainData: the bytes hold something else.
-        Exception: of pickle's kinds; the bytes are damaged.
+        Exception: an error of pickle; the bytes are damaged.
     """
     return _Unpickler(io.BytesIO(data)).load()

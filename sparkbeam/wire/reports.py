@@ -1,10 +1,9 @@
-"""A task's reports: committed ones travel as a row of the output, live ones as datagrams.
+"""Task reports: committed ones are rows of the output, live ones are datagrams.
 
-A row leaves the plan once for each task that succeeded, whatever Spark
-retried, so what it carries is committed by construction. A task behind a
-shuffle that reads such a row tells the driver of it while the pipeline runs.
-Datagrams are sent when they can be and lost when they cannot: they feed the
-progress display, live metrics and the attempted values of tasks that failed.
+A row leaves the plan once for each successful task, whatever Spark retried, so its content is
+committed by construction. A task behind a shuffle that reads such a row informs the driver while
+the pipeline runs. Datagrams are best effort: they feed the progress display, live metrics and the
+attempted values of failed tasks.
 """
 
 import json
@@ -22,35 +21,34 @@ from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.output_lines import Line, Written
 
 NAMESPACE = "sparkbeam"
-"""The namespace of the counters that the runner itself adds."""
+"""Namespace of the runner's own counters."""
 
 DROPPED_DUE_TO_LATENESS = "dropped_due_to_lateness"
-"""The counter of elements whose window was past the watermark and the allowed lateness."""
+"""Counter of elements in windows past the watermark and the allowed lateness."""
 
 DROPPED_DUE_TO_CLOSED_WINDOW = "dropped_due_to_closed_window"
-"""The counter of elements in time that the trigger of their window has left out for good."""
+"""Counter of elements in time that were dropped because the trigger had finished."""
 
 REFUSED_BLOCKS = "refused_blocks: "
-"""How the counters of a step begin whose function was called for each element all the same."""
+"""Prefix of the counters of blocks that a step processed element by element."""
 
 _MOST_UNPACKED = 64 << 20
 
 
 class Counts(NamedTuple):
-    """How many elements a bundle, a task or a stage has seen.
+    """Numbers of elements of a bundle, a task or a stage.
 
     Attributes:
-        elements: those that went into the stage.
-        busiest: those in the PCollection of the stage that has the most of
-            them. A stage that reads files takes in a few ranges, and this
-            tells how much it has read.
+        elements: the input elements of the stage.
+        busiest: the elements of the stage's largest PCollection. A stage that reads files has a few
+            ranges as input, and this is the number of elements that it has read.
     """
 
     elements: int = 0
     busiest: int = 0
 
     def plus(self, other: "Counts") -> "Counts":
-        """The sum."""
+        """Add counts."""
         return Counts(self.elements + other.elements, self.busiest + other.busiest)
 
 
@@ -66,16 +64,16 @@ class TaskWarning:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What a task tells the driver when it ends.
+    """Final report of a task to the driver.
 
     Attributes:
         stage: the stage's id.
         infos: the metrics of all its bundles.
-        warnings: what the user's code and Beam warned of.
+        warnings: of the user's code and of Beam.
         counts: the elements of all its bundles.
-        written: what its steps have printed and logged, where that has not been told at once.
-        tasks: in batch, the partitions of the stage's input that the report is of.
-        kept: the tags of ports whose rows are in files, with the names of these.
+        written: output and logs of its steps that were not relayed immediately.
+        tasks: in batch, the partitions of the stage's input that the report covers.
+        kept: the tags of spilled ports, with their file names.
     """
 
     stage: str
@@ -87,7 +85,7 @@ class TaskReport:
     kept: tuple[tuple[int, str], ...] = ()
 
     def serialize(self) -> bytes:
-        """The report as the value of a row."""
+        """Serialize as the value of a row."""
         metrics = beam_fn_api_pb2.ProcessBundleResponse(monitoring_infos=self.infos)
         return json.dumps(
             {
@@ -103,7 +101,7 @@ class TaskReport:
 
     @classmethod
     def parse(cls, serialized: bytes) -> "TaskReport":
-        """The inverse of :meth:`serialize`."""
+        """Parse the result of :meth:`serialize`."""
         content = json.loads(serialized)
         metrics = beam_fn_api_pb2.ProcessBundleResponse.FromString(b64decode(content["infos"]))
         return cls(
@@ -117,15 +115,15 @@ class TaskReport:
         )
 
     def pack(self) -> str:
-        """The report as a signal carries it."""
+        """Serialize for a signal."""
         return b64encode(zlib.compress(self.serialize(), 1)).decode()
 
     @classmethod
     def unpack(cls, packed: str) -> "TaskReport":
-        """The inverse of :meth:`pack`.
+        """Parse the result of :meth:`pack`.
 
         Raises:
-            Exception: of whatever type, if it is not what that gives.
+            Exception: of any type, if it is malformed.
         """
         return cls.parse(zlib.decompressobj().decompress(b64decode(packed), _MOST_UNPACKED))
 
@@ -135,7 +133,7 @@ def _written(lines: Iterable[Iterable[str]], more: Mapping[str, int]) -> Written
 
 
 class SignalKind(StrEnum):
-    """What a task has to say about itself."""
+    """Kinds of signals of a task."""
 
     STARTED = "started"
     RUNNING = "running"
@@ -147,18 +145,18 @@ class SignalKind(StrEnum):
 
 @dataclass(frozen=True)
 class Signal:
-    """A sign of life of a task; the content of a datagram.
+    """Signal of a running task; the content of a datagram.
 
     Attributes:
-        kind: what happened.
+        kind: of the event.
         stage: the stage's id.
-        partition: which part of the stage's input the task works on.
+        partition: of the stage's input.
         counts: the elements so far.
-        report: a packed :class:`TaskReport`: what the attempt has counted so far, or what READ
-            tells of; empty where there is nothing new.
-        attempt: tells the attempt at the task from all others.
-        number: of the run, which may start again, or in streaming of the micro-batch.
-        spark_stage: the number of Spark's stage with the task; -1 where that is not known.
+        report: a packed :class:`TaskReport`: the attempt's counts so far, or the reports read;
+            empty if there is nothing new.
+        attempt: unique id of the attempt at the task.
+        number: of the start of the run, or in streaming of the micro-batch.
+        spark_stage: the id of Spark's stage with the task; -1 if unknown.
     """
 
     kind: SignalKind
@@ -172,10 +170,10 @@ class Signal:
 
     @classmethod
     def parse(cls, datagram: bytes, token: str) -> "Signal":
-        """The signal that a :class:`Reporter` with a token has sent.
+        """Parse a signal of a :class:`Reporter` with a token.
 
         Raises:
-            Exception: of whatever type, where the datagram is none of this run's.
+            Exception: of any type, if the datagram does not belong to the run.
         """
         content = opened(datagram, token)
         counts = Counts._make(map(int, content.pop("counts")))
@@ -195,9 +193,9 @@ class Signal:
 
 @dataclass(frozen=True)
 class Reporter(Mailbox):
-    """Where to send live reports."""
+    """Sender of live reports."""
 
     def send(self, signal: Signal) -> None:
-        """Sends a signal, or loses it; never waits."""
+        """Send a signal without waiting; it may be lost."""
         if not self.post(asdict(signal)):
             self.post(asdict(replace(signal, report="")))

@@ -1,9 +1,9 @@
-"""Beam's rounding of times: what becomes of a timestamp and of a window when they are encoded.
+"""Beam's rounding of timestamps and windows when they are encoded.
 
-Beam's coders keep milliseconds. Where elements do not travel encoded, as within a table that is
-written as runs, or from the evaluation of a group to the next step, their times go through
-these functions instead, so that it makes no difference. Timestamps go towards zero, the ends of
-windows down, and none of them passes the ends of time.
+Beam's coders keep milliseconds. Times that are not encoded, such as those within a table that is
+written as runs, or between the evaluation of a group and the next step, pass through these
+functions instead, so that the result is the same. Timestamps are rounded towards zero, window ends
+down, and both are limited to Beam's range.
 """
 
 from collections.abc import Sequence
@@ -22,42 +22,42 @@ _MILLISECOND = 1000
 
 
 def coded_micros(micros: int) -> int:
-    """A timestamp in microseconds as the coder of elements gives it back."""
+    """Round a timestamp in microseconds like the coder of elements."""
     if micros >= 0:
         return _MAX if micros >= _MAX else micros - micros % 1000
     return _MIN if micros <= _MIN else micros + -micros % 1000
 
 
 def coded(timestamp: Timestamp) -> Timestamp:
-    """A timestamp as the coder of elements gives it back."""
+    """Round a timestamp like the coder of elements."""
     return Timestamp(micros=coded_micros(timestamp.micros))
 
 
 def coded_end(window: BoundedWindow) -> Timestamp:
-    """The end of a window as an element's timestamp."""
+    """Return the end of a window as an element's timestamp."""
     return coded(window.max_timestamp())
 
 
 def coded_span(window: Any) -> tuple[int, int]:
-    """Start and end of an interval in microseconds, as the coder of windows gives them back."""
+    """Return start and end of an interval in microseconds, rounded like the coder of windows."""
     return _floor(window.start.micros), _floor(window.end.micros)
 
 
 def coded_hold(micros: int) -> int:
-    """A time up to which the watermark may go before a pane with the timestamp ``micros``.
+    """Return a watermark hold for a pane with the timestamp ``micros``.
 
-    It is not after the pane, whichever way that is rounded.
+    It is not after the pane, in either direction of rounding.
     """
     return _floor(micros)
 
 
 def coded_column(micros: _Times) -> npt.NDArray[np.int64]:
-    """As :func:`coded_micros`, of many."""
+    """Round many timestamps like :func:`coded_micros`."""
     return towards_zero(_inside(micros))
 
 
 def towards_zero(micros: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Times within time's bounds as :func:`coded_micros` has them."""
+    """Round timestamps within Beam's range like :func:`coded_micros`."""
     found = floored(micros, _MILLISECOND) * _MILLISECOND
     if len(micros) and micros.min() < 0:
         found[(micros < 0) & (found != micros)] += _MILLISECOND
@@ -65,7 +65,7 @@ def towards_zero(micros: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def floored_column(micros: _Times) -> npt.NDArray[np.int64]:
-    """Starts or ends of windows as the coder of windows gives them back; see :func:`coded_span`."""
+    """Round window starts or ends like the coder of windows; see :func:`coded_span`."""
     return floored(_inside(micros), _MILLISECOND) * _MILLISECOND
 
 

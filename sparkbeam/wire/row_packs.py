@@ -1,20 +1,19 @@
-"""Many small rows of a shuffle in one.
+"""Packs of many small rows of a shuffle.
 
-To place, sort and hand over a row takes Spark longer than a combine takes to merge it. So rows of
-accumulators travel in *packs*, each of keys that are in the same *bucket*. A row may have a *span*
-too: what it is to be merged with has the same key and span. So the rows of a key go to several
-buckets, which are neighbours. A pack is a row again:
+Spark takes longer to place, sort and pass on a row than a combine takes to merge it. So rows of
+accumulators travel in *packs*, each with keys of the same *bucket*. A row may also have a *span*:
+rows to merge have equal key and span. So the rows of a key are spread over several adjacent
+buckets. A pack is a row again:
 
-===========  =============================================================================
-``key``      the bucket, two bytes: what Spark partitions and sorts by
-``ord``      the least order of the rows in it; so packs of a bucket come by that
-``value``    the rows. A first byte tells of which kind it is: records of one form, the first of
-             which tells the form, or a single row, which is too long for a form
-===========  =============================================================================
+=========== ============================================================================= ``key``
+the bucket, two bytes: Spark's partition and sort key ``ord`` the least order of its rows; sorts the
+packs of a bucket ``value`` the rows. The first byte is the kind: records of one form, of which the
+first one defines the form, or a single row that is too long for a form ===========
+=============================================================================
 
-A *form* is how long the keys of records are at most, in words of eight bytes, and how long their
-values are. Who reads packs has all that a bucket holds before it goes on, unless that is much:
-then it goes on as far as no earlier row can follow.
+A *form* is the maximum length of the keys of records, in words of eight bytes, and the length of
+their values. A reader holds a whole bucket before it continues, unless the bucket is large: then it
+continues as far as no earlier row can follow.
 """
 
 import struct
@@ -34,9 +33,9 @@ _OF_KEYS = 256
 _OF_SPANS = 16
 _MOST_VALUE = 1024
 _WHOLE_BYTES = 4 << 20
-"""As many bytes of whole buckets are read at once."""
+"""Bytes of whole buckets read at once."""
 _MOST_BYTES = 32 << 20
-"""A bucket of more is read in parts."""
+"""Larger buckets are read in parts."""
 
 _FORM, _SINGLE = 255, 254
 _HEAD = struct.Struct("<Bq")
@@ -46,15 +45,15 @@ _Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Unpacked:
-    """Rows in no order, of all their keys.
+    """Unordered rows with all their keys.
 
     Attributes:
-        keys: what there are, each once.
-        places: that of each row's key among them.
-        spans: that of each row.
-        orders: the order of each row.
+        keys: the distinct keys.
+        places: the index of each row's key.
+        spans: of each row.
+        orders: of each row.
         values: of each row.
-        until: rows of these keys with this order or later ones may follow; None where none do.
+        until: rows of these keys with this order or later ones may follow; None if none do.
     """
 
     keys: pa.Array
@@ -66,10 +65,10 @@ class Unpacked:
 
 
 class PackedRows:
-    """Writes rows in packs.
+    """Writer of rows in packs.
 
     Args:
-        rows: takes the packs.
+        rows: the writer of the packs.
     """
 
     def __init__(self, rows: ManyRowsWriter) -> None:
@@ -83,7 +82,7 @@ class PackedRows:
         values: list[bytes],
         spans: list[int] | None = None,
     ) -> None:
-        """Adds many rows of one port."""
+        """Add many rows of one port."""
         given = None if spans is None else np.array(spans, np.int64)
         cells = pa.array(values, pa.binary())
         self.extend_columns(tag, pa.array(keys, pa.binary()), np.array(orders), cells, given)
@@ -96,7 +95,7 @@ class PackedRows:
         values: pa.Array,
         spans: Orders | None = None,
     ) -> None:
-        """Adds many rows of one port, as columns."""
+        """Add many rows of one port, as columns."""
         if not len(keys):
             return
         given = np.zeros(len(keys), np.int64) if spans is None else spans
@@ -119,7 +118,7 @@ class PackedRows:
 
 
 def kinds_of(numbers: npt.NDArray[np.int64]) -> list[int]:
-    """Which numbers there are, of which all are most often the same."""
+    """Return the distinct numbers; fast if all are equal."""
     if len(numbers) and (numbers == numbers[0]).all():
         return [int(numbers[0])]
     found: list[int] = np.unique(numbers).tolist()
@@ -127,14 +126,14 @@ def kinds_of(numbers: npt.NDArray[np.int64]) -> list[int]:
 
 
 def _buckets(hashes: Hashes, spans: Orders) -> npt.NDArray[np.uint16]:
-    """In which bucket each row is."""
+    """Return the bucket of each row."""
     of_span = mixed(hashes ^ spans.view(np.uint64)) % np.uint64(_OF_SPANS)
     found = hashes % np.uint64(_OF_KEYS) * np.uint64(_OF_SPANS) + of_span
     return found.astype(np.uint16)
 
 
 def _kind(form: int) -> np.dtype[Any]:
-    """The type of the records of a form."""
+    """Return the record type of a form."""
     words, length = form >> 32, form & 0xFFFFFFFF
     times = [("span", "<i8"), ("order", "<i8")]
     return np.dtype([("length", "u1"), ("key", "<u8", (words,)), *times, ("value", f"V{length}")])
@@ -143,7 +142,7 @@ def _kind(form: int) -> np.dtype[Any]:
 def _records(
     form: int, keys: KeyWords, rows: _Places, spans: Orders, orders: Orders, values: pa.Array
 ) -> npt.NDArray[Any]:
-    """The records of rows, and behind them the one that tells the form."""
+    """Return the records of rows, followed by the one that defines the form."""
     kind = _kind(form)
     records = np.empty(len(rows) + 1, kind)
     of_rows = records[:-1]
@@ -161,7 +160,7 @@ def _records(
 def _packs(
     form: int, records: npt.NDArray[Any], buckets: npt.NDArray[np.uint16]
 ) -> tuple[npt.NDArray[np.uint16], Orders, pa.Array]:
-    """The bucket, the least order and the value of each pack."""
+    """Return the bucket, the least order and the value of each pack."""
     size, orders = records.dtype.itemsize, records["order"][:-1].astype(np.int64)
     most = max(1, CELL_BYTES // size)
     order = np.argsort(buckets, kind="stable")
@@ -169,7 +168,7 @@ def _packs(
     counts = np.diff(firsts, append=len(order))
     cuts = [firsts]
     for place in np.flatnonzero(counts > most).tolist():
-        # A bucket with much is read in parts, which are parts of the time.
+        # A large bucket is read in parts, divided by time.
         part = slice(int(firsts[place]), int(firsts[place] + counts[place]))
         order[part] = order[part][np.argsort(orders[order[part]], kind="stable")]
         cuts.append(np.arange(part.start + most, part.stop, most))
@@ -177,7 +176,7 @@ def _packs(
     lengths = np.diff(begins, append=len(order))
     taken = np.full(len(order) + len(begins), len(order))
     taken[np.arange(len(order)) + np.repeat(np.arange(len(begins)), lengths) + 1] = order
-    # Numpy takes bytes faster than records.
+    # Numpy copies bytes faster than records.
     written = np.take(records.view(f"V{size}"), taken)
     offsets = np.concatenate([[0], np.cumsum((lengths + 1) * size)]).astype(np.int32)
     least = np.minimum.reduceat(orders[order], begins)
@@ -196,7 +195,7 @@ def _singles(keys: pa.Array, spans: Orders, orders: Orders, values: pa.Array) ->
 
 
 def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[Unpacked]:
-    """The rows in batches of packs that are sorted by bucket and order."""
+    """Unpack batches of packs that are sorted by bucket and order."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -216,7 +215,7 @@ def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[Unpacked]:
 
 
 def rows_of(packed: Iterator[Unpacked]) -> Iterator[Row]:
-    """Single rows by key and order; all rows of a bucket are in memory."""
+    """Yield single rows by key and order; holds all rows of a bucket in memory."""
     waiting: list[Unpacked] = []
     for some in packed:
         waiting.append(some)
@@ -241,7 +240,7 @@ def _in_order(parts: list[Unpacked]) -> Iterator[Row]:
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Parts of a batch: as many whole buckets as are few bytes, or a part of one bucket."""
+    """Split a batch into several small buckets or a part of one bucket."""
     count = batch.num_rows
     if not count:
         return
@@ -250,7 +249,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     start = 0
     while start < count:
         before = int(ends[start - 1]) if start else 0
-        # So many rows have few bytes.
+        # Rows up to the limit of bytes.
         stop = int(np.searchsorted(ends, before + _WHOLE_BYTES, "right"))
         last_bound = int(bounds[np.searchsorted(bounds, stop, "right") - 1])
         stop = last_bound if last_bound > start else max(stop, start + 1)
@@ -277,7 +276,7 @@ def _unpacked(parts: list[pa.RecordBatch], until: int | None) -> Unpacked:
 
 
 _Found = tuple[pa.Array, _Places, Orders, Orders, pa.Array]
-"""Keys, the place of each row's among them, spans, orders and values."""
+"""Keys, the key index of each row, spans, orders and values."""
 
 
 def _of_form(form: int, packs: pa.Array) -> _Found:
@@ -337,5 +336,5 @@ def _joined(found: list[_Found]) -> _Found:
 
 
 def _firsts(sorted_numbers: npt.NDArray[Any]) -> _Places:
-    """Where runs of equal numbers begin."""
+    """Return the starts of runs of equal numbers."""
     return np.flatnonzero(np.concatenate([[True], sorted_numbers[1:] != sorted_numbers[:-1]]))

@@ -1,16 +1,13 @@
-"""The rows that travel between stages, and the batches they travel in.
+"""Rows between stages, and their record batches.
 
 Every DataFrame between stages has the same four columns:
 
-========  ========  =====================================================
-column    type      meaning
-========  ========  =====================================================
-``tag``   int32     the port that the row belongs to; :data:`METRICS_TAG`
-                    for a report that passes through all later stages
-``key``   binary    what an exchange by key partitions and sorts by
-``ord``   int64     the order within a key, or the partition to rebalance to
-``value`` binary    the encoded content; its form is the port's layout
-========  ========  =====================================================
+======== ======== ===================================================== column type meaning ========
+======== ===================================================== ``tag`` int32 the port of the row;
+:data:`METRICS_TAG` for a report that passes through all later stages ``key`` binary partition and
+sort key of an exchange by key ``ord`` int64 the order within a key, or the target of a rebalance
+``value`` binary the encoded content in the layout of the port ======== ========
+=====================================================
 """
 
 from collections.abc import Callable
@@ -35,74 +32,74 @@ Row = tuple[bytes, int, bytes]
 """Key, order and value of a row of data."""
 
 PLAIN_CELL, BLOCK_CELL, STAMPED_CELL = b"\0", b"\1", b"\2"
-"""The first byte of a cell: windowed values one after the other, or a block of values.
+"""First byte of a cell: concatenated windowed values, or a block of values.
 
-The values of a block have the same windowing, or in the third kind all of it but the timestamp.
+The values of a block share their windowing, or in the third kind all of it except the timestamp.
 """
 
 COUNT_CELL = b"\3"
-"""The first byte of a cell without values: how many elements the accumulators of a window are for.
+"""First byte of a cell without values: the number of elements in the accumulators of a window.
 
-It tells only those beyond one for each accumulator. Where they are late, all of them count.
+Only those beyond one per accumulator are counted; for late ones, all.
 """
 
 COLUMN_CELL = b"\4"
-"""The first byte of a cell whose values are in columns."""
+"""First byte of a cell with columns of values."""
 
 TOTALS_CELL = b"\5"
-"""The first byte of a cell of many keys, which its row's key is one of."""
+"""First byte of a cell of many keys, including the key of its row."""
 
 SPANS_CELL = b"\6"
-"""The first byte of such a cell where each has a window of its own."""
+"""First byte of a cell of many keys, each with its own window."""
 
 EXACT_CELL = b"\7"
-"""The first byte of a cell of windowed values, each followed by the microseconds that it lacks."""
+"""First byte of a cell of windowed values, each followed by the microseconds lost in encoding."""
 
 METRICS_TAG = -1
 
 AS_ELEMENT, AS_CELL = 0, 1
-"""What ``ord`` says of the value on a side of a join: its coder has encoded it, or it is a cell."""
+"""``ord`` of a side of a join: the value is encoded by its coder, or is a cell."""
 
 JOIN_KEY_END = b"\0"
-"""What a key on a side of a join ends with, so that no other row has such a key."""
+"""End of a key on a side of a join; no other row has such a key."""
 
 BATCH_BYTES = 4 << 20
-"""A batch leaves the worker when its cells hold this many bytes."""
+"""A batch is emitted at this many bytes of cells."""
 
 BATCH_ROWS = 50_000
-"""A batch leaves the worker when it holds this many rows."""
+"""A batch is emitted at this many rows."""
 
 _FEW_ROWS, _FEW_BYTES = 100, 64 << 10
 _EXTEND_ROWS = 1000
 _LONGEST = (1 << 31) - 1
 
 CELL_BYTES = 1 << 20
-"""A run of encoded elements is cut into cells of about this many bytes."""
+"""Approximate size at which a run of encoded elements is cut into cells."""
 
 
 Orders = npt.NDArray[np.int64]
-"""The column ``ord``."""
+"""Column ``ord``."""
 
 
 class ManyRowsWriter(Protocol):
-    """What sinks write to that have many rows at once."""
+    """Writer of many rows at once."""
 
     def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
-        """Adds many rows of one port."""
+        """Add many rows of one port."""
 
     def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
-        """Adds many rows of one port, as columns."""
+        """Add many rows of one port, as columns."""
 
 
 class RowWriter(ManyRowsWriter, Protocol):
-    """What sinks write to."""
+    """Writer of rows."""
 
     def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
-        """Adds a row."""
+        """Add a row."""
 
 
 class FiringWriter(RowWriter, Protocol):
-    """What sinks write to that knows which firing the elements of the moment belong to.
+    """Writer of rows with the firing of the current elements.
 
     Attributes:
         firing: see :mod:`sparkbeam.wire.firing_rows`.
@@ -112,26 +109,26 @@ class FiringWriter(RowWriter, Protocol):
 
 
 class KeyedWriter(RowWriter, Protocol):
-    """What sinks write to that have rows of many keys in one cell."""
+    """Writer of cells of many keys."""
 
     def extend_keys(
         self, tag: int, keys: pa.Array, cell: Callable[[npt.NDArray[np.intp]], bytes]
     ) -> None:
-        """Adds many keys of one port, in as few rows as may be.
+        """Add many keys of one port, in as few rows as possible.
 
         Args:
             tag: of the port.
-            keys: binary, of which there is one at least.
-            cell: makes the cell of those at some places.
+            keys: binary; at least one.
+            cell: returns the cell of the keys at some positions.
         """
 
 
 class RowBuffer:
-    """Collects rows and hands them on as record batches.
+    """Collects rows and emits them as record batches.
 
     Args:
-        emit: takes each full batch; it may block until there is room.
-        heap: the memory of the JVM that gets them; None where none does.
+        emit: receives each full batch; may block.
+        heap: the memory of the JVM that receives them; None without one.
     """
 
     def __init__(self, emit: Callable[[pa.RecordBatch], None], heap: Heap | None = None) -> None:
@@ -147,9 +144,9 @@ class RowBuffer:
         self._bytes = 0
 
     def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
-        """Adds a row; may emit a batch."""
+        """Add a row; may emit a batch."""
         if self._bytes + len(value) > BATCH_BYTES:
-            # A large value that is alone is not copied.
+            # A single large value is not copied.
             self.flush()
         self._tags.append(tag)
         self._keys.append(key)
@@ -160,7 +157,7 @@ class RowBuffer:
             self.flush()
 
     def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
-        """Adds many rows of one port; may emit batches."""
+        """Add many rows of one port; may emit batches."""
         for start in range(0, len(keys), _EXTEND_ROWS):
             part = slice(start, start + _EXTEND_ROWS)
             size = sum(map(len, values[part])) + sum(map(len, keys[part]))
@@ -177,7 +174,7 @@ class RowBuffer:
                 self.flush()
 
     def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
-        """Adds many rows of one port, as columns; emits batches, or keeps few rows for the next."""
+        """Add many rows of one port, as columns; emit batches, or buffer few rows."""
         if len(keys) <= _FEW_ROWS and values.nbytes <= _FEW_BYTES:
             rows = zip(keys.to_pylist(), orders.tolist(), values.to_pylist(), strict=True)
             for key, order, value in rows:
@@ -191,10 +188,10 @@ class RowBuffer:
             self._emit(whole.slice(start, step))
 
     def flush(self) -> None:
-        """Emits what is left.
+        """Emit the remaining rows.
 
         Raises:
-            RowTooLarge: nobody can take a row.
+            RowTooLarge: a row is too large for the JVM.
         """
         if not self._tags:
             return
@@ -217,7 +214,7 @@ class RowBuffer:
 
 
 def _binary(values: list[bytes]) -> pa.Array:
-    """An array of some bytes; those that are alone are not copied."""
+    """Return a binary array; a single value is not copied."""
     if len(values) > 1 or len(values[0]) > _LONGEST:
         return pa.array(values, pa.binary())
     ends = pa.array([0, len(values[0])], pa.int32())

@@ -1,4 +1,4 @@
-"""The content of side inputs, as the driver hands it to the workers."""
+"""Content of side inputs, as sent by the driver to the workers."""
 
 from dataclasses import dataclass, field
 
@@ -11,12 +11,12 @@ SELECT = "SELECT run FROM runs WHERE key = ? ORDER BY ord"
 
 @dataclass(frozen=True)
 class SideInputData:
-    """The content of one side input, as the driver hands it to the workers.
+    """Content of one side input, as sent by the driver to the workers.
 
     Attributes:
         runs: by :func:`~sparkbeam.worker.layouts.side_rows.window_key`, for a small one.
-        path: of the SQLite file, for a large one; a bare file name is looked
-            up among the files that Spark shipped.
+        path: of the SQLite file, for a large one; a bare file name refers to the files shipped by
+            Spark.
     """
 
     runs: dict[bytes, list[bytes]] = field(default_factory=dict)

@@ -1,17 +1,17 @@
-"""Times in microseconds since the epoch: the ends of time as Beam has them, and the clock.
+"""Times in microseconds since the epoch: Beam's limits, and the clock.
 
-The ends are written out here, so that what only plans a query need not import Beam.
+The limits are repeated here, so that planning a query need not import Beam.
 """
 
 import time
 
 MIN_MICROS = -9_223_372_036_854_775_000
-"""The watermark before anything is known."""
+"""The initial watermark."""
 
 MAX_MICROS = 9_223_372_036_854_775_000
-"""The watermark of what has ended."""
+"""The final watermark."""
 
 
 def now_micros() -> int:
-    """What the clock of this machine shows."""
+    """Return the time of this machine's clock."""
     return time.time_ns() // 1000

@@ -1,4 +1,4 @@
-"""Which modules are a part of the user's program, and not of a library."""
+"""Distinction between modules of the user's program and of libraries."""
 
 import os
 import sys
@@ -20,13 +20,13 @@ _PYTHONS_OWN = tuple(
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the driver of a run finds modules.
+    """Module search path of a run's driver.
 
     Attributes:
-        folders: those on its path that are not of libraries, in its order; none where the workers
-            do not share its files.
-        libraries: the others, likewise.
-        archives: the names of the files with modules that it has shipped.
+        folders: entries outside of libraries, in order; empty if the workers do not share its
+            files.
+        libraries: the other entries, likewise.
+        archives: the names of shipped archives.
     """
 
     folders: tuple[str, ...] = ()
@@ -35,21 +35,21 @@ class Sources:
 
 
 def entries(path: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The entries of a path of modules: those of the user, and those of libraries."""
+    """Split a module search path into the user's entries and those of libraries."""
     there = [os.path.abspath(entry) for entry in path]
     of_user = [entry for entry in there if not _is_in_library(entry)]
     return tuple(of_user), tuple(entry for entry in there if entry not in of_user)
 
 
 def is_of_user(name: str, file: object) -> bool:
-    """Whether a module of this name and file may be a part of the user's program."""
+    """Return whether a module may belong to the user's program, by its name and file."""
     if not isinstance(file, str) or name in _MAIN:
         return False
     return name.partition(".")[0] not in _LIBRARIES and not _is_in_library(file)
 
 
 def unfindable() -> list[ModuleType]:
-    """The loaded modules of the user that no import finds, such as a file that Airflow loads."""
+    """Return the user's loaded modules that cannot be imported, such as one loaded by Airflow."""
     loaded = list(sys.modules.items())
     return [
         module
@@ -59,8 +59,8 @@ def unfindable() -> list[ModuleType]:
 
 
 def _is_found(name: str, module: ModuleType) -> bool:
-    """Whether an import in another process would find a module."""
-    if module.__name__ != name:  # Who has it under another name sees to it.
+    """Return whether another process could import a module."""
+    if module.__name__ != name:  # Aliases are the user's responsibility.
         return True
     parent, _, _ = name.rpartition(".")
     path = getattr(sys.modules.get(parent), "__path__", None) if parent else None
@@ -69,7 +69,7 @@ def _is_found(name: str, module: ModuleType) -> bool:
     for finder in sys.meta_path:
         try:
             spec = finder.find_spec(name, path)
-        except Exception:  # Whatever somebody's finder does.
+        except Exception:  # A third-party finder may fail in any way.
             continue
         if spec is not None:
             return spec.origin is None or _is_same(spec.origin, module.__file__)
@@ -81,7 +81,7 @@ def _is_same(one: str, other: str | None) -> bool:
 
 
 def _is_in_library(path: str) -> bool:
-    # The archive of Python's own modules is beside their folder.
+    # The archive of Python's standard library is next to its folder.
     is_installed = any(part in path for part in _INSTALLED)
     return is_installed or path.startswith((*_PYTHONS_OWN, _ARCHIVE))
 
