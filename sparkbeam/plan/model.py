@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from sparkbeam.plan.join_payload import AUTO, NEVER, JoinSpec
-from sparkbeam.plan.operators import Operator
+from sparkbeam.plan.operators import Kind, Operator
 
 SOURCE_URN = "sparkbeam:source:v1"
 """The operation that feeds a stage; the :class:`Stage` tells what it reads."""
@@ -317,7 +317,6 @@ class Stage:
         joined: the PCollections of the two sides of the join.
         ports: the outputs that somebody reads.
         side_inputs: what must be there before the stage starts.
-        creates: the stage starts with a Create, of whose values each task takes its share.
         most_tasks: in more of them it would take longer to begin than to run; None where nobody
             knows.
         reads_unbounded: the stage processes the restrictions of a splittable DoFn whose
@@ -344,7 +343,6 @@ class Stage:
     grouping: Grouping | None = None
     join: Join | None = None
     joined: tuple[str, ...] = ()
-    creates: bool = False
     most_tasks: int | None = None
     reads_unbounded: bool = False
     row_types: bytes = b""
@@ -358,6 +356,11 @@ class Stage:
     def steps(self) -> int:
         """How many transforms there are, which call each other."""
         return len(self.operators)
+
+    @property
+    def creates(self) -> bool:
+        """Whether it starts with a Create, of whose values each task takes its share."""
+        return any(operator.kind is Kind.CREATE for operator in self.operators)
 
     @property
     def is_behind_shuffle(self) -> bool:

@@ -104,8 +104,15 @@ class ParsedStage:
 
     def combine_fn(self, transform: beam_runner_api_pb2.PTransform) -> beam.CombineFn:
         """The CombineFn of a combine or of one of its phases."""
-        payload = beam_runner_api_pb2.CombinePayload.FromString(transform.spec.payload)
-        return beam.CombineFn.from_runner_api(payload.combine_fn, self.context)
+        return combine_fn_of(transform, self.context)
+
+
+def combine_fn_of(
+    transform: beam_runner_api_pb2.PTransform, context: pipeline_context.PipelineContext
+) -> beam.CombineFn:
+    """Load the CombineFn of a combine or of one of its phases."""
+    payload = beam_runner_api_pb2.CombinePayload.FromString(transform.spec.payload)
+    return beam.CombineFn.from_runner_api(payload.combine_fn, context)
 
 
 def parsed(stage: Stage) -> ParsedStage:

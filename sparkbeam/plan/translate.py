@@ -26,7 +26,6 @@ from apache_beam.runners.pipeline_utils import (
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms import environments, trigger, window
 from apache_beam.transforms.core import CombineFn, Windowing
-from apache_beam.utils import proto_utils
 
 from sparkbeam.errors import SparkBeamError, UnsupportedTransform
 from sparkbeam.plan import (
@@ -41,7 +40,6 @@ from sparkbeam.plan import (
 from sparkbeam.plan.join_payload import JOIN_URN, LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import (
-    CREATE_URN,
     SINK_URN,
     SOURCE_URN,
     Evaluator,
@@ -63,7 +61,7 @@ from sparkbeam.plan.object_identity import steady
 from sparkbeam.plan.operator_choice import operators_of
 from sparkbeam.plan.packed_grouping import in_packs
 from sparkbeam.plan.pardo_functions import par_do_payload
-from sparkbeam.plan.parsed_stage import Descriptor, ParsedStage, share
+from sparkbeam.plan.parsed_stage import Descriptor, ParsedStage, combine_fn_of, share
 from sparkbeam.plan.projection import projected
 from sparkbeam.plan.row_types import pickled_row_types
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
@@ -324,10 +322,7 @@ class _Translation:
         readers = [t for t in draft.transforms if draft.input in t.inputs.values()]
         if [t.spec.urn for t in readers] != [fused_stages.MERGE_ACCUMULATORS]:
             return None
-        payload = proto_utils.parse_Bytes(
-            readers[0].spec.payload, beam_runner_api_pb2.CombinePayload
-        )
-        return partial(CombineFn.from_runner_api, payload.combine_fn, self._context)
+        return partial(combine_fn_of, readers[0], self._context)
 
     def _fires(self, draft: _Draft) -> Windowing | None:
         """The windowing whose trigger a stage asks behind a grouping; None if it asks none."""
@@ -442,7 +437,6 @@ class _Translation:
                 and any(map(self._is_unbounded, t.outputs.values()))
                 for t in draft.transforms
             ),
-            creates=any(t.spec.urn == CREATE_URN for t in draft.transforms),
             in_columns=self._in_columns,
             begins_with=begins_with,
             address=draft.id,

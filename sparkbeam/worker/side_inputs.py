@@ -14,20 +14,11 @@ from apache_beam.pvalue import SideInputData
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms.window import BoundedWindow
 
+from sparkbeam.plan.model import SideInput
 from sparkbeam.upstream.beam import global_window_mapping
 from sparkbeam.wire.failure import within_step
 from sparkbeam.worker.layouts.group_values import RunCoder
 from sparkbeam.worker.layouts.side_rows import window_key
-
-_PAR_DOS = frozenset(
-    [
-        common_urns.primitives.PAR_DO.urn,
-        common_urns.sdf_components.PAIR_WITH_RESTRICTION.urn,
-        common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn,
-        common_urns.sdf_components.TRUNCATE_SIZED_RESTRICTION.urn,
-        common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn,
-    ]
-)
 
 
 class RememberedMapping:
@@ -65,20 +56,19 @@ def mapping_windows(label: str) -> AbstractContextManager[None]:
     )
 
 
-def remember_windows(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+def remember_windows(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, sides: Iterable[SideInput]
+) -> None:
     """Makes the mappings of all side inputs remembered ones, in place."""
-    for transform in descriptor.transforms.values():
-        if transform.spec.urn in _PAR_DOS:
-            payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
-            if not payload.side_inputs:
-                continue
-            for side_input in payload.side_inputs.values():
-                mapping = pickler.loads(side_input.window_mapping_fn.payload)
-                if mapping is not global_window_mapping:
-                    named = RememberedMapping(mapping, transform.unique_name)
-                    remembered = pickler.dumps(named)
-                    side_input.window_mapping_fn.payload = remembered
-            transform.spec.payload = payload.SerializeToString()
+    for id in dict.fromkeys(side.transform_id for side in sides):
+        transform = descriptor.transforms[id]
+        payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+        for side_input in payload.side_inputs.values():
+            mapping = pickler.loads(side_input.window_mapping_fn.payload)
+            if mapping is not global_window_mapping:
+                named = RememberedMapping(mapping, transform.unique_name)
+                side_input.window_mapping_fn.payload = pickler.dumps(named)
+        transform.spec.payload = payload.SerializeToString()
 
 
 class SideInputs(ABC):

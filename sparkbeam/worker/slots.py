@@ -6,11 +6,6 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.transforms.window import (
     BoundedWindow,
-    FixedWindows,
-    GlobalWindows,
-    Sessions,
-    SlidingWindows,
-    WindowFn,
 )
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
@@ -22,14 +17,8 @@ from sparkbeam.windows.window_lengths import slots_of
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Assigned, Block, windows_at
 from sparkbeam.worker.intervals import Intervals
 
-_BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
 _FEWEST = SMALLEST_BLOCK
 """With fewer values to a window blocks do not pay."""
-
-
-def is_by_timestamp(window_fn: WindowFn) -> bool:
-    """Whether a WindowFn gives windows by the timestamp alone."""
-    return type(window_fn) in _BY_TIMESTAMP
 
 
 def parts_of(block: Block) -> Iterator[Block]:

@@ -224,7 +224,7 @@ def test_a_dofn_that_cannot_be_loaded_is_named(
 ) -> None:
     monkeypatch.setattr(
         "sparkbeam.worker.steps.processor.remember_windows",
-        lambda _: monkeypatch.setenv("IN_A_BUNDLE", "yes"),
+        lambda *_: monkeypatch.setenv("IN_A_BUNDLE", "yes"),
     )
     error = failure_of(
         streaming,

@@ -8,10 +8,11 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import GlobalWindows, SlidingWindows, WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.plan.operators import Operator
 from sparkbeam.worker.blocks import Block, windows_at
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.refusals import count_refused_by
-from sparkbeam.worker.slots import in_slots, is_by_timestamp
+from sparkbeam.worker.slots import in_slots
 from sparkbeam.worker.steps.step import DoFnData, Step
 
 
@@ -20,27 +21,28 @@ class WindowOperation(operations.DoOperation):
 
     Attributes:
         window_fn: gives the windows.
+        operator: tells why it takes single elements; None if it does not.
         readers: the operations that take the results.
     """
 
     window_fn: WindowFn
+    operator: Operator
     readers: list[operations.Operation]
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self._emitter = Emitter(self.readers, self.receivers[0])
-        self._by_timestamp = is_by_timestamp(self.window_fn)
 
     @property
     def takes_assigned(self) -> bool:
         """Whether it needs no windows of the blocks that it gets."""
-        return is_by_timestamp(self.window_fn)
+        return self.operator.reason is None
 
     def process_block(self, block: Block) -> None:
         """Gives values the windows of their timestamps."""
-        if not self._by_timestamp:
+        if self.operator.reason is not None:
             if block.column is not None:
-                count_refused_by(self, "its WindowFn asks for more than the timestamp")
+                count_refused_by(self, self.operator.reason)
             for element in block.elements():
                 self.process(element)
             return
@@ -62,7 +64,7 @@ class WindowOperation(operations.DoOperation):
 
 def make_windows(step: Step) -> operations.DoOperation:
     """Make the operation that assigns windows."""
-    payload = step.payload(beam_runner_api_pb2.WindowingStrategy)
+    payload = beam_runner_api_pb2.WindowingStrategy.FromString(step.transform.spec.payload)
     window_fn = core.Windowing.from_runner_api(payload, step.factory.context).windowfn
     fn = core.WindowInto.WindowIntoFn(core.Windowing(window_fn))
     made: operations.DoOperation = step.block_operation(

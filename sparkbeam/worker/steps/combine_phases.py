@@ -1,14 +1,14 @@
 """Operations on blocks: accumulators are merged behind a shuffle, and outputs made of them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
-import apache_beam as beam
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.plan.parsed_stage import combine_fn_of
 from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.failure import UserCodeFailed
@@ -137,20 +137,15 @@ class ExtractOperation(_PhaseOperation):
         return block.with_column(outputs, None)
 
 
-def combine_fn_of(step: Step) -> beam.CombineFn:
-    """The CombineFn of a step that is a phase of a combine."""
-    payload = step.payload(beam_runner_api_pb2.CombinePayload)
-    return beam.CombineFn.from_runner_api(payload.combine_fn, step.factory.context)
-
-
 _Kind = TypeVar("_Kind", bound=CombineOperation)
 
 
 def make_phase(kind: type[_Kind], step: Step) -> _Kind:
     """Makes the operation of a part of a combine."""
-    combine_fn = combine_fn_of(step)
+    load = partial(combine_fn_of, step.transform, step.factory.context)
+    combine_fn = load()
     # In streaming the grouping before it merges with a CombineFn of its own, out of this.
-    handed = Handed((combine_fn, [], {}), lambda: (combine_fn_of(step), [], {}))
+    handed = Handed((combine_fn, [], {}), lambda: (load(), [], {}))
     spec = operation_specs.WorkerCombineFn(
         handed, kind.phase, None, [step.factory.get_only_output_coder(step.transform)]
     )

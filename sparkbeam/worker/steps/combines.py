@@ -17,6 +17,7 @@ from sparkbeam.plan.combine_columns import ALONE as SESSIONS_ALONE
 from sparkbeam.plan.combine_columns import NO_FORM, other_stamps
 from sparkbeam.plan.grouping import stamp_of, tells_stamps
 from sparkbeam.plan.model import Layout
+from sparkbeam.plan.parsed_stage import combine_fn_of
 from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.vectorized_form import Numbers
@@ -34,7 +35,6 @@ from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
-from sparkbeam.worker.steps.combine_phases import combine_fn_of
 from sparkbeam.worker.steps.combine_tables import CombineTable
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.step import Step
@@ -402,7 +402,7 @@ def make_precombine(kind: type[_Kind], step: Step) -> _Kind:
         kind(
             common.NameContext(step.label, step.id),
             operation_specs.WorkerPartialGroupByKey(
-                Handed((combine_fn_of(step), [], {})),
+                Handed((combine_fn_of(step.transform, step.factory.context), [], {})),
                 None,
                 [coder],
             ),

@@ -80,7 +80,7 @@ class StageProcessor:
         if stage.row_types:
             SCHEMA_REGISTRY.load_registered_typings(pickler.loads(stage.row_types))
         descriptor = proto_of(stage.descriptor)
-        remember_windows(descriptor)
+        remember_windows(descriptor, stage.side_inputs)
         self.timers = Timers(descriptor, stage.state_name)
         if self.timers.streams:
             descriptor.timer_api_service_descriptor.url = "in-process"

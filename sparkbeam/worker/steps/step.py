@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -10,7 +10,6 @@ from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms import core
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import WindowFn
-from apache_beam.utils import proto_utils
 
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.operators import Operator
@@ -22,8 +21,6 @@ from sparkbeam.worker.keyed.requests import StageState
 
 PAR_DO = common_urns.primitives.PAR_DO.urn
 PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
-
-_Payload = TypeVar("_Payload")
 
 
 class Step:
@@ -71,11 +68,6 @@ class Step:
     def label(self) -> str:
         """The user's label."""
         return str(self.transform.unique_name)
-
-    def payload(self, kind: type[_Payload]) -> _Payload:
-        """The transform's description of itself, which is a message of this kind."""
-        parsed: _Payload = proto_utils.parse_Bytes(self.transform.spec.payload, kind)
-        return parsed
 
     @cached_property
     def par_do(self) -> beam_runner_api_pb2.ParDoPayload:
