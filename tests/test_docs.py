@@ -1,9 +1,7 @@
 """What the documents say of the code and of its speed is so."""
 
-import ast
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import sparkbeam
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(sparkbeam.__file__).parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 
 sys.path.insert(0, str(ROOT / "bench"))
@@ -46,33 +45,22 @@ def test_the_architecture_lists_all_rooms(folder: str) -> None:
     assert {room for room in rooms if f"{room}/" not in tree} == set()
 
 
-def test_links_between_documents_lead_somewhere() -> None:
-    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-    for document in documents:
-        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text()):
-            assert (document.parent / link).exists(), (document.name, link)
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub forms them of its headings."""
+    lines = re.findall(r"^#+ (.*)", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in lines}
 
 
-PLAIN_ROOMS = (
-    "batch cli coders common connectors inspection io joins options run runner spark streaming wire"
-)
-MODULES = [PACKAGE / "state.py", PACKAGE / "errors.py"]
-MODULES += [path for room in PLAIN_ROOMS.split() for path in (PACKAGE / room).rglob("*.py")]
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_of_a_document_lead_somewhere(document: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)]+)", document.read_text()):
+        name, _, anchor = link.partition("#")
+        page = document.parent / name if name else document
+        assert page.exists(), link
+        assert not anchor or anchor in headings(page), link
 
 
-def docstrings(path: Path) -> Iterator[str]:
-    """Docstrings of a module, its classes and functions, and its attributes."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            continue
-        for statement in node.body:
-            match statement:
-                case ast.Expr(ast.Constant(str(text))):
-                    yield text
-
-
-def test_docstrings_begin_with_a_verb_or_a_noun_and_not_with_a_question() -> None:
-    question = re.compile(r"(What|Whether|How|Where|Which|Who|Whom|Whose|Why|When)\b")
-    assert [
-        (path.name, text) for path in MODULES for text in docstrings(path) if question.match(text)
-    ] == []
+def test_the_index_lists_all_documents() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert {page for page in pages if f"]({page})" not in index} == set()
