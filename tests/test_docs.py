@@ -64,3 +64,13 @@ def test_the_index_lists_all_documents() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert {page for page in pages if f"]({page})" not in index} == set()
+
+
+def test_messages_that_troubleshooting_explains_are_those_of_the_code() -> None:
+    """As they stand there, without the quotes between the lines of a text."""
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    code = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+    texts = re.sub(r'"\s+f?"', "", code)
+    messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert messages
+    assert [message for message in messages if message not in texts] == []
