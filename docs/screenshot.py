@@ -6,6 +6,7 @@ Run with ``PYTHONPATH=tests python docs/screenshot.py``.
 import base64
 import time
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -34,7 +35,7 @@ def pipeline() -> beam.Pipeline:
 
 def main() -> None:
     """Run the pipeline until its figures are steady, and take the picture."""
-    result = pipeline().run()
+    result: Any = pipeline().run()
     with chromium() as browser:
         screen = {"width": _WIDTH, "height": _HEIGHT, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
