@@ -3,50 +3,73 @@
 import doctest
 import re
 import runpy
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = ("tour.md",)
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", re.DOTALL)
+BEGIN = "import apache_beam as beam\n"
+ENDED = "--- end of a block ---"
+RULES = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
-pytestmark = pytest.mark.usefixtures("spark")
+
+class Block(NamedTuple):
+    """A block of Python, and the output that stands below it."""
+
+    code: str
+    output: str
 
 
 def programs() -> list[object]:
-    """Each program with its output, by document and heading."""
-    found: list[object] = []
-    for name in PROGRAMS:
-        for section in re.split(r"^## ", (ROOT / "docs" / name).read_text(), flags=re.MULTILINE):
-            heading = section.partition("\n")[0]
-            found += [
-                pytest.param(code, output, id=f"{name}: {heading}")
-                for code, output in BLOCK.findall(section)
-            ]
-    return found
+    """The blocks of each program: a block without the import of Beam continues the one above it."""
+    found: list[tuple[str, list[Block]]] = []
+    for page in PAGES:
+        text = page.read_text()
+        for block in BLOCK.finditer(text):
+            code, output = block.groups(default="")
+            if BEGIN in code or not found or not found[-1][0].startswith(f"{page.name}:"):
+                found.append((f"{page.name}:{text.count(chr(10), 0, block.start()) + 1}", []))
+            found[-1][1].append(Block(code, output))
+    return [pytest.param(blocks, id=place) for place, blocks in found]
 
 
-def lines(text: str) -> list[str]:
-    return sorted(line for line in text.splitlines() if line)
+def same(expected: str, printed: str) -> bool:
+    """Return whether the lines are those expected, in any order, as tasks run side by side."""
+    check = doctest.OutputChecker().check_output
+    return check(expected, printed, RULES) or check(ordered(expected), ordered(printed), RULES)
 
 
-@pytest.mark.parametrize(("code", "output"), programs())
+def ordered(text: str) -> str:
+    return "\n".join(sorted(text.splitlines()))
+
+
+@pytest.fixture
+def adaptive(spark: Any) -> Iterator[None]:
+    """Adaptive execution, which the session of a user has."""
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    yield
+    spark.conf.set("spark.sql.adaptive.enabled", before)
+
+
+@pytest.mark.usefixtures("adaptive")
+@pytest.mark.parametrize("program", programs())
 def test_a_program_prints_what_stands_below_it(
-    code: str,
-    output: str,
+    program: list[Block],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    program = tmp_path / "program.py"
-    program.write_text(code)
+    file = tmp_path / "program.py"
+    file.write_text("\n".join(chain(*((code, f"print({ENDED!r})\n") for code, _ in program))))
     monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(program), run_name="__main__")
-    printed = capfd.readouterr().out
-    if "..." in output:
-        rules = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-        assert doctest.OutputChecker().check_output(output, printed, rules), printed
-    else:  # Tasks print in any order.
-        assert lines(printed) == lines(output)
+    runpy.run_path(str(file), run_name="__main__")
+    *printed, _ = capfd.readouterr().out.split(f"{ENDED}\n")
+    for block, lines in zip(program, printed, strict=True):
+        assert same(block.output, lines), lines
