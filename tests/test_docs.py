@@ -1,7 +1,9 @@
 """What the documents say of the code and of its speed is so."""
 
+import ast
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,29 @@ def test_messages_that_troubleshooting_explains_are_those_of_the_code() -> None:
     messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
     assert messages
     assert [message for message in messages if message not in texts] == []
+
+
+PLAIN_ROOMS = (
+    "batch cli coders columns common connectors eventhubs explain inspection io joins"
+    " metrics options page progress run runner spark streaming testing upstream wire"
+)
+MODULES = [PACKAGE / "state.py", PACKAGE / "errors.py"]
+MODULES += [path for room in PLAIN_ROOMS.split() for path in (PACKAGE / room).rglob("*.py")]
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    """Docstrings of a module, its classes and functions, and its attributes."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            continue
+        for statement in node.body:
+            match statement:
+                case ast.Expr(ast.Constant(str(text))):
+                    yield text
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun_and_not_with_a_question() -> None:
+    question = re.compile(r"(What|Whether|How|Where|Which|Who|Whom|Whose|Why|When)\b")
+    assert [
+        (path.name, text) for path in MODULES for text in docstrings(path) if question.match(text)
+    ] == []
