@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
 
 _View = Callable[[PipelineOptions, Any], Any]
@@ -16,7 +15,7 @@ _View = Callable[[PipelineOptions, Any], Any]
 _Views = dict[type, Any]
 
 _known: dict[int, tuple[weakref.ref[PipelineOptions], _Views]] = {}
-"""Views by the identity of the options, which need not have a hash; no longer than these live."""
+"""Views by the identity of the values that all views share; no longer than the options live."""
 
 
 def remember(options: PipelineOptions) -> None:
@@ -25,14 +24,14 @@ def remember(options: PipelineOptions) -> None:
     All views share the values of the options, so a view that is kept has those that are set later.
     """
     if _views_of(options) is None:
-        identity = id(options)
+        identity = id(options._all_options)
         reference = weakref.ref(options, lambda _: _known.pop(identity, None))
         _known[identity] = reference, {}
 
 
 def forget(options: PipelineOptions) -> None:
     """Keep no views any longer."""
-    _known.pop(id(options), None)
+    _known.pop(id(options._all_options), None)
 
 
 def remembering(view_as: _View) -> _View:
@@ -46,7 +45,7 @@ def remembering(view_as: _View) -> _View:
 
     def view(options: PipelineOptions, cls: Any) -> Any:
         views = _views_of(options)
-        if views is None or not _is_of_beam(cls):
+        if views is None or not _is_kept(cls):
             return view_as(options, cls)
         if cls not in views:
             views[cls] = view_as(options, cls)
@@ -56,13 +55,17 @@ def remembering(view_as: _View) -> _View:
 
 
 def _views_of(options: PipelineOptions) -> _Views | None:
-    reference, views = _known.get(id(options), (None, None))
-    return views if reference is not None and reference() is options else None
+    reference, views = _known.get(id(options._all_options), (None, None))
+    alive = reference() if reference is not None else None
+    return views if getattr(alive, "_all_options", None) is options._all_options else None
 
 
-def _is_of_beam(cls: Any) -> bool:
-    """Return whether it is a class of some of Beam's options; the base has those of all classes."""
-    return cls.__module__ == pipeline_options.__name__ and cls is not PipelineOptions
+def _is_kept(cls: Any) -> bool:
+    """Return whether it is a class of Beam's or ours; the base has the options of all classes."""
+    return cls.__module__.startswith(_OF_THE_PROCESS) and cls is not PipelineOptions
+
+
+_OF_THE_PROCESS = ("apache_beam.", "sparkbeam.")
 
 
 def known_values(options: PipelineOptions) -> dict[str, Any]:
