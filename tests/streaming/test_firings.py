@@ -560,24 +560,25 @@ def test_crashes_and_the_order_of_blocks_change_nothing(
         steps = [(k, w[:1] if k == "side" else w, t) for k, w, t in changing()]
     else:
         steps = changing()
-    out = tmp_path / "out"
-    out.mkdir()
 
-    def run(spark: Spark, folder: Path) -> dict[int, list[str]]:
+    def running(spark: Spark, folder: Path) -> Callable[[], list[str]]:
         def note(seen: Any, folder: str = str(folder)) -> None:
             with Path(folder, "seen").open("a") as lines:
                 lines.write(f"{seen}\n")
 
-        with pipeline(spark, folder) as p:
-            window = FixedWindows(4) if lookup in ("late", "default") else None
-            _ = apply(p, steps, made, view, window) | beam.Map(note)
-        return {0: sorted(set((folder / "seen").read_text().splitlines()))}
+        def run() -> list[str]:
+            p.run().wait_until_finish()
+            return sorted(set((folder / "seen").read_text().splitlines()))
 
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "crashed").mkdir()
-    whole = run(Spark(attempts=3), tmp_path / "whole")
+        folder.mkdir()
+        p = pipeline(spark, folder)
+        window = FixedWindows(4) if lookup in ("late", "default") else None
+        _ = apply(p, steps, made, view, window) | beam.Map(note)
+        return run
+
+    whole = running(Spark(attempts=3), tmp_path / "whole")()
     spark = Spark(crashes := Crashes())
-    assert crashes.until_it_ends(lambda: run(spark, tmp_path / "crashed")) == whole
+    assert crashes.until_it_ends(running(spark, tmp_path / "crashed")) == whole
     assert len(crashes.points) > 10
 
 
