@@ -1,6 +1,6 @@
 """Tests over a Spark Connect session; ``test_connect.py`` runs them in a process of their own.
 
-A third of Beam's ``FnApiRunnerTest``; what Connect does in its own way; and streaming: the
+A part of Beam's ``FnApiRunnerTest``; what Connect does in its own way; and streaming: the
 tests of the model that also run on a classic session, and what becomes of files there.
 """
 
@@ -17,6 +17,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.runners.portability.fn_api_runner.fn_runner_test import FnApiRunnerTest
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import FixedWindows
+from chosen_tests import ALL, chosen
 from pyspark.sql import SparkSession
 from test_drain import counted, counter
 from test_model import (  # noqa: F401 - collected here.
@@ -26,7 +27,6 @@ from test_model import (  # noqa: F401 - collected here.
     test_an_element_waits_for_the_window_of_its_side_input,
     test_timers_in_processing_time_follow_the_clock,
 )
-from third import ALL, CHOSEN
 from waiting import until
 
 from sparkbeam import (
@@ -51,9 +51,9 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.mark.usefixtures("spark")
-class TestFnApiThird(FnApiRunnerTest):
+class TestFnApiPart(FnApiRunnerTest):
     # Which hides the others from the loader.
-    locals().update(dict.fromkeys(set(ALL) - set(CHOSEN)))
+    locals().update(dict.fromkeys(set(ALL) - set(chosen())))
 
     def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
         return beam.Pipeline(runner=SparkRunner(drain=is_drain))

@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from third import CHOSEN
+from chosen_tests import chosen
 
 SUITE = Path(__file__).with_name("suite.py")
 PATH = [str(SUITE.parents[1]), str(SUITE.parents[1] / "streaming")]
@@ -46,7 +46,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ElementTree.E
 
 
 @pytest.mark.timeout(900)  # The first one runs them all.
-@pytest.mark.parametrize("name", [*CHOSEN, *own()])
+@pytest.mark.parametrize("name", [*chosen(), *own()])
 def test_over_connect(name: str, reports: dict[str, ElementTree.Element]) -> None:
     for outcome in reports[name]:
         if outcome.tag in ("failure", "error"):
