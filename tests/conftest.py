@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import quick_start
+from apache_beam.internal.cloudpickle import cloudpickle
 from hypothesis import HealthCheck, settings
 
 from sparkbeam.errors import ConfigurationError
@@ -72,6 +73,14 @@ def pytest_runtest_makereport(
         report.outcome = "skipped"
         report.longrepr = str(item.path), 0, str(error)
     return report
+
+
+@pytest.fixture(scope="module")
+def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Has functions of the module pickled like those of a program, which workers cannot import."""
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
 
 
 @pytest.fixture

@@ -12,16 +12,16 @@ from typing import Any
 import apache_beam as beam
 import pytest
 import test_drain
+import test_model
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.metrics import Metrics
-from apache_beam.runners.portability.fn_api_runner.fn_runner_test import FnApiRunnerTest
+from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import FixedWindows
 from chosen_tests import ALL, chosen
 from pyspark.sql import SparkSession
 from test_drain import counted, counter
 from test_model import (  # noqa: F401 - collected here.
-    by_value,
     test_a_result_older_than_the_watermark_is_in_time_downstream,
     test_aggregations_in_a_chain_agree_in_each_window,
     test_an_element_waits_for_the_window_of_its_side_input,
@@ -40,6 +40,10 @@ from sparkbeam.io import ForeachBatch, FromDataFrame
 from sparkbeam.spark import session as sessions
 from sparkbeam.upstream.spark import is_connect
 
+# Workers cannot import them.
+cloudpickle.register_pickle_by_value(test_drain)
+cloudpickle.register_pickle_by_value(test_model)
+
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
@@ -51,7 +55,7 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.mark.usefixtures("spark")
-class TestFnApiPart(FnApiRunnerTest):
+class TestFnApiPart(fn_runner_test.FnApiRunnerTest):
     # Which hides the others from the loader.
     locals().update(dict.fromkeys(set(ALL) - set(chosen())))
 
@@ -161,7 +165,6 @@ def anywhere(spark: Any) -> SparkRunner:
 def test_a_drained_query_goes_on_where_an_earlier_one_was_cancelled(
     spark: Any, tmp_path: Path
 ) -> None:
-    cloudpickle.register_pickle_by_value(test_drain)
     options = SparkBeamOptions([f"--checkpoint_location={tmp_path}"])
     p = beam.Pipeline(SparkRunner(spark), options)
     counted(p | beam.Create([test_drain.ENDLESS]) | test_drain.read(), FixedWindows(1000))

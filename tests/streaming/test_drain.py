@@ -9,7 +9,6 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.metrics import Metrics
@@ -33,17 +32,9 @@ from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import FeedbackFiles
 
 # Some ask for the session as they run.
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("by_value")]
 
 ENDLESS = sys.maxsize
-
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value() -> Iterator[None]:
-    """Spark's workers cannot import this module."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 class Endless(OffsetRestrictionTracker):

@@ -1,6 +1,5 @@
 """Bundle finalizers run once a micro-batch is committed, and not before."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from in_process import Crash, Crashes, Point, Spark, StreamingRunner
@@ -20,17 +18,12 @@ from sparkbeam.streaming import callbacks
 from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.wire.messages import Finalizers
 
+pytestmark = pytest.mark.usefixtures("by_value")
+
+
 MESSAGES = 7
 CRASHING = 4
 """In so many micro-batches: each crash loses the callbacks of the one before."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value() -> Iterator[None]:
-    """The stand-in pickles functions as Spark does."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def run(spark: Spark, folder: Path) -> None:

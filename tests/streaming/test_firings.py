@@ -1,13 +1,11 @@
 """Side inputs that fire more than once: what a view has of a window is its newest firing."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsDict, AsIter, AsList, AsMultiMap, AsSingleton
@@ -38,6 +36,9 @@ from sparkbeam.streaming import tick_source
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS
 from sparkbeam.worker.streaming import stored_views
 
+pytestmark = pytest.mark.usefixtures("by_value")
+
+
 ACCUMULATING, DISCARDING = AccumulationMode.ACCUMULATING, AccumulationMode.DISCARDING
 MODES = pytest.mark.parametrize("mode", [ACCUMULATING, DISCARDING], ids=["accumulating", "not"])
 EACH = Repeatedly(AfterCount(1))
@@ -45,14 +46,6 @@ LATE = AfterWatermark(early=AfterCount(1), late=AfterCount(1))
 
 Step = tuple[str, Any, float]
 """An element ``(tag, value, timestamp)``, or ``("to", tag, watermark)``."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value() -> Iterator[None]:
-    """The stand-in pickles functions as Spark does."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def side(*found: Any, at: float = 1) -> Step:

@@ -1,6 +1,5 @@
 """What streaming makes of time, windows, state and timers; in process, and partly on Spark."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
@@ -45,17 +43,9 @@ from sparkbeam import SparkRunner
 from sparkbeam.streaming import tick_source
 
 # Some ask for the session as they run.
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("by_value")]
 
 ON_TIME = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value() -> Iterator[None]:
-    """Spark's workers cannot import this module."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.fixture(params=["in process", "on Spark"])

@@ -1,7 +1,6 @@
 """A micro-batch that runs again puts out the same, in whatever order its input comes."""
 
 import random
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
@@ -22,15 +20,10 @@ from sparkbeam.io import ForeachBatch
 from sparkbeam.streaming import execution, tick_source
 from sparkbeam.wire import messages
 
+pytestmark = pytest.mark.usefixtures("by_value")
+
+
 Keyed = tuple[str, int]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value() -> Iterator[None]:
-    """The stand-in pickles functions as Spark does."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 class FirstWins(beam.DoFn):

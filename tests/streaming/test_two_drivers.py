@@ -8,8 +8,7 @@ import json
 import multiprocessing
 import pickle
 import random
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -22,7 +21,6 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
@@ -47,15 +45,10 @@ from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.generation import Generation, OwnFiles, newest
 
+pytestmark = pytest.mark.usefixtures("by_value")
+
+
 NUMBERS = list(range(12))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value() -> Iterator[None]:
-    """The stand-in pickles functions as Spark does."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """Steps over blocks put out what they do over single elements in Beam's own runner."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.coders.coders import IntervalWindowCoder
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
@@ -29,13 +27,7 @@ from in_process import StreamingRunner
 from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
 
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value() -> Iterator[None]:
-    """Spark's workers cannot import this module."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+pytestmark = pytest.mark.usefixtures("by_value")
 
 
 Reading = tuple[str, int]

@@ -1,6 +1,5 @@
 """A coder that fails is named with the step whose data it is, in batch and in streaming."""
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import Coder, VarIntCoder
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.userstate import (
     BagStateSpec,
@@ -23,13 +21,7 @@ from in_process_batch import BatchRunner
 
 from sparkbeam import PipelineFailed
 
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value() -> Iterator[None]:
-    """The stand-ins pickle functions as Spark does."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+pytestmark = pytest.mark.usefixtures("by_value")
 
 
 class Odd:

@@ -1,7 +1,6 @@
 """Whatever of a step fails, the step is named and no other of its stage, in batch and streaming."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.coders.coders import IntervalWindowCoder
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.io import iobase
 from apache_beam.io.range_trackers import OffsetRangeTracker
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -22,13 +20,7 @@ from restrictions import OnePosition
 
 from sparkbeam import PipelineFailed
 
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value() -> Iterator[None]:
-    """The stand-ins pickle functions as Spark does."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+pytestmark = pytest.mark.usefixtures("by_value")
 
 
 class Counting(beam.CombineFn):
