@@ -114,14 +114,14 @@ def why_elements(
     *,
     are_all: bool,
 ) -> str | None:
-    """Why a combine before the shuffle takes elements; None where it takes columns.
+    """Return why a combine before the shuffle takes elements; None where it takes columns.
 
     Args:
-        combine_fn: what it does.
-        windowing: of its accumulators.
-        ports: the ports that these fill.
-        shape: of its elements.
-        are_all: nothing but these ports reads the accumulators.
+        combine_fn: the CombineFn.
+        windowing: the windowing of the accumulators.
+        ports: the ports that the accumulators fill.
+        shape: the type of the elements.
+        are_all: nothing but the ports reads the accumulators.
     """
     form, stamp = form_of(combine_fn), stamp_of(windowing)
     are_sessions = type(windowing.windowfn) is Sessions
@@ -146,7 +146,7 @@ def why_elements(
 def _why_other_values(
     form: Form | None, choice: Choice | None, shape: Shape, *, are_sessions: bool
 ) -> str | None:
-    """Why elements are none that a combine takes as columns."""
+    """Return why a combine takes elements of a shape one by one; None where it does not."""
     pair = pair_of(shape)
     if pair is None:
         return f"its input is no pair, but {shape}"
@@ -164,7 +164,7 @@ def _why_other_values(
 
 
 def _adds_up(form: Form | None, windowing: Windowing, shape: Shape) -> bool:
-    """Whether elements are pairs that add up by slices of time, and keep their timestamps."""
+    """Return whether elements are pairs that add up by slices of time with their timestamps."""
     window_fn = windowing.windowfn
     has_slices = type(window_fn) is GlobalWindows or whole_slots_of(window_fn) is not None
     pair = pair_of(shape)

@@ -4,12 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from apache_beam.coders import coders
 
-from sparkbeam.columns.python_types import Lists, Record, Scalar, Shape, Union
-from sparkbeam.columns.vectors import empty_column
-from sparkbeam.plan.join_columns import why_no_cells
-from sparkbeam.plan.round_trips import given_back
-
-_PAIR = 2
+from sparkbeam.columns.python_types import Lists, Record, Shape, Union
+from sparkbeam.plan.join_columns import as_side, is_plain_key
+from sparkbeam.plan.model import Layout
 
 
 def as_pair(coder: coders.Coder, pair: Shape) -> Record | None:
@@ -19,13 +16,8 @@ def as_pair(coder: coders.Coder, pair: Shape) -> Record | None:
         coder: of the pairs.
         pair: what each of them is, as columns.
     """
-    if not isinstance(pair, Record) or pair.type is not tuple or len(pair.fields) != _PAIR:
-        return None
-    key, value = pair.fields
-    if not _is_plain_key(key) or why_no_cells(value) is not None:
-        return None
-    back = given_back(coder.value_coder(), empty_column(value), value)
-    return None if back is None else Record(tuple, pair.names, (key, back))
+    side = as_side(coder, pair, Layout.PACKED_GROUPS)
+    return side if isinstance(side, Record) and is_plain_key(side.fields[0]) else None
 
 
 def groups_of(pairs: Iterable[Shape]) -> Iterator[Record]:
@@ -69,10 +61,3 @@ def joined_shape(shapes: list[Shape]) -> Shape | None:
 
 _MOST_MEMBERS = 100
 """Of a union: its type codes are bytes."""
-
-
-def _is_plain_key(shape: Shape) -> bool:
-    """Whether keys are columns again when they are read from their encodings."""
-    if isinstance(shape, Record):
-        return shape.type is tuple and bool(shape.fields) and all(map(_is_plain_key, shape.fields))
-    return isinstance(shape, Scalar)

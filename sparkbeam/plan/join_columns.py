@@ -73,14 +73,14 @@ def triples(spec: JoinSpec, lefts: Iterable[Shape], rights: Iterable[Shape]) -> 
     of_right = [pair.fields for pair in rights if isinstance(pair, Record)]
     found: dict[Record, None] = {}
     for key, left in of_left:
-        if not _is_plain_key(key):
+        if not is_plain_key(key):
             continue
         if not spec.keeps_right or spec.how in ("left", "outer"):
             found[triple(key, left, NONE)] = None
         for _, right in of_right if spec.keeps_right else ():
             found[triple(key, left, right)] = None
     if spec.how in ("right", "outer"):
-        found |= {triple(key, NONE, right): None for key, right in of_right if _is_plain_key(key)}
+        found |= {triple(key, NONE, right): None for key, right in of_right if is_plain_key(key)}
     yield from found
 
 
@@ -89,8 +89,8 @@ def triple(key: Shape, left: Shape, right: Shape) -> Record:
     return Record(tuple, _NAMES, (key, left, right))
 
 
-def _is_plain_key(shape: Shape) -> bool:
+def is_plain_key(shape: Shape) -> bool:
     """Whether keys are columns again, which are read from their encodings."""
     if isinstance(shape, Record):
-        return shape.type is tuple and bool(shape.fields) and all(map(_is_plain_key, shape.fields))
+        return shape.type is tuple and bool(shape.fields) and all(map(is_plain_key, shape.fields))
     return isinstance(shape, Scalar)

@@ -21,26 +21,23 @@ from sparkbeam.plan.batch_dofns import plain_batching
 from sparkbeam.plan.fused_stages import FIRE, PROCESS_RESTRICTIONS
 from sparkbeam.plan.grouping import tells_stamps
 from sparkbeam.plan.model import CREATE_URN, SINK_URN, Layout, Port, Stage
-from sparkbeam.plan.operators import Kind, Operator
+from sparkbeam.plan.operators import BEAMS_OWN, Kind, Operator
 from sparkbeam.plan.pardo_functions import (
     LIFE,
     asks_for_known_parameters,
     dofn_in,
-    function_with_arguments,
-    is_of_the_element_alone,
+    function_and_arguments_in,
+    function_of,
     is_overridden,
+    is_plain,
     loaded,
     par_do_payload,
-    plain_function,
 )
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.spark_io import RowPacker
 from sparkbeam.plan.table_rows import makes_rows_of_tables
-from sparkbeam.upstream.beam import handles_batches, part_stamped_by
+from sparkbeam.upstream.beam import KeyWithNone, handles_batches, part_stamped_by
 from sparkbeam.upstream.parquet import row_groups_of
-
-BEAMS_OWN = "it runs as Beam's own operation"
-"""Why a step takes single elements that has no operation of sparkbeam's."""
 
 _OTHER_WINDOWS = "its WindowFn asks for more than the timestamp"
 _BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
@@ -64,8 +61,8 @@ class Candidate:
     """A step for which an operator is to be chosen.
 
     Args:
-        stage: that it is a step of.
-        transform: the step.
+        stage: the stage of the step.
+        transform: the transform of the step.
     """
 
     def __init__(self, stage: Stage, transform: beam_runner_api_pb2.PTransform) -> None:
@@ -78,41 +75,32 @@ class Candidate:
         """The payload of a ParDo, which nobody may change."""
         return par_do_payload(self.transform.spec.payload)
 
+    @property
+    def is_stateful(self) -> bool:
+        """Return whether it is a ParDo with state or timers."""
+        return self.urn == _PAR_DO and bool(
+            self.par_do.state_specs or self.par_do.timer_family_specs
+        )
+
     @cached_property
-    def has_one_output(self) -> bool:
-        """Whether it is a ParDo with one output that needs no more than side inputs and state."""
+    def is_simple(self) -> bool:
+        """Return whether it is a ParDo with one output that needs no more than state."""
         return (
             self.urn == _PAR_DO
             and len(self.transform.outputs) == 1
             and not self.par_do.restriction_coder_id
             and not self.par_do.requests_finalization
+            and not self.par_do.side_inputs
         )
-
-    @property
-    def is_stateful(self) -> bool:
-        """Whether it is a ParDo with state or timers."""
-        return self.urn == _PAR_DO and bool(
-            self.par_do.state_specs or self.par_do.timer_family_specs
-        )
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether it is a ParDo with one output that needs no more than state."""
-        return self.has_one_output and not self.par_do.side_inputs
-
-    @property
-    def is_pickled(self) -> bool:
-        """Whether its DoFn is one of Python's that is pickled."""
-        return bool(self.par_do.do_fn.urn == python_urns.PICKLED_DOFN_INFO)
 
     @cached_property
     def dofn(self) -> beam.DoFn | None:
-        """The DoFn of a simple ParDo, where it gets nothing but the element."""
+        """The DoFn of a simple ParDo without further arguments; None for any other step."""
         return dofn_in(self.transform.spec.payload) if self.is_simple else None
 
     @property
     def tabular(self) -> beam.DoFn | None:
-        """Likewise, of a step that may make or take columns."""
+        """The same, of a stage whose steps may make columns."""
         return self.dofn if self.stage.in_columns else None
 
     @property
@@ -130,11 +118,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Rule:
-    """When an operation runs a step.
+    """A rule of the choice.
 
     Attributes:
-        kind: of the operation.
-        matches: whether it suits a step.
+        kind: the kind of operator that it chooses.
+        matches: returns whether that operator suits a step.
     """
 
     kind: Kind
@@ -146,7 +134,7 @@ def _has_urn(urn: str, step: Candidate) -> bool:
 
 
 def _tells_stamps(step: Candidate) -> bool:
-    """Whether it is a combine that tells elements apart by their timestamps."""
+    """Return whether a combine tells elements apart by their timestamps."""
     return (
         step.urn == _PRECOMBINE
         and any(port.layout is Layout.STORED for port in step.ports)
@@ -165,25 +153,16 @@ def _batches(step: Candidate) -> bool:
 
 
 def _is_function(step: Candidate) -> bool:
-    if not step.is_simple or step.is_stateful:
-        return False
-    if step.par_do.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
-        return True
-    return step.dofn is not None and plain_function(step.dofn, (), {}) is not None
+    return isinstance(function_of(step.transform), core.CallableWrapperDoFn | KeyWithNone)
 
 
 def _has_arguments(step: Candidate) -> bool:
-    if not step.has_one_output or step.is_stateful or not step.is_pickled:
-        return False
-    return function_with_arguments(*loaded(step.par_do.do_fn.payload)[:3]) is not None
-
-
-def _is_process(step: Candidate) -> bool:
-    return not step.is_stateful and step.dofn is not None and is_of_the_element_alone(step.dofn)
+    payload = step.transform.spec.payload
+    return is_plain(step.transform) and function_and_arguments_in(payload) is not None
 
 
 def _asks(step: Candidate, *, stateful: bool) -> bool:
-    """Whether all that a DoFn asks for can be looked up once for many elements."""
+    """Return whether all that a DoFn asks for can be looked up once for many elements."""
     return (
         step.is_stateful == stateful
         and step.dofn is not None
@@ -192,7 +171,7 @@ def _asks(step: Candidate, *, stateful: bool) -> bool:
 
 
 def _combines_sessions(step: Candidate) -> bool:
-    """Whether all that read a combine are sinks of sessions that are combined in one way."""
+    """Return whether only sinks read a combine, all with the same aggregator of sessions."""
     if step.urn != _PRECOMBINE:
         return False
     (output,) = step.transform.outputs.values()
@@ -210,7 +189,7 @@ OF_OUR_OWN: tuple[Rule, ...] = (
     Rule(Kind.FIRE, partial(_has_urn, FIRE)),
     Rule(Kind.PRECOMBINE, _tells_stamps),
 )
-"""What only sparkbeam has."""
+"""Operators for transforms that only sparkbeam has."""
 
 IN_BLOCKS: tuple[Rule, ...] = (
     Rule(Kind.TABLE_ROWS, lambda step: makes_rows_of_tables(step.tabular)),
@@ -220,7 +199,7 @@ IN_BLOCKS: tuple[Rule, ...] = (
     Rule(Kind.FUNCTION, _is_function),
     Rule(Kind.ARGUMENTS, _has_arguments),
     Rule(Kind.TIMESTAMPS, lambda step: part_stamped_by(step.tabular) is not None),
-    Rule(Kind.PROCESS, _is_process),
+    Rule(Kind.PROCESS, lambda step: function_of(step.transform) is not None),
     Rule(Kind.DOFN, partial(_asks, stateful=False)),
     Rule(Kind.STATEFUL_DOFN, partial(_asks, stateful=True)),
     Rule(Kind.IDENTITY, partial(_has_urn, IDENTITY_DOFN_URN)),
@@ -230,7 +209,7 @@ IN_BLOCKS: tuple[Rule, ...] = (
     Rule(Kind.MERGE, partial(_has_urn, _MERGE)),
     Rule(Kind.EXTRACT, partial(_has_urn, _EXTRACT)),
 )
-"""What does the same as Beam's own operations, faster; without them all steps run as those."""
+"""Operators over blocks. Without these rules all steps run as Beam's own operations."""
 
 BEAMS: tuple[Rule, ...] = (
     Rule(Kind.STATEFUL, lambda step: step.is_stateful),
@@ -253,7 +232,7 @@ def _chosen(step: Candidate) -> Operator:
 
 
 def _reason(kind: Kind, step: Candidate) -> str | None:
-    """Why an operator takes single elements."""
+    """Return why an operator takes single elements; None where it may take columns."""
     match kind:
         case Kind.WINDOWS:
             is_known = type(step.windowing.windowfn) in _BY_TIMESTAMP
@@ -269,7 +248,7 @@ def _reason(kind: Kind, step: Candidate) -> str | None:
 
 
 def _why_called(step: Candidate) -> str:
-    """Why a step that is no function of the element alone is called for each of them."""
+    """Return why a step that is no function of the element alone is called for each element."""
     if step.urn != _PAR_DO:
         return BEAMS_OWN
     if step.par_do.restriction_coder_id:
@@ -280,7 +259,7 @@ def _why_called(step: Candidate) -> str:
         return "it asks for a bundle finalizer"
     if len(step.transform.outputs) > 1:
         return "it has several outputs"
-    if not step.is_pickled:
+    if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return BEAMS_OWN
     fn, args, kwargs = loaded(step.par_do.do_fn.payload)[:3]
     if kwargs:
@@ -291,7 +270,7 @@ def _why_called(step: Candidate) -> str:
 
 
 def _why_of(fn: beam.DoFn) -> str:
-    """Why a DoFn is called, by what it has and asks for."""
+    """Return why a DoFn is called for each element, by its methods and parameters."""
     if handles_batches(fn):
         return "it handles batches"
     own = [name for name in LIFE if is_overridden(fn, name)]

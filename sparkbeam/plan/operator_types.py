@@ -1,4 +1,4 @@
-"""The output types of operators: what becomes of columns in each of them."""
+"""The output types of operators: columns behind each operator that gets columns."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,8 +16,7 @@ from sparkbeam.plan.combine_columns import why_elements
 from sparkbeam.plan.group_columns import by_tag
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import Stage
-from sparkbeam.plan.operator_choice import BEAMS_OWN
-from sparkbeam.plan.operators import Kind, Operator
+from sparkbeam.plan.operators import BEAMS_OWN, Kind, Operator
 from sparkbeam.plan.pardo_functions import (
     dofn_of,
     function_and_arguments_in,
@@ -32,18 +31,18 @@ from sparkbeam.upstream.beam_batches import Batching
 from sparkbeam.upstream.parquet import row_groups_of
 
 Result: TypeAlias = Compiled | Refused | Record | None
-"""What becomes of columns in a step; None where none come out, or only the data can tell."""
+"""Columns behind a step, or the reason why it takes elements; None if only the data can tell."""
 
 _SIDE_INPUTS: tuple[Shape, ...] = (
     *(INT, FLOAT, STR),
     *(Table(dict, key, value) for key in (INT, STR) for value in (INT, STR)),
     *(Table(list, key, NONE) for key in (INT, STR)),
 )
-"""What side inputs may be."""
+"""Types that side inputs may have."""
 
 
 def _stamped(shape: Shape, part: StampedPart) -> Refused | Record:
-    """What elements are with their timestamps."""
+    """Return the type of elements with their timestamps."""
     try:
         return with_times(empty_column(shape), shape, part)[1]
     except (NotExact, UnknownShape) as error:
@@ -51,7 +50,7 @@ def _stamped(shape: Shape, part: StampedPart) -> Refused | Record:
 
 
 def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | None:
-    """Why columns of a shape are not made something else; None where they are."""
+    """Return why a conversion does not take columns of a shape; None where it does."""
     try:
         make(empty_column(shape), shape, *more)
     except (NotExact, UnknownShape) as error:
@@ -61,7 +60,7 @@ def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | No
 
 @memoized
 def _compiled(payload: bytes, shape: Shape, may_stamp: bool) -> Compiled | Refused:
-    """What becomes of columns in the function of a ParDo, by its payload."""
+    """Compile the function of a ParDo, given by its payload."""
     fn = function_in(payload)
     assert fn is not None
     return over_columns(fn.process, shape, may_stamp=may_stamp)
@@ -69,7 +68,7 @@ def _compiled(payload: bytes, shape: Shape, may_stamp: bool) -> Compiled | Refus
 
 @memoized
 def _compiled_with_sides(payload: bytes, shape: Shape, may_stamp: bool) -> list[Compiled | Refused]:
-    """Likewise in one of further arguments, with all that the side inputs may be."""
+    """Compile a function of further arguments for each type that its side inputs may have."""
     asked = function_and_arguments_in(payload)
     assert asked is not None
     fn, arguments = asked
@@ -84,7 +83,7 @@ class OutputTypes:
 
     Args:
         stage: the stage.
-        tagged: of a CoGroupByKey that it reads, the tags, and what the values with each are.
+        tagged: the tags of a CoGroupByKey that it reads, with the type of the values of each.
     """
 
     def __init__(self, stage: Stage, tagged: tuple[tuple[str, Shape], ...]) -> None:
@@ -94,24 +93,24 @@ class OutputTypes:
         self._operators = {operator.label: operator for operator in stage.operators}
 
     def operator(self, transform: beam_runner_api_pb2.PTransform) -> Operator:
-        """The operator that runs a step."""
+        """Return the operator that runs a step."""
         return self._operators[transform.unique_name]
 
     def steps(self, kind: Kind) -> Iterator[beam_runner_api_pb2.PTransform]:
-        """The steps that operators of a kind run."""
+        """Yield the steps that operators of a kind run."""
         for operator in self._stage.operators:
             if operator.kind is kind:
                 yield self._parsed.transforms[operator.label]
 
     def batching(self, transform: beam_runner_api_pb2.PTransform) -> Batching:
-        """How the DoFn of a step of batches handles them."""
+        """Return how the DoFn of a step of batches handles them."""
         fn = dofn_of(transform)
         batching = None if fn is None else plain_batching(fn)
         assert batching is not None
         return batching
 
     def of(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Result:
-        """What becomes of columns in a step."""
+        """Return the output type of a step that gets columns of a shape."""
         operator, fn = self.operator(transform), dofn_of(transform)
         match operator.kind:
             case Kind.PRECOMBINE | Kind.SESSION_COMBINE:
@@ -133,10 +132,8 @@ class OutputTypes:
             case _:
                 return Refused(operator.reason or BEAMS_OWN)
 
-    def _of_function(
-        self, transform: beam_runner_api_pb2.PTransform, shape: Shape
-    ) -> Compiled | Refused | Record | None:
-        """What becomes of columns in a function of the element alone."""
+    def _of_function(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Result:
+        """Return the output type of a function of the element alone."""
         fn = function_of(transform)
         tags = None if fn is None else tags_of_cogroup(fn.process)
         if tags is not None:
@@ -147,7 +144,7 @@ class OutputTypes:
     def _with_arguments(
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape
     ) -> Compiled | Refused | None:
-        """What becomes of columns in a function of arguments; nobody knows the side inputs yet."""
+        """Return the output type of a function of arguments, if it is one for all side inputs."""
         (output,) = transform.outputs.values()
         found = _compiled_with_sides(transform.spec.payload, shape, self._is_global(output))
         compiled = [one for one in found if isinstance(one, Compiled)]
@@ -156,7 +153,7 @@ class OutputTypes:
         return compiled[0] if compiled else found[0]
 
     def _batched(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
-        """What becomes of columns in a DoFn that takes batches."""
+        """Return why a DoFn of batches takes no columns; None where it does."""
         batching = self.batching(transform)
         assert batching.taken is not None
         if any(passes(made, batching.taken) for made in self._batches_into(transform)):
@@ -166,7 +163,7 @@ class OutputTypes:
         return _refused(partial(batch_of, batching.taken), shape)
 
     def _batches_into(self, transform: beam_runner_api_pb2.PTransform) -> Iterator[Converter]:
-        """What knows the batches that a step gets as they have been made."""
+        """Yield the converters of batches that a step gets unchanged."""
         for maker in self.steps(Kind.BATCHES):
             made = self.batching(maker).made
             if made is not None and not set(maker.outputs.values()).isdisjoint(
@@ -175,7 +172,7 @@ class OutputTypes:
                 yield made
 
     def _combined(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
-        """What becomes of columns in a combine before the shuffle."""
+        """Return why a combine before the shuffle takes no columns; None where it does."""
         (output,) = transform.outputs.values()
         readers = list(self._parsed.readers(output))
         ports = [port for port in self._stage.ports if port.pcollection == output]

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import Enum
 
+BEAMS_OWN = "it runs as Beam's own operation"
+"""Why a step without an operation of sparkbeam's takes single elements."""
+
 
 class Kind(Enum):
     """Which operation runs a step; :mod:`sparkbeam.plan.operator_choice` has the rules."""

@@ -248,7 +248,7 @@ def is_decoding_for_create(transform: beam_runner_api_pb2.PTransform) -> bool:
 
 def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
     """The DoFn of a ParDo that is a function of the element alone; None for any other transform."""
-    return function_in(transform.spec.payload) if _is_plain(transform) else None
+    return function_in(transform.spec.payload) if is_plain(transform) else None
 
 
 @memoized
@@ -283,7 +283,7 @@ def function_and_arguments_in(encoded: bytes) -> tuple[beam.DoFn, Arguments] | N
     return None if found is None else (found, Arguments(list(args), dict(kwargs)))
 
 
-def _is_plain(transform: beam_runner_api_pb2.PTransform) -> bool:
+def is_plain(transform: beam_runner_api_pb2.PTransform) -> bool:
     """Whether it is a ParDo with one output, which needs no more than side inputs."""
     if transform.spec.urn != common_urns.primitives.PAR_DO.urn or len(transform.outputs) != 1:
         return False

@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 from apache_beam.runners.worker import operations
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.plan.operators import BEAMS_OWN
 from sparkbeam.upstream.beam import counter_of
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.refusals import SCATTERED, count_refused_by
 from sparkbeam.worker.slots import are_scattered, in_slots
 
 _Many = TypeVar("_Many")
-
-_BEAMS_OWN = "it runs as Beam's own operation"
 
 
 class Emitter:
@@ -58,7 +57,7 @@ class Emitter:
         """Counts a block of columns with those that get its elements one by one."""
         for consumer in self._consumers:
             if getattr(consumer, "process_block", None) is None:
-                count_refused_by(consumer, _BEAMS_OWN)
+                count_refused_by(consumer, BEAMS_OWN)
             elif block.assigned is not None and not getattr(consumer, "takes_assigned", False):
                 count_refused_by(consumer, SCATTERED)
             else:
@@ -102,6 +101,6 @@ class Emitter:
 def _one_by_one(consumer: operations.Operation, block: Block) -> None:
     """Hands many elements to an operation that knows no blocks."""
     if block.column is not None:
-        count_refused_by(consumer, _BEAMS_OWN)
+        count_refused_by(consumer, BEAMS_OWN)
     for element in block.elements():
         consumer.process(element)

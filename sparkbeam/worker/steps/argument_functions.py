@@ -135,5 +135,4 @@ def make_argument_function(step: Step) -> operations.DoOperation:
     operation = step.block_operation(ArgumentOperation, step.dofn, window_fn)
     operation.over_columns = fn.process
     operation.ask(Arguments(list(args), dict(kwargs)), fn.process)
-    made: operations.DoOperation = operation
-    return made
+    return operation

@@ -84,5 +84,4 @@ def make_table_rows(step: Step) -> operations.DoOperation:
     windowing = step.windowing(step.input)
     operation = step.block_operation(TableRowsOperation, step.dofn, windowing.windowfn)
     operation.fn = step.dofn.fn
-    made: operations.DoOperation = operation
-    return made
+    return operation

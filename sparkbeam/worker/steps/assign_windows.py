@@ -67,7 +67,4 @@ def make_windows(step: Step) -> operations.DoOperation:
     payload = beam_runner_api_pb2.WindowingStrategy.FromString(step.transform.spec.payload)
     window_fn = core.Windowing.from_runner_api(payload, step.factory.context).windowfn
     fn = core.WindowInto.WindowIntoFn(core.Windowing(window_fn))
-    made: operations.DoOperation = step.block_operation(
-        WindowOperation, DoFnData.alone(fn), window_fn
-    )
-    return made
+    return step.block_operation(WindowOperation, DoFnData.alone(fn), window_fn)

@@ -261,7 +261,7 @@ def _by_time(block: Block) -> Iterator[Block]:
 
 def make_batches(step: Step) -> operations.DoOperation:
     """Make the operation of a DoFn of batches."""
-    made: BatchOperation = prepared(step, BatchOperation)
+    made = prepared(step, BatchOperation)
     batching = plain_batching(step.dofn.fn)
     assert batching is not None
     made.batching = batching

@@ -7,7 +7,7 @@ is a call of the user's ``process``.
 
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import apache_beam as beam
 from apache_beam.runners.worker import operations
@@ -219,7 +219,11 @@ _PLAIN: tuple[tuple[Any, Parameter], ...] = (
 )
 
 
-def prepared(step: Step, kind: Callable[..., operations.DoOperation]) -> Any:
+_Made = TypeVar("_Made", bound=operations.DoOperation)
+_Prepared = TypeVar("_Prepared", bound=ElementOperation)
+
+
+def prepared(step: Step, kind: Callable[..., _Prepared]) -> _Prepared:
     """Makes an operation that runs the very DoFn of a step, and has been told so.
 
     Args:
@@ -235,7 +239,7 @@ def prepared(step: Step, kind: Callable[..., operations.DoOperation]) -> Any:
 
 def make_process(step: Step) -> operations.DoOperation:
     """Make the operation of a DoFn of the element alone."""
-    made: ElementOperation = prepared(step, ElementOperation)
+    made = prepared(step, ElementOperation)
     made.over_columns = step.dofn.fn.process
     return made
 
@@ -244,26 +248,23 @@ def make_dofn(step: Step) -> operations.DoOperation:
     """Make the operation of a DoFn that asks for more, or has further methods."""
     signature = signature_of(step.dofn.fn)
     if not signature.arguments:
-        element: operations.DoOperation = prepared(step, ElementOperation)
-        return element
-    made: DoFnOperation = prepared(step, DoFnOperation)
+        return prepared(step, ElementOperation)
+    made = prepared(step, DoFnOperation)
     made.ask(signature)
     return made
 
 
 def make_stateful_dofn(step: Step) -> operations.DoOperation:
     """Make the operation of a DoFn with state or timers."""
-    made: StatefulOperation = prepared(step, _with_states(step, StatefulOperation))
+    made = prepared(step, _with_states(step, StatefulOperation))
     made.ask(signature_of(step.dofn.fn))
     return made
 
 
-def _with_states(
-    step: Step, kind: Callable[..., operations.DoOperation]
-) -> Callable[..., operations.DoOperation]:
+def _with_states(step: Step, kind: Callable[..., _Made]) -> Callable[..., _Made]:
     """Makes an operation whose DoFn gets its states and timers from the stage's state."""
 
-    def operation(*parts: Any) -> operations.DoOperation:
+    def operation(*parts: Any) -> _Made:
         *others, _ = parts
         coder = step.factory.get_windowed_coder(step.input)
         state: Any = step.factory.state_handler

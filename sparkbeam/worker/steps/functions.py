@@ -376,5 +376,4 @@ def make_function(kind: type[FunctionOperation], step: Step) -> operations.DoOpe
     operation.makes_new = collecting is not None
     operation.tags = tags_of_cogroup(fn.process)
     operation.one_to_one = collecting or one_to_one(fn.process)
-    made: operations.DoOperation = operation
-    return made
+    return operation

@@ -42,5 +42,4 @@ class IdentityOperation(operations.DoOperation):
 def make_identity(step: Step) -> operations.DoOperation:
     """Make the operation that hands elements on as they are."""
     data, window_fn = DoFnData.alone(Identity()), step.windowing(step.input).windowfn
-    made: operations.DoOperation = step.block_operation(IdentityOperation, data, window_fn)
-    return made
+    return step.block_operation(IdentityOperation, data, window_fn)

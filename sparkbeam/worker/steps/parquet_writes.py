@@ -99,5 +99,4 @@ class TablesOperation(DoFnOperation):
 
 def make_parquet_tables(step: Step) -> operations.DoOperation:
     """Make the operation that gathers dicts for row groups."""
-    made: operations.DoOperation = prepared(step, TablesOperation)
-    return made
+    return prepared(step, TablesOperation)

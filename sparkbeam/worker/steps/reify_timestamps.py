@@ -59,7 +59,7 @@ class StampingOperation(operations.DoOperation):
 def make_timestamps(step: Step) -> operations.DoOperation:
     """Make the operation of the first step of ``Latest``."""
     window_fn = step.windowing(step.input).windowfn
-    made: StampingOperation = step.block_operation(StampingOperation, step.dofn, window_fn)
+    made = step.block_operation(StampingOperation, step.dofn, window_fn)
     part = part_stamped_by(step.dofn.fn)
     assert part is not None
     made.part = part

@@ -61,6 +61,6 @@ class PackOperation(operations.DoOperation):
 def make_sink_rows(step: Step) -> operations.DoOperation:
     """Make the operation that packs rows for a sink of Spark."""
     window_fn = step.windowing(step.input).windowfn
-    operation: PackOperation = step.block_operation(PackOperation, step.dofn, window_fn)
+    operation = step.block_operation(PackOperation, step.dofn, window_fn)
     operation.fn = step.dofn.fn
     return operation

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -21,6 +21,8 @@ from sparkbeam.worker.keyed.requests import StageState
 
 PAR_DO = common_urns.primitives.PAR_DO.urn
 PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
+
+_Made = TypeVar("_Made", bound=operations.DoOperation)
 
 
 class Step:
@@ -112,8 +114,8 @@ class Step:
         return par_do_operation(kind, self.factory, self.id, self.consumers, handed, payload)
 
     def block_operation(
-        self, kind: Callable[..., operations.DoOperation], data: "DoFnData", window_fn: WindowFn
-    ) -> Any:
+        self, kind: Callable[..., _Made], data: "DoFnData", window_fn: WindowFn
+    ) -> _Made:
         """Makes an operation that hands on blocks to all that read its one output.
 
         Args:
@@ -126,7 +128,8 @@ class Step:
         (operation.readers,) = self.consumers.values()
         operation.window_fn = window_fn
         operation.operator = self.operator
-        return operation
+        made: _Made = operation
+        return made
 
 
 class DoFnData(NamedTuple):
