@@ -10,7 +10,6 @@ from sparkbeam.plan.column_types import Begun, ColumnStep, Walk
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Stage
 from sparkbeam.plan.operators import Kind
-from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.ports import WHY, name_of
 from sparkbeam.plan.source_columns import BEHIND_COMBINES, Begins, column_steps
 
@@ -64,8 +63,8 @@ class _Telling:
         known = {step.label: step for step in column_steps(self.plan, stage, self.begins)}
         held: dict[str, _Held] = {walk.parsed.main_input: self._arriving(stage)}
         held |= dict.fromkeys(walk.columns(begun), _COLUMNS)
-        for transform in parsed(stage).in_order():
-            label = transform.unique_name
+        for operator in stage.operators:
+            label, transform = operator.label, walk.parsed.transforms[operator.label]
             taken = next((held[name] for name in transform.inputs.values() if name in held), _MAYBE)
             step = known.pop(label, None) or self._step(stage, walk, transform, taken, held)
             yield step

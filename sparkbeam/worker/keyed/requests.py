@@ -30,6 +30,7 @@ class StageState(sdk_worker.CachingStateHandler):
     Attributes:
         state_name: likewise.
         stage: likewise.
+        operators: what runs its steps, by their labels.
         side_inputs: those of the stage; None for a stage without.
         records: with the user's state; None for a stage without.
         expires: tells at which watermark the state of a window is forgotten; None if at none.
@@ -40,6 +41,7 @@ class StageState(sdk_worker.CachingStateHandler):
     def __init__(self, state_name: str, stage: Stage | None = None) -> None:
         self.state_name = state_name
         self.stage = stage
+        self.operators = {one.label: one for one in stage.operators} if stage else {}
         self.side_inputs: SideInputs | None = None
         self.records: Records | None = None
         self.expires: Callable[[BoundedWindow], int] | None = None

@@ -47,24 +47,24 @@ class Step:
         self.id = transform_id
         self.consumers = consumers
         self.transform: beam_runner_api_pb2.PTransform = factory.descriptor.transforms[transform_id]
+        state: Any = factory.state_handler
+        self._state: StageState = state
 
     @cached_property
     def urn(self) -> str:
         """What kind of transform it is."""
         return str(self.transform.spec.urn)
 
-    @cached_property
+    @property
     def stage(self) -> Stage:
         """The stage that it is a step of."""
-        state = self.factory.state_handler
-        assert isinstance(state, StageState)
-        assert state.stage is not None
-        return state.stage
+        assert self._state.stage is not None
+        return self._state.stage
 
-    @cached_property
+    @property
     def operator(self) -> Operator:
         """What the plan has chosen to run it."""
-        return next(one for one in self.stage.operators if one.label == self.id)
+        return self._state.operators[self.id]
 
     @property
     def label(self) -> str:
