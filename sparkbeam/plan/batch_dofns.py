@@ -108,6 +108,7 @@ def batch_of(converter: Converter, array: pa.Array, shape: Shape) -> Any:
     Raises:
         NotExact: that cannot be promised, or the converter raises.
     """
+    array = as_counted(array)
     match converter:
         case PyarrowBatchConverter():
             return _table(schema_of_batches(converter), array, shape)

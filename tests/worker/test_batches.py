@@ -423,6 +423,14 @@ def same(left: Any, right: Any) -> bool:
     return repr(left) == repr(right)
 
 
+def test_none_among_the_values_of_a_dictionary_is_none() -> None:
+    array = pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([None], pa.int64()))
+    converter = converter_of(int, np.ndarray)
+    assert converter is not None
+    with pytest.raises(NotExact):
+        batch_of(converter, array, INT)
+
+
 @given(columns(), st.sampled_from(HINTS), st.sampled_from(BATCHES), st.booleans())
 def test_a_batch_of_a_column_is_that_of_its_values(
     column: tuple[pa.Array, Shape], hint: Any, kind: Any, of_rows: bool
