@@ -1,4 +1,4 @@
-"""Which runners there are on this machine, without a service and without a download."""
+"""Runners that are available on this machine without a service or a download."""
 
 import platform
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ from apache_beam.options.pipeline_options import PipelineOptions, PrismRunnerOpt
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
 OTHER_EVENTS = 10_000
-"""Over so many events at most other runners run where nobody has chosen them."""
+"""Maximum number of events for other runners that the user has not chosen."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A runner that can run.
+    """An available runner.
 
     Attributes:
-        runner: as ``--runner`` has it.
-        options: what it needs beside the user's options.
-        is_chosen: the user named it; if not, and it is not ours, it runs less.
+        runner: its name for ``--runner``.
+        options: required options besides the user's.
+        is_chosen: whether the user named it; other runners than sparkbeam's run less otherwise.
     """
 
     runner: str
@@ -28,11 +28,11 @@ class Place:
     is_chosen: bool = False
 
     def events(self, wanted: int) -> int:
-        """Over how many events it runs, where ``wanted`` are asked for."""
+        """Return the number of events to run over, out of ``wanted`` ones."""
         return wanted if self._runs_all else min(wanted, OTHER_EVENTS)
 
     def repeats(self, wanted: int) -> int:
-        """How often it runs each query, where ``wanted`` times are asked for."""
+        """Return the number of repeats of each query, out of ``wanted`` ones."""
         return wanted if self._runs_all else 1
 
     @property
@@ -41,15 +41,15 @@ class Place:
 
 
 def named(runners: Sequence[str]) -> tuple[list[Place], list[str]]:
-    """The runners that the user names; none of them is left out."""
+    """Return the runners named by the user, without leaving out any."""
     return [Place(runner, is_chosen=True) for runner in runners], []
 
 
 def found(options: Sequence[str]) -> tuple[list[Place], list[str]]:
-    """The runners of this machine, and for each that is left out a line that says why.
+    """Return the runners of this machine, and a line with the reason for each that is left out.
 
     Args:
-        options: the user's, for the runners.
+        options: the user's options for the runners.
     """
     places = [Place("SparkRunner"), Place("FnApiRunner")]
     program = _prism(options)
@@ -62,7 +62,7 @@ def found(options: Sequence[str]) -> tuple[list[Place], list[str]]:
 
 
 def _prism(options: Sequence[str]) -> list[str] | None:
-    """The options with which Beam finds Prism's program where it is; None if it is nowhere."""
+    """Return the options that locate Prism's program; None if it is missing."""
     if PipelineOptions(list(options)).view_as(PrismRunnerOptions).prism_location:
         return []
     server = PrismJobServer(PipelineOptions([]))
@@ -78,5 +78,5 @@ def _prism(options: Sequence[str]) -> list[str] | None:
 
 
 def _shelf() -> Path:
-    """Where Beam keeps Prism when it has downloaded or built it."""
+    """Return the folder in which Beam keeps a downloaded or built Prism."""
     return Path(PrismJobServer.BIN_CACHE)

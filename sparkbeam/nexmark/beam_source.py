@@ -1,4 +1,4 @@
-"""The events as a Beam source."""
+"""Nexmark events as a Beam source."""
 
 from functools import partial
 from typing import Any, get_type_hints
@@ -12,13 +12,13 @@ from sparkbeam.nexmark.events import KINDS, Event
 from sparkbeam.nexmark.generator import EventBatch, in_time_order
 
 _FEWEST, _MOST, _RANGES = 10_000, 100_000, 32
-"""How many events one element stands for before they are generated, and how many there are then."""
+"""Number of events per element before their generation, and per batch afterwards."""
 
 _TIME = "time"
 
 
 class NexmarkEvents(beam.PTransform[beam.pvalue.PBegin, beam.PCollection[Any]]):
-    """The Persons, Auctions and Bids of Nexmark, at the times at which they happen.
+    """Persons, Auctions and Bids of Nexmark, with their event times.
 
     They are generated in parallel, in ranges in the order of time, without fields that nobody looks
     at where that makes no difference::
@@ -46,7 +46,7 @@ class NexmarkEvents(beam.PTransform[beam.pvalue.PBegin, beam.PCollection[Any]]):
 def _events(
     configuration: Configuration, size: int, start: int, columns: list[str]
 ) -> list[pa.RecordBatch]:
-    """The events of a range, in the order of time, with some columns at least."""
+    """Return the events of a range, in the order of time, with at least some columns."""
     numbers = in_time_order(configuration, start, start + size)
     wanted = [
         [field for field in kind._fields if f"{kind.__name__}.{field}" in columns] for kind in KINDS
@@ -57,7 +57,7 @@ def _events(
 
 
 def _schema() -> pa.Schema:
-    """That of all events: their types say it."""
+    """Return the schema of all events, derived from their types."""
     types = {int: pa.int64(), str: pa.string()}
     structs = [
         pa.struct([(name, types[hint]) for name, hint in get_type_hints(kind).items()])

@@ -1,15 +1,15 @@
-"""What has changed over time: where a query became slower or faster, wrong, or failed.
+"""Detection of changes over time: slower or faster, wrong or failing queries.
 
-The runtime of a build is compared with the band that all repeats of the builds
-before it fill, of the last five since the runtime last changed. It *changed* if
+The runtime of a build is compared with the band of all repeats of the builds before it, of the last
+five since the runtime last changed. It *changed* if
 
 - the median of the build's repeats is beyond the band by more than half of its
-  width, and so is the median over this build and the two after it, as far as
-  there are some: a build that was measured on a busy machine is no change; and
+  width, and so is the median over this build and the two after it, if any, as a
+  single build may have been measured on a busy machine; and
 - it differs from the band's median by more than 10 %, or by more than 50 % where
   the build has fewer than three repeats or the band fewer than nine; and
-- all that holds in units of the machine's pace as well, where that is known: a machine
-  that is busy for a while, or slower than others of its kind, is no change.
+- all that holds in units of the machine's pace as well, if known, as a machine may be
+  busy for a while, or slower than others of its kind.
 
 Of 34,680 builds with three repeats and normal noise of 5 % two changed by chance;
 of 1,000 growths by 30 % 967 were found (``bench/changes.py``).
@@ -24,7 +24,7 @@ from sparkbeam.nexmark.compare import ENOUGH_RUNS, TOLERANCE, UNKNOWN_NOISE, Ver
 from sparkbeam.nexmark.series import Point, Series
 
 ENOUGH_BEFORE = 9
-"""How many runs tell of the noise; with fewer only much counts."""
+"""Minimum number of runs to estimate noise; with fewer, only large changes count."""
 
 _BEFORE = 5
 _AFTER = 2
@@ -33,14 +33,14 @@ _MARGIN = 0.5
 
 @dataclass(frozen=True)
 class Change:
-    """A build at which a query's series is no longer what it was.
+    """A build at which the series of a query changes.
 
     Attributes:
-        series: of which query, and under which conditions.
-        point: the first one that differs.
-        verdict: how it differs.
-        growth: of the median runtime, as a share of the one before; None if it is not about that.
-        reason: what failed, or is wrong, on one line.
+        series: the series of the query.
+        point: the first differing point.
+        verdict: the kind of change.
+        growth: of the median runtime, as a fraction of the earlier one; None for other changes.
+        reason: the failure or wrong result, on one line.
     """
 
     series: Series
@@ -50,18 +50,18 @@ class Change:
     reason: str = ""
 
     def __str__(self) -> str:
-        """Such as ``q6 +38 % at 1d6d982``."""
+        """Format like ``q6 +38 % at 1d6d982``."""
         what = str(self.verdict) if self.growth is None else percent(self.growth)
         reason = f": {self.reason}" if self.reason else ""
         return f"q{self.series.first.query} {what} at {self.point.build}{reason}"
 
 
 def changes(series: Series, tolerance: float = TOLERANCE) -> list[Change]:
-    """All changes of a series, in order of its builds.
+    """Return all changes of a series, in the order of its builds.
 
     Args:
-        series: of one query.
-        tolerance: how much a median may grow, as a share.
+        series: the series of one query.
+        tolerance: the maximum growth of a median, as a fraction.
     """
     found: list[Change] = []
     start = 0
@@ -74,17 +74,17 @@ def changes(series: Series, tolerance: float = TOLERANCE) -> list[Change]:
 
 
 def percent(growth: float) -> str:
-    """Such as ``+38 %``."""
+    """Format like ``+38 %``."""
     return f"{growth:+.0%}".replace("%", " %")
 
 
 def _described(point: Point) -> str:
-    """Counts and digests of the results."""
+    """Format counts and digests of the results."""
     return " or ".join(f"{count:,} ({digest[:12]})" for count, digest in sorted(point.outcomes))
 
 
 def _outcome(series: Series, number: int) -> Change | None:
-    """The change of what came out, against the build before."""
+    """Return the change of results or failures since the previous build."""
     point = series.points[number]
     last = series.points[number - 1] if number else None
     if point.failure is not None:
@@ -105,7 +105,7 @@ def _outcome(series: Series, number: int) -> Change | None:
 
 
 def _runtime(series: Series, number: int, start: int, tolerance: float) -> Change | None:
-    """The change of the runtime since the build ``start``; none that a busy machine explains."""
+    """Return the change of the runtime since ``start``, unless a busy machine explains it."""
     point = series.points[number]
     if not point.times or point.wrong is not None:
         return None
@@ -124,7 +124,7 @@ def _runtime(series: Series, number: int, start: int, tolerance: float) -> Chang
 def _beyond(
     before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], tolerance: float
 ) -> Verdict | None:
-    """How the first of some times differ from those before them, if they do so for good."""
+    """Return the lasting difference of the first of some times from those before; None if none."""
     band = _band(before)
     if not band:
         return None
@@ -141,5 +141,5 @@ def _beyond(
 
 
 def _band(times: Iterable[Sequence[float]]) -> list[float]:
-    """All times of the last builds that have some."""
+    """Return all times of the last builds that have any."""
     return list(chain(*[some for some in times if some][-_BEFORE:]))

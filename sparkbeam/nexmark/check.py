@@ -1,7 +1,7 @@
-"""Is the result of a query right?
+"""Verification of a query's result.
 
-Count and digest have to be those stored for the query and its configuration;
-where none are stored, those of the reference simulator.
+Count and digest must be those stored for the query and its configuration; if none are stored, those
+of the reference simulator.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,13 +25,13 @@ def verdict(
     found: Summary,
     answers: Callable[[Query], Iterable[Any]],
 ) -> str:
-    """``passed``, or on one line what is wrong and the first results that differ.
+    """Return ``passed``, or the error and the first differing results on one line.
 
     Args:
-        query: what ran.
+        query: the query.
         configuration: of generator and queries.
-        found: what came out.
-        answers: runs the query again for its weighed results.
+        found: the summary of its results.
+        answers: runs the query again for its weighted results.
     """
     stored = expectations.stored(query, configuration)
     if found == stored:

@@ -1,4 +1,4 @@
-"""The commands about Nexmark over time: ``sparkbeam nexmark ci`` and ``release``."""
+"""Commands for tracking Nexmark over time: ``sparkbeam nexmark ci`` and ``release``."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -143,13 +143,13 @@ def _checked_modes(given: str) -> list[str]:
     for mode in modes:
         if mode not in _MODES:
             raise click.BadParameter(
-                f"{shown(mode)} is no mode: use batch, streaming, or both.", param_hint="--modes"
+                f"{shown(mode)} is not a mode: use batch, streaming, or both.", param_hint="--modes"
             )
     return modes
 
 
 def _listed(text: str, option: str) -> list[str]:
-    """The names of an option, each once.
+    """Return the distinct names in an option.
 
     Raises:
         BadParameter: there is none.
@@ -161,10 +161,10 @@ def _listed(text: str, option: str) -> list[str]:
 
 
 def _newest(runs: "Sequence[Run]") -> str:
-    """The build that is to be released: that of the commit at hand, where there is one.
+    """Return the build to release: that of the current commit, or else the newest.
 
     Raises:
-        ClickException: the history has no runs of it, or none at all.
+        ClickException: the history has no runs of the commit, or none at all.
     """
     from sparkbeam.nexmark import provenance
     from sparkbeam.nexmark.series import builds
@@ -185,10 +185,10 @@ def _newest(runs: "Sequence[Run]") -> str:
 
 
 def _last_release(runs: "Sequence[Run]", since: str | None) -> str | None:
-    """The build of ``--since``, or of the last tag.
+    """Return the build of ``--since``, or of the last tag.
 
     Raises:
-        BadParameter: the history has no runs of what was asked for.
+        BadParameter: the history has no runs of the requested build.
     """
     from sparkbeam.nexmark import provenance
     from sparkbeam.nexmark.series import builds

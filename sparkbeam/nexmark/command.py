@@ -29,7 +29,7 @@ _MAX_RATE = 1_000_000_000
 
 
 class _Nexmark(click.Group):
-    """A group whose command ``run`` needs no name."""
+    """Group whose command ``run`` is the default."""
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
         if not arguments or arguments[0] not in {*self.commands, "-h", "--help"}:
@@ -88,7 +88,7 @@ def nexmark() -> None:
     type=Number(min=0.001, max=_MAX_RATE),
     metavar="EVENTS_PER_SECOND",
     help="With --mode streaming: how many events happen in a second of the clock.  "
-    "[default: as many as can be]",
+    "[default: unlimited]",
 )
 @commandline.repeats(1)
 @click.option("--json", "json_file", type=OUTPUT, metavar="FILE", help="Write one object a run.")

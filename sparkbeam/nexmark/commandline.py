@@ -1,4 +1,4 @@
-"""What the commands of ``sparkbeam nexmark`` have in common: options, checks, measuring."""
+"""Shared parts of the commands of ``sparkbeam nexmark``: options, checks, measuring."""
 
 import functools
 import logging
@@ -30,7 +30,11 @@ HISTORY = click.option(
     "[default: nexmark.db in your data folder]",
 )
 EVENTS = click.option(
-    "--events", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many."
+    "--events",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Number of events.",
 )
 QUERY = click.option(
     "--query", "queries", default="all", show_default=True, help="Numbers such as 0,3,11, or all."
@@ -44,7 +48,7 @@ TOLERANCE = click.option(
     type=Number(min=0, max=1_000_000),
     default=10.0,
     show_default=True,
-    help="How many percent the median may grow.",
+    help="Maximum growth of the median, in percent.",
 )
 SETTINGS = click.option(
     "--set",
@@ -57,7 +61,7 @@ SETTINGS = click.option(
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Tells what is wrong, a missing extra first of all, on one line and without noise."""
+    """Report errors, such as a missing extra, on one line."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
@@ -82,7 +86,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 def measured(
     measurement: "Measurement", queries: "list[Query]", repeat: int, history: Path
 ) -> "list[Run]":
-    """Runs queries, each so many times in a row; each run is in the history as soon as it ends."""
+    """Run queries repeatedly; store each run in the history as soon as it ends."""
     from sparkbeam.nexmark import history as past
     from sparkbeam.nexmark import tables
 
@@ -99,10 +103,10 @@ def measured(
 
 
 def selected(text: str) -> "list[Query]":
-    """The queries that ``--query`` names.
+    """Return the queries named by ``--query``.
 
     Raises:
-        BadParameter: there is no such query.
+        BadParameter: a query does not exist.
     """
     from sparkbeam.nexmark.queries import QUERIES
 
@@ -113,7 +117,7 @@ def selected(text: str) -> "list[Query]":
     unknown = [name for name in names if (name.lstrip("0") or name[:1]) not in known]
     if unknown:
         raise click.BadParameter(
-            f"There is no query {shown(unknown[0])}: use numbers from {min(QUERIES)} to "
+            f"Unknown query {shown(unknown[0])}: use numbers from {min(QUERIES)} to "
             f"{max(QUERIES)} with commas between them, or all.",
             param_hint="--query",
         )
@@ -121,11 +125,11 @@ def selected(text: str) -> "list[Query]":
 
 
 def configured(events: int, settings: Iterable[str]) -> "Configuration":
-    """The configuration of ``--events`` and ``--set``.
+    """Return the configuration of ``--events`` and ``--set``.
 
     Raises:
-        BadParameter: a setting has another form.
-        ConfigurationError: it has another name, or a value that cannot work.
+        BadParameter: a setting is malformed.
+        ConfigurationError: a setting is unknown, or its value is invalid.
     """
     from sparkbeam.nexmark.configuration import Configuration
 
@@ -141,7 +145,7 @@ def configured(events: int, settings: Iterable[str]) -> "Configuration":
 
 
 def repeats(default: int) -> Callable[..., Any]:
-    """The option ``--repeat``."""
+    """Return the option ``--repeat``."""
     return click.option(
         "--repeat",
         type=click.IntRange(min=1, max=1_000),
@@ -152,7 +156,7 @@ def repeats(default: int) -> Callable[..., Any]:
 
 
 def check_target(option: str, file: Path | None) -> None:
-    """Refuses a file that could not be written, before any work is done."""
+    """Refuse a file that cannot be written, before any work is done."""
     if file is None or (file.exists() and not file.is_file()):
         return
     if not file.absolute().parent.is_dir():
@@ -169,7 +173,7 @@ def check_target(option: str, file: Path | None) -> None:
 
 
 def write_report(history: Path, output: Path) -> None:
-    """Draws the page about a history, and says where it is."""
+    """Write the report of a history, and print its path."""
     from sparkbeam.nexmark import history as past
     from sparkbeam.nexmark.report import render
 

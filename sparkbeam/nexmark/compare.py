@@ -1,14 +1,14 @@
-"""Has anything become wrong or slow? Two files of runs, query by query.
+"""Comparison of two files of runs, query by query.
 
-A query's *result* changed if count or digest differ, or if it fails where it ran.
-It became *slower* if both hold:
+A query's *result* changed if count or digest differ, or if it fails where it ran. It became
+*slower* if both hold:
 
 - every run of the new file takes longer than every run of the old one, and
 - the median runtime grew by more than the tolerance: 10 % by default, 50 % where
   a side has fewer than three runs, as nothing is known of its noise then.
 
-With three runs on each side, the first rule alone is met by chance in 1 of 20
-comparisons of equal programs; the second keeps what is true but small out.
+With three runs on each side, the first rule alone is met by chance in 1 of 20 comparisons of equal
+programs; the second keeps what is true but small out.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ ENOUGH_RUNS = 3
 
 
 class Verdict(StrEnum):
-    """What a comparison of a query says."""
+    """The result of comparing a query."""
 
     SAME = "same"
     FASTER = "faster"
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
     @property
     def is_regression(self) -> bool:
-        """Whether it has to stop a release."""
+        """Return whether it blocks a release."""
         return self in _REGRESSIONS
 
 
@@ -56,18 +56,18 @@ class Comparison:
 
     @property
     def query(self) -> Run:
-        """A run that says which query it is, and of how many events."""
+        """A run that identifies the query and its number of events."""
         return (*self.old, *self.new)[0]
 
     @property
     def change(self) -> float | None:
-        """How much the median runtime grew, as a share of the old one."""
+        """The growth of the median runtime, as a fraction of the old one."""
         old, new = median_seconds(self.old), median_seconds(self.new)
         return None if old is None or new is None else new / old - 1
 
     @property
     def verdict(self) -> Verdict:
-        """What is to be said about it."""
+        """The verdict."""
         if not self.old or not self.new:
             return Verdict.MISSING
         failed_before = any(run.failure for run in self.old)
@@ -85,7 +85,7 @@ class Comparison:
 
     @property
     def explanation(self) -> str:
-        """The verdict with what led to it."""
+        """The verdict with its reason."""
         verdict = self.verdict
         match verdict:
             case Verdict.MISSING:
@@ -101,10 +101,10 @@ class Comparison:
 def compared(
     old: Iterable[Run], new: Iterable[Run], tolerance: float = TOLERANCE
 ) -> list[Comparison]:
-    """The queries of both, in order of their numbers.
+    """Return the queries of both files, in order of their numbers.
 
     Raises:
-        ConfigurationError: they have no query with the same configuration in common.
+        ConfigurationError: no query has the same configuration in both.
     """
     sides: dict[str, tuple[list[Run], list[Run]]] = defaultdict(lambda: ([], []))
     for number, runs in enumerate((old, new)):

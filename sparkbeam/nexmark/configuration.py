@@ -1,4 +1,4 @@
-"""What one run of Nexmark generates and asks."""
+"""Configuration of a Nexmark run: generator and queries."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -16,30 +16,31 @@ class Configuration:
     """The settings of generator and queries; the defaults are those of Beam's Java suite.
 
     Attributes:
-        events: how many events there are.
-        generators: over how many timelines, all from ``base_time``, the events are split.
+        events: the number of events.
+        generators: the number of timelines, all from ``base_time``, among which events are split.
         base_time: the time of each timeline's first event, in ms since the epoch.
-        event_rate: events a second over all timelines.
-        out_of_order_group_size: within how many events of a timeline order is shuffled; 1 is none.
+        event_rate: the events per second over all timelines.
+        out_of_order_group_size: the number of consecutive events of a timeline that are shuffled; 1
+            for none.
         hot_auction_ratio: all but one of this many bids are on a hot auction.
         hot_sellers_ratio: all but one of this many auctions are of a hot seller.
         hot_bidders_ratio: all but one of this many bids are by a hot bidder.
-        in_flight_auctions: how many auctions of a timeline are open at once, on average.
-        active_people: among how many of the newest people sellers and bidders are.
-        average_person_size: the size of a person in bytes, as far as ``extra`` can reach it.
-        average_auction_size: the same of an auction.
-        average_bid_size: the same of a bid.
+        in_flight_auctions: the average number of concurrently open auctions of a timeline.
+        active_people: the number of newest people among whom sellers and bidders are chosen.
+        average_person_size: the size of a person in bytes, to which ``extra`` pads it.
+        average_auction_size: the size of an auction, likewise.
+        average_bid_size: the size of a bid, likewise.
         window_size: the length of windows, and the gap of query 11's sessions, in seconds.
-        window_period: how often a sliding window starts, in seconds.
+        window_period: the period of sliding windows, in seconds.
         auction_skip: query 2 selects auctions whose id this divides.
-        max_auctions_waiting_time: how long query 3 keeps state of a seller, in seconds.
+        max_auctions_waiting_time: the time for which query 3 keeps state of a seller, in seconds.
         session_gap: the gap of query 14's sessions, in seconds.
-        side_input_rows: how many rows the side input of queries 13 and 14 has.
-        max_log_events: at how many events query 10 starts a further file, and query 11 tells a
-            session before it ends.
-        log_shards: over how many files query 10 spreads a window.
-        log_folder: where query 10 writes its files; None writes none.
-        key_buckets: over how many keys query 15 spreads its events.
+        side_input_rows: the number of rows in the side input of queries 13 and 14.
+        max_log_events: the number of events after which query 10 starts another file, and query 11
+            emits a session early.
+        log_shards: the number of files per window in query 10.
+        log_folder: the folder of query 10's files; None writes none.
+        key_buckets: the number of keys in query 15.
 
     Raises:
         ConfigurationError: a number is too small or too large.
@@ -77,8 +78,7 @@ class Configuration:
             least = 0 if field.name in ("base_time", "in_flight_auctions") else 1
             if type(value) is not int or not least <= value < 2**62:
                 raise ConfigurationError(
-                    f"'{field.name}' is {shown(value)}, but has to be a whole number from "
-                    f"{least} up."
+                    f"'{field.name}' is {shown(value)}, but must be a whole number from {least} up."
                 )
         if self.event_rate > _MAX_RATE:
             raise ConfigurationError(
@@ -87,23 +87,21 @@ class Configuration:
 
     @classmethod
     def parsed(cls, settings: Mapping[str, str]) -> Self:
-        """The defaults but for ``settings``, numbers as text by their names.
+        """Return the defaults updated by ``settings``, which are numbers as text by name.
 
         Raises:
-            ConfigurationError: there is no such setting, or its value cannot work.
+            ConfigurationError: a setting is unknown, or its value is invalid.
         """
         known = [field.name for field in fields(cls) if field.type is int]
         values: dict[str, Any] = {}
         for name, text in settings.items():
             if name not in known:
-                raise ConfigurationError(
-                    f"There is no setting {shown(name)}: use {', '.join(known)}."
-                )
+                raise ConfigurationError(f"Unknown setting {shown(name)}: use {', '.join(known)}.")
             try:
                 values[name] = int(text)
             except ValueError as error:
                 raise ConfigurationError(
-                    f"'{name}' is {shown(text)}, but has to be a whole number."
+                    f"'{name}' is {shown(text)}, but must be a whole number."
                 ) from error
         return cls(**values)
 
@@ -114,11 +112,11 @@ class Configuration:
 
     @property
     def generator_size(self) -> int:
-        """The events of each timeline; the last one also has the remainder."""
+        """The number of events of each timeline; the last one also has the remainder."""
         return self.events // self.generators
 
     def as_dict(self) -> dict[str, Any]:
-        """All that results depend on, fit for JSON."""
+        """Return all settings that affect results, as JSON-compatible data."""
         return {
             name: value for name, value in asdict(self).items() if name not in _NOT_PART_OF_RESULTS
         }

@@ -1,4 +1,4 @@
-"""How a summary gets from the workers to the driver on every runner: as Beam counters."""
+"""Transfer of a summary from workers to the driver on any runner, by Beam counters."""
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics, MetricsFilter
@@ -10,11 +10,11 @@ _NAMESPACE = "sparkbeam.nexmark"
 _RESULTS = "results"
 _PART_BITS = 32
 _PARTS = {f"digest_{bit}": bit for bit in range(0, 128, _PART_BITS)}
-"""Where in the digest each part begins; a counter holds no more than 63 bits."""
+"""Bit offsets of the parts of a digest; a counter holds 63 bits."""
 
 
 class Publish(beam.DoFn):
-    """Counts what a summary says."""
+    """Counts the parts of a summary."""
 
     def process(self, summary: Summary) -> None:
         count, digest = summary
@@ -25,15 +25,15 @@ class Publish(beam.DoFn):
 
 
 def published(result: PipelineResult) -> Summary:
-    """The summary that a pipeline with :class:`Publish` had.
+    """Return the summary of a pipeline with :class:`Publish`.
 
     Raises:
-        RuntimeError: the runner does not tell it.
+        RuntimeError: the runner does not provide it.
     """
     found = result.metrics().query(MetricsFilter().with_namespace(_NAMESPACE))
     # Prism tells no number of a counter that is 0.
     counters = {counter.key.metric.name: counter.result or 0 for counter in found["counters"]}
     if not {_RESULTS, *_PARTS} <= counters.keys():
-        raise RuntimeError("The runner tells no counters, and so no results.")
+        raise RuntimeError("The runner reports no counters, and thus no results.")
     digest = sum(counters[name] << bit for name, bit in _PARTS.items())
     return Summary(counters[_RESULTS], f"{digest:032x}")

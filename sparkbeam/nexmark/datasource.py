@@ -1,4 +1,4 @@
-"""The events as a Spark data source; Beam has no part in it."""
+"""Nexmark events as a Spark data source, independent of Beam."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ Generate = Callable[..., pa.RecordBatch]
 
 
 class NexmarkDataSource(DataSource):
-    """The data source ``nexmark``, with a row an event or a row a bid.
+    """The data source ``nexmark``, with a row per event or per bid.
 
     ::
 
@@ -35,14 +35,13 @@ class NexmarkDataSource(DataSource):
         spark.read.format("nexmark").option("events", 1_000_000).load()
         spark.read.format("nexmark").option("kind", "bid").load()
 
-    Options are ``kind`` (``event``, ``person``, ``auction`` or ``bid``) and the numbers
-    of :class:`~sparkbeam.nexmark.configuration.Configuration`, by their names. Events have
-    the structs ``person``, ``auction`` and ``bid`` as columns, all but one null; the other
-    kinds have the fields of :mod:`sparkbeam.nexmark.events`. A schema with fewer columns
-    selects these.
+    Options are ``kind`` (``event``, ``person``, ``auction`` or ``bid``) and the numbers of
+    :class:`~sparkbeam.nexmark.configuration.Configuration`, by their names. Events have the structs
+    ``person``, ``auction`` and ``bid`` as columns, all but one null; the other kinds have the
+    fields of :mod:`sparkbeam.nexmark.events`. A schema with fewer columns selects these.
 
     Raises:
-        ConfigurationError: an option is unknown, or its value no number that can work.
+        ConfigurationError: an option is unknown, or its value invalid.
     """
 
     @classmethod

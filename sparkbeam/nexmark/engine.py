@@ -1,4 +1,4 @@
-"""A runner that is ready to be measured."""
+"""A runner prepared for measurements."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -28,11 +28,11 @@ class Engine:
     """A runner with its options.
 
     Attributes:
-        name: as a :class:`~sparkbeam.nexmark.record.Run` names it.
-        runner: what each pipeline gets.
-        options: those of each pipeline.
-        cores: how many tasks there is room for at once.
-        streaming: pipelines run as streaming queries.
+        name: its name in a :class:`~sparkbeam.nexmark.record.Run`.
+        runner: the runner of each pipeline.
+        options: the options of each pipeline.
+        cores: the number of concurrent tasks.
+        streaming: whether pipelines run as streaming queries.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Engine:
     streaming: bool = False
 
     def run(self, build: Callable[[beam.Pipeline], object]) -> PipelineResult:
-        """Runs the pipeline that ``build`` makes to its end.
+        """Run the pipeline built by ``build`` to its end.
 
         Raises:
-            Exception: what the runner raises; RuntimeError if it only says that it failed.
+            Exception: the exception of the runner; RuntimeError if it only reports a failure.
         """
         pipeline = beam.Pipeline(runner=self.runner, options=self.options)
         build(pipeline)
@@ -57,15 +57,15 @@ class Engine:
 
 
 def prepared(name: str, arguments: Sequence[str], *, streaming: bool = False) -> Engine:
-    """The runner that a user calls ``name``, with the options in ``arguments``.
+    """Return the runner called ``name``, with the options in ``arguments``.
 
     Args:
-        name: of a runner.
+        name: the name of a runner.
         arguments: its options on the command line.
-        streaming: pipelines are to run as streaming queries.
+        streaming: whether pipelines run as streaming queries.
 
     Raises:
-        ConfigurationError: there is none, or its options or session cannot work.
+        ConfigurationError: the runner does not exist, or its options or session are invalid.
     """
     dotted = _ALIASES.get(name, name)
     runner: Any = None
@@ -74,7 +74,7 @@ def prepared(name: str, arguments: Sequence[str], *, streaming: bool = False) ->
         runner = create_runner(dotted)
     if not isinstance(runner, PipelineRunner):
         raise ConfigurationError(
-            f"There is no runner {shown(name)}: use SparkRunner, FnApiRunner, another name that "
+            f"Unknown runner {shown(name)}: use SparkRunner, FnApiRunner, another name that "
             "Beam knows, or package.module.Class."
         )
     if dotted in _ALIASES.values():
@@ -89,7 +89,7 @@ def prepared(name: str, arguments: Sequence[str], *, streaming: bool = False) ->
 
 
 def _refuse_unknown(arguments: Sequence[str]) -> None:
-    """Beam itself ignores options that it does not know; a typing error would go unseen."""
+    """Refuse unknown options, which Beam would ignore silently."""
 
     def complain(message: str) -> NoReturn:
         raise ConfigurationError(f"Options of the runner: {shortened(message, 200)}.")
@@ -99,4 +99,4 @@ def _refuse_unknown(arguments: Sequence[str]) -> None:
     parsers[0].error = complain
     _, unknown = parsers[0].parse_known_args(list(arguments))
     if unknown:
-        raise ConfigurationError(f"There is no option or command {shown(unknown[0])}.")
+        raise ConfigurationError(f"Unknown option or command {shown(unknown[0])}.")

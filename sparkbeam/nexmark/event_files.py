@@ -1,4 +1,4 @@
-"""The events in files, one timeline after the other."""
+"""Nexmark events in files, one timeline after the other."""
 
 import json
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ _NAMES = {kind: tuple(map(_camel_case, kind._fields)) for kind in KINDS}
 
 
 def json_line(event: Person | Auction | Bid) -> str:
-    """The event as Beam's own Nexmark writes and reads it: JSON without spaces."""
+    """Return the event in the format of Beam's own Nexmark: JSON without spaces."""
     return _encode(dict(zip(_NAMES[type(event)], event, strict=True)))
 
 
 def write_json(configuration: Configuration, path: Path) -> None:
-    """Writes one event a line.
+    """Write one event per line.
 
     Raises:
         OSError: the file cannot be written.
@@ -39,7 +39,7 @@ def write_json(configuration: Configuration, path: Path) -> None:
 
 
 def write_parquet(configuration: Configuration, path: Path) -> None:
-    """Writes one event a row, with the columns ``person``, ``auction`` and ``bid``.
+    """Write one event per row, with the columns ``person``, ``auction`` and ``bid``.
 
     Raises:
         OSError: the file cannot be written.

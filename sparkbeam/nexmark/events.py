@@ -1,4 +1,4 @@
-"""The events of an auction site: people, auctions and bids.
+"""Events of an auction site: people, auctions and bids.
 
 Times are ms since the epoch, prices are in cents.
 """
@@ -12,7 +12,7 @@ from apache_beam.coders import coder_impl
 
 
 class Person(NamedTuple):
-    """Somebody who sells or bids."""
+    """A seller or bidder."""
 
     id: int
     name: str
@@ -54,19 +54,21 @@ if TYPE_CHECKING:
 else:
     # Beam cannot choose a coder for a union, and a NamedTuple cannot have a base of its own.
     class Event(ABC):  # noqa: B024
-        """A Person, Auction or Bid: the type of a PCollection that mixes them."""
+        """A Person, Auction or Bid: the type of mixed PCollections."""
 
     for _kind in (Person, Auction, Bid):
         Event.register(_kind)
 
 KINDS: tuple[type[Any], ...] = (Person, Auction, Bid)
-"""The types of events, in the order of their tags."""
+"""Event types, in the order of their tags."""
 
 _TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 
 
 class _EventCoderImpl(coder_impl.StreamCoderImpl):
     """A tag and the fields, marshalled in version 2: the last one without references.
+
+    Equal events therefore have equal bytes, however their strings are shared.
 
     Equal events are equal bytes therefore, however their strings are shared.
     """
@@ -87,7 +89,7 @@ class _EventCoderImpl(coder_impl.StreamCoderImpl):
 
 
 class EventCoder(coders.coders.FastCoder):
-    """Encodes the events of a mixed PCollection, quickly and always alike."""
+    """A fast, deterministic coder of mixed events."""
 
     def _create_impl(self) -> _EventCoderImpl:
         return _EventCoderImpl()

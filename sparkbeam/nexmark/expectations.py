@@ -1,6 +1,6 @@
-"""The stored answers: number and digest of the results of each query.
+"""Expected results: number and digest of the results of each query.
 
-The file has them by configuration, named by all that differs from the defaults of
+The file contains them by configuration, named by the differences from the defaults of
 :class:`~sparkbeam.nexmark.configuration.Configuration` and by the number of events::
 
     {"events=1000": {"0": [1000, "1f..."], "1": [920, "c3..."], ...}, ...}
@@ -16,13 +16,13 @@ from sparkbeam.nexmark.result_digest import Summary
 
 
 def stored(query: Query, configuration: Configuration) -> Summary | None:
-    """What is stored for the query and its configuration; None if nothing is."""
+    """Return the expected summary of a query and its configuration; None if none is stored."""
     answer = _answers().get(key(configuration), {}).get(str(query.number))
     return None if answer is None else Summary(*answer)
 
 
 def key(configuration: Configuration) -> str:
-    """The name of a configuration in the file."""
+    """Return the name of a configuration in the file."""
     usual = Configuration().as_dict()
     return ",".join(
         f"{name}={value}"

@@ -1,8 +1,8 @@
-"""All runs of the past, in a local SQLite file with one row a run.
+"""History of all runs, in a local SQLite file with one row per run.
 
-The columns of the table ``runs`` are the fields of
-:class:`~sparkbeam.nexmark.record.Run`; ``configuration`` is JSON. A file whose name ends in
-``.jsonl`` has a line of JSON for each run instead, which version control can keep and merge.
+The columns of the table ``runs`` are the fields of :class:`~sparkbeam.nexmark.record.Run`;
+``configuration`` is JSON. A file with the suffix ``.jsonl`` has a line of JSON per run instead,
+which suits version control.
 """
 
 import json
@@ -30,19 +30,19 @@ from sparkbeam.nexmark.record import (
 _LINES = ".jsonl"
 
 _APPLICATION = 0x4E584D4B
-"""SQLite's mark of whose file it is: "NXMK"."""
+"""Application id of the SQLite file: "NXMK"."""
 
 
 def default_path() -> Path:
-    """The file in the user's data folder."""
+    """Return the path of the file in the user's data folder."""
     return platformdirs.user_data_path("sparkbeam") / "nexmark.db"
 
 
 def append(runs: Iterable[Run], path: Path) -> None:
-    """Adds runs; makes the file and its folder if they are missing.
+    """Add runs; create the file and its folder if they are missing.
 
     Raises:
-        ConfigurationError: the file cannot be written, or is something else.
+        ConfigurationError: the file cannot be written, or is not a history.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,14 +63,15 @@ def append(runs: Iterable[Run], path: Path) -> None:
 
 
 def read(path: Path) -> Sequence[Run]:
-    """All runs, the oldest first.
+    """Return all runs, the oldest first.
 
     Raises:
-        ConfigurationError: there is no such file, or it is something else.
+        ConfigurationError: the file is missing, or is not a history.
     """
     if not path.exists():
         raise ConfigurationError(
-            f"There is no history '{path}': 'sparkbeam nexmark' makes it, --history names another."
+            f"The history '{path}' does not exist: 'sparkbeam nexmark' creates it, --history "
+            "names another."
         )
     if path.suffix == _LINES:
         return read_lines(path)
@@ -88,14 +89,14 @@ def _run(values: dict[str, Any]) -> Run:
 
 def _damaged(path: Path, reason: Exception) -> str:
     return (
-        f"'{path}' is no history of 'sparkbeam nexmark', or damaged ({reason}): "
+        f"'{path}' is not a history of 'sparkbeam nexmark', or is damaged ({reason}): "
         "move it away, or name another with --history."
     )
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to a file of ours; commits at the end."""
+    """Open a history file, and commit at the end."""
     try:
         with closing(sqlite3.connect(path, timeout=30)) as connection, connection:
             _prepare(connection, path)
@@ -107,7 +108,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Makes the table in an empty file, renews an older one; refuses what is of another kind."""
+    """Create the table in an empty file, upgrade an older one; refuse other files."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application == _APPLICATION and version == SCHEMA:
@@ -128,7 +129,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _renew(connection: sqlite3.Connection) -> None:
-    """Gives an older table the columns that it lacks, unless another process has just done so."""
+    """Add missing columns to an older table, unless another process has just done so."""
     connection.execute("BEGIN IMMEDIATE")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     for name in ADDED.get(version, ()):

@@ -1,8 +1,7 @@
-"""What runners are known not to be able to do: such a run is told as that, and is no failure.
+"""Known limits of runners: a run that meets one is reported as such, and not as a failure.
 
-A limit is looked up when a run has failed, by what the runner said, or has given wrong results. So
-a query that a newer version of the runner can run is not left out, and a failure of another kind is
-one.
+A limit is looked up after a run has failed or returned wrong results, by its error. Thus a query
+that a newer version of the runner supports is not skipped, and other failures remain failures.
 """
 
 from dataclasses import dataclass
@@ -10,13 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limit:
-    """Something that a runner lacks.
+    """A missing feature of a runner.
 
     Attributes:
         runner: its class name.
-        sign: a part of the error with which it ends then, or of what is said of its results.
-        reason: what it lacks, on one line.
-        query: of which query; None for whatever query ends with that error.
+        sign: a part of the resulting error, or of the description of wrong results.
+        reason: the missing feature, on one line.
+        query: the affected query; None for any query with that error.
     """
 
     runner: str
@@ -35,7 +34,7 @@ LIMITS = (
     Limit(
         "FnApiRunner",
         "but found 0 results",
-        "it puts out nothing of a window whose trigger has not fired",
+        "it emits nothing for a window whose trigger has not fired",
         query=11,
     ),
     Limit(
@@ -45,16 +44,16 @@ LIMITS = (
     ),
     Limit("PrismRunner", "features unimplemented in prism", "it lacks a feature, as it says"),
 )
-"""Those that are known. SparkRunner has none: where it fails, something is wrong."""
+"""Known limits. SparkRunner has none: each of its failures is an error."""
 
 
 def limit_of(runner: str, query: int, failure: str) -> str | None:
-    """What the runner lacks, if that is why a query failed; None if it is a failure.
+    """Return the missing feature that explains the failure of a query; None if there is none.
 
     Args:
-        runner: as a :class:`~sparkbeam.nexmark.record.Run` names it.
-        query: its number.
-        failure: why it failed, or what is wrong with its results.
+        runner: its name in a :class:`~sparkbeam.nexmark.record.Run`.
+        query: the number of the query.
+        failure: the error, or the description of wrong results.
     """
     for limit in LIMITS:
         if limit.runner == runner and limit.sign in failure and limit.query in (None, query):

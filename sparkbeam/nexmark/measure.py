@@ -1,4 +1,4 @@
-"""Runs one query and tells how long it took and what came out."""
+"""Measurement of a query's runtime and results."""
 
 import json
 import platform
@@ -33,7 +33,7 @@ _REASON_CHARACTERS = 300
 
 
 class Unstarted(ConfigurationError):
-    """A runner does not run even a small pipeline."""
+    """A runner fails to run even a small pipeline."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Measurement:
     """Runs queries under the same conditions.
 
     Attributes:
-        engine: where they run.
+        engine: the runner.
         configuration: of generator and queries.
-        check: whether results are checked, after the time has been taken.
-        rate: how many events of a stream happen in a second; None for as many as can be.
-        started: when this began, ISO 8601 in UTC.
-        revision: the commit of sparkbeam, as a :class:`~sparkbeam.nexmark.record.Run` has it.
+        check: whether to check results, after the time has been measured.
+        rate: the events per second of a stream; None for no limit.
+        started: the start of the measurement, ISO 8601 in UTC.
+        revision: the commit of sparkbeam, as in a :class:`~sparkbeam.nexmark.record.Run`.
         machine: processor, cores and memory.
     """
 
@@ -59,7 +59,7 @@ class Measurement:
     machine: str = field(default_factory=provenance.machine)
 
     def warm_up(self) -> None:
-        """Starts what a runner starts only once, so that no query pays for it.
+        """Run a small pipeline first, so that no query pays for the startup of the runner.
 
         Raises:
             Unstarted: the runner does not start.
@@ -78,7 +78,7 @@ class Measurement:
             raise Unstarted(f"{told} does not start: {reason(error)}.") from error
 
     def run(self, query: Query, repeat: int = 1) -> Run:
-        """The run of ``query`` with the number ``repeat``; its failure is told in it."""
+        """Run ``query`` as repeat number ``repeat``; the returned run includes a failure."""
         run = self._announced(query, repeat)
         memory = PeakMemory()
         with memory, TemporaryDirectory(prefix="sparkbeam-nexmark-") as logs:
@@ -114,7 +114,7 @@ class Measurement:
         return replace(done, checked=checked)
 
     def _answers(self, query: Query) -> list[Any]:
-        """The weighed results of another run, by way of files that the workers share."""
+        """Return the weighted results of another run, by way of files shared with the workers."""
         with TemporaryDirectory(prefix="sparkbeam-nexmark-") as folder:
             self.engine.run(
                 lambda pipeline: (
@@ -129,7 +129,7 @@ class Measurement:
         return [json.loads(line) for part in lines for line in part]
 
     def _announced(self, query: Query, repeat: int) -> Run:
-        """What is known before the run."""
+        """Return the run with everything known beforehand."""
         return Run(
             started=self.started,
             repeat=repeat,
@@ -156,7 +156,7 @@ class Measurement:
 
 
 def reason(error: Exception) -> str:
-    """Why a pipeline failed, on one line."""
+    """Return the reason for a pipeline's failure, on one line."""
     details = getattr(error, "details", None)  # Of a call over gRPC, whose text has more lines.
     text = str(details()).replace("\n", " ") if callable(details) else str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""How much memory a run takes."""
+"""Memory use of a run."""
 
 import threading
 
@@ -8,11 +8,10 @@ _SAMPLE_SECONDS = 0.2
 
 
 class PeakMemory:
-    """The most memory that this process and its children held at once, in bytes.
+    """The peak memory of this process and its children together, in bytes.
 
-    Sampled five times a second within the ``with`` block. On Linux memory that
-    they share counts once (PSS); elsewhere it counts for each (RSS). Processes on
-    other machines are not seen.
+    Sampled five times a second within the ``with`` block. On Linux shared memory counts once (PSS);
+    elsewhere for each process (RSS). Processes on other machines do not count.
     """
 
     def __init__(self) -> None:
@@ -42,7 +41,7 @@ class PeakMemory:
 
 
 def resident(process: psutil.Process) -> int:
-    """The bytes that a process holds, on Linux its share of what it shares; 0 if it has ended."""
+    """Return the bytes of a process, with its share of shared memory on Linux; 0 if ended."""
     try:
         memory = process.memory_full_info()
     except psutil.Error:

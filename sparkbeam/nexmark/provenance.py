@@ -1,4 +1,4 @@
-"""Where a measurement comes from: the commit of the code, and the machine."""
+"""Provenance of a measurement: the commit of the code, and the machine."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ import psutil
 import sparkbeam
 
 CHANGED = "+"
-"""What stands behind a commit whose files were changed since."""
+"""Suffix of a commit whose files are modified."""
 
 _FOLDER = Path(sparkbeam.__file__).parent
 _GIT_SECONDS = 10
@@ -19,9 +19,9 @@ _STEPS = 1_000_000
 
 
 def revision() -> str | None:
-    """The commit of sparkbeam's own files, with ``+`` where they differ from it; None without one.
+    """Return the commit of sparkbeam's files, with ``+`` if they are modified; None without one.
 
-    There is none where sparkbeam is not a clone, be it that its folder lies within one of others.
+    There is none unless sparkbeam is a clone itself; a surrounding repository does not count.
     """
     if _git("ls-files", "--error-unmatch", "__init__.py") is None:
         return None
@@ -32,23 +32,23 @@ def revision() -> str | None:
 
 
 def commit_of(name: str) -> str | None:
-    """The commit that a tag, a branch or a part of a hash stands for; None if it is none."""
+    """Return the commit of a tag, a branch or an abbreviated hash; None if it does not exist."""
     return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
 
 def last_tag() -> str | None:
-    """The newest tag before the commit; None without one."""
+    """Return the newest tag before the commit; None without one."""
     return None if revision() is None else _git("describe", "--tags", "--abbrev=0")
 
 
 def machine() -> str:
-    """Processor, cores and memory: measurements of equal ones may be compared."""
+    """Describe processor, cores and memory: measurements on equal machines are comparable."""
     gigabytes = round(psutil.virtual_memory().total / 1e9)
     return f"{_processor()}, {os.cpu_count()} cores, {gigabytes} GB"
 
 
 def pace() -> float:
-    """The seconds that a fixed piece of Python takes: more on a machine that is busy or slower."""
+    """Return the seconds taken by a fixed piece of Python, a measure of the machine's speed."""
     start = time.perf_counter()
     for _ in range(_STEPS):
         pass
@@ -65,7 +65,7 @@ def _processor() -> str:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says about the package's folder; None if it fails or is missing."""
+    """Run git in the package's folder; return None if it fails or is missing."""
     # Within a hook git's own variables would lead to another repository.
     environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
     try:

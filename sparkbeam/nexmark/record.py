@@ -1,4 +1,4 @@
-"""What is known about one run of one query, and the file that ``--json`` writes."""
+"""Record of one run of a query, and the file written by ``--json``."""
 
 import json
 import os
@@ -14,19 +14,19 @@ from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import ConfigurationError
 
 SCHEMA = 4
-"""The version of the form in which runs are stored."""
+"""Version of the format of stored runs."""
 
 ADDED = {1: ("revision", "machine", "lacks", "pace"), 2: ("lacks", "pace"), 3: ("pace",)}
-"""The fields that runs of an older form lack, by its number; all other forms are refused."""
+"""Fields missing in older versions of the format; other versions are refused."""
 
 OURS = "sparkbeam.SparkRunner"
-"""The name of sparkbeam's own runner; another one goes by its class name."""
+"""Name of sparkbeam's own runner; others have their class names."""
 
 _MOST = 1 << 63
 _LONGEST_LINE = 1_000_000
 
 PASSED = "passed"
-"""What ``checked`` says of a right result."""
+"""Value of ``checked`` for a right result."""
 
 
 @dataclass(frozen=True)
@@ -34,27 +34,27 @@ class Run:
     """One run of one query.
 
     Attributes:
-        started: when the invocation began that the run belongs to, ISO 8601 in UTC.
+        started: the start of the invocation, ISO 8601 in UTC.
         repeat: the number of the run among the repeats of its invocation, from 1.
         query: the query's number.
         name: the query's name.
         runner: ``OURS``, or the class name of another runner.
-        mode: ``batch``, ``streaming``, or ``streaming at N/s`` where a stream has a rate.
-        events: how many events went in.
+        mode: ``batch``, ``streaming``, or ``streaming at N/s`` if a stream has a rate.
+        events: the number of input events.
         configuration: all settings of generator and queries.
-        cores: how many tasks the runner had room for at once.
+        cores: the number of concurrent tasks of the runner.
         sparkbeam, beam, pyspark, python: the versions.
         seconds: from the start of the pipeline to its end; None if it failed.
-        results: how many results came out.
-        digest: hash of the results, independent of their order, in hexadecimal.
-        peak_memory: bytes held at once by this process and its children.
-        failure: why it did not run, on one line.
-        checked: None if unchecked, ``passed``, or what differs.
-        revision: the commit of sparkbeam, with ``+`` where files were changed; None if unknown.
+        results: the number of results.
+        digest: order-independent hash of the results, in hexadecimal.
+        peak_memory: peak bytes of this process and its children together.
+        failure: the error, on one line.
+        checked: None if unchecked, ``passed``, or the difference.
+        revision: the commit of sparkbeam, with ``+`` if files were modified; None if unknown.
         machine: processor, cores and memory; None if unknown.
-        lacks: what the runner cannot do, where that is why it did not run.
-        pace: the seconds that a fixed piece of Python took just before the run, which tell how
-            busy the machine was; None if unknown.
+        lacks: the missing feature of the runner that explains the failure.
+        pace: the seconds that a fixed piece of Python took just before the run, as a measure of the
+            machine's load; None if unknown.
     """
 
     started: str
@@ -83,18 +83,18 @@ class Run:
 
     @property
     def throughput(self) -> float | None:
-        """Events a second."""
+        """Events per second."""
         return self.events / self.seconds if self.seconds else None
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing went wrong: it ran, unless its runner cannot, and no check failed."""
+        """Return whether nothing failed: it ran, unless its runner cannot, and no check failed."""
         ran = self.failure is None or self.lacks is not None
         return ran and self.checked in (None, PASSED)
 
     @property
     def workload(self) -> str:
-        """The same for runs that have to give the same results."""
+        """A key that is equal for runs that must have equal results."""
         return json.dumps([self.query, self.mode, self.configuration], sort_keys=True)
 
 
@@ -103,13 +103,13 @@ _TYPES = {**get_type_hints(Run), "configuration": dict}
 
 
 def median_seconds(runs: Iterable[Run]) -> float | None:
-    """The median runtime of those that ended; None if none did."""
+    """Return the median runtime of the successful runs; None if there are none."""
     times = [run.seconds for run in runs if run.seconds is not None]
     return median(times) if times else None
 
 
 def write_json(runs: Iterable[Run], path: Path) -> None:
-    """Writes one JSON object a run, each on its own line."""
+    """Write one JSON object per run, each on a separate line."""
     try:
         path.write_text(_lines(runs), encoding="utf-8")
     except OSError as error:
@@ -117,10 +117,10 @@ def write_json(runs: Iterable[Run], path: Path) -> None:
 
 
 def append_json(runs: Iterable[Run], path: Path) -> None:
-    """Adds lines to a file that others get to see: without the folders of this machine.
+    """Add lines to a public file, without the folders of this machine.
 
     Raises:
-        ConfigurationError: the file cannot be written, or begins with something else.
+        ConfigurationError: the file cannot be written, or has other contents.
     """
     try:
         with path.open("a+b") as file:
@@ -146,10 +146,10 @@ def _shareable(run: Run) -> Run:
 
 
 def read_json(path: Path) -> Sequence[Run]:
-    """The runs of a file that :func:`write_json` wrote.
+    """Return the runs of a file written by :func:`write_json`.
 
     Raises:
-        ConfigurationError: it cannot be read, holds none, or is something else.
+        ConfigurationError: it cannot be read, has no runs, or has other contents.
     """
     runs = read_lines(path)
     if not runs:
@@ -158,10 +158,10 @@ def read_json(path: Path) -> Sequence[Run]:
 
 
 def read_lines(path: Path) -> Sequence[Run]:
-    """The runs of a file that has one on each line; it may hold none.
+    """Return the runs of a file with one run per line; it may be empty.
 
     Raises:
-        ConfigurationError: it cannot be read, or is something else.
+        ConfigurationError: it cannot be read, or has other contents.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -192,13 +192,13 @@ def _parsed(line: str, path: Path, number: int) -> Run:
 
 
 def restored(values: dict[str, Any]) -> Run:
-    """The run with these values.
+    """Return the run with these values.
 
     Raises:
-        ValueError: there is one missing or too many, or of another type.
+        ValueError: a value is missing, unknown, or of the wrong type.
     """
     if values.keys() != _TYPES.keys():
-        raise ValueError("the names of the values are others")
+        raise ValueError("the names of the values differ")
     for name, kind in _TYPES.items():
         value = values[name]
         if not isinstance(value, kind) or isinstance(value, bool):
@@ -209,4 +209,4 @@ def restored(values: dict[str, Any]) -> Run:
 
 
 def _foreign(path: Path, number: int) -> str:
-    return f"'{path}', line {number}, is no run of 'sparkbeam nexmark --json'."
+    return f"'{path}', line {number}, is not a run of 'sparkbeam nexmark --json'."

@@ -1,10 +1,10 @@
-"""What each query has to answer, evaluated over a list of events in plain Python.
+"""Reference results of each query, evaluated over a list of events in plain Python.
 
-Nothing of Beam takes part, so a mistake in a pipeline or a runner is not repeated
-here. Each result is a tuple of the same fields as the query's own.
+Beam is not involved, so a mistake in a pipeline or a runner is not repeated here. Each result is a
+tuple of the same fields as the query's own.
 
-The semantics are those of Beam Java's models: with all events at hand nothing is late,
-and whatever is answered again as more is known counts as its last answer.
+The semantics are those of Beam Java's models: with all events present nothing is late, and of
+results that are refined the last one counts.
 """
 
 from collections import Counter, defaultdict
@@ -29,12 +29,12 @@ _Event = TypeVar("_Event", Person, Auction, Bid, Person | Auction | Bid)
 
 
 def expected(query: int, events: Events, configuration: Configuration) -> list[tuple[object, ...]]:
-    """The results of the query with this number, in no particular order."""
+    """Return the results of the query with this number, in no particular order."""
     return list(_MODELS[query](events, configuration))
 
 
 def reference_results(query: Query, configuration: Configuration) -> list[tuple[object, ...]]:
-    """The results of the query over all events of the configuration."""
+    """Return the results of the query over all events of the configuration."""
     numbers = in_generator_order(configuration, 0, configuration.events)
     events = EventBatch.of(configuration, numbers).to_python()
     return expected(query.number, events, configuration)
@@ -170,7 +170,7 @@ def _bids(events: Events) -> list[Bid]:
 
 
 def _winning_bids(events: Events) -> Iterator[tuple[Auction, Bid]]:
-    """The highest of the timely bids that reach the reserve; of several, the earliest."""
+    """Yield the highest of the timely bids that reach the reserve; the earliest of equal ones."""
     offers = defaultdict(list)
     for bid in _bids(events):
         offers[bid.auction].append(bid)
@@ -185,13 +185,13 @@ def _winning_bids(events: Events) -> Iterator[tuple[Auction, Bid]]:
 
 
 def _sliding(time: int, configuration: Configuration) -> range:
-    """The starts of all sliding windows that a time in ms is in."""
+    """Return the starts of all sliding windows that contain a time in ms."""
     size, period = configuration.window_size * 1000, configuration.window_period * 1000
     return range(time - time % period, time - size, -period)
 
 
 def _fixed(events: Iterable[_Event], configuration: Configuration) -> dict[int, list[_Event]]:
-    """The events by the starts of their fixed windows."""
+    """Return the events by the starts of their fixed windows."""
     size = configuration.window_size * 1000
     windows = defaultdict(list)
     for event in events:
@@ -200,7 +200,7 @@ def _fixed(events: Iterable[_Event], configuration: Configuration) -> dict[int, 
 
 
 def _sessions(events: Events, gap: int) -> Iterator[Session]:
-    """Start, end and bids of each bidder's sessions; a pause as long as the gap ends one."""
+    """Yield start, end and bids of each bidder's sessions; a pause of the gap's length ends one."""
     ordered = sorted(_bids(events), key=lambda bid: (bid.bidder, bid.date_time))
     for _, bids in groupby(ordered, key=lambda bid: bid.bidder):
         session: list[Bid] = []

@@ -1,6 +1,6 @@
-"""May the newest build of a history be released?
+"""Release criteria for the newest build of a history.
 
-It may not if, under the conditions under which it was measured, one of its queries
+It fails them if, under the conditions of its measurement, one of its queries
 
 - became slower, or gives another result than the build before,
 - has a wrong result, or fails though it ran on an earlier build,
@@ -20,16 +20,16 @@ from sparkbeam.nexmark.record import Run
 from sparkbeam.nexmark.series import Conditions, Point, Series, builds, series
 
 _POOLED = 3
-"""So many builds from the last release on are compared with as many up to the newest."""
+"""Number of builds from the last release on, and up to the newest, that are compared."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What stands against a release.
+    """An objection to a release.
 
     Attributes:
-        series: of which query, and under which conditions.
-        text: what is wrong, such as ``q6 +38 % at 1d6d982``.
+        series: the series of the query.
+        text: the problem, such as ``q6 +38 % at 1d6d982``.
     """
 
     series: Series
@@ -38,12 +38,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of the newest build of a history.
+    """The judgement of the newest build of a history.
 
     Attributes:
-        build: which one that is.
-        judged: the series that it was measured in.
-        findings: what stands against it; none if it may be released.
+        build: the build.
+        judged: the series in which it was measured.
+        findings: the objections; none if it may be released.
     """
 
     build: str
@@ -54,13 +54,13 @@ class Judgement:
 def judged(
     runs: Sequence[Run], build: str, since: str | None = None, tolerance: float = TOLERANCE
 ) -> Judgement:
-    """Whether ``build`` is as good as the ones before it, and as ``since``, the last release.
+    """Judge ``build`` against the builds before it, and against ``since``, the last release.
 
     Args:
         runs: a history with runs of both.
-        build: which build, as :func:`~sparkbeam.nexmark.series.build` names it.
-        since: another one; None to compare with none in particular.
-        tolerance: how much a median may grow, as a share.
+        build: the build, as named by :func:`~sparkbeam.nexmark.series.build`.
+        since: another build; None for none.
+        tolerance: the maximum growth of a median, as a fraction.
     """
     known = builds(runs)
     past = known[: known.index(build) + 1]
@@ -77,12 +77,12 @@ def judged(
 
 
 def _until(one: Series, past: Sequence[str]) -> Series:
-    """The series as it was when the last of the builds had run."""
+    """Return the series up to the last of the builds."""
     return replace(one, points=[point for point in one.points if point.build in past])
 
 
 def _shared(conditions: Conditions) -> Conditions:
-    """What the queries of one invocation have in common."""
+    """Return the conditions shared by the queries of one invocation."""
     return conditions._replace(query=0)
 
 
@@ -102,7 +102,7 @@ def _against(one: Series, build: str, since: str | None, tolerance: float) -> li
 
 
 def _slower(one: Series, found: Sequence[Change], release: Point) -> list[str]:
-    """The last change of the runtime after a release, if it was a slowdown."""
+    """Return the last change of the runtime after a release, if it was a slowdown."""
     since = [point.build for point in one.points[one.points.index(release) + 1 :]]
     later = [change for change in found if change.growth is not None]
     later = [change for change in later if change.point.build in since]
@@ -110,7 +110,7 @@ def _slower(one: Series, found: Sequence[Change], release: Point) -> list[str]:
 
 
 def _standing(one: Series, point: Point) -> list[str]:
-    """What was wrong before already, and is no better now."""
+    """Return problems that existed before and persist."""
     if point.failure is not None and any(other.failure is None for other in one.points):
         return [str(Change(one, point, Verdict.FAILS, reason=point.failure))]
     if point.wrong is not None:
@@ -119,7 +119,7 @@ def _standing(one: Series, point: Point) -> list[str]:
 
 
 def _creeping(one: Series, release: Point, point: Point, tolerance: float) -> list[str]:
-    """What became worse little by little since a release."""
+    """Return problems that built up gradually since a release."""
     comparison = Comparison(release.runs, point.runs, tolerance)
     verdict, what = comparison.verdict, comparison.explanation
     if not verdict.is_regression or (verdict is Verdict.CHANGED and point.is_checked):
@@ -133,10 +133,10 @@ def _creeping(one: Series, release: Point, point: Point, tolerance: float) -> li
 
 
 def _growth(one: Series, release: Point, point: Point) -> tuple[float, int]:
-    """How much the median has grown since a release, and of how many runs at least.
+    """Return the growth of the median since a release, and the smaller number of runs.
 
-    Of several builds, as each has few repeats; in seconds and, where it is known, in units of the
-    machine's pace: the smaller one.
+    Several builds are combined, as each has few repeats. The growth is the smaller one of that in
+    seconds and, if known, that in units of the machine's pace.
     """
     between = one.points[one.points.index(release) : one.points.index(point) + 1]
     pooled = min(_POOLED, len(between) // 2)

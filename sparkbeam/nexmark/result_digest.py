@@ -1,8 +1,7 @@
-"""Results that can be compared: how many there are, and a digest whatever their order.
+"""Comparable summaries of results: their number, and an order-independent digest.
 
-A result has a canonical text, and that text a hash of 128 bits. The digest is the
-sum of the hashes mod 2^128, so it can be combined in any order, and a result that
-comes twice counts twice.
+A result has a canonical text, and that text a hash of 128 bits. The digest is the sum of the hashes
+mod 2^128, so it can be combined in any order, and duplicates count.
 """
 
 import json
@@ -20,7 +19,7 @@ _MODULUS = 1 << 128
 
 
 def _encoding() -> Callable[[Any], str]:
-    """JSON without the preparations that ``JSONEncoder.encode`` makes again for each text."""
+    """Return a JSON encoder without the setup that ``JSONEncoder.encode`` repeats for each text."""
     encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # Another Python than CPython.
@@ -34,14 +33,14 @@ _encode = _encoding()
 
 
 class Summary(NamedTuple):
-    """The number of results and the digest of them, in hexadecimal."""
+    """The number of results and their digest, in hexadecimal."""
 
     results: int
     digest: str
 
 
 class Difference(NamedTuple):
-    """Results that are missing or too many; a result stands there as often as it is."""
+    """Missing and superfluous results, with duplicates."""
 
     missing: Sequence[str]
     unexpected: Sequence[str]
@@ -51,7 +50,7 @@ class Difference(NamedTuple):
 
 
 def canonical(result: Any) -> str:
-    """The text of a result: its fields as JSON, without names."""
+    """Return the text of a result: its fields as JSON, without names."""
     return _encode(result)
 
 
@@ -90,7 +89,7 @@ class SummarizeFn(beam.CombineFn):
 
 
 class Summarize(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]]):
-    """From the results of a query, in whatever windows, to one :class:`Summary`.
+    """Combines the results of a query, in any windows, into one :class:`Summary`.
 
     Args:
         weigh: that of the query.
@@ -109,7 +108,7 @@ class Summarize(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]]):
 
 
 def summary(results: Iterable[Any], weigh: Callable[[Any], tuple[Any, int]] = once) -> Summary:
-    """The summary of results that are at hand."""
+    """Return the summary of a collection of results."""
     combine = SummarizeFn(weigh)
     return combine.extract_output(combine.add_inputs(combine.create_accumulator(), results))
 
@@ -120,7 +119,7 @@ def difference(
     weigh: Callable[[Any], tuple[Any, int]] = once,
     limit: int = 5,
 ) -> Difference:
-    """The first results, in the order of their texts, that only one side has."""
+    """Return the first results, in the order of their texts, that only one side has."""
     wanted, found = _counted(expected, weigh), _counted(actual, weigh)
     return Difference(
         missing=sorted((wanted - found).elements())[:limit],

@@ -1,4 +1,4 @@
-"""The history of one query under the same conditions, build by build."""
+"""History of one query under the same conditions, by build."""
 
 import json
 from collections import defaultdict
@@ -16,10 +16,10 @@ _MINUTE = len("2026-01-02T03:04")
 
 
 class Conditions(NamedTuple):
-    """What has to be the same for runs of a query to be compared over time.
+    """Conditions that must be equal for runs of a query to be compared over time.
 
     Attributes:
-        query, runner, mode, cores, machine: as a :class:`~sparkbeam.nexmark.record.Run` has them.
+        query, runner, mode, cores, machine: as in a :class:`~sparkbeam.nexmark.record.Run`.
         configuration: all settings, as JSON.
     """
 
@@ -52,7 +52,7 @@ class Point:
 
     @cached_property
     def paced(self) -> Sequence[float]:
-        """The same in units of the machine's pace; none if that of a run is unknown."""
+        """Times in units of the machine's pace; none if that of a run is unknown."""
         runs = self.runs if self.times else []
         found = [run.seconds / run.pace for run in runs if run.seconds and run.pace]
         return found if len(found) == len(runs) else []
@@ -64,22 +64,22 @@ class Point:
 
     @property
     def failure(self) -> str | None:
-        """Why the first run failed that did; None if all ran."""
+        """The error of the first failed run; None if all succeeded."""
         return next((run.failure for run in self.runs if run.failure is not None), None)
 
     @property
     def wrong(self) -> str | None:
-        """What a check found wrong; None if nothing, or if there was none."""
+        """The error found by a check; None if there was none."""
         return next((run.checked for run in self.runs if run.checked not in (None, PASSED)), None)
 
     @property
     def is_checked(self) -> bool:
-        """Whether a check has found all results right."""
+        """Return whether all results have been checked and are right."""
         return all(run.checked == PASSED for run in self.runs)
 
     @property
     def outcomes(self) -> set[tuple[int, str]]:
-        """Count and digest of the results of each run that ended."""
+        """Count and digest of the results of each successful run."""
         return {(run.results or 0, run.digest or "") for run in self.runs if run.failure is None}
 
 
@@ -88,8 +88,8 @@ class Series:
     """All runs of a query under the same conditions.
 
     Attributes:
-        conditions: what they have in common.
-        points: one for each build, in the order in which builds first ran.
+        conditions: the conditions.
+        points: one per build, in the order of their first runs.
     """
 
     conditions: Conditions
@@ -97,16 +97,16 @@ class Series:
 
     @property
     def first(self) -> Run:
-        """A run that says which query it is."""
+        """A run that identifies the query."""
         return self.points[0].runs[0]
 
     def at(self, name: str) -> Point | None:
-        """The point of a build; None if it has none."""
+        """Return the point of a build; None if it has none."""
         return next((point for point in self.points if point.build == name), None)
 
 
 def build(run: Run) -> str:
-    """Which code ran: a short commit, or one invocation where the code is of no commit."""
+    """Return the build of a run: a short commit, or the invocation if the commit is unknown."""
     if run.revision is not None and not run.revision.endswith(CHANGED):
         return run.revision[:_HASH_CHARACTERS]
     code = run.sparkbeam
@@ -116,12 +116,12 @@ def build(run: Run) -> str:
 
 
 def builds(runs: Iterable[Run]) -> list[str]:
-    """All builds in the order in which they first ran."""
+    """Return all builds in the order of their first runs."""
     return list(dict.fromkeys(build(run) for run in sorted(runs, key=lambda run: run.started)))
 
 
 def series(runs: Iterable[Run]) -> list[Series]:
-    """The series of a history, in order of query, then of conditions."""
+    """Return the series of a history, in order of query, then of conditions."""
     found: dict[Conditions, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in sorted(runs, key=lambda run: run.started):
         found[_conditions(run)][build(run)].append(run)

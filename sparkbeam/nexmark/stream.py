@@ -1,4 +1,4 @@
-"""The events as an unbounded Beam source, with a watermark and at a rate."""
+"""Nexmark events as an unbounded Beam source, with a watermark and at a rate."""
 
 import time
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ from sparkbeam.nexmark.events import Event
 from sparkbeam.nexmark.generator import EventBatch, in_time_order
 
 _BLOCK = 500
-"""How many events are generated at once."""
+"""Number of events generated at once."""
 
 _STRIPES = 4
-"""In how many parts the stream is read; each takes every so manieth block."""
+"""Number of parts of the stream, among which blocks alternate."""
 
 
 class NexmarkStream(beam.PTransform[beam.pvalue.PBegin, beam.PCollection[Any]]):
@@ -28,7 +28,7 @@ class NexmarkStream(beam.PTransform[beam.pvalue.PBegin, beam.PCollection[Any]]):
 
     Args:
         configuration: of the generator.
-        rate: events a second by the clock; None for as fast as can be.
+        rate: events per second of processing time; None for no limit.
     """
 
     def __init__(self, configuration: Configuration, rate: float | None = None) -> None:
@@ -47,7 +47,7 @@ class NexmarkStream(beam.PTransform[beam.pvalue.PBegin, beam.PCollection[Any]]):
 
 
 class _Blocks(beam.RestrictionProvider):
-    """A restriction is a range of the blocks of a stripe."""
+    """Restrictions that are ranges of the blocks of a stripe."""
 
     def initial_restriction(self, element: tuple[int, int]) -> OffsetRange:
         stripe, events = element
@@ -98,11 +98,11 @@ class _Generate(beam.DoFn):
             watermark.set_watermark(self._earliest((block * _STRIPES + stripe) * _BLOCK))
 
     def _seconds_until(self, start: int) -> float:
-        """How long the event of a number is still to come."""
+        """Return the seconds until the event of a number is due."""
         return 0.0 if self._rate is None else self._began + start / self._rate - time.time()
 
     def _earliest(self, start: int) -> Timestamp:
-        """A time before which none of the events from a number on is."""
+        """Return a lower bound of the times of events from a number on."""
         configuration = self._configuration
         span = configuration.generators * configuration.out_of_order_group_size
         stamps = in_time_order(configuration, start, start + span).timestamps

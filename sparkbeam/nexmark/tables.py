@@ -1,4 +1,4 @@
-"""What ``sparkbeam nexmark`` shows: progress on standard error, tables on standard output."""
+"""Output of ``sparkbeam nexmark``: progress on standard error, tables on standard output."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -18,10 +18,10 @@ _DIGEST_CHARACTERS = 12
 
 
 class Progress:
-    """A line for each run that ended and, on a terminal, a bar below them.
+    """A line for each finished run and, on a terminal, a bar below them.
 
     Args:
-        total: how many runs there will be.
+        total: the total number of runs.
     """
 
     def __init__(self, total: int) -> None:
@@ -51,11 +51,11 @@ class Progress:
         self._bar.stop()
 
     def start(self, number: int, name: str, repeat: int) -> None:
-        """Names the run that begins."""
+        """Show the run that begins."""
         self._bar.update(self._task, description=f"q{number} {name}, run {repeat}")
 
     def finish(self, run: Run) -> None:
-        """Tells how the run ended."""
+        """Show the outcome of the run."""
         if run.seconds is None:
             text = _unfinished(run)
         else:
@@ -67,7 +67,7 @@ class Progress:
 
 
 def show_runs(runs: Iterable[Run]) -> None:
-    """Prints one row a query: the median of its runs, and the last run's result."""
+    """Print one row per query: the median of its runs, and the last run's result."""
     table = _table(
         "query",
         "name",
@@ -102,7 +102,7 @@ def show_runs(runs: Iterable[Run]) -> None:
 
 
 def show_comparisons(comparisons: Iterable[Comparison]) -> None:
-    """Prints one row a query, and what changed in the results."""
+    """Print one row per query, and the changes of results."""
     table = _table("query", "name", ">events", ">runs", ">old s", ">new s", ">change", "verdict")
     for one in comparisons:
         explanation = escape(one.explanation)
@@ -120,7 +120,7 @@ def show_comparisons(comparisons: Iterable[Comparison]) -> None:
 
 
 def show_judgement(judgement: Judgement) -> None:
-    """Prints what stands against a release, or that nothing does, and what was looked at."""
+    """Print the objections to a release, if any, and what was judged."""
     console = _console()
     for finding in judgement.findings:
         conditions = finding.series.conditions
@@ -153,14 +153,14 @@ def _row(group: Sequence[Run]) -> list[str]:
 
 
 def _unfinished(run: Run) -> str:
-    """Why a run did not end."""
+    """Return the reason why a run did not finish."""
     if run.lacks is not None:
         return f"cannot run here: {escape(run.lacks)}"
     return f"[red]failed[/]: {escape(run.failure or '')}"
 
 
 def _seconds(runs: Iterable[Run]) -> str:
-    """The median with the range of several runs."""
+    """Format the median, with the range of several runs."""
     times = [run.seconds for run in runs if run.seconds is not None]
     if not times:
         return ""
@@ -169,7 +169,7 @@ def _seconds(runs: Iterable[Run]) -> str:
 
 
 def _table(*columns: str) -> Table:
-    """A plain table; ``>`` marks columns of numbers."""
+    """Return a plain table; ``>`` marks columns of numbers."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         is_number = column.startswith(">")

@@ -149,10 +149,10 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["--query", "17"], "There is no query '17'"),
-            (["--query", "one"], "There is no query 'one'"),
-            (["--query", "-1"], "There is no query '-1'"),
-            (["--query", "1,"], "There is no query ''"),
+            (["--query", "17"], "Unknown query '17'"),
+            (["--query", "one"], "Unknown query 'one'"),
+            (["--query", "-1"], "Unknown query '-1'"),
+            (["--query", "1,"], "Unknown query ''"),
             (["--events", "0"], "'--events'"),
             (["--events", "-5"], "'--events'"),
             (["--events", "many"], "'--events'"),
@@ -162,31 +162,31 @@ class TestBadInput:
             (["--mode", "batch", "--rate", "5"], "Only a stream has a rate"),
             (["--mode", "streaming", "--rate", "0"], "'--rate'"),
             (["--mode", "streaming", "--rate", "many"], "'--rate'"),
-            (["--runner", "NoRunner"], "There is no runner 'NoRunner'"),
-            (["--evnets", "5"], "There is no option or command '--evnets'"),
-            (["compar"], "There is no option or command 'compar'"),
+            (["--runner", "NoRunner"], "Unknown runner 'NoRunner'"),
+            (["--evnets", "5"], "Unknown option or command '--evnets'"),
+            (["compar"], "Unknown option or command 'compar'"),
             (["--spark_parallelism=0"], "must be at least 1"),
             (["--json", "none/runs.json"], "There is no folder 'none'"),
             (["--json", "."], "'--json'"),
             (["--report", "none/page.html"], "There is no folder 'none'"),
             (["report", "none/page.html"], "There is no folder 'none'"),
-            (["report"], "There is no history"),
-            (["report", "--history", "text"], "is no history"),
-            (["--history", "text"], "is no history"),
+            (["report"], "does not exist: 'sparkbeam nexmark' creates it"),
+            (["report", "--history", "text"], "is not a history"),
+            (["--history", "text"], "is not a history"),
             (["--history", "text/history.db"], "Cannot write"),
             (["compare", "none", "text"], "'none' does not exist"),
-            (["compare", "text", "text"], "line 1, is no run"),
+            (["compare", "text", "text"], "line 1, is not a run"),
             (["generate", "--events", "0", "out"], "'--events'"),
             (["generate", "--format", "csv", "out"], "'--format'"),
             (["generate", "none/out"], "There is no folder 'none'"),
-            (["ci", "--modes", "fast"], "'fast' is no mode: use batch, streaming, or both."),
+            (["ci", "--modes", "fast"], "'fast' is not a mode: use batch, streaming, or both."),
             (["ci", "--modes", ","], "It names none."),
             (["ci", "--runners", " "], "It names none."),
-            (["ci", "--runners", "FnApiRunner,No", "--history", "new.db"], "no runner 'No'"),
-            (["ci", "--evnets", "5"], "There is no option or command '--evnets'"),
+            (["ci", "--runners", "FnApiRunner,No", "--history", "new.db"], "Unknown runner 'No'"),
+            (["ci", "--evnets", "5"], "Unknown option or command '--evnets'"),
             (["ci", "--report", "none/page.html"], "There is no folder 'none'"),
-            (["release"], "There is no history"),
-            (["release", "--history", "text"], "is no history"),
+            (["release"], "does not exist: 'sparkbeam nexmark' creates it"),
+            (["release", "--history", "text"], "is not a history"),
             (["--json", "/proc/runs.json"], "Cannot write '/proc/runs.json'"),
             (["--report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
             (["report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
@@ -194,11 +194,11 @@ class TestBadInput:
             (["--history", "/proc/history.db"], "Cannot use the history"),
             (["--history", "."], "'--history'"),
             (["--set", "window_size"], "'window_size' is not NAME=NUMBER"),
-            (["--set", "windowsize=20"], "There is no setting 'windowsize': use events, "),
-            (["--set", "log_folder=/tmp"], "There is no setting 'log_folder'"),
-            (["--set", "window_size="], "'window_size' is '', but has to be a whole number"),
-            (["--set", "window_size=1.5"], "'window_size' is '1.5', but has to be a whole number"),
-            (["--set", "window_size=0"], "'window_size' is 0, but has to be a whole number from 1"),
+            (["--set", "windowsize=20"], "Unknown setting 'windowsize': use events, "),
+            (["--set", "log_folder=/tmp"], "Unknown setting 'log_folder'"),
+            (["--set", "window_size="], "'window_size' is '', but must be a whole number"),
+            (["--set", "window_size=1.5"], "'window_size' is '1.5', but must be a whole number"),
+            (["--set", "window_size=0"], "'window_size' is 0, but must be a whole number from 1"),
             (["--set", "event_rate=9999999"], "'event_rate' is 9999999"),
             (["--set", "events=5"], "Use --events"),
             (["generate", "--set", "generators=-1", "out"], "'generators' is -1"),
@@ -212,7 +212,7 @@ class TestBadInput:
 
     def test_a_place_that_can_be_written_is_left_as_it_was(self, tmp_path: Path) -> None:
         (tmp_path / "old.json").write_text("old")
-        assert "no runner" in problem(
+        assert "Unknown runner" in problem(
             run("--runner", "No", "--json", "old.json", "--report", "new.html")
         )
         assert (tmp_path / "old.json").read_text() == "old"
@@ -222,7 +222,7 @@ class TestBadInput:
         history.append(runs_of(*range(1, 200)), tmp_path / "history.db")
         whole = (tmp_path / "history.db").read_bytes()
         (tmp_path / "history.db").write_bytes(whole[:5000])
-        assert "or damaged" in problem(run("report", "--history", "history.db"))
+        assert "or is damaged" in problem(run("report", "--history", "history.db"))
 
     def test_a_history_of_another_version_is_told(self, tmp_path: Path) -> None:
         history.append([a_run()], tmp_path / "history.db")

@@ -29,13 +29,13 @@ class TestHistory:
         assert sqlite3.connect(file).execute(asked).fetchall() == [(3, 1.0, 7)]
 
     def test_a_missing_file_is_told(self, tmp_path: Path) -> None:
-        with pytest.raises(ConfigurationError, match="There is no history"):
+        with pytest.raises(ConfigurationError, match=r"The history .* does not exist"):
             history.read(tmp_path / "none.db")
 
     def test_a_damaged_file_is_told_and_left_alone(self, tmp_path: Path) -> None:
         file = tmp_path / "history.db"
         file.write_bytes(b"This is no database. " * 300)
-        with pytest.raises(ConfigurationError, match="is no history of 'sparkbeam nexmark'"):
+        with pytest.raises(ConfigurationError, match="is not a history of 'sparkbeam nexmark'"):
             history.append([a_run()], file)
         assert file.read_bytes().startswith(b"This is no database.")
 
@@ -110,7 +110,7 @@ class TestLines:
     def test_another_file_is_told_and_left_alone(self, tmp_path: Path, content: bytes) -> None:
         file = tmp_path / "history.jsonl"
         file.write_bytes(content)
-        with pytest.raises(ConfigurationError, match="line 1, is no run"):
+        with pytest.raises(ConfigurationError, match="line 1, is not a run"):
             history.append([a_run()], file)
         assert file.read_bytes() == content
 
@@ -185,14 +185,14 @@ class TestJson:
     def test_something_else_is_told(self, tmp_path: Path, content: bytes) -> None:
         file = tmp_path / "runs.json"
         file.write_bytes(content)
-        with pytest.raises(ConfigurationError, match="line 1, is no run"):
+        with pytest.raises(ConfigurationError, match="line 1, is not a run"):
             read_json(file)
 
     def test_a_run_with_values_of_other_types_is_told(self, tmp_path: Path) -> None:
         file = tmp_path / "runs.json"
         write_json([a_run()], file)
         file.write_text(file.read_text().replace('"seconds": 1.0', '"seconds": "one"'))
-        with pytest.raises(ConfigurationError, match="line 1, is no run"):
+        with pytest.raises(ConfigurationError, match="line 1, is not a run"):
             read_json(file)
 
     def test_an_empty_file_is_told(self, tmp_path: Path) -> None:

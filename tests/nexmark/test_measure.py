@@ -47,7 +47,7 @@ class TestRun:
     def test_wrong_results_for_what_a_runner_lacks_are_no_results(self, fn_api: Engine) -> None:
         run = Measurement(fn_api, SMALL, check=True).run(QUERIES[11])
         assert (run.seconds, run.results, run.checked) == (None, None, None)
-        assert run.lacks == "it puts out nothing of a window whose trigger has not fired"
+        assert run.lacks == "it emits nothing for a window whose trigger has not fired"
 
     def test_it_says_under_which_conditions(self, fn_api: Engine) -> None:
         run = Measurement(fn_api, SMALL).run(QUERIES[2], 3)
@@ -120,7 +120,7 @@ class TestEngine:
 
     @pytest.mark.parametrize("name", ["", "NoRunner", "no.such.Runner", "json.JSONDecoder", "a b"])
     def test_a_name_that_leads_to_no_runner_is_told(self, name: str) -> None:
-        with pytest.raises(ConfigurationError, match="There is no runner"):
+        with pytest.raises(ConfigurationError, match="Unknown runner"):
             prepared(name, [])
 
     def test_options_reach_the_runner(self) -> None:
@@ -129,7 +129,7 @@ class TestEngine:
 
     @pytest.mark.parametrize("option", ["--evnets=3", "compar"])
     def test_an_option_that_nobody_knows_is_told(self, option: str) -> None:
-        with pytest.raises(ConfigurationError, match=f"no option or command '{option}'"):
+        with pytest.raises(ConfigurationError, match=f"Unknown option or command '{option}'"):
             prepared("FnApiRunner", [option])
 
     def test_an_option_with_a_wrong_value_is_told(self) -> None:

@@ -110,7 +110,7 @@ class TestSparkDataSource:
         ("option", "value", "message"),
         [
             ("kind", "sale", "no kind 'sale'"),
-            ("evnets", "1", "no setting 'evnets'"),
+            ("evnets", "1", "Unknown setting 'evnets'"),
             ("events", "many", "'events' is 'many'"),
             ("events", "0", "'events' is 0"),
         ],

@@ -1,4 +1,4 @@
-"""All events of a range, in their order."""
+"""All events of a range, in order."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class EventBatch:
     """Events of all kinds.
 
     Attributes:
-        numbers: which ones, in their order.
-        columns: the persons, the auctions and the bids, each in that order. For Arrow they may be
-            without columns that were not wanted.
+        numbers: their numbers, in order.
+        columns: the persons, the auctions and the bids, each in that order. Columns that were not
+            requested may be missing for Arrow.
     """
 
     numbers: EventNumbers
@@ -36,18 +36,18 @@ class EventBatch:
         numbers: EventNumbers,
         wanted: Sequence[Iterable[str] | None] = (None, None, None),
     ) -> "EventBatch":
-        """Generates the events.
+        """Generate events.
 
         Args:
             configuration: of the generator.
-            numbers: which ones, in their order.
-            wanted: the columns of each kind that are to be there at least; None for all.
+            numbers: the numbers of the events, in order.
+            wanted: the required columns of each kind; None for all.
         """
         made = zip(_GENERATE, wanted, strict=True)
         return cls(numbers, tuple(make(configuration, numbers, of_kind) for make, of_kind in made))
 
     def to_arrow(self) -> pa.RecordBatch:
-        """One row an event: the structs ``person``, ``auction`` and ``bid``, all but one null."""
+        """Return a row per event: structs ``person``, ``auction`` and ``bid``, two of them null."""
         kinds = self.numbers.kinds
         arrays = []
         for kind, columns in enumerate(self.columns):
@@ -57,7 +57,7 @@ class EventBatch:
         return pa.RecordBatch.from_arrays(arrays, names=list(_STRUCTS))
 
     def to_union(self) -> pa.UnionArray:
-        """A dense union of persons, auctions and bids."""
+        """Return a dense union of persons, auctions and bids."""
         kinds = self.numbers.kinds
         places = np.empty(len(kinds), np.int32)
         for rows in self.numbers.rows:
@@ -66,7 +66,7 @@ class EventBatch:
         return pa.UnionArray.from_dense(pa.array(kinds), pa.array(places), structs)
 
     def to_python(self) -> list[events.Person | events.Auction | events.Bid]:
-        """The events as NamedTuples."""
+        """Return the events as NamedTuples."""
         sources = [
             map(kind._make, zip(*map(_values, columns.columns), strict=True))
             for kind, columns in zip(events.KINDS, self.columns, strict=True)

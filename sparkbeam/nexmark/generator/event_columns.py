@@ -1,7 +1,7 @@
-"""The columns of persons, auctions and bids.
+"""Columns of persons, auctions and bids.
 
-Each field takes the draws that Beam's Java suite takes, in its order, so nothing that is drawn here
-can change places.
+Each field consumes the same random draws as in Beam's Java suite, in the same order; the order of
+draws must not change.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,11 +23,11 @@ FIRST_ID = 1000
 _FIRST_CATEGORY = 10
 _CATEGORIES = 5
 _HOT = 100
-"""Every so manyth auction, seller and bidder becomes a hot one."""
+"""Interval of the ids of hot auctions, sellers and bidders."""
 
 _PERSON_LEAD = 10
 _AUCTION_LEAD = 10
-"""How far ids of people and auctions may be ahead of those that there are."""
+"""Maximum distance of the ids of future people and auctions."""
 
 _AUCTION_BYTES = 8 * 5
 _BID_BYTES = 8 * 4
@@ -51,13 +51,13 @@ In the place of a column may be a function that makes it of what has been drawn.
 def persons(
     configuration: Configuration, numbers: EventNumbers, wanted: Iterable[str] | None = None
 ) -> pa.RecordBatch:
-    """The persons among the events; the columns are the fields of ``model.Person``.
+    """Return the persons among the events; the columns are the fields of ``model.Person``.
 
     Args:
         configuration: of the generator.
-        numbers: which events.
-        wanted: the columns that are to be there at least; None for all. What comes behind the last
-            one of them is not drawn, and of what comes before it no more than has to be.
+        numbers: the numbers of the events.
+        wanted: the required columns; None for all. Nothing is drawn behind the last one, and no
+            more than necessary before it.
     """
     return _until(_persons(configuration, numbers), Person, wanted)
 
@@ -65,19 +65,19 @@ def persons(
 def auctions(
     configuration: Configuration, numbers: EventNumbers, wanted: Iterable[str] | None = None
 ) -> pa.RecordBatch:
-    """The auctions among the events, likewise."""
+    """Return the auctions among the events, likewise."""
     return _until(_auctions(configuration, numbers), Auction, wanted)
 
 
 def bids(
     configuration: Configuration, numbers: EventNumbers, wanted: Iterable[str] | None = None
 ) -> pa.RecordBatch:
-    """The bids among the events, likewise."""
+    """Return the bids among the events, likewise."""
     return _until(_bids(configuration, numbers), Bid, wanted)
 
 
 def _until(drawn: _Drawn, kind: Any, wanted: Iterable[str] | None) -> pa.RecordBatch:
-    """The columns of a kind of events that are wanted, or else one."""
+    """Return the required columns of a kind of events, or else one column."""
     missing = set(kind._fields if wanted is None else wanted)
     found: dict[str, Any] = {}
     for name, column in drawn:
@@ -171,7 +171,7 @@ def _bids(configuration: Configuration, numbers: EventNumbers) -> _Drawn:
 
 
 def _last_auction(numbers: EventNumbers) -> Ints:
-    """The last auction up to each event."""
+    """Return the last auction up to each event."""
     # A person comes before its epoch's auctions: the last one then is of the epoch before.
     last_places = np.minimum(numbers.places, AUCTIONS_IN_EPOCH) - 1
     return numbers.epochs * AUCTIONS_IN_EPOCH + last_places
@@ -187,7 +187,7 @@ def _hot_or(
     hot: Callable[[], Ints],
     other: Callable[[NDArray[np.intp]], Ints],
 ) -> Callable[[], Ints]:
-    """The hot one in all but one of ``ratio`` cases, in the others what ``other`` draws."""
+    """Return a function that draws ``hot`` in all but one of ``ratio`` cases, else ``other``."""
     rows = np.flatnonzero(random.next_int(ratio) == 0)
     drawn = other(rows)
 
@@ -202,7 +202,7 @@ def _hot_or(
 def _next_person(
     configuration: Configuration, random: Random, last: Ints, rows: NDArray[np.intp]
 ) -> Ints:
-    """One of the newest people, or one to come."""
+    """Draw one of the newest people, or a future one."""
     people = last + 1
     active = _at_most(people, configuration.active_people)
     return people - active + random.next_int(active + _PERSON_LEAD, rows)
@@ -211,13 +211,13 @@ def _next_person(
 def _next_auction(
     configuration: Configuration, random: Random, last: Ints, rows: NDArray[np.intp]
 ) -> Ints:
-    """One of the open auctions, or one to come."""
+    """Draw one of the open auctions, or a future one."""
     in_flight = _at_most(last, configuration.in_flight_auctions)
     return last - in_flight + random.next_int(in_flight + 1 + _AUCTION_LEAD, rows)
 
 
 def _at_most(numbers: Ints, most: int) -> int | Ints:
-    """The numbers, or what they have to be at most, which is one number where all are larger."""
+    """Return the minimum of numbers and ``most``; one number if all are larger."""
     return most if len(numbers) and numbers.min() >= most else np.minimum(numbers, most)
 
 

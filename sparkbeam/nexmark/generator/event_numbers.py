@@ -1,4 +1,4 @@
-"""Which events there are: from a place in an order of all events to ids and times."""
+"""Numbering of events: from a position in the order of all events to ids and times."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,10 +12,10 @@ from sparkbeam.nexmark.configuration import Configuration
 PERSONS_IN_EPOCH = 1
 AUCTIONS_IN_EPOCH = 3
 EPOCH = 50
-"""Of as many events in a row are one a person, three auctions, the others bids."""
+"""Events per epoch: one person, three auctions, the others bids."""
 
 _SPREAD = 953
-"""How far apart the places are to which neighbours of an out-of-order group go."""
+"""Distance between the shuffled positions of neighbours in an out-of-order group."""
 
 _KIND_OF_PLACE = np.repeat(
     np.arange(3, dtype=np.int8),
@@ -26,19 +26,19 @@ Ints = NDArray[np.int64]
 
 
 def divided(numbers: Ints, divisor: int) -> tuple[Ints, Ints]:
-    """Quotients, rounded down, and remainders: to multiply is faster than to divide again."""
+    """Return quotients, rounded down, and remainders, computed by multiplication for speed."""
     quotients = floored(numbers, divisor)
     return quotients, numbers - quotients * divisor
 
 
 @dataclass(frozen=True)
 class EventNumbers:
-    """What tells some events from all others.
+    """The identity of some events.
 
     Attributes:
-        configuration: that of the generator.
+        configuration: of the generator.
         ids: the id of each event, which seeds its random source.
-        adjusted: the place of each event on its timeline.
+        adjusted: the position of each event on its timeline.
     """
 
     configuration: Configuration
@@ -55,7 +55,7 @@ class EventNumbers:
 
     @cached_property
     def places(self) -> Ints:
-        """The place of each event in its epoch."""
+        """The position of each event in its epoch."""
         return self._in_epochs[1]
 
     @cached_property
@@ -69,7 +69,7 @@ class EventNumbers:
 
     @cached_property
     def rows(self) -> tuple[NDArray[np.intp], ...]:
-        """Where the persons, the auctions and the bids are."""
+        """The positions of the persons, the auctions and the bids."""
         return tuple(np.flatnonzero(self.kinds == kind) for kind in range(3))
 
     @cached_property
@@ -78,18 +78,18 @@ class EventNumbers:
         return self.timestamps_after(0)
 
     def timestamps_after(self, events: int) -> Ints:
-        """The time of the event that comes so many after each one on its timeline."""
+        """Return the time of the event that follows each one on its timeline at some distance."""
         micros = (self.adjusted + events) * self.configuration.delay
         return self.configuration.base_time + floored(micros, 1000)
 
     def of_kind(self, kind: int) -> "EventNumbers":
-        """Those of the persons, auctions or bids."""
+        """Return the numbers of the persons, auctions or bids."""
         rows = self.rows[kind]
         return EventNumbers(self.configuration, self.ids.take(rows), self.adjusted.take(rows))
 
 
 def in_generator_order(configuration: Configuration, start: int, stop: int) -> EventNumbers:
-    """The events from ``start`` to before ``stop``, one timeline after the other."""
+    """Return the events from ``start`` to before ``stop``, one timeline after the other."""
     places = np.arange(start, min(stop, configuration.events))
     last, size = configuration.generators - 1, configuration.generator_size
     generators = np.full_like(places, last)
@@ -99,9 +99,9 @@ def in_generator_order(configuration: Configuration, start: int, stop: int) -> E
 
 
 def in_time_order(configuration: Configuration, start: int, stop: int) -> EventNumbers:
-    """The same of all timelines at once: each one's first event, each one's second, ...
+    """Return the events in the order of time: each timeline's first, each one's second, ...
 
-    The order within a timeline is the same as in :func:`in_generator_order`.
+    The order within a timeline is that of :func:`in_generator_order`.
     """
     places = np.arange(start, min(stop, configuration.events))
     count, size = configuration.generators, configuration.generator_size

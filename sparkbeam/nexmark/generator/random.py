@@ -1,4 +1,4 @@
-"""``java.util.Random``, over many sources at once."""
+"""``java.util.Random`` over many sources at once."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _MAX_INT = 2**31 - 1
 
 
 class Random:
-    """One random source a row; all methods draw once from each of the ``rows`` and no others.
+    """One random source per row; a method draws once from each of the ``rows`` and no others.
 
     The algorithms are those of the documentation of ``java.util.Random``.
 
@@ -33,7 +33,7 @@ class Random:
         return len(self._state)
 
     def next_int(self, bound: int | Ints, rows: Rows = ALL) -> Ints:
-        """``nextInt(bound)``; a bound for all, or one for each of the rows, below 2^31."""
+        """Draw ``nextInt(bound)``; one bound for all, or one per row, below 2^31."""
         bits = self._next(31, rows)
         if not isinstance(bound, np.ndarray):
             return self._below(bits, bound, rows)
@@ -44,11 +44,11 @@ class Random:
         return self._below_each(bits, bound, rows)
 
     def next_signed(self, rows: Rows = ALL) -> NDArray[np.int32]:
-        """``nextInt()``: all 32 bits."""
+        """Draw ``nextInt()``: all 32 bits."""
         return self._next(32, rows).view(np.int32)
 
     def next_long(self, bound: Ints) -> Ints:
-        """Below the bound of each row, as Nexmark does it for bounds beyond those of an int."""
+        """Draw a number below each row's bound, by Nexmark's method for bounds beyond an int."""
         if not len(bound) or bound.max() < _MAX_INT:
             return self.next_int(bound)
         small = np.flatnonzero(bound < _MAX_INT)
@@ -60,7 +60,7 @@ class Random:
         return value
 
     def next_double(self) -> NDArray[np.float64]:
-        """``nextDouble()``: at least 0, below 1."""
+        """Draw ``nextDouble()``: at least 0, below 1."""
         high = self._next(26, ALL).astype(np.int64) << 27
         return np.float64(2.0**-53) * (high + self._next(27, ALL))
 
@@ -93,7 +93,7 @@ class Random:
     def _redrawn(
         self, value: Ints, rejected: NDArray[np.bool_], bound: int | Ints, rows: Rows
     ) -> Ints:
-        """Draws again where a value would be more likely than others."""
+        """Draw again where a value would be more likely than others."""
         if rejected.any():
             again: Any = np.arange(len(self))[rows][rejected]
             value[rejected] = self.next_int(

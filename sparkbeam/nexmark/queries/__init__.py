@@ -1,7 +1,6 @@
-"""The queries of Nexmark by number, one module each.
+"""Queries of Nexmark by number, one module each.
 
-Each is a plain Beam pipeline over the events of an auction site, that any Beam
-runner can execute.
+Each is a plain Beam pipeline over the events of an auction site, which any Beam runner can execute.
 """
 
 from sparkbeam.nexmark.queries import (

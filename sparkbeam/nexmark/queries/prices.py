@@ -1,8 +1,8 @@
-"""How means become prices."""
+"""Rounding of means to prices."""
 
 from math import floor
 
 
 def rounded(price: float) -> int:
-    """The nearest whole number, halves up, as Java rounds."""
+    """Return the nearest integer, halves up, like Java."""
     return floor(price + 0.5)

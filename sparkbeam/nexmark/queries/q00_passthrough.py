@@ -1,4 +1,4 @@
-"""Query 0, pass-through: what does it cost to encode and decode each event?"""
+"""Query 0, pass-through: cost of encoding and decoding each event."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ _CODER = EventCoder().get_impl()
 
 
 def round_trip(event: Event) -> Event:
-    """The event after a round trip through its coder."""
+    """Return the event after a round trip through its coder."""
     return _CODER.decode(_CODER.encode(event))
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """All events."""
+    """Return all events."""
     return events | "Round trip" >> beam.Map(round_trip)
 
 

@@ -1,4 +1,4 @@
-"""Query 1, currency conversion: what is each bid in euros?"""
+"""Query 1, currency conversion: bids in euros."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from sparkbeam.nexmark.queries.selection import bids
 
 
 def in_euros(bid: Bid) -> Bid:
-    """The bid at 0.89 euros for a dollar, without parts of a cent."""
+    """Return the bid at 0.89 euros for a dollar, in whole cents."""
     return Bid(bid.auction, bid.bidder, bid.price * 89 // 100, bid.date_time, bid.extra)
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """All bids, with their prices in euros."""
+    """Return all bids, with their prices in euros."""
     return bids(events) | "In euros" >> beam.Map(in_euros)
 
 

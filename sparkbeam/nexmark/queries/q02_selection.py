@@ -1,4 +1,4 @@
-"""Query 2, selection: what is bid on some auctions?"""
+"""Query 2, selection: bids on some auctions."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ class AuctionPrice(NamedTuple):
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """An AuctionPrice for each bid on an auction whose id ``auction_skip`` divides."""
+    """Return an AuctionPrice for each bid on an auction whose id ``auction_skip`` divides."""
     skip = configuration.auction_skip
     return (
         bids(events)

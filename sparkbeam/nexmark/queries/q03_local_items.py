@@ -1,8 +1,8 @@
-"""Query 3, local item suggestion: who sells in Oregon, Idaho or California in category 10?
+"""Query 3, local item suggestion: sellers in Oregon, Idaho or California in category 10.
 
-An incremental join: people and auctions arrive in any order, and each pair leaves
-as soon as both are there. What has been seen of a seller is state of the key, and a
-timer clears it when the seller has been quiet for long enough::
+An incremental join: people and auctions arrive in any order, and each pair is emitted as soon as
+both have arrived. The data of a seller is keyed state, which a timer clears after a period of
+inactivity::
 
     SELECT ISTREAM(P.name, P.city, P.state, A.id)
     FROM auction A [ROWS UNBOUNDED], person P [ROWS UNBOUNDED]
@@ -31,7 +31,7 @@ CATEGORY = 10
 
 
 class LocalItem(NamedTuple):
-    """Whose auction it is."""
+    """The seller of an auction."""
 
     name: str
     city: str
@@ -40,12 +40,12 @@ class LocalItem(NamedTuple):
 
 
 class JoinFn(beam.DoFn):
-    """Joins a seller, once known, with the auctions before and after.
+    """Joins a seller with the auctions before and after.
 
     Takes pairs of the seller's id and either the Person or an Auction.
 
     Args:
-        waiting_time: how long after the last event its key's state is kept, in seconds.
+        waiting_time: the time after the last event for which a key's state is kept, in seconds.
     """
 
     PERSON = ReadModifyWriteStateSpec("person", EventCoder())
@@ -82,13 +82,13 @@ class JoinFn(beam.DoFn):
         person: Any = beam.DoFn.StateParam(PERSON),
         waiting: Any = beam.DoFn.StateParam(WAITING),
     ) -> None:
-        """Forgets the seller and the auctions that wait for one."""
+        """Clear the state of a seller and of waiting auctions."""
         person.clear()
         waiting.clear()
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """A LocalItem for each auction of the category by a person in one of the states."""
+    """Return a LocalItem for each auction of the category by a person in one of the states."""
     by_seller = (
         auctions(events)
         | "In category" >> beam.Filter(lambda auction: auction.category == CATEGORY)

@@ -1,4 +1,4 @@
-"""Query 4, average price for a category: what do auctions of a category close at?"""
+"""Query 4, average closing price of auctions by category."""
 
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ class CategoryPrice(NamedTuple):
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """A CategoryPrice for each category and sliding window in which auctions close."""
+    """Return a CategoryPrice for each category and sliding window in which auctions close."""
     return (
         events
         | WinningBids(configuration)

@@ -1,4 +1,4 @@
-"""Query 5, hot items: which auctions have the most bids?"""
+"""Query 5, hot items: auctions with the most bids."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -12,14 +12,14 @@ from sparkbeam.nexmark.queries.selection import bids
 
 
 class AuctionCount(NamedTuple):
-    """How many bids an auction has."""
+    """The number of bids on an auction."""
 
     auction: int
     bids: int
 
 
 class MostFn(beam.CombineFn):
-    """All those AuctionCounts that no other one exceeds."""
+    """Selects the maximal AuctionCounts."""
 
     def create_accumulator(self) -> list[AuctionCount]:
         return []
@@ -45,7 +45,7 @@ class MostFn(beam.CombineFn):
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """An AuctionCount for each auction that leads in a sliding window."""
+    """Return an AuctionCount for each auction that leads in a sliding window."""
     return (
         bids(events)
         | "Windows"

@@ -1,4 +1,4 @@
-"""Query 6, average selling price by seller: at what did a seller's last auctions close?"""
+"""Query 6, average selling price of a seller's last auctions."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -13,10 +13,10 @@ from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.winning_bids import WinningBids
 
 LAST = 10
-"""Of how many auctions the mean is taken."""
+"""Number of auctions in the mean."""
 
 Sales = list[tuple[int, int]]
-"""The times and prices of winning bids."""
+"""Times and prices of winning bids."""
 
 
 class SellerPrice(NamedTuple):
@@ -27,7 +27,7 @@ class SellerPrice(NamedTuple):
 
 
 class LastMeanFn(beam.CombineFn):
-    """The mean price of the latest sales."""
+    """Computes the mean price of the latest sales."""
 
     def create_accumulator(self) -> Sales:
         return []
@@ -43,7 +43,7 @@ class LastMeanFn(beam.CombineFn):
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """A SellerPrice for each seller, again with each auction that closes."""
+    """Return a SellerPrice for each seller, again with each auction that closes."""
     return (
         events
         | WinningBids(configuration)

@@ -1,6 +1,6 @@
-"""Query 7, highest bid: which bids are the highest of a window?
+"""Query 7, highest bid: highest bids of each window.
 
-A combiner alone would be faster; the side input is what this query is about.
+A combiner alone would be faster; the query measures the side input.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from sparkbeam.nexmark.queries.selection import bids
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """The bids with the highest price of their fixed window."""
+    """Return the bids with the highest price of their fixed window."""
     windowed = bids(events) | "Windows" >> beam.WindowInto(FixedWindows(configuration.window_size))
     highest = (
         windowed

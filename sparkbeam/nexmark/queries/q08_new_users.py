@@ -1,4 +1,4 @@
-"""Query 8, monitor new users: who joins and opens an auction in the same window?"""
+"""Query 8, monitor new users: people who join and open an auction in the same window."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ class NewSeller(NamedTuple):
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """A NewSeller for each auction by somebody who joined in its fixed window."""
+    """Return a NewSeller for each auction by a person who joined in its fixed window."""
     windowed = events | "Windows" >> beam.WindowInto(FixedWindows(configuration.window_size))
     names = persons(windowed) | "By id" >> beam.Map(lambda person: (person.id, person.name))
     reserves = auctions(windowed) | "By seller" >> beam.Map(

@@ -1,7 +1,6 @@
-"""Query 9, winning bids: which bid wins each auction?
+"""Query 9, winning bids: winning bid of each auction.
 
-The transform is in :mod:`~sparkbeam.nexmark.queries.winning_bids`, as queries 4 and 6
-go on from there.
+The transform is in :mod:`~sparkbeam.nexmark.queries.winning_bids`, shared with queries 4 and 6.
 """
 
 from typing import Any
@@ -14,7 +13,7 @@ from sparkbeam.nexmark.queries.winning_bids import WinningBids
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """An AuctionBid for each auction that has a winner, when it closes."""
+    """Return an AuctionBid for each auction that has a winner, when it closes."""
     return events | WinningBids(configuration)
 
 

@@ -1,8 +1,8 @@
-"""Query 10, log to sharded files: what happened in each window?
+"""Query 10, log to sharded files: events of each window.
 
-Each window's events go to a number of log files, and an index of these is written when
-the window is complete. A shard starts a further file whenever it has many events, and
-what comes late goes to files of its own.
+Each window's events are written to several log files, and an index of these is written when the
+window is complete. A shard starts another file whenever it has many events, and late events go to
+separate files.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ from sparkbeam.nexmark.queries.query import Query
 
 LATE_BATCHING_PERIOD = 10
 ALLOWED_LATENESS = 24 * 60 * 60
-"""Both in seconds."""
+"""Period of late firings and allowed lateness, in seconds."""
 
 
 class LogFile(NamedTuple):
@@ -40,11 +40,11 @@ class LogFile(NamedTuple):
 
 
 class LoggedWindow(NamedTuple):
-    """What was logged of a window.
+    """The log of a window.
 
     Attributes:
         end: the end of the window, in ms since the epoch.
-        lines: how many events there are in its files.
+        lines: the number of events in its files.
         checksum: the sum of the CRC-32 of all lines.
     """
 
@@ -54,11 +54,11 @@ class LoggedWindow(NamedTuple):
 
 
 class WriteLogFn(beam.DoFn):
-    """Writes the lines of a shard to a file; gives a LogFile.
+    """Writes the lines of a shard to a file; emits a LogFile.
 
     Args:
-        folder: where; None only counts.
-        shards: how many shards there are.
+        folder: the folder of the files; None only counts.
+        shards: the number of shards.
     """
 
     def __init__(self, folder: str | None, shards: int) -> None:
@@ -84,10 +84,10 @@ class WriteLogFn(beam.DoFn):
 
 
 class WriteIndexFn(beam.DoFn):
-    """Writes the names of a window's files to its index; gives a LoggedWindow.
+    """Writes the names of a window's files to its index; emits a LoggedWindow.
 
     Args:
-        folder: where; None only counts.
+        folder: the folder of the files; None only counts.
     """
 
     def __init__(self, folder: str | None) -> None:
@@ -105,7 +105,7 @@ class WriteIndexFn(beam.DoFn):
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """A LoggedWindow for each fixed window; the files are in ``log_folder``, if that is set."""
+    """Return a LoggedWindow per fixed window; the files are in ``log_folder``, if it is set."""
     shards, many = configuration.log_shards, AfterCount(configuration.max_log_events)
 
     def by_shard(event: Event) -> tuple[int, str]:

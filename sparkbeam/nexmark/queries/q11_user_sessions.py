@@ -1,8 +1,8 @@
-"""Query 11, user sessions: how many bids does a user make in a session?
+"""Query 11, user sessions: number of bids per session.
 
 Windows that only touch stay apart: a session ends with a gap of exactly its length. As in Beam's
-Java suite a session is told as soon as ``max_log_events`` bids are there, and what is left of it
-when no bid can come to it any more. In batch that is one result for each session.
+Java suite, a session is emitted after ``max_log_events`` bids, and its remainder once no more bids
+can arrive. In batch there is one result per session.
 """
 
 from typing import Any, NamedTuple
@@ -16,18 +16,18 @@ from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.selection import bids
 
 _LATENESS = 1
-"""How late bids may be, in seconds: half of the delay that Beam's generator gives some of them."""
+"""Allowed lateness in seconds: half of the delay of some bids in Beam's generator."""
 
 
 class BidderCount(NamedTuple):
-    """How many bids somebody made."""
+    """The number of bids of a bidder."""
 
     bidder: int
     bids: int
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """A BidderCount for each session of a bidder."""
+    """Return a BidderCount for each session of a bidder."""
     return (
         bids(events)
         | "Bidders" >> beam.Map(lambda bid: bid.bidder)

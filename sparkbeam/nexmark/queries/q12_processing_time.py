@@ -1,7 +1,7 @@
-"""Query 12, processing time windows: how many bids does a user make while the clock runs?
+"""Query 12, processing time windows: number of bids per user in processing time.
 
-Which bids are counted together depends on the clock. What is compared are therefore the
-bids themselves: each result stands for as many bids of its bidder as it counts.
+The grouping of bids depends on the clock. Therefore the bids themselves are compared: each result
+stands for as many bids of its bidder as it counts.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from sparkbeam.nexmark.queries.selection import bids
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """A BidderCount for each bidder, ``window_size`` seconds after the first bid not counted."""
+    """Return a BidderCount per bidder, ``window_size`` seconds after the first uncounted bid."""
     return (
         bids(events)
         | "Bidders" >> beam.Map(lambda bid: bid.bidder)
@@ -33,7 +33,7 @@ def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.P
 
 
 def weigh(result: tuple[int, int]) -> tuple[int, int]:
-    """The bidder, once for each bid."""
+    """Return the bidder, weighted by the number of bids."""
     return result
 
 

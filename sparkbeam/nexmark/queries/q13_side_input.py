@@ -1,4 +1,4 @@
-"""Query 13, bounded side input join: what is known about each bid's bidder?"""
+"""Query 13, bounded side input join: data about each bid's bidder."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from sparkbeam.nexmark.queries.selection import bids
 
 
 def side_input(events: beam.PCollection[Any], configuration: Configuration) -> AsDict:
-    """What bidders are joined with: by number, the number as text."""
+    """Return the side input: the text of each bidder's number, by number."""
     rows = [(number, str(number)) for number in range(configuration.side_input_rows)]
     return AsDict(events.pipeline | "Side input" >> beam.Create(rows))
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """All bids, with the side input's text for their bidder in place of ``extra``."""
+    """Return all bids, with the side input's text for their bidder in place of ``extra``."""
     rows = configuration.side_input_rows
     return bids(events) | "Join" >> beam.Map(
         lambda bid, texts: Bid(

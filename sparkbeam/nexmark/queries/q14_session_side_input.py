@@ -1,4 +1,4 @@
-"""Query 14, session side input join: what is known about bidders, session by session?"""
+"""Query 14, session side input join: data about bidders by session."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from sparkbeam.nexmark.queries.selection import bids
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """All bids; ``extra`` is the side input's text for the bidder, start and end of the session."""
+    """Return all bids; ``extra`` is the side input's text for the bidder and session bounds."""
     return (
         bids(events)
         | "By bidder" >> beam.Map(lambda bid: (bid.bidder, bid)).with_output_types(tuple[int, Bid])
@@ -41,7 +41,7 @@ def _joined(
 
 
 def _iso(time: Timestamp) -> str:
-    """The time in UTC, always with three digits of ms."""
+    """Format a time in UTC, always with milliseconds."""
     return f"{time.to_utc_datetime().isoformat(timespec='milliseconds')}Z"
 
 

@@ -1,7 +1,7 @@
-"""Query 15, portability batch: what does the way over a shuffle, and the coders, cost?
+"""Query 15, portability batch: cost of a shuffle and of coders.
 
-It is a source, a GroupByKey over random keys, and a function that works on each element:
-the way from the runner's shuffle to the SDK and back.
+It consists of a source, a GroupByKey over random keys, and a function of each element, and measures
+the path from the runner's shuffle to the SDK and back.
 """
 
 from random import randrange
@@ -16,7 +16,7 @@ from sparkbeam.nexmark.queries.query import Query
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """All events, after a GroupByKey and a round trip through their coder."""
+    """Return all events, after a GroupByKey and a round trip through their coder."""
     buckets = configuration.key_buckets
     return (
         events

@@ -1,4 +1,4 @@
-"""Query 16, reshuffle: what does it cost to spread all events anew?"""
+"""Query 16, reshuffle: cost of redistributing all events."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sparkbeam.nexmark.queries.query import Query
 
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
-    """All events, over random keys."""
+    """Return all events, over random keys."""
     return events | "Spread" >> beam.Reshuffle(num_buckets=configuration.key_buckets)
 
 

@@ -1,4 +1,4 @@
-"""What a query is."""
+"""Definition of a query."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sparkbeam.nexmark.configuration import Configuration
 
 
 def once(result: Any) -> tuple[Any, int]:
-    """The result itself, once."""
+    """Return the result itself with weight 1."""
     return result, 1
 
 
@@ -20,12 +20,12 @@ class Query:
 
     Attributes:
         number: its number in Beam's suite.
-        name: what it does, in a few words.
-        question: what it answers, in a sentence.
-        build: from the events, Person, Auction and Bid, to the results.
-        weigh: for :class:`~sparkbeam.nexmark.result_digest.Summarize`, what of a result to compare
-            and how many times it counts. Where panes depend on the clock, a result stands for
-            the inputs that it counted, so that their sum is what is compared.
+        name: a short description.
+        question: the question it answers, in a sentence.
+        build: maps the events, Person, Auction and Bid, to the results.
+        weigh: the part of a result to compare and its weight, for
+            :class:`~sparkbeam.nexmark.result_digest.Summarize`. If panes depend on the clock, a
+            result stands for the inputs that it counted, so that their sum is compared.
     """
 
     number: int

@@ -1,12 +1,11 @@
-"""Joins each auction with its bids by a window that lasts as long as the auction.
+"""Join of each auction with its bids, by a window as long as the auction.
 
-Beam groups by key and window. Here the key is the auction's id, and the windows are
-made to fit the question: an auction is in the window from its start to its close, a bid
-in one from its own time on, and windows of bids merge into that of the auction if they
-begin before it closes. So a group is an auction with all of its timely bids, it is
-complete when the watermark passes the auction's close, and nothing is kept for longer.
-Bids may come before their auction; a bid without one, or after its close, stays alone in
-its own window and is gone when that ends.
+Beam groups by key and window. Here the key is the auction's id. An auction's window reaches from
+its start to its close, a bid's window begins at its own time, and windows of bids merge into that
+of the auction if they begin before it closes. Thus a group is an auction with all of its timely
+bids. It is complete when the watermark passes the auction's close, and no state is kept for longer.
+Bids may arrive before their auction; a bid without one, or after its close, stays alone in its
+window until that ends.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,9 +31,9 @@ class AuctionBid(NamedTuple):
 
 
 class WinningBids(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]]):
-    """From events to an AuctionBid, at its close, for each auction that somebody wins.
+    """Emits an AuctionBid for each auction with a winner, at its close.
 
-    The highest bid wins that is not below the reserve; of several such, the earliest.
+    The highest bid that reaches the reserve wins; the earliest of equal ones.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -54,14 +53,14 @@ class WinningBids(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]])
 
 
 class AuctionWindowFn(WindowFn):
-    """Puts auctions and bids into windows that merge per auction.
+    """Assigns auctions and bids to windows that merge per auction.
 
-    All windows are plain intervals, which every runner knows. An auction's is shorter
-    than a bid's, as a bid waits for longer than any auction lasts; so their length tells
-    whose they are.
+    All windows are plain intervals, which every runner supports. An auction's window is shorter
+    than a bid's, as a bid waits for longer than any auction lasts; so their length distinguishes
+    them.
 
     Args:
-        longest_auction: how long an auction lasts at most, in ms.
+        longest_auction: the maximum duration of an auction, in ms.
     """
 
     def __init__(self, longest_auction: int) -> None:
@@ -103,11 +102,11 @@ def _winner(_: int, group: Iterable[Event]) -> Iterator[AuctionBid]:
 
 
 def _rank(bid: Bid) -> tuple[int, int, int]:
-    """Which of two bids wins; the bidder only decides if nothing else does."""
+    """Return the rank of a bid; the bidder only breaks ties."""
     return bid.price, -bid.date_time, -bid.bidder
 
 
 def _longest_auction(configuration: Configuration) -> int:
-    """How long an auction can last, in ms."""
+    """Return the maximum duration of an auction, in ms."""
     events = configuration.in_flight_auctions * EPOCH // AUCTIONS_IN_EPOCH
     return max(-(-2 * events * configuration.delay // 1000) + 1, 1)

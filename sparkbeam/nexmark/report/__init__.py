@@ -1,4 +1,4 @@
-"""The report: one HTML page that is complete in itself and asks nothing of the network."""
+"""Report: a self-contained HTML page that works offline."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from sparkbeam.nexmark.report import charts
 from sparkbeam.nexmark.report.runtimes import Past
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
-"""What the bundle of Vega, Vega-Lite and Vega-Embed has to do when it is loaded."""
+"""Script run after loading the bundle of Vega, Vega-Lite and Vega-Embed."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """All runs with the same configuration in the same mode: what may be compared.
+    """All runs with the same configuration in the same mode, which are comparable.
 
     Attributes:
-        title: events, mode and the settings that are not the default ones.
+        title: events, mode and the non-default settings.
         runs: in order of query and time.
     """
 
@@ -34,7 +34,7 @@ class Workload:
 
     @property
     def pictures(self) -> dict[str, dict[str, Any]]:
-        """Vega-Lite specifications by their headings; none if no run ended."""
+        """Vega-Lite specifications by heading; none if no run succeeded."""
         if all(run.failure for run in self.runs):
             return {}
         return {
@@ -45,7 +45,7 @@ class Workload:
 
     @property
     def past(self) -> Past:
-        """The same over time."""
+        """The same runs over time."""
         return Past(self.runs)
 
     @property
@@ -61,7 +61,7 @@ class Workload:
 
     @property
     def changes(self) -> list[str]:
-        """Queries whose results are not the same in all runs."""
+        """Queries whose results differ between runs."""
         found = []
         for (query,), group in _grouped(self.runs, charts.label):
             sizes = list(
@@ -81,7 +81,7 @@ class Capabilities:
 
     @property
     def columns(self) -> list[str]:
-        """Runners with their modes, ours first."""
+        """Runners with their modes, sparkbeam's first."""
         ours_first = sorted(self.runs, key=lambda run: run.runner != OURS)
         return list(dict.fromkeys(map(_place, ours_first)))
 
@@ -96,10 +96,10 @@ class Capabilities:
 
 
 def render(runs: Sequence[Run], path: Path) -> None:
-    """Writes the page about all ``runs``.
+    """Write the page about all ``runs``.
 
     Raises:
-        ConfigurationError: there is nothing to show, or the file cannot be written.
+        ConfigurationError: there are no runs, or the file cannot be written.
     """
     if not runs:
         raise ConfigurationError("There are no runs to report yet: start 'sparkbeam nexmark'.")
@@ -124,12 +124,12 @@ def render(runs: Sequence[Run], path: Path) -> None:
 
 
 def _vegalite_version() -> str:
-    """Of the Vega-Lite that altair speaks, as vl_convert names it."""
+    """Return the version of Vega-Lite that altair uses, as named by vl_convert."""
     return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 
 def _workloads(runs: Iterable[Run]) -> list[Workload]:
-    """The workloads, the one that ran last first."""
+    """Return the workloads, the most recent one first."""
 
     def last(workload: Workload) -> str:
         return max(run.started for run in workload.runs)
@@ -153,9 +153,9 @@ def _place(run: Run) -> str:
 
 
 def _grouped(runs: Iterable[Run], *by: Any) -> list[tuple[tuple[str, ...], list[Run]]]:
-    """Runs with the same values, in order of query and time; the query's number sorts first.
+    """Group runs with equal values, in order of query number and time.
 
-    Our own runner stands before others.
+    sparkbeam's runner precedes others.
     """
     rank: dict[Callable[[Run], str], Callable[[Run], int]] = {
         charts.label: lambda run: run.query,

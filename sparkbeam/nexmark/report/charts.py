@@ -1,4 +1,4 @@
-"""The pictures of the report as Vega-Lite specifications.
+"""Charts of the report as Vega-Lite specifications.
 
 All are as wide as their container, so that they fit a screen and a phone.
 """
@@ -21,17 +21,17 @@ COLOURS = ["#0860ca", "#b34700", "#1a7f37", "#8250df", "#9a6700", "#cf222e"]
 
 
 def runtime(runs: Sequence[Run]) -> dict[str, Any]:
-    """Box plots of the seconds of each query, one box for each contestant."""
+    """Return box plots of the seconds of each query, one box per contestant."""
     return _boxes(_rows(runs), "seconds", "~g")
 
 
 def throughput(runs: Sequence[Run]) -> dict[str, Any]:
-    """Box plots of the events a second of each query, one box for each contestant."""
+    """Return box plots of the events per second of each query, one box per contestant."""
     return _boxes(_rows(runs), "throughput", "~s")
 
 
 def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
-    """Result counts over time: a flat line for each query, with a gap where a run failed."""
+    """Return result counts over time: a flat line per query, with a gap where a run failed."""
     rows = _sizes(runs)
     queries = list(dict.fromkeys(row["query"] for row in rows))
     lines = (
@@ -69,14 +69,14 @@ def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def contestant(run: Run) -> str:
-    """The runner with its version."""
+    """Return the runner with its version."""
     if run.runner == OURS:
         return f"sparkbeam {run.sparkbeam}"
     return f"{run.runner} of Beam {run.beam}"
 
 
 def label(run: Run) -> str:
-    """The query as the axes name it."""
+    """Return the label of a query on the axes."""
     return f"q{run.query} {run.name}"
 
 
@@ -115,7 +115,7 @@ def _boxes(rows: list[dict[str, Any]], figure: str, form: str) -> dict[str, Any]
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """What the page draws: as wide as its place, in the page's own look."""
+    """Return the specification of a chart in the page's style, as wide as its container."""
     specification: dict[str, Any] = chart.to_dict()
     return {
         **specification,
@@ -151,14 +151,14 @@ def _row(run: Run) -> dict[str, Any]:
 
 
 def _sizes(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """The rows of runs, one without results for each invocation in which a query failed."""
+    """Return the rows of runs, one without results for each invocation in which a query failed."""
     failed = {(run.query, contestant(run), run.started): run for run in runs if run.failure}
     ended = [run for run in runs if (run.query, contestant(run), run.started) not in failed]
     return [*_rows(ended), *({**_row(run), "results": None} for run in failed.values())]
 
 
 def _labels(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The names of the queries where their lines end; one label for those that are close."""
+    """Return the names of queries at the ends of their lines; one label for close ones."""
     ends = {
         int(row["query"].split(" ")[0][1:]): row["results"]
         for row in rows

@@ -1,4 +1,4 @@
-"""Runtimes over commits: a panel for each query, and what changed."""
+"""Runtimes over commits: a panel per query, and the changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,34 +15,34 @@ from sparkbeam.nexmark.series import Conditions, Point, Series, builds, series
 _HEIGHT = 150
 _GOOD, _BAD = "#1a7f37", "#cf222e"
 _FAR_APART = 5.0
-"""How many times the fastest the slowest runtime has to be for a logarithmic axis."""
+"""Ratio of the slowest to the fastest runtime from which the axis is logarithmic."""
 
 
 @dataclass(frozen=True)
 class Past:
-    """What the runs of one workload show over time.
+    """The runs of one workload over time.
 
     Attributes:
-        runs: those of one workload.
+        runs: the runs of one workload.
     """
 
     runs: Sequence[Run]
 
     @cached_property
     def builds(self) -> list[str]:
-        """All builds in their order."""
+        """All builds in order."""
         return builds(self.runs)
 
     @property
     def changes(self) -> list[tuple[str, bool]]:
-        """What changed, the newest first, and whether it is a regression."""
+        """The changes, newest first, and whether each is a regression."""
         found = [change for one in self._series for change in self._changes[one.conditions]]
         found.sort(key=lambda change: self.builds.index(change.point.build), reverse=True)
         return [(self._told(change), change.verdict.is_regression) for change in found]
 
     @property
     def panels(self) -> dict[str, dict[str, Any]]:
-        """A Vega-Lite specification for each query; none where there is but one build."""
+        """A Vega-Lite specification per query; none if there is only one build."""
         if len(self.builds) < 2:
             return {}
         queries: dict[str, list[Series]] = {}
@@ -63,11 +63,11 @@ class Past:
         return {one.conditions: changes(one) for one in self._series}
 
     def _told(self, change: Change) -> str:
-        """The change, and under which conditions."""
+        """Format the change with its conditions."""
         return f"{change} ({self._contestant(change.series.conditions)})"
 
     def _contestant(self, conditions: Conditions) -> str:
-        """The runner, with cores and machine where they are not all the same."""
+        """Format the runner, with cores and machine if these differ between runs."""
         parts = ["sparkbeam" if conditions.runner == OURS else conditions.runner]
         if len({one.conditions.cores for one in self._series}) > 1:
             parts.append(f"{conditions.cores} tasks")
@@ -77,7 +77,7 @@ class Past:
 
     @cached_property
     def _contestants(self) -> list[str]:
-        """All of them, ours first."""
+        """All contestants, sparkbeam's first."""
         found = sorted(self._series, key=lambda one: one.conditions.runner != OURS)
         return list(dict.fromkeys(self._contestant(one.conditions) for one in found))
 
@@ -135,12 +135,12 @@ _TOOLTIP = [
 
 
 def _short(change: Change) -> str:
-    """A change without the query and the commit, which the panel shows anyway."""
+    """Format a change without the query and the commit, which the panel shows anyway."""
     return str(change).partition(" ")[2].partition(f" at {change.point.build}")[0]
 
 
 def _marks(base: alt.Chart, y: alt.Y) -> list[alt.Chart]:
-    """Rings and words where something changed, and crosses where a run failed."""
+    """Return rings and labels at changes, and crosses at failed runs."""
     tint = alt.condition("datum.kind == 'worse'", alt.value(_BAD), alt.value(_GOOD))
     changed = base.transform_filter("datum.label != ''")
     failed = base.transform_filter("datum.problem != null && datum.median == null")
