@@ -21,8 +21,8 @@ from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.wire.failure import Reports, WorkerFailure
 from sparkbeam.wire.messages import Message, unpack
 from sparkbeam.wire.rows import COUNT_CELL
+from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
 from sparkbeam.worker.layouts.cells import KeyCells
-from sparkbeam.worker.layouts.key_totals import KeyTotals
 from sparkbeam.worker.streaming import layer
 from sparkbeam.worker.streaming.layer import SourceTurn
 from sparkbeam.worker.streaming.tasks import layer_tasks
@@ -88,7 +88,7 @@ def cells(messages: list[list[Message]]) -> list[Any]:
 
 def test_a_combine_adds_up_all_that_its_task_reads() -> None:
     found = [cell for _, _, cell in cells(read(counts, rows())) if cell[:1] != COUNT_CELL]
-    totals = [KeyTotals.of_cell(cell, HEADS.head_of(cell)[0], NUMBER) for cell in found]
+    totals = [AggregateCell.unpacked(cell, HEADS.head_of(cell)[0], NUMBER) for cell in found]
     keys = [key for total in totals for key in total.keys.to_pylist()]
     assert len(keys) == len(set(keys)) == KEYS
     assert {number for total in totals for number in total.numbers} == {BATCHES * ROWS // KEYS}

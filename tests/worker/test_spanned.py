@@ -23,7 +23,7 @@ from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
-from sparkbeam.worker.layouts.key_spans import KeySpans
+from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
 from sparkbeam.worker.layouts.keyed_elements import StoredSink
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
@@ -157,10 +157,10 @@ def test_a_cell_is_read_as_it_was_written() -> None:
     keys = pa.array([b"a", b"", b"bcd"], pa.binary())
     numbers = np.array([(0.5, 1), (2.0, 3), (-1.0, 4)], kind)
     starts, counts = np.array([-5000, 0, 1 << 60]), np.array([1, 7, 1])
-    spans = KeySpans.of(keys, numbers, starts, counts, 2_000_000)
+    spans = AggregateCell(SPANS_CELL, keys, numbers, starts, counts, 2_000_000)
     like = np.dtype([("0", np.int64), ("1", np.int64)])
-    found = KeySpans.of_cell(spans.taken(np.array([2, 0])).cell(), like)
-    assert found.totals.keys == pa.array([b"bcd", b"a"], pa.binary())
-    assert found.totals.numbers.tolist() == [(-1.0, 4), (0.5, 1)]
+    found = AggregateCell.unpacked(spans.taken(np.array([2, 0])).packed(), SPANS_CELL, like)
+    assert found.keys == pa.array([b"bcd", b"a"], pa.binary())
+    assert found.numbers.tolist() == [(-1.0, 4), (0.5, 1)]
     assert found.starts.tolist() == [1 << 60, -5000]
     assert (found.counts.tolist(), found.length) == ([1, 1], 2_000_000)

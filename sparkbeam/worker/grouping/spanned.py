@@ -18,8 +18,9 @@ from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.aggregate.aggregator import Session
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.columns.vectors import Micros
+from sparkbeam.wire.rows import SPANS_CELL
 from sparkbeam.worker.grouping.lateness import Lateness
-from sparkbeam.worker.layouts.key_spans import KeySpans
+from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
 
 
 class Span(NamedTuple):
@@ -68,20 +69,20 @@ class Spanned:
         """What cells have that is not too late.
 
         Args:
-            cells: of :class:`~sparkbeam.worker.layouts.key_spans.KeySpans`, one at least.
+            cells: those of :mod:`~sparkbeam.worker.layouts.aggregate_cells`, one at least.
             watermark: of the input, in microseconds.
         """
         assert self._make.form is not None
         keys: list[pa.Array] = []
         parts: list[Aggregates] = []
         for cell in cells:
-            found = KeySpans.of_cell(cell, self._make.form.kind)
+            found = AggregateCell.unpacked(cell, SPANS_CELL, self._make.form.kind)
             starts, ends = found.starts, found.starts + found.length
             rows = self._lateness.rows_in_time(ends, found.counts, watermark)
-            keys.append(found.totals.keys.take(pa.array(rows)))
+            keys.append(found.keys.take(pa.array(rows)))
             # The places of keys are known when all are together.
             times = starts[rows], ends[rows], starts[rows]
-            parts.append(Aggregates(rows, *times, found.totals.numbers[rows]))
+            parts.append(Aggregates(rows, *times, found.numbers[rows]))
         in_order, places = _in_order(pa.concat_arrays(keys))
         sessions = self._make.joined(parts).with_keys(places)
         if len(sessions):

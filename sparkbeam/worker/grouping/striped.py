@@ -17,8 +17,8 @@ from sparkbeam.columns.order import firsts_of, ranges_of
 from sparkbeam.windows.vectorized_form import Form, Numbers
 from sparkbeam.worker.blocks import COLUMN_ROWS, Block
 from sparkbeam.worker.column_accumulators import Combine
+from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
 from sparkbeam.worker.layouts.cells import KeyCells
-from sparkbeam.worker.layouts.key_totals import KeyTotals
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.stripes import Open, Places
 
@@ -51,12 +51,12 @@ class Striped:
         self._opened = opened
         self._add_up = partial(self._form.add_in_order, merges=True)
 
-    def add(self, cells: list[bytes]) -> Iterator[KeyTotals]:
+    def add(self, cells: list[bytes]) -> Iterator[AggregateCell]:
         """Adds what it can; gives the rest."""
-        by_head: dict[bytes, list[KeyTotals]] = {}
+        by_head: dict[bytes, list[AggregateCell]] = {}
         for cell in cells:
             head, _ = self._cells.head_of(cell)
-            found = KeyTotals.of_cell(cell, head, self._form.kind)
+            found = AggregateCell.unpacked(cell, head, self._form.kind)
             by_head.setdefault(head, []).append(found)
         for head, parts in by_head.items():
             windows = self._opened(self._cells.head_of(head)[1])
@@ -66,7 +66,7 @@ class Striped:
             else:
                 yield from self._add(windows[0], _joined(parts))
 
-    def _add(self, window: Open, found: KeyTotals) -> Iterator[KeyTotals]:
+    def _add(self, window: Open, found: AggregateCell) -> Iterator[AggregateCell]:
         """Adds to a window; gives what it cannot add."""
         encoded = found.keys.dictionary_encode()
         of_keys = encoded.indices.to_numpy()
@@ -139,8 +139,8 @@ class Striped:
         return Block(template, [(key, [accumulator]) for key, accumulator in pairs])
 
 
-def _joined(parts: list[KeyTotals]) -> KeyTotals:
-    return KeyTotals(
+def _joined(parts: list[AggregateCell]) -> AggregateCell:
+    return AggregateCell(
         parts[0].head,
         pa.concat_arrays([part.keys for part in parts]),
         np.concatenate([part.numbers for part in parts]),

@@ -13,6 +13,7 @@ from sparkbeam.wire.rounding import coded_micros
 from sparkbeam.wire.rows import (
     BLOCK_CELL,
     PLAIN_CELL,
+    SPANS_CELL,
     STAMPED_CELL,
     TOTALS_CELL,
     KeyedWriter,
@@ -21,12 +22,11 @@ from sparkbeam.wire.rows import (
 )
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
+from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
 from sparkbeam.worker.layouts.cells import KeyCells, stored_coder, stripped_coder
 from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
 from sparkbeam.worker.layouts.group_values import RunCoder
-from sparkbeam.worker.layouts.key_spans import KeySpans
 from sparkbeam.worker.layouts.key_table import IMMUTABLE, RunTable
-from sparkbeam.worker.layouts.key_totals import KeyTotals
 from sparkbeam.worker.layouts.row_writer import Batch, Sink
 
 _SMALLEST_RUN = 16
@@ -166,14 +166,13 @@ class StoredSink(KeyedSink):
         self.flush()
         rows = found.rows
         keys = self._keys.of_keys(found.keys).take(pa.array(rows.keys))
-        totals: KeyTotals | KeySpans
         if found.template is not None:
-            totals = KeyTotals(self._cells.head(TOTALS_CELL, found.template), keys, rows.totals)
+            cell = AggregateCell(self._cells.head(TOTALS_CELL, found.template), keys, rows.totals)
         else:
             assert rows.counts is not None
             length = int(rows.ends[0] - rows.starts[0])
-            totals = KeySpans.of(keys, rows.totals, rows.starts, rows.counts, length)
-        self._writer.extend_keys(self._tag, keys, lambda places: totals.taken(places).cell())
+            cell = AggregateCell(SPANS_CELL, keys, rows.totals, rows.starts, rows.counts, length)
+        self._writer.extend_keys(self._tag, keys, lambda places: cell.taken(places).packed())
 
 
 class TimeSortedSink(Sink):
