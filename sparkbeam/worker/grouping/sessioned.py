@@ -87,7 +87,10 @@ class SessionedGrouping(StoredGrouping):
         spans = self._spanned.spans(cells, self._moment.input_watermark)
         of_blocks = self._arrived(singly, spans.keys)
         arrived = ((key, _arrivals(blocks)) for key, blocks in of_blocks)
-        together = ((key, [_Arrival(*span) for span in found]) for key, found in spans.each)
+        together = (
+            (key, [_Arrival(one.start, one.end, one.accumulator) for one in found])
+            for key, found in spans.each
+        )
         for key, parts in groupby(merge(arrived, together, key=_KEY), _KEY):
             yield key, sorted(chain.from_iterable(part for _, part in parts), key=_START)
 

@@ -23,29 +23,17 @@ from sparkbeam.worker.grouping.lateness import Lateness
 from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
 
 
-class Span(NamedTuple):
-    """New elements of a key whose windows overlap; times are in microseconds.
-
-    Attributes:
-        start, end: of their windows together.
-        accumulator: of the elements, encoded.
-    """
-
-    start: int
-    end: int
-    accumulator: bytes
-
-
 class Spans(NamedTuple):
     """What has arrived of many keys.
 
     Attributes:
         keys: in order.
-        each: each of them with what has arrived of it, in order of its start.
+        each: each of them with the sessions that its new elements make, in their order; their
+            accumulators are encoded.
     """
 
     keys: list[bytes]
-    each: Iterator[tuple[bytes, list[Span]]]
+    each: Iterator[tuple[bytes, list[Session]]]
 
 
 class Spanned:
@@ -89,13 +77,12 @@ class Spanned:
             sessions = self._make.merge(sessions, in_runs=False)
         return Spans(in_order, self._each(in_order, sessions))
 
-    def _each(self, keys: list[bytes], found: Aggregates) -> Iterator[tuple[bytes, list[Span]]]:
+    def _each(self, keys: list[bytes], found: Aggregates) -> Iterator[tuple[bytes, list[Session]]]:
         for place, sessions in groupby(self._make.sessions(found), itemgetter(0)):
-            yield keys[place], [self._span(session) for _, session in sessions]
+            yield keys[place], [self._encoded(session) for _, session in sessions]
 
-    def _span(self, session: Session) -> Span:
-        accumulator = self._encode(self._compact(session.accumulator))
-        return Span(session.start, session.end, accumulator)
+    def _encoded(self, session: Session) -> Session:
+        return session._replace(accumulator=self._encode(self._compact(session.accumulator)))
 
 
 def _in_order(keys: pa.Array) -> tuple[list[bytes], Micros]:
