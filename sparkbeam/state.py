@@ -61,7 +61,7 @@ class KeyedStateSpec(StateSpec):
         for argument, coder in (("key_coder", key_coder), ("value_coder", value_coder)):
             if not isinstance(coder, Coder):
                 raise ConfigurationError(
-                    f"{argument}={shown(coder)} of state '{name}' is no coder: it is one of "
+                    f"{argument}={shown(coder)} of state '{name}' is not a coder: use one of "
                     "apache_beam.coders or of sparkbeam.coders."
                 )
         super().__init__(name, value_coder)

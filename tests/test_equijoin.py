@@ -99,10 +99,10 @@ class TestOn:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"how": "full"}, r"how='full' is none of inner, left, right, outer, semi, anti"),
-            ({"how": None}, r"how=None is none of inner"),
-            ({"broadcast": "sale"}, r"broadcast='sale' is none of auto, never, sales, items"),
-            ({"broadcast": True}, r"broadcast=True is no text"),
+            ({"how": "full"}, r"how='full' must be one of inner, left, right, outer, semi, anti"),
+            ({"how": None}, r"how=None must be one of inner"),
+            ({"broadcast": "sale"}, r"broadcast='sale' must be one of auto, never, sales, items"),
+            ({"broadcast": True}, r"broadcast=True must be a string"),
             (
                 {"how": "left", "broadcast": "sales"},
                 r"broadcast='sales' cannot be with how='left'.*broadcast 'items', or let Spark",
@@ -111,7 +111,7 @@ class TestOn:
             ({"on": 3}, r"on=3 gives no key"),
             ({"on": {"sales": 1, "items": "id"}}, r"on\['sales'\]=1 gives no key"),
             ({"on": {"sales": "id", "item": "id"}}, r"on has sales, item, and the inputs are"),
-            ({"result": "x"}, r"result='x' is no function"),
+            ({"result": "x"}, r"result='x' must be a function"),
         ],
     )
     def test_wrong_arguments_are_named(self, arguments: dict[str, Any], message: str) -> None:

@@ -476,23 +476,23 @@ class TestEnvironment:
         "url", ["spark://host:99999", "spark://:7077", "spark://[::1", "spark://a,b:x"]
     )
     def test_a_url_that_leads_nowhere_is_an_error_of_one_line(self, url: str) -> None:
-        with pytest.raises(ConfigurationError, match="Nobody answers at --spark_master="):
+        with pytest.raises(ConfigurationError, match="No server answers at --spark_master="):
             sessions._require_answer(url, "--spark_master")
 
     def test_an_unreachable_master_fails_fast(self, unreachable: dict[str, str]) -> None:
         message = unreachable["no master"]
-        assert "Nobody answers at --spark_master=spark://127.0.0.1:9" in message
+        assert "No server answers at --spark_master=spark://127.0.0.1:9" in message
 
     def test_an_unreachable_connect_server_fails_fast_and_hides_the_token(
         self, unreachable: dict[str, str]
     ) -> None:
         message = unreachable["no server"]
-        assert "Nobody answers at --spark_connect=sc://127.0.0.1:9" in message
+        assert "No server answers at --spark_connect=sc://127.0.0.1:9" in message
         assert "hunter2" not in message
 
     def test_a_server_that_is_no_connect_server_is_told_from_one(
         self, unreachable: dict[str, str]
     ) -> None:
         message = unreachable["another server"]
-        assert "what answers there is no Spark Connect server" in message
+        assert "the server there is not a Spark Connect server" in message
         assert "hunter2" not in message

@@ -103,7 +103,7 @@ def test_without_spark_the_rest_is_still_told(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("sparkbeam.spark.session.obtain", fails)
     explanation = SparkRunner().explain(pipeline())
     assert "Numbers" in explanation.stages
-    assert explanation.spark == "There is none without a Spark session. No Java found."
+    assert explanation.spark == "Not available without a Spark session. No Java found."
 
 
 def test_a_wrong_option_is_an_error(spark: Any) -> None:

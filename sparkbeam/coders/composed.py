@@ -44,7 +44,7 @@ class OrderedTupleCoder(OrderedCoder):
         named = getattr(of, "_fields", None)
         if of is not None and (named is None or len(named) != len(parts)):
             raise ConfigurationError(
-                f"of={shown(of)} is no NamedTuple of {len(parts)} fields: take "
+                f"of={shown(of)} is not a NamedTuple of {len(parts)} fields: take "
                 "ordered_coder(…), which makes the coder of one."
             )
 
@@ -182,7 +182,7 @@ def _part(coder: coders.Coder) -> OrderedCoder:
     if isinstance(coder, OrderedCoder):
         return coder
     if not isinstance(coder, coders.Coder):
-        raise ConfigurationError(f"{shown(coder)} is no coder: take one of sparkbeam.coders.")
+        raise ConfigurationError(f"{shown(coder)} is not a coder: use one of sparkbeam.coders.")
     raise ConfigurationError(
         f"{shown(coder)} cannot be a part of an ordered coder: take {instead_of(coder)}."
     )

@@ -48,12 +48,14 @@ def text(name: str, value: object, remedy: str, *, secret: bool = False) -> str:
         secret: the value may hold a secret and is not repeated.
     """
     if not isinstance(value, str):
-        raise _wrong(name, type(value).__name__ if secret else shown(value), "is no text", remedy)
+        raise _wrong(
+            name, type(value).__name__ if secret else shown(value), "must be a string", remedy
+        )
     if not value.strip():
         raise _wrong(name, "''", "is empty", remedy)
     if "\0" in value or not _is_encodable(value):
         what = "…" if secret else shown(value)
-        raise _wrong(name, what, "has a character that no name can have", remedy)
+        raise _wrong(name, what, "has a character that is not allowed", remedy)
     return value
 
 
@@ -72,34 +74,34 @@ def duration(name: str, value: Any, unit: str, *, most: float) -> float:
     """Check for a finite, non-negative duration."""
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= most:
-        remedy = f"it is a number of {unit}, such as 60, of at least 0 and at most {most:g}"
-        raise _wrong(name, shown(value), "is no such time", remedy)
+        problem = f"must be a duration in {unit}, from 0 to {most:g}"
+        raise _wrong(name, shown(value), problem, "for example 60")
     return float(value)
 
 
 def one_of(name: str, value: object, choices: Sequence[str]) -> str:
     """Check for one of the given strings."""
     if not isinstance(value, str) or value not in choices:
-        raise _wrong(name, shown(value), f"is none of {listed(choices)}")
+        raise _wrong(name, shown(value), f"must be one of {listed(choices)}")
     return value
 
 
 def names(name: str, value: object, remedy: str, *, least: int = 1) -> tuple[str, ...]:
     """Check for a list of at least ``least`` distinct strings."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise _wrong(name, shown(value), "is no list of names", remedy)
+        raise _wrong(name, shown(value), "must be a list of names", remedy)
     found = tuple(text(name, item, remedy) for item in value)
     if len(found) < least:
-        raise _wrong(name, "[]", "names nothing", remedy)
+        raise _wrong(name, "[]", "must not be empty", remedy)
     if len(set(found)) < len(found):
-        raise _wrong(name, shown(value), "names something twice", remedy)
+        raise _wrong(name, shown(value), "has a duplicate", remedy)
     return found
 
 
 def function(name: str, value: object, remedy: str) -> Callable[..., Any]:
     """Check for a callable."""
     if not callable(value):
-        raise _wrong(name, shown(value), "is no function", remedy)
+        raise _wrong(name, shown(value), "must be a function", remedy)
     return value
 
 
@@ -124,7 +126,7 @@ def is_path(value: str | bytes) -> bool:
 def flag(name: str, value: object) -> bool:
     """Check for a bool."""
     if not isinstance(value, bool):
-        raise _wrong(name, shown(value), "is neither True nor False")
+        raise _wrong(name, shown(value), "must be True or False")
     return value
 
 

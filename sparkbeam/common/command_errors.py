@@ -56,7 +56,7 @@ class Number(click.FloatRange):
     def convert(self, value: Any, *args: Any) -> float:
         found: float = super().convert(value, *args)
         if not math.isfinite(found):
-            self.fail(f"{shown(value)} is no number to count with.", *args)
+            self.fail(f"{shown(value)} must be finite.", *args)
         return found
 
 

@@ -57,7 +57,7 @@ def _whole(digits: str) -> int:
 def _number(text: str) -> float:
     found = float(text)
     if not math.isfinite(found):
-        raise ValueError(f"{text} is no number to count with")
+        raise ValueError(f"{text} is not finite")
     return found
 
 
@@ -68,7 +68,7 @@ def whole(value: Any) -> int:
         ValueError: it is something else.
     """
     if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
-        raise ValueError("this is no whole number")
+        raise ValueError("it is not a whole number")
     return value
 
 
@@ -79,5 +79,5 @@ def text(value: Any) -> str:
         ValueError: it is something else.
     """
     if not isinstance(value, str):
-        raise ValueError("this is no text")
+        raise ValueError("it is not a string")
     return value

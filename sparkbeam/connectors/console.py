@@ -49,7 +49,7 @@ def _number(name: str, text: str) -> int:
     except ValueError:
         other = ", True or False" if name == "truncate" else ""
         raise ConfigurationError(
-            f"The option {name}={arguments.shown(text)} of the console is no number: use one such "
-            f"as 20{other}."
+            f"The option {name}={arguments.shown(text)} of the console must be a number, such as "
+            f"20{other}."
         ) from None
     return arguments.whole_number(f"The option {name}", number, least=0, most=_MOST)

@@ -50,7 +50,8 @@ def checked_options(options: Mapping[str, Any] | None) -> tuple[tuple[str, str],
         return ()
     if not isinstance(options, Mapping):
         raise ConfigurationError(
-            f"options is a {type(options).__name__}, no dictionary: use {{'path': '/data/table'}}."
+            f"options is a {type(options).__name__} and must be a dictionary, such as "
+            "{'path': '/data/table'}."
         )
     remedy = "use names such as 'path'"
     found = {
@@ -130,7 +131,7 @@ def parsed(schema: Schema, pipeline: Pipeline) -> StructType:
         raise
     except Exception as error:
         raise ConfigurationError(
-            f"schema={shown(schema)} is no schema of Spark: {first_line(error)} "
+            f"schema={shown(schema)} is not a Spark schema: {first_line(error)} "
             "Write it as DDL, such as 'id bigint, name string'."
         ) from error
     return found

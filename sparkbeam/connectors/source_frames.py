@@ -27,7 +27,7 @@ _FILE = f"{METADATA.name}.file_path"
 _PATHS = frozenset(["path", "sourcearchivedir"])
 _GENERATED = frozenset(["rate", "rate-micro-batch"])
 
-_STREAM = "is a stream, and the pipeline is none: give it --streaming."
+_STREAM = "is a stream, and the pipeline is not: give it --streaming."
 _NO_STREAM = (
     "is for pipelines in batch, and this one has --streaming, or a stream in it: make it of "
     "spark.readStream, in SQL of STREAM(table) or of a view of a stream, or leave the option out. "

@@ -111,8 +111,8 @@ class KeptState:
         steps = [step for step in self.steps if step.is_called(name)]
         if not steps:
             raise ConfigurationError(
-                f"--step={shown(name)} is no step that keeps state in {self.location}. "
-                f"Those that do: {listed(step.label for step in self.steps) or 'none'}."
+                f"--step={shown(name)} is not a step with state in {self.location}. "
+                f"Steps with state: {listed(step.label for step in self.steps) or 'none'}."
             )
         found = (found for step in steps for found in self._of_step(step))
         return found if key is None else self._of_key(found, name, key)
@@ -128,8 +128,8 @@ class KeptState:
                 others.append(as_text(each.key))
         if not is_there:
             raise ConfigurationError(
-                f"--key={shown(key)} is no key of which step {shown(name)} keeps anything. "
-                f"Keys that it has: {listed(others) or 'none'}."
+                f"--key={shown(key)} is not a key with state in step {shown(name)}. "
+                f"Its keys: {listed(others) or 'none'}."
             )
 
     def _of_step(self, step: Step) -> Iterator[Found]:

@@ -100,6 +100,6 @@ class SparkStore:
         return CheckpointFailed(
             f"Spark cannot read the state under {self._location} as of the micro-batch "
             f"{self._batch} in its log: {first} It has to see the storage, for which --spark_conf "
-            "gives it settings. Where the pipeline has gone on by many micro-batches meanwhile, "
+            "gives it settings. If the pipeline has committed many micro-batches since, "
             "try again."
         )

@@ -57,7 +57,7 @@ class FromDataFrame(ReadFromSpark):
     ) -> None:
         if isinstance(frame, type) or not all(hasattr(type(frame), name) for name in _ATTRIBUTES):
             raise ConfigurationError(
-                f"frame={arguments.shown(frame)} is no DataFrame of pyspark.sql."
+                f"frame={arguments.shown(frame)} is not a DataFrame of pyspark.sql."
             )
         super().__init__(
             "DataFrame",

@@ -232,7 +232,8 @@ def _slow(given: object) -> _Options:
         return {}
     if not isinstance(given, SlowPartitions):
         raise ConfigurationError(
-            f"slow_partitions={arguments.shown(given)} is none: use SlowPartitions(threshold=30)."
+            f"slow_partitions={arguments.shown(given)} must be SlowPartitions: use "
+            "SlowPartitions(threshold=30)."
         )
     found: _Options = {"slowPartitionThreshold": str(given.threshold)}
     if given.monitor is not None:
@@ -246,7 +247,7 @@ def _position(name: str, given: object) -> str | None:
         return None
     if not isinstance(given, EventPosition):
         raise ConfigurationError(
-            f"{name}={arguments.shown(given)} is no EventPosition: use EventPosition.start(), "
+            f"{name}={arguments.shown(given)} is not an EventPosition: use EventPosition.start(), "
             "end(), offset(…), sequence_number(…) or enqueued(…)."
         )
     return given.text()
@@ -266,7 +267,7 @@ def _check_partitions(name: str, given: object, example: str) -> None:
         isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in given
     ):
         raise ConfigurationError(
-            f"{name}={arguments.shown(given)} is no dictionary by the numbers of partitions: "
+            f"{name}={arguments.shown(given)} must be a dictionary by partition number: "
             f"use {example}."
         )
 

@@ -311,7 +311,7 @@ def _element_writer(writer: Any) -> _TakesElements:
         raise ConfigurationError(f"writer={kind} is a class: give an object, {kind}(…).")
     for name in ("open", "close"):
         if not callable(getattr(writer, name, len)):
-            raise ConfigurationError(f"{kind}.{name} is no method: correct it, or leave it out.")
+            raise ConfigurationError(f"{kind}.{name} is not a method: correct it, or leave it out.")
     return writer
 
 

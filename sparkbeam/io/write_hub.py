@@ -131,8 +131,8 @@ def _properties(given: Any) -> Callable[[Any], Mapping[str, Any]] | None:
         return given
     if not isinstance(given, Mapping):
         raise ConfigurationError(
-            f"properties={arguments.shown(given)} is no dictionary: use {{'kind': 'click'}}, or a "
-            "function that gives one for an element."
+            f"properties={arguments.shown(given)} must be a dictionary: use "
+            "{'kind': 'click'}, or a function that returns one for an element."
         )
     return _Always(dict(given))
 

@@ -314,8 +314,8 @@ def _micros(tolerance: Any) -> int:
         micros = -1
     if isinstance(tolerance, bool) or not 0 <= micros < NEVER:
         raise ConfigurationError(
-            f"tolerance={shown(tolerance)} is no such time: it is a number of seconds of at least "
-            "0, a Duration, or None for any distance."
+            f"tolerance={shown(tolerance)} must be a duration: give seconds of at least 0, "
+            "a Duration, or None for no limit."
         )
     return int(micros)
 

@@ -78,8 +78,8 @@ class Join(beam.PTransform[Any, Any]):
         self._how = one_of("how", how, HOWS)
         if not isinstance(broadcast, str):
             raise ConfigurationError(
-                f"broadcast={shown(broadcast)} is no text: give '{AUTO}', '{NEVER}' or the name "
-                "of a side."
+                f"broadcast={shown(broadcast)} must be a string: give '{AUTO}', '{NEVER}' or the "
+                "name of a side."
             )
         self._broadcast = broadcast
         remedy = "give one of the key and an element of each side, or None"

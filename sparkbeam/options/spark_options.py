@@ -181,7 +181,7 @@ def _check_places(options: SparkBeamOptions) -> None:
         arguments.text("--spark_master", master, "use local[*] or spark://host:port", secret=True)
         if not _MASTER.fullmatch(master):
             raise ConfigurationError(
-                f"--spark_master={shown_url(master)} is no master of Spark: use local[*], "
+                f"--spark_master={shown_url(master)} is not a Spark master URL: use local[*], "
                 "local[4], spark://host:port, yarn or k8s://…"
             )
     if connect is not None:
@@ -213,12 +213,12 @@ def _check_files(options: SparkBeamOptions) -> None:
         arguments.text("--spark_py_files", path, "use the path of a .py, .zip or .egg file")
         if not path.endswith((".py", ".zip", ".egg", ".jar")):
             raise ConfigurationError(
-                f"--spark_py_files={arguments.shown(path)} is no file that Python imports from: "
+                f"--spark_py_files={arguments.shown(path)} cannot be imported by Python: "
                 "use a .py, .zip or .egg file; repeat the option for several."
             )
         if "://" not in path and not _is_file(path):
             raise ConfigurationError(
-                f"--spark_py_files={arguments.shown(path)}: there is no such file here. "
+                f"--spark_py_files={arguments.shown(path)}: the file does not exist. "
                 "Correct the path."
             )
 
@@ -257,7 +257,7 @@ def _check_trigger(options: SparkBeamOptions) -> None:
         return
     if not isinstance(given, str) or not _INTERVAL.fullmatch(given):
         raise ConfigurationError(
-            f"--trigger={arguments.shown(given)} is neither {AVAILABLE_NOW} nor an interval "
+            f"--trigger={arguments.shown(given)} must be {AVAILABLE_NOW} or an interval "
             "such as '10 seconds'."
         )
 
@@ -351,7 +351,7 @@ def _several(name: str, values: object) -> Sequence[str]:
     if values is None:
         return ()
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise ConfigurationError(f"{name}: {type(values).__name__} is no list of texts.")
+        raise ConfigurationError(f"{name}: {type(values).__name__} is not a list of strings.")
     return values
 
 

@@ -109,8 +109,8 @@ def _checked(pcollection: Any) -> beam.Pipeline:
     """
     if not isinstance(pcollection, PCollection):
         raise ConfigurationError(
-            f"pcollection={arguments.shown(pcollection)} is no PCollection: give the one that is "
-            "to be a DataFrame, such as rows = pipeline | …"
+            f"pcollection={arguments.shown(pcollection)} is not a PCollection: give the one to "
+            "convert to a DataFrame, such as rows = pipeline | …"
         )
     pipeline = pcollection.pipeline
     resolve.require_spark(pipeline, _NAME)

@@ -155,12 +155,12 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         """
         if not isinstance(pipeline, Pipeline):
             raise ConfigurationError(
-                f"pipeline={arguments.shown(pipeline)} is no pipeline: give a beam.Pipeline."
+                f"pipeline={arguments.shown(pipeline)} is not a pipeline: give a beam.Pipeline."
             )
         options = pipeline.options if options is None else options
         if not isinstance(options, PipelineOptions):
             raise ConfigurationError(
-                f"options={arguments.shown(options)} are no options: give PipelineOptions, or None."
+                f"options={arguments.shown(options)} must be PipelineOptions or None."
             )
         checked = spark_options.checked(options)
         plan = self._plan(pipeline, checked)
@@ -197,7 +197,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 return rehearsal.explain()
         except ConfigurationError as error:
             # The rest needs neither Java nor the cluster.
-            return f"There is none without a Spark session. {error}"
+            return f"Not available without a Spark session. {error}"
 
     def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         explanation = self.explain(pipeline, options)

@@ -47,7 +47,7 @@ def _broken(text: str, found: re.Match[str]) -> str:
     return (
         f"{what} cannot be read: {_line(text, found)[:300]} "
         "Put the checkpoint of a backup in its place, or start with another --checkpoint_location, "
-        "which begins anew."
+        "which starts over."
     )
 
 

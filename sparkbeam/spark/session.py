@@ -60,7 +60,7 @@ def checked(session: Any) -> Any:
     if session is None or (hasattr(session, "readStream") and not isinstance(session, type)):
         return session
     raise ConfigurationError(
-        f"session={shown(session)} is no Spark session: give a SparkSession, such as "
+        f"session={shown(session)} is not a Spark session: give a SparkSession, such as "
         "SparkSession.builder.getOrCreate(), or leave it out and use --spark_master."
     )
 
@@ -284,14 +284,14 @@ def _require_answer(url: str, option: str) -> None:
             parts = urlsplit(f"//{address.split(';')[0]}")
             port = parts.port or (15002 if option == "--spark_connect" else 7077)
             if not parts.hostname:
-                raise ValueError("there is no name of a host")
+                raise ValueError("the host name is missing")
             with socket.create_connection((parts.hostname, port), _CONNECT_SECONDS):
                 return
         except (OSError, ValueError) as error:
             problem = error
     reason = shortened(str(problem), 80, Redaction([("url", url)]))
     raise ConfigurationError(
-        f"Nobody answers at {option}={shown_url(url)} ({reason}). "
+        f"No server answers at {option}={shown_url(url)} ({reason}). "
         "Start the server or correct the URL."
     )
 
@@ -305,7 +305,7 @@ def _require_spark_connect(url: str) -> None:
         try:
             grpc.channel_ready_future(channel).result(_GRPC_SECONDS)
         except grpc.FutureTimeoutError:
-            raise TimeoutError("what answers there is no Spark Connect server") from None
+            raise TimeoutError("the server there is not a Spark Connect server") from None
 
 
 def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> str:

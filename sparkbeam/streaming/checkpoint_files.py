@@ -236,7 +236,7 @@ def _content(path: Path) -> bytes | None:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise not_read(str(path), "it is no file")
+                raise not_read(str(path), "it is not a regular file")
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return None

@@ -313,7 +313,7 @@ class StreamingExecution:
             raise ConfigurationError(
                 f"--checkpoint_location={self._checkpoint} is drained: the sources of its pipeline "
                 "have ended for good, and all that they gave is processed, so nothing is left to "
-                "run. Start with another --checkpoint_location, or remove this one to begin anew."
+                "run. Start with another --checkpoint_location, or remove this one to start over."
             )
 
     def _check_stored(
@@ -349,7 +349,7 @@ class StreamingExecution:
             raise damaged(self._files.path(_PIPELINE)) from None
         if unreadable is not None:
             raise ConfigurationError(
-                f"--checkpoint_location={self._checkpoint} cannot be gone on from: {unreadable}. "
+                f"--checkpoint_location={self._checkpoint} cannot be continued: {unreadable}. "
                 "Drain it with the version that wrote it (sparkbeam drain), or start with another "
                 "--checkpoint_location."
             )

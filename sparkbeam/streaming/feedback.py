@@ -64,7 +64,7 @@ class Feedback:
             if type(found.finished) is not bool or not isinstance(found.summary, dict):
                 raise TypeError
         except (TypeError, AttributeError, KeyError) as error:
-            raise ValueError("it is no feedback of a micro-batch") from error
+            raise ValueError("it is not the feedback of a micro-batch") from error
         return found
 
 

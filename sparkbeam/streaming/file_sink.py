@@ -203,7 +203,7 @@ class FileSink:
             raise ValueError(
                 f"{path} is damaged. It tells which files of the last micro-batch are still to be "
                 f"moved to {self._folder}: restore it, or remove it, and there the files with the "
-                "largest number of a micro-batch, which is then written anew."
+                "largest number of a micro-batch, which is then written again."
             ) from None
         for source, target in moves.items():
             if not self._is_own(batch_id, source, target):

@@ -81,7 +81,7 @@ class Sign:
         over = bool(content["over"])
         number, phases = content.get("phases", (0, {}))
         if not (math.isfinite(written) and math.isfinite(period)):
-            raise ValueError("this is no time")
+            raise ValueError("it is not a time")
         timed = whole(number), parsed(phases)
         return cls(written, period, state, over, title, steps, facts, notes, error, timed)
 

@@ -18,7 +18,7 @@ class _Pickler(pickle.Pickler):
     """Pickler that rejects objects, classes and functions."""
 
     def reducer_override(self, obj: Any) -> Any:
-        raise NotPlainData(f"a {type(obj).__qualname__} is no plain data")
+        raise NotPlainData(f"a {type(obj).__qualname__} is not plain data")
 
 
 class _Unpickler(pickle.Unpickler):

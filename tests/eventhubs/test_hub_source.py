@@ -322,7 +322,7 @@ def test_32_partitions_are_planned_over_one_connection(base: dict[str, str], cli
         ({"maxEventsPerTrigger": "many"}, "maxEventsPerTrigger='many' must be a whole number"),
         ({"maxRatePerPartition": "{"}, "maxRatePerPartition"),
         ({"prefetch": "0"}, "prefetch=0 must be at least 1"),
-        ({"placement": "near"}, "placement='near' is none of balanced, hash"),
+        ({"placement": "near"}, "placement='near' must be one of balanced, hash"),
         ({"places": "0"}, "places=0 must be at least 1"),
         ({"slowPartitionThreshold": "x"}, "slowPartitionThreshold='x'"),
         ({"epoch": "-1"}, "epoch=-1 must be at least 0"),

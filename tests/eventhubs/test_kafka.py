@@ -184,7 +184,7 @@ def test_so_it_is_where_a_hub_is_written_to(given: dict[str, Any], message: str)
 
 def test_there_are_two_endpoints() -> None:
     for transform in (ReadFromEventHubs, WriteToEventHubs):
-        with pytest.raises(ConfigurationError, match="endpoint='http' is none of amqp, kafka"):
+        with pytest.raises(ConfigurationError, match="endpoint='http' must be one of amqp, kafka"):
             transform(TEXT, "clicks", endpoint="http")
 
 

@@ -280,7 +280,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("given", [None, 1, "rows", beam.Map(str)])
     def test_of_what_is_no_pcollection(self, given: Any) -> None:
-        with pytest.raises(ConfigurationError, match="is no PCollection: give the one"):
+        with pytest.raises(ConfigurationError, match="is not a PCollection: give the one"):
             as_dataframe(given)
 
     def test_of_wrong_arguments(self, spark: Any) -> None:
@@ -338,7 +338,7 @@ class TestFromDataFrame:
 
     def test_what_cannot_be_read_is_told(self, spark: Any) -> None:
         for given in (None, [1], spark, type(spark.range(1))):
-            with pytest.raises(ConfigurationError, match=r"is no DataFrame of pyspark\.sql"):
+            with pytest.raises(ConfigurationError, match=r"is not a DataFrame of pyspark\.sql"):
                 FromDataFrame(given)
         with pytest.raises(ConfigurationError, match=r"is a stream.*give it --streaming"):
             _ = pipeline_on(spark) | FromDataFrame(spark.readStream.format("rate").load())

@@ -271,7 +271,7 @@ def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path:
         ("parquet", {}, {"output_mode": "update"}, "'Store': output_mode='update' needs key="),
         ("console", {}, {"output_mode": "complete"}, "'Store': output_mode='complete' needs key="),
         ("console", {}, {"key": ["name"]}, "'Store': key=… is for output_mode='update' or"),
-        ("console", {}, {"output_mode": "Append"}, "output_mode='Append' is none of append, upd"),
+        ("console", {}, {"output_mode": "Append"}, "output_mode='Append' must be one of append"),
         (
             "console",
             {},
@@ -281,7 +281,12 @@ def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path:
         ("console", {}, {"output_mode": "update", "key": ["tags"]}, "'tags' is of type map<string"),
         ("console", {}, {"order_by": ["count down"]}, "'Store': order_by: the schema has no"),
         ("console", {}, {"order_by": ["tags"]}, "order_by: the column 'tags' is of a type that"),
-        ("console", {"numRows": "many"}, {}, "option numRows='many' of the console is no number"),
+        (
+            "console",
+            {"numRows": "many"},
+            {},
+            "numRows='many' of the console must be a number",
+        ),
         ("console", {"truncate": -1}, {}, "The option truncate=-1 must be at least 0"),
         (
             "console",

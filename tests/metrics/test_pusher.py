@@ -288,7 +288,7 @@ def test_what_a_sink_raises_when_it_is_closed_is_told(caplog: pytest.LogCaptureF
         (["--metrics_sink=json.JSONDecoder"], "is not a subclass of sparkbeam.MetricsSink"),
         (["--metrics_sink=test_pusher.Unmakeable"], "cannot be made: TypeError"),
         (["--metrics_push_period=0"], "is too short"),
-        (["--metrics_push_period=soon"], "is no such time"),
+        (["--metrics_push_period=soon"], "must be a duration in seconds"),
         (["--metrics_graphite_port=70000"], "must be at most 65535"),
         (["--metrics_prometheus_address=9464"], "is not an address: use host:port"),
         (["--metrics_http_sink_url=ftp://host"], "is not a valid URL"),

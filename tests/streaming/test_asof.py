@@ -355,11 +355,14 @@ def test_times_are_compared_to_the_microsecond(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"direction": "sideways"}, "direction='sideways' is none of backward, forward, nearest"),
-        ({"tolerance": -1}, "tolerance=-1 is no such time"),
-        ({"tolerance": "soon"}, "tolerance='soon' is no such time"),
-        ({"tolerance": datetime.timedelta(1)}, "tolerance=.* is no such time"),
-        ({"allow_exact_matches": 1}, "allow_exact_matches=1 is neither True nor False"),
+        (
+            {"direction": "sideways"},
+            "direction='sideways' must be one of backward, forward, nearest",
+        ),
+        ({"tolerance": -1}, "tolerance=-1 must be a duration"),
+        ({"tolerance": "soon"}, "tolerance='soon' must be a duration"),
+        ({"tolerance": datetime.timedelta(1)}, "tolerance=.* must be a duration"),
+        ({"allow_exact_matches": 1}, "allow_exact_matches=1 must be True or False"),
     ],
 )
 def test_wrong_arguments_are_errors(arguments: Any, told: str) -> None:

@@ -120,9 +120,9 @@ def test_one_key_is_shown_alone(counted: KeptState) -> None:
 
 
 def test_an_unknown_key_or_step_is_an_error_that_names_what_there_is(counted: KeptState) -> None:
-    with pytest.raises(ConfigurationError, match=r"--key='hamlet' is no key .*'question'"):
+    with pytest.raises(ConfigurationError, match=r"--key='hamlet' is not a key .*'question'"):
         contents(counted, "Count", "hamlet")
-    with pytest.raises(ConfigurationError, match=r"--step='Windows' .* Those that do: Count\."):
+    with pytest.raises(ConfigurationError, match=r"--step='Windows' .* Steps with state: Count\."):
         contents(counted, "Windows")
 
 

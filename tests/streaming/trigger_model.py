@@ -25,7 +25,7 @@ The rules, and where they are from:
 - Sessions merge as long as their trigger has not finished; one that has is closed, and another
   session beside it is a new one, as in the Java SDK. In the SDK's driver the new one is closed with
   it, though nobody has seen its elements. The number of panes counts for a window: a session that
-  grows begins anew. If its end is to come again, ``AfterWatermark`` is before it again.
+  grows starts over. If its end is to come again, ``AfterWatermark`` is before it again.
 
 Deviations of the Python SDK's driver that are not followed, as they lose or repeat panes: it takes
 the clock for the watermark when a processing-time timer fires; ``AfterProcessingTime`` is ready
