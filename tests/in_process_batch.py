@@ -158,7 +158,7 @@ def joined(session: Any, left: Frame, right: Frame, spec: JoinSpec, *, repeatabl
 
 
 class Look:
-    """What stands for a look at a side of a join: ``batch.sides.Look``; each one is small."""
+    """Stand-in for ``batch.side_probe.MeasuredSide``; each side is small."""
 
     def __init__(self, side: SmallSide, rows: Frame, limit: int, *, is_kept: bool) -> None:
         self.side = side
@@ -215,7 +215,7 @@ class BatchRunner(SparkRunner):
             mock.patch("sparkbeam.batch.exchange.sf", functions),
             mock.patch("sparkbeam.batch.execution.sf", functions),
             mock.patch("sparkbeam.batch.execution.joined", joined),
-            mock.patch("sparkbeam.batch.execution.Look", Look),
+            mock.patch("sparkbeam.batch.execution.MeasuredSide", Look),
             mock.patch("sparkbeam.plan.small_sides._LEAST", 0),
             mock.patch("sparkbeam.plan.small_sides._TIMES_AS_MUCH", 1),
         ):

@@ -25,11 +25,11 @@ SMALL, LARGE = [1, 2, 2, 5], [*range(1, 200), 1, *range(1000, 1040)]
 
 
 @pytest.fixture(autouse=True)
-def looks() -> Iterator[list[side_probe.Look]]:
+def looks() -> Iterator[list[side_probe.MeasuredSide]]:
     """The looks at sides, at which it is worth looking however few bytes are read."""
-    found: list[side_probe.Look] = []
+    found: list[side_probe.MeasuredSide] = []
 
-    class Noted(side_probe.Look):
+    class Noted(side_probe.MeasuredSide):
         def __init__(self, *args: Any, **named: Any) -> None:
             super().__init__(*args, **named)
             found.append(self)
@@ -37,7 +37,7 @@ def looks() -> Iterator[list[side_probe.Look]]:
     with (
         mock.patch.object(small_sides, "_LEAST", 0),
         mock.patch.object(small_sides, "_TIMES_AS_MUCH", 1),
-        mock.patch("sparkbeam.batch.execution.Look", Noted),
+        mock.patch("sparkbeam.batch.execution.MeasuredSide", Noted),
     ):
         yield found
 
@@ -97,7 +97,7 @@ class TestASmallSide:
     @pytest.mark.parametrize("how", HOWS)
     @pytest.mark.parametrize("small", ["left", "right"])
     def test_the_same_comes_out(
-        self, how: str, small: str, spark: Any, looks: list[side_probe.Look]
+        self, how: str, small: str, spark: Any, looks: list[side_probe.MeasuredSide]
     ) -> None:
         before = kept(spark)
         p, counts = joined(spark, how, small)
@@ -114,7 +114,7 @@ class TestASmallSide:
         assert leaves_out == ((how, small) in WITHOUT_THE_REST)
 
     def test_one_that_is_large_is_not_made_twice(
-        self, spark: Any, conf: Any, looks: list[side_probe.Look]
+        self, spark: Any, conf: Any, looks: list[side_probe.MeasuredSide]
     ) -> None:
         conf("spark.sql.adaptive.autoBroadcastJoinThreshold", "100")
         before = kept(spark)
@@ -133,7 +133,7 @@ class TestASmallSide:
         ],
     )
     def test_spark_s_settings_forbid_it(
-        self, name: str, value: str, spark: Any, conf: Any, looks: list[side_probe.Look]
+        self, name: str, value: str, spark: Any, conf: Any, looks: list[side_probe.MeasuredSide]
     ) -> None:
         conf(name, value)
         p, _ = joined(spark, "inner", "right")
@@ -142,21 +142,21 @@ class TestASmallSide:
 
     @pytest.mark.parametrize("broadcast", ["never", "left"])
     def test_so_does_the_pipeline(
-        self, broadcast: str, spark: Any, looks: list[side_probe.Look]
+        self, broadcast: str, spark: Any, looks: list[side_probe.MeasuredSide]
     ) -> None:
         p, _ = joined(spark, "inner", "right", broadcast=broadcast)
         ran(p)
         assert looks == []
 
     def test_nothing_runs_where_a_pipeline_is_explained(
-        self, spark: Any, looks: list[side_probe.Look]
+        self, spark: Any, looks: list[side_probe.MeasuredSide]
     ) -> None:
         p, _ = joined(spark, "inner", "right")
         assert "a side that turns out to be small" in SparkRunner(spark).explain(p).stages
         assert looks == []
 
     def test_nothing_runs_where_it_is_a_dataframe(
-        self, spark: Any, looks: list[side_probe.Look]
+        self, spark: Any, looks: list[side_probe.MeasuredSide]
     ) -> None:
         p = beam.Pipeline(SparkRunner(spark))
         sides = p | "l" >> beam.Create(LARGE), p | "r" >> beam.Create(SMALL)
@@ -208,7 +208,7 @@ WITHOUT_THE_REST = {
 class TestWhatSparkReads:
     @pytest.mark.parametrize("reader", ["spark", "beam"])
     def test_tables_are_compared_by_their_sizes(
-        self, reader: str, spark: Any, tmp_path: Path, looks: list[side_probe.Look]
+        self, reader: str, spark: Any, tmp_path: Path, looks: list[side_probe.MeasuredSide]
     ) -> None:
         p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([]))
         read = []

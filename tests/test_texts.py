@@ -29,8 +29,8 @@ from sparkbeam.progress.snapshot import (
     StreamingStageProgress,
 )
 from sparkbeam.run.run import _warn
-from sparkbeam.streaming.heartbeat import Sign
-from sparkbeam.streaming.status import Health, Status
+from sparkbeam.streaming.heartbeat import Heartbeat
+from sparkbeam.streaming.status import Health, PipelineStatus
 from sparkbeam.wire.output_lines import STDERR, STDOUT
 from sparkbeam.wire.reports import TaskReport, TaskWarning
 
@@ -82,8 +82,8 @@ def test_what_a_terminal_would_obey_is_told_in_escapes() -> None:
 @FEW
 @given(HOSTILE)
 def test_the_status_of_a_checkpoint(text: str) -> None:
-    sign = Sign(1.0, 10.0, text, True, text, error=text)
-    found = Status(Health.FAILED, steps=(StreamingStageProgress(text),), sign=sign)
+    sign = Heartbeat(1.0, 10.0, text, True, text, error=text)
+    found = PipelineStatus(Health.FAILED, steps=(StreamingStageProgress(text),), sign=sign)
     for each in found.lines():
         assert not is_obeyed(each, "")
     assert not is_obeyed(json.dumps(found.content()), "")

@@ -26,7 +26,7 @@ from pyspark.sql import functions as sf
 
 from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
 from sparkbeam.batch.side_input_collection import SideInputStore
-from sparkbeam.batch.side_probe import Look, broadcast_bytes
+from sparkbeam.batch.side_probe import MeasuredSide, broadcast_bytes
 from sparkbeam.batch.spark_join import joined
 from sparkbeam.batch.spilled_rows import KeptFiles
 from sparkbeam.connectors import source_frames
@@ -119,7 +119,7 @@ class BatchExecution:
         self._open: dict[str, Any] = {}
         self._side_inputs = self._side_input_store(session)
         self._small_sides: list[SmallSide] = []
-        self._looks: dict[str, Look] = {}
+        self._looks: dict[str, MeasuredSide] = {}
         self._tables: dict[str, Any] = {}
         self._given: dict[str, tuple[RowSource, Any]] = {}
         self._kept = KeptFiles(sessions.scratch(session))
@@ -176,7 +176,7 @@ class BatchExecution:
                 self._describe(f"Looks at the {side.side} side of '{side.label}'")
                 is_kept = all(self._plan.producer(tag).id in self._persisted for tag in side.tags)
                 rows = self._ports(side.tags)
-                self._looks[side.reader] = Look(side, rows, self._limit, is_kept=is_kept)
+                self._looks[side.reader] = MeasuredSide(side, rows, self._limit, is_kept=is_kept)
 
     def _compose(self, stage: Stage) -> None:
         """Compose the DataFrame of ``stage``."""

@@ -44,7 +44,7 @@ def _setting(session: Any, name: str) -> str:
     return str(session.conf.get(name)).strip().lower()
 
 
-class Look:
+class MeasuredSide:
     """Measured side of a join.
 
     Args:

@@ -20,7 +20,7 @@ _WITH_FOLDERS = FILE_FORMATS | {"hive"}
 
 
 @dataclass(frozen=True)
-class Table:
+class CatalogTable:
     """An existing table.
 
     Attributes:
@@ -76,7 +76,7 @@ class Table:
         session.catalog.refreshTable(self.name)
 
 
-def found_table(session: Any, name: str) -> Table | None:
+def found_table(session: Any, name: str) -> CatalogTable | None:
     """Return the table of a name, or None.
 
     Raises:
@@ -94,7 +94,7 @@ def found_table(session: Any, name: str) -> Table | None:
     details = dict(rows[titles.index(_DETAILS) + 1 :])
     format = details.get("Provider", "")
     columns = session.catalog.listColumns(name) if format.lower() in _WITH_FOLDERS else ()
-    return Table(
+    return CatalogTable(
         name,
         format or None,
         details["Location"] if _is_folder(details) else "",

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType, LongType, StructType
 
 from sparkbeam.connectors import console
-from sparkbeam.connectors.catalog_tables import Table, found_table
+from sparkbeam.connectors.catalog_tables import CatalogTable, found_table
 from sparkbeam.connectors.latest import latest, latest_rows, quoted
 from sparkbeam.connectors.manifest import has_manifest
 from sparkbeam.connectors.problems import problem
@@ -68,7 +68,7 @@ class Delivery:
         self._label_hash = zlib.crc32(sink.label.encode())
 
     def __call__(
-        self, values: Any, batch_id: int, place: "Place | None" = None, run: str | None = None
+        self, values: Any, batch_id: int, place: "WriteTarget | None" = None, run: str | None = None
     ) -> None:
         """Deliver a micro-batch.
 
@@ -96,7 +96,7 @@ class Delivery:
             else:
                 self.give(self.rows(values), batch_id, place)
 
-    def give(self, rows: Any, batch_id: int, place: "Place | None" = None) -> None:
+    def give(self, rows: Any, batch_id: int, place: "WriteTarget | None" = None) -> None:
         """Write the rows of a micro-batch, sorted if requested.
 
         Args:
@@ -112,7 +112,7 @@ class Delivery:
         elif self.spec.source == console.FORMAT:
             console.write_table(rows, batch_id, self.name, self.spec.options)
         else:
-            self._write(rows, place or Place(self.spec))
+            self._write(rows, place or WriteTarget(self.spec))
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -156,7 +156,7 @@ class Delivery:
         table = pa.Table.from_batches([rows_of(cell, schema) for _, cell in cells], schema)
         return latest(table, self.spec.key) if self.spec.key else table
 
-    def catalog_table(self, session: Any) -> Table | None:
+    def catalog_table(self, session: Any) -> CatalogTable | None:
         """Return the target table; create it if missing.
 
         Args:
@@ -166,12 +166,12 @@ class Delivery:
         found = found_table(session, name)
         if found is not None:
             return found
-        place = Place(self.spec)
+        place = WriteTarget(self.spec)
         place.mode = "ignore"
         self._write(session.createDataFrame([], self.schema), place)
         return found_table(session, name)
 
-    def _write(self, rows: Any, place: "Place") -> None:
+    def _write(self, rows: Any, place: "WriteTarget") -> None:
         if place.table:
             place.keep_to(found_table(rows.sparkSession, place.table))
         if place.path:
@@ -205,7 +205,7 @@ class Delivery:
         return self._reports.report(SinkFailed(summary), self.name)
 
 
-class Place:
+class WriteTarget:
     """Target of a data source.
 
     Args:
@@ -226,9 +226,9 @@ class Place:
         self.format = spec.format
         self.partition_by = spec.partition_by
         self.table = spec.table
-        self.found: Table | None = None
+        self.found: CatalogTable | None = None
 
-    def keep_to(self, table: Table | None) -> None:
+    def keep_to(self, table: CatalogTable | None) -> None:
         """Adopt the properties of an existing table, unless given otherwise.
 
         Raises:
@@ -254,7 +254,7 @@ class Place:
             return ""
         return self.path if not self.table else self.found.folder if self.found else ""
 
-    def aside(self, folder: str) -> "Place":
+    def aside(self, folder: str) -> "WriteTarget":
         """Return a copy with another folder, without a table."""
         place = copy(self)
         place.table, place.options = "", dict(self.options)

@@ -12,7 +12,7 @@ from sparkbeam.common import local_files
 from sparkbeam.spark import session as sessions
 
 
-class Status(NamedTuple):
+class FileStatus(NamedTuple):
     """File status.
 
     Attributes:
@@ -45,7 +45,7 @@ class Storage(Protocol):
     def names(self, folder: str) -> list[str]:
         """Return the sorted relative paths of all files below a folder."""
 
-    def status(self, path: str) -> "Status | None":
+    def status(self, path: str) -> "FileStatus | None":
         """Return the status of a file, or None."""
 
     def move(self, moves: Mapping[str, str]) -> None:
@@ -125,12 +125,12 @@ class LocalStorage:
     def create(self, path: str, content: bytes) -> bool:
         return local_files.create(_local(path), content)
 
-    def status(self, path: str) -> Status | None:
+    def status(self, path: str) -> FileStatus | None:
         try:
             found = _local(path).stat()
         except FileNotFoundError:
             return None
-        return Status(found.st_size, found.st_mtime_ns // 1_000_000)
+        return FileStatus(found.st_size, found.st_mtime_ns // 1_000_000)
 
     def names(self, folder: str) -> list[str]:
         root = _local(folder)
@@ -214,10 +214,10 @@ class BeamStorage:
         self.write(path, content)
         return True
 
-    def status(self, path: str) -> Status | None:
+    def status(self, path: str) -> FileStatus | None:
         (found,) = self._systems.match([_beam(path)])
         for file in found.metadata_list:
-            return Status(file.size_in_bytes, int(1000 * (file.last_updated_in_seconds or 0)))
+            return FileStatus(file.size_in_bytes, int(1000 * (file.last_updated_in_seconds or 0)))
         return None
 
     def names(self, folder: str) -> list[str]:

@@ -15,7 +15,7 @@ from sparkbeam.common.display_text import shortened
 from sparkbeam.explain import describe
 from sparkbeam.explain.query_layers import layers
 from sparkbeam.plan.model import Plan
-from sparkbeam.run.run import Run
+from sparkbeam.run.run import PipelineRun
 from sparkbeam.upstream.spark import is_classic, post_event
 
 _logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class EventLog:
         self,
         session: Any,
         plan: Plan,
-        run: Run,
+        run: PipelineRun,
         redaction: Callable[[str], str],
         name: str,
         post: Callable[[Any, dict[str, Any]], None] = post_event,

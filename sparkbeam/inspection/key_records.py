@@ -29,7 +29,7 @@ MOST_VALUES = 100
 
 
 @dataclass(frozen=True)
-class Kept:
+class StateItem:
     """One item of a key's state.
 
     Attributes:
@@ -73,7 +73,7 @@ class Kept:
         return "; ".join([f"{head}: {values}{more}" if values or more else head, *facts])
 
 
-def kept(record: Record, known: StepCoders, state_name: str) -> Iterator[Kept]:
+def kept(record: Record, known: StepCoders, state_name: str) -> Iterator[StateItem]:
     """Yield all items of a record.
 
     Args:
@@ -87,7 +87,9 @@ def kept(record: Record, known: StepCoders, state_name: str) -> Iterator[Kept]:
         if cell.startswith(CELL):
             yield _window(record, cell, known, timers)
         elif cell == SORTED:
-            yield Kept("waiting", count=len(record.ordered(cell)), facts=_fires(timers.get(cell)))
+            yield StateItem(
+                "waiting", count=len(record.ordered(cell)), facts=_fires(timers.get(cell))
+            )
     if record.get(STATE) is not None:
         yield from _triggered(record, known)
     yield from _sessions(record, known)
@@ -101,14 +103,16 @@ def kept(record: Record, known: StepCoders, state_name: str) -> Iterator[Kept]:
             yield _timer(parts, timer, known)
 
 
-def _window(record: Record, cell: bytes, known: StepCoders, timers: dict[bytes, Timer]) -> Kept:
+def _window(
+    record: Record, cell: bytes, known: StepCoders, timers: dict[bytes, Timer]
+) -> StateItem:
     """Return a window that fires at its end."""
     panes, stamp, accumulator = record.get(cell)
     if accumulator is None:
         values, count = _first(record.bag(VALUES + cell), known.value)
     else:
         values, count = (_accumulator(accumulator, known.value),), 1
-    return Kept(
+    return StateItem(
         "window",
         window=window_text(known.window.decoded(cell[len(CELL) :])),
         values=values,
@@ -137,7 +141,7 @@ def _first(
     return values, len(values) + sum(1 for _ in items)
 
 
-def _sessions(record: Record, known: StepCoders) -> Iterator[Kept]:
+def _sessions(record: Record, known: StepCoders) -> Iterator[StateItem]:
     """Yield sessions that fire at their end."""
     sessions = KeptSessions(record)
     for session in sessions.between(EARLIEST, None):
@@ -145,7 +149,7 @@ def _sessions(record: Record, known: StepCoders) -> Iterator[Kept]:
             values, count = _first(sessions.values(session), known.value)
         else:
             values, count = (known.value.decoded(session.accumulator),), 1
-        yield Kept(
+        yield StateItem(
             "session",
             window=f"{time_text(session.start)} to {time_text(session.end)}",
             values=values,
@@ -154,17 +158,17 @@ def _sessions(record: Record, known: StepCoders) -> Iterator[Kept]:
         )
 
 
-def _triggered(record: Record, known: StepCoders) -> Iterator[Kept]:
+def _triggered(record: Record, known: StepCoders) -> Iterator[StateItem]:
     """Yield windows with a trigger."""
     if known.window.impl is None:
-        yield Kept("other", facts={"windows": "of a kind that is not known"})
+        yield StateItem("other", facts={"windows": "of a kind that is not known"})
         return
     values = known.value.impl or coders.BytesCoder().get_impl()
     state = TriggerState(record, Parts(values, known.window.impl, None))
     for window in state.windows():
         found = state.kept_of(window)
         shown, count = _first(found.values, known.value)
-        yield Kept(
+        yield StateItem(
             "window",
             window=window_text(window),
             values=shown,
@@ -176,14 +180,16 @@ def _triggered(record: Record, known: StepCoders) -> Iterator[Kept]:
         )
 
 
-def _state(record: Record, cell: bytes, window: bytes, known: StepCoders, state_name: str) -> Kept:
+def _state(
+    record: Record, cell: bytes, window: bytes, known: StepCoders, state_name: str
+) -> StateItem:
     """Return a state of a DoFn."""
     shown = window_text(known.window.decoded(window))
     for name, state in known.states.items():
         if user_cell(state_name, name, window) == cell:
             values, count = _values(record, cell, state)
-            return Kept("state", name, shown, values, count)
-    return Kept("other", window=shown, facts={"cell": cell.hex()})
+            return StateItem("state", name, shown, values, count)
+    return StateItem("other", window=shown, facts={"cell": cell.hex()})
 
 
 def _values(record: Record, cell: bytes, state: StateOf) -> tuple[tuple[Any, ...], int]:
@@ -215,11 +221,11 @@ def _stamped(encoded: bytes, decoder: Decoder) -> Any:
     return decoder.decoded(value)
 
 
-def _timer(parts: tuple[str, str, bytes], timer: Timer, known: StepCoders) -> Kept:
+def _timer(parts: tuple[str, str, bytes], timer: Timer, known: StepCoders) -> StateItem:
     """Return a timer of a DoFn."""
     family, tag, window = parts
     _, domain, hold, _ = timer
-    return Kept(
+    return StateItem(
         "timer",
         family.removeprefix("ts-"),
         window_text(known.window.decoded(window)),

@@ -8,7 +8,7 @@ from typing import Any
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, SparkBeamError
-from sparkbeam.inspection.key_records import Kept, kept
+from sparkbeam.inspection.key_records import StateItem, kept
 from sparkbeam.inspection.stage_coders import StepCoders, Undecoded, as_json, as_text, time_text
 from sparkbeam.inspection.state_reader import ROOT, Entries, Store
 from sparkbeam.plan.addresses import addresses
@@ -25,7 +25,7 @@ _SAMPLE = 1000
 
 
 @dataclass(frozen=True)
-class Step:
+class StatefulStep:
     """A step with state.
 
     Attributes:
@@ -52,7 +52,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Found:
+class KeyState:
     """State of one key of a step, or its state without a key.
 
     Attributes:
@@ -64,7 +64,7 @@ class Found:
 
     step: str
     key: Any
-    kept: tuple[Kept, ...]
+    kept: tuple[StateItem, ...]
     has_key: bool = True
 
     def content(self) -> Iterator[dict[str, Any]]:
@@ -93,11 +93,11 @@ class KeptState:
     """
 
     location: str
-    steps: tuple[Step, ...]
+    steps: tuple[StatefulStep, ...]
     store: Store = field(repr=False)
     trusted: bool
 
-    def of(self, name: str, key: str | None = None) -> Iterator[Found]:
+    def of(self, name: str, key: str | None = None) -> Iterator[KeyState]:
         """Yield the state of a step.
 
         Args:
@@ -117,7 +117,7 @@ class KeptState:
         found = (found for step in steps for found in self._of_step(step))
         return found if key is None else self._of_key(found, name, key)
 
-    def _of_key(self, found: Iterator[Found], name: str, key: str) -> Iterator[Found]:
+    def _of_key(self, found: Iterator[KeyState], name: str, key: str) -> Iterator[KeyState]:
         others: list[str] = []
         is_there = False
         for each in found:
@@ -132,7 +132,7 @@ class KeptState:
                 f"Its keys: {listed(others) or 'none'}."
             )
 
-    def _of_step(self, step: Step) -> Iterator[Found]:
+    def _of_step(self, step: StatefulStep) -> Iterator[KeyState]:
         try:
             yield from self._read(step)
         except SparkBeamError:
@@ -143,14 +143,14 @@ class KeptState:
                 f"{type(error).__name__}."
             ) from error
 
-    def _read(self, step: Step) -> Iterator[Found]:
+    def _read(self, step: StatefulStep) -> Iterator[KeyState]:
         known = StepCoders.of(step.parts, step.stage, trusted=self.trusted)
         operators: dict[int, bytes] = {}
         for operator, _, root in self.store.roots():
             values, roots = plaindata.loads(root)
             loose = tuple(_loose(step, values, roots))
             if loose:
-                yield Found(step.label, None, loose, has_key=False)
+                yield KeyState(step.label, None, loose, has_key=False)
             if step.address in roots:
                 operators[operator] = roots[step.address][0].to_bytes(2, "big")
         for operator, prefix in operators.items():
@@ -181,7 +181,7 @@ def kept_state(location: str, store: Store, plan: Plan | None = None) -> KeptSta
             raise ConfigurationError(f"The state under {checkpoint} cannot be read: {problem}.")
         stages = {} if plan is None else _stages(stored, plan, checkpoint)
         steps = tuple(
-            Step(at, str(parts["label"]), parts, stages.get(at))
+            StatefulStep(at, str(parts["label"]), parts, stages.get(at))
             for at, parts in stored["stages"].items()
             if _keeps_state(parts)
         )
@@ -212,26 +212,28 @@ def _keeps_state(parts: Parts) -> bool:
     return any(part.startswith(kinds) for part in parts)
 
 
-def _loose(step: Step, values: Mapping[str, Any], roots: Mapping[str, Any]) -> Iterator[Kept]:
+def _loose(
+    step: StatefulStep, values: Mapping[str, Any], roots: Mapping[str, Any]
+) -> Iterator[StateItem]:
     """Yield a step's state in a shard that belongs to no key."""
     for at, hold, _ in values.get(f"{step.address}/deferred") or ():
-        yield Kept("restriction", facts={"due": time_text(at), "watermark": time_text(hold)})
+        yield StateItem("restriction", facts={"due": time_text(at), "watermark": time_text(hold)})
     waiting = values.get(f"{step.address}/waiting") or ()
     if waiting:
         first = time_text(min(stamp for stamp, _, _ in waiting))
         facts = {"what_for": "side inputs", "bytes": sum(len(run) for *_, run in waiting)}
-        yield Kept("waiting", count=len(waiting), facts={"first": first, **facts})
+        yield StateItem("waiting", count=len(waiting), facts={"first": first, **facts})
     _, rows = values.get(f"{step.address}/read") or (None, ())
     if rows:
-        yield Kept("read", count=sum(len(some) for _, some in rows))
+        yield StateItem("read", count=sum(len(some) for _, some in rows))
     _, side = roots.get(f"{step.address}/side", (None, None))
     if side is not None:
         _, records, size, _ = side[0]
         if records:
-            yield Kept("side inputs", count=records, facts={"bytes": size + side[2]})
+            yield StateItem("side inputs", count=records, facts={"bytes": size + side[2]})
 
 
-def _keys(entries: Entries, step: Step, known: StepCoders) -> Iterator[Found]:
+def _keys(entries: Entries, step: StatefulStep, known: StepCoders) -> Iterator[KeyState]:
     """Yield the state of a step for the keys of a shard."""
     copied = MemoryMap()
     copied.entries.update(entries)
@@ -244,7 +246,7 @@ def _keys(entries: Entries, step: Step, known: StepCoders) -> Iterator[Found]:
             found = sorted(
                 kept(keyed.record(encoded), known, step.state_name), key=attrgetter("window")
             )
-            yield Found(step.label, known.key.decoded(encoded, nested=True), tuple(found))
+            yield KeyState(step.label, known.key.decoded(encoded, nested=True), tuple(found))
     finally:
         shard.close()
 

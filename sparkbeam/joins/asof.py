@@ -20,7 +20,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.common.arguments import flag, one_of, shown
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.joins.closest import NEVER, Closest, Walk
+from sparkbeam.joins.closest import NEVER, Closest, MatchCursor
 from sparkbeam.plan.same_windows import in_same_windows
 from sparkbeam.plan.time_params import EventTimeSpec
 from sparkbeam.state import SortedMultimapStateSpec
@@ -95,7 +95,7 @@ class AsOfJoin(beam.PTransform[Any, Any]):
             )
         tagged_type = beam.typehints.Tuple[key, beam.typehints.Tuple[bool, int, bytes]]
         tagged = [
-            side | name >> beam.ParDo(_Tag(is_left, coder)).with_output_types(tagged_type)
+            side | name >> beam.ParDo(_TagSide(is_left, coder)).with_output_types(tagged_type)
             for name, side, is_left, coder in (
                 ("Left", left, True, of_left),
                 ("Right", right, False, of_right),
@@ -111,7 +111,7 @@ class AsOfJoin(beam.PTransform[Any, Any]):
         )
 
 
-class _Tag(beam.DoFn):
+class _TagSide(beam.DoFn):
     """Unify the elements of both sides: a flag for the left one, the timestamp, the encoding."""
 
     def __init__(self, is_left: bool, coder: coders.Coder) -> None:
@@ -200,7 +200,7 @@ class _Joining:
         """Output the left elements with a final match."""
         closest, lateness = self._closest, self._lateness
         known = NEVER if at.time.final >= _last(window, lateness) else at.time.final - lateness
-        walk = Walk(at.right.all_entries())
+        walk = MatchCursor(at.right.all_entries())
         done, following, final = None, None, NEVER
         for micros, value in at.left.all_entries():
             match, final = closest.match(micros, *walk.around(micros))

@@ -75,7 +75,7 @@ class Closest(NamedTuple):
         return self.tolerance is None or distance <= self.tolerance
 
 
-class Walk:
+class MatchCursor:
     """Cursor over the right side, moved along with the left one.
 
     Args:

@@ -163,7 +163,8 @@ class _SparkJoin(beam.PTransform[Any, Any]):
         value_type = _EITHER[left_type, right_type]
         tagged_type = beam.typehints.Tuple[key_type, beam.typehints.Tuple[bool, value_type]]
         tagged = [
-            side | f"Tag {name}" >> _Tag(name == RIGHT, tagged_type) for name, side in sides.items()
+            side | f"Tag {name}" >> _TagElements(name == RIGHT, tagged_type)
+            for name, side in sides.items()
         ]
         how = self._spec.how
         lefts = typehints.Optional[left_type] if how in ("right", "outer") else left_type
@@ -187,7 +188,7 @@ class _GroupedJoin(_SparkJoin):
         return beam.PTransform.to_runner_api_parameter(self, context)
 
 
-class _Tag(beam.PTransform[Any, Any]):
+class _TagElements(beam.PTransform[Any, Any]):
     """Tagging of the elements of one side; the keys get a deterministic coder.
 
     Args:

@@ -12,7 +12,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.page.own_page import RunView
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.run.run import Run
+from sparkbeam.run.run import PipelineRun
 
 if TYPE_CHECKING:
     from sparkbeam.page.server import PageServer
@@ -61,7 +61,7 @@ def server(port: int) -> "PageServer":
         return _servers[port]
 
 
-def show(port: int, plan: Plan, run: Run, redaction: Redaction, name: str | None) -> None:
+def show(port: int, plan: Plan, run: PipelineRun, redaction: Redaction, name: str | None) -> None:
     """Show a run on a live page, and print its address as one line on standard error.
 
     A failure is logged and has no other effect.

@@ -27,7 +27,7 @@ from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.progress import words
 from sparkbeam.progress.recent_batches import Moment
 from sparkbeam.progress.snapshot import PipelineProgress, Progress, StreamingProgress
-from sparkbeam.run.run import Run, program
+from sparkbeam.run.run import PipelineRun, program
 
 _TEXTS = 4096
 
@@ -46,7 +46,7 @@ class RunView:
     def __init__(
         self,
         plan: Plan,
-        run: Run,
+        run: PipelineRun,
         redaction: Redaction,
         name: str | None = None,
         clock: Callable[[], float] = time.time,

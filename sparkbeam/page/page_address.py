@@ -22,9 +22,9 @@ from sparkbeam.metrics.run_summary import cells, run_summary
 from sparkbeam.page.view import LONGEST_ERROR, LONGEST_TITLE, of_steps
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction, redacted
-from sparkbeam.run.run import Run
+from sparkbeam.run.run import PipelineRun
 from sparkbeam.streaming.checkpoint_files import Files
-from sparkbeam.streaming.heartbeat import SIGN, Sign
+from sparkbeam.streaming.heartbeat import SIGN, Heartbeat
 
 _logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Beacon:
     def __init__(
         self,
         plan: Plan,
-        run: Run,
+        run: PipelineRun,
         redaction: Redaction,
         title: str,
         period: float = PERIOD_SECONDS,
@@ -108,11 +108,11 @@ class Beacon:
         stages = tuple(replace(stage, id=stage.address) for stage in self._plan.stages)
         return sketch(redacted(replace(self._plan, stages=stages), self._redaction))
 
-    def _sign(self, *, over: bool) -> Sign:
+    def _sign(self, *, over: bool) -> Heartbeat:
         monitor, redaction = self._run.monitor, self._redaction
         summary = run_summary(self._plan, monitor.metrics.committed_by_stage(), {}, 0)
         stages = [*zip((stage.address for stage in self._plan.stages), summary.stages, strict=True)]
-        return Sign(
+        return Heartbeat(
             written=self._clock(),
             period=self._period,
             state=(self._end or "") if over else self._run.result.state,

@@ -24,8 +24,8 @@ from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.progress.recent_batches import History, Moment
 from sparkbeam.streaming.checkpoint_files import absolute, files
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.heartbeat import Sign
-from sparkbeam.streaming.status import Health, Status, status
+from sparkbeam.streaming.heartbeat import Heartbeat
+from sparkbeam.streaming.status import Health, PipelineStatus, status
 
 _KEPT = 20
 
@@ -108,7 +108,7 @@ _GONE = (
 )
 
 
-def _state(found: Status, sign: Sign | None) -> str:
+def _state(found: PipelineStatus, sign: Heartbeat | None) -> str:
     """Return the state of the pipeline: of its last run, if that stopped with work left."""
     if sign is not None and sign.over and not found.is_over:
         return sign.state
@@ -116,7 +116,7 @@ def _state(found: Status, sign: Sign | None) -> str:
     return f"{health}{', draining' * found.draining}"
 
 
-def _stages(found: Status, sign: Sign | None) -> Iterator[StageView]:
+def _stages(found: PipelineStatus, sign: Heartbeat | None) -> Iterator[StageView]:
     steps = found.steps
     for view in streaming_stages(found.stages, steps, [None] * len(steps)):
         yield (
@@ -130,7 +130,7 @@ def _stages(found: Status, sign: Sign | None) -> Iterator[StageView]:
         )
 
 
-def _facts(found: Status, sign: Sign | None, now: float) -> Iterator[Fact]:
+def _facts(found: PipelineStatus, sign: Heartbeat | None, now: float) -> Iterator[Fact]:
     if sign is not None:
         yield "pipeline", sign.title
     yield "micro-batch", f"{found.micro_batch:,}"

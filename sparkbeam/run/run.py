@@ -57,7 +57,7 @@ class Companion(Protocol):
         """Called at the end of a run, before its state is visible, even if it has not begun."""
 
 
-class Run:
+class PipelineRun:
     """Execution of a plan.
 
     Args:
@@ -81,7 +81,7 @@ class Run:
         session: Any,
         options: spark_options.SparkBeamOptions,
         redaction: Redaction,
-        explain: Callable[["Run"], Any],
+        explain: Callable[["PipelineRun"], Any],
     ) -> None:
         # An invalid sink is an error before anything has started.
         sinks = sinks_of(options)

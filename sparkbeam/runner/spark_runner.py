@@ -37,7 +37,7 @@ from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
 from sparkbeam.run.result import SparkPipelineResult
-from sparkbeam.run.run import Companion, Run, program
+from sparkbeam.run.run import Companion, PipelineRun, program
 from sparkbeam.runner import cross_language, interactive
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import interruptible
@@ -125,7 +125,9 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             from sparkbeam.page import opening as page
 
             page.check()
-        run = Run(plan, session, options, redaction, partial(_explained, outline, plan, redaction))
+        run = PipelineRun(
+            plan, session, options, redaction, partial(_explained, outline, plan, redaction)
+        )
         if port is not None:
             page.show(port, plan, run, redaction, spark_options.name_of(options))
         run.companions += _companions(plan, run, redaction, session, options)
@@ -275,7 +277,7 @@ def _is_ours(pipeline: Pipeline) -> bool:
 
 def _companions(
     plan: Plan,
-    run: Run,
+    run: PipelineRun,
     redaction: Redaction,
     session: Any,
     options: spark_options.SparkBeamOptions,
@@ -291,7 +293,9 @@ def _companions(
 
 
 @memo()
-def _explained(outline: Callable[[], str], plan: Plan, hide: Redaction, run: Run) -> Explanation:
+def _explained(
+    outline: Callable[[], str], plan: Plan, hide: Redaction, run: PipelineRun
+) -> Explanation:
     """Return the explanation of a run, with the figures so far."""
     plans = run.executed() or ["Spark does not tell what it has run."]
     summary, graphs = run.result.summary(), run.graphs()
@@ -307,7 +311,7 @@ def _explained(outline: Callable[[], str], plan: Plan, hide: Redaction, run: Run
     )
 
 
-def _report(plan: Plan, run: Run) -> reports.Report:
+def _report(plan: Plan, run: PipelineRun) -> reports.Report:
     """Return the report of a run, after waiting for its end."""
     with contextlib.suppress(Exception):  # The report contains the error.
         run.result.wait_until_finish()

@@ -15,7 +15,14 @@ from sparkbeam.progress.snapshot import StreamingStageProgress
 from sparkbeam.streaming.checkpoint_files import absolute
 from sparkbeam.streaming.execution import known_pipeline
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.status import Health, Status, last_entry, moment, status, step_content
+from sparkbeam.streaming.status import (
+    Health,
+    PipelineStatus,
+    last_entry,
+    moment,
+    status,
+    step_content,
+)
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 
 OFFSETS, COMMITS = "offsets", "commits"
@@ -26,7 +33,7 @@ _TICKS = "ticks"
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogEntry:
     """Last entry of one of Spark's logs.
 
     Attributes:
@@ -75,14 +82,14 @@ class CheckpointContent:
 
     location: str
     stored: Mapping[str, Any]
-    status: Status
-    planned: Entry | None
-    committed: Entry | None
+    status: PipelineStatus
+    planned: LogEntry | None
+    committed: LogEntry | None
     delivered: bool
     sources: tuple[SourceMark, ...]
 
     @property
-    def again(self) -> Entry | None:
+    def again(self) -> LogEntry | None:
         """Micro-batch that a restart repeats: planned, but not committed."""
         planned, committed = self.planned, self.committed
         if planned is None or self.status.health is Health.DRAINED:
@@ -236,7 +243,7 @@ def _last(
     log: str,
     sources: list[Mapping[str, str]],
     now: float,
-) -> Entry | None:
+) -> LogEntry | None:
     last = last_entry(checkpoint, log)
     if last is None:
         return None
@@ -244,7 +251,7 @@ def _last(
     ticks, *others = feedback.offsets(number + 1) or [""]
     of_spark = [str(source["label"]) for source in sources if "format" in source]
     offsets = dict(zip([_TICKS, *of_spark], [ticks, *others], strict=False))
-    return Entry(
+    return LogEntry(
         number,
         feedback.tick_of(number),
         max(0.0, now - written),
@@ -261,7 +268,7 @@ def _position(ticks: str) -> Mapping[str, Any]:
     return found
 
 
-def _marks(sources: list[Mapping[str, str]], entry: Entry | None) -> Iterator[SourceMark]:
+def _marks(sources: list[Mapping[str, str]], entry: LogEntry | None) -> Iterator[SourceMark]:
     """Yield the watermark of each source at the end of a micro-batch."""
     ticks = {} if entry is None else entry.ticks
     watermarks, partitions = (ticks.get(name) for name in ("watermarks", "sources"))
@@ -291,7 +298,7 @@ def _output(step: StreamingStageProgress) -> int:
     return MIN_MICROS if step.output_watermark is None else int(step.output_watermark.micros)
 
 
-def _in_log(what: str, log: str, entry: Entry | None) -> Iterator[str]:
+def _in_log(what: str, log: str, entry: LogEntry | None) -> Iterator[str]:
     if entry is None:
         yield f"no micro-batch is {what}"
     else:
@@ -322,11 +329,11 @@ def _source(source: SourceMark) -> dict[str, Any]:
     }
 
 
-def _number(entry: Entry | None) -> dict[str, int] | None:
+def _number(entry: LogEntry | None) -> dict[str, int] | None:
     return None if entry is None else {"micro_batch": entry.micro_batch, "log": entry.log}
 
 
-def _entry(entry: Entry | None) -> dict[str, Any] | None:
+def _entry(entry: LogEntry | None) -> dict[str, Any] | None:
     if entry is None:
         return None
     return {

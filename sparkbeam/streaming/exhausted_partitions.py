@@ -14,7 +14,7 @@ from sparkbeam.streaming.checkpoint_files import files
 
 
 @dataclass(frozen=True)
-class Ends:
+class ExhaustedPartitions:
     """A small file of exhausted partitions under the checkpoint.
 
     It describes the time when the last micro-batch was planned. A partition is exhausted in a
@@ -50,7 +50,7 @@ class Ends:
         return json.dumps([self.checkpoint, self.tag])
 
     @classmethod
-    def parse(cls, text: str) -> "Ends":
+    def parse(cls, text: str) -> "ExhaustedPartitions":
         """Parse the result of :meth:`text`."""
         return cls(*loaded(text, list))
 

@@ -17,7 +17,7 @@ _PATIENCE = 3
 
 
 @dataclass(frozen=True)
-class Sign:
+class Heartbeat:
     """Heartbeat of a driver, as stored in a file.
 
     Attributes:
@@ -86,8 +86,8 @@ class Sign:
         return cls(written, period, state, over, title, steps, facts, notes, error, timed)
 
 
-def last_sign(files: Files) -> Sign | None:
+def last_sign(files: Files) -> Heartbeat | None:
     """Return the last heartbeat of a driver, or None if there is no readable one."""
     with suppress(Exception):  # The file is untrusted.
-        return Sign.of(loaded(files.read(SIGN) or b""))
+        return Heartbeat.of(loaded(files.read(SIGN) or b""))
     return None

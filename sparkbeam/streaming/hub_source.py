@@ -5,11 +5,11 @@ from typing import Any
 
 from sparkbeam.eventhubs.data_source import EventHubsSource, NoteEnds
 from sparkbeam.eventhubs.monitoring import Watch
-from sparkbeam.streaming.exhausted_partitions import Ends
+from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 from sparkbeam.streaming.hub_partitions import NotePartitions
 
 ENDS = "ends"
-"""Option with the file for exhausted partitions; see :class:`.Ends`."""
+"""Option with the file for exhausted partitions; see :class:`.ExhaustedPartitions`."""
 
 PARTITIONS = "partitions"
 """Option with the file for the status of partitions, in the same form."""
@@ -22,8 +22,8 @@ class PipelineHubSource(EventHubsSource):
         given = {name.lower(): value for name, value in options.items()}
         ends, partitions = given.pop(ENDS, None), given.pop(PARTITIONS, None)
         super().__init__(given)
-        self._partitions = None if partitions is None else Ends.parse(partitions)
-        self._ends = None if ends is None else Ends.parse(ends)
+        self._partitions = None if partitions is None else ExhaustedPartitions.parse(partitions)
+        self._ends = None if ends is None else ExhaustedPartitions.parse(ends)
 
     def _note_ends(self) -> NoteEnds | None:
         return None if self._ends is None else self._ends.write

@@ -31,7 +31,7 @@ def spark_sources(plan: Plan) -> list[Source]:
 
 
 @dataclass(frozen=True)
-class Marks:
+class SourceProgress:
     """Read progress of a source at a tick; times are in microseconds.
 
     Attributes:
@@ -55,7 +55,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Look:
+class SourceObservation:
     """Observation of a source by a completed micro-batch.
 
     Attributes:
@@ -119,7 +119,9 @@ class SourceClock:
             spec.follows_clock,
         )
 
-    def after(self, marks: Marks, look: Look | None, now: int) -> Marks:
+    def after(
+        self, marks: SourceProgress, look: SourceObservation | None, now: int
+    ) -> SourceProgress:
         """Advance the watermark to a tick.
 
         Args:
@@ -142,7 +144,7 @@ class SourceClock:
             return self._by_ends(marks, look, before)
         return self._by_files(marks, look) if self.by_files else self._by_partitions(marks, look)
 
-    def _by_files(self, marks: Marks, look: Look) -> Marks:
+    def _by_files(self, marks: SourceProgress, look: SourceObservation) -> SourceProgress:
         if look.seen:
             # The next files are likely to be as old as the oldest of these.
             return self._up_to(replace(marks, silent={}), look.seen[_FIRST])
@@ -153,7 +155,9 @@ class SourceClock:
         passed = self.follows and self._has_passed(marks.silent[_ALL], look)
         return self._up_to(marks, look.time) if passed else marks
 
-    def _by_ends(self, marks: Marks, look: Look, before: int) -> Marks:
+    def _by_ends(
+        self, marks: SourceProgress, look: SourceObservation, before: int
+    ) -> SourceProgress:
         """Let exhausted partitions hold nothing back, but all others.
 
         The next row of an exhausted partition comes after everything that had been read when it was
@@ -166,13 +170,13 @@ class SourceClock:
         ]
         return self._up_to(marks, min(reached)) if reached else marks
 
-    def _has_ended(self, partition: str, marks: Marks, look: Look) -> bool:
+    def _has_ended(self, partition: str, marks: SourceProgress, look: SourceObservation) -> bool:
         """Return whether a partition has been exhausted and silent for the idle timeout."""
         if self.idle is None or partition in look.seen or partition not in look.ended:
             return False
         return not self.idle or self._has_passed(marks.silent.get(partition), look)
 
-    def _by_partitions(self, marks: Marks, look: Look) -> Marks:
+    def _by_partitions(self, marks: SourceProgress, look: SourceObservation) -> SourceProgress:
         marks = self._with_partitions(marks, look)
         idle = {p for p in marks.newest if self._has_passed(marks.silent.get(p), look)}
         active = [micros for p, micros in marks.newest.items() if p not in idle]
@@ -184,7 +188,7 @@ class SourceClock:
         marks = self._up_to(self._without(marks, idle), marks.reached)
         return self._up_to(marks, look.time) if settled and self.follows else marks
 
-    def _with_partitions(self, marks: Marks, look: Look) -> Marks:
+    def _with_partitions(self, marks: SourceProgress, look: SourceObservation) -> SourceProgress:
         newest = dict(marks.newest)
         for partition, micros in look.seen.items():
             newest[partition] = max(micros, newest.get(partition, micros))
@@ -202,11 +206,11 @@ class SourceClock:
                 silent.setdefault(partition, look.time)
         return replace(marks, newest=newest, silent=silent)
 
-    def _has_passed(self, since: int | None, look: Look) -> bool:
+    def _has_passed(self, since: int | None, look: SourceObservation) -> bool:
         """Return whether rows have been missing for the idle timeout."""
         return self.idle is not None and since is not None and look.time - since >= self.idle
 
-    def _without(self, marks: Marks, idle: set[str]) -> Marks:
+    def _without(self, marks: SourceProgress, idle: set[str]) -> SourceProgress:
         """Remove partitions, except those that the source reports: they would become new again."""
         if self.tells or not idle:
             return marks
@@ -214,7 +218,7 @@ class SourceClock:
         silent = {p: since for p, since in marks.silent.items() if p not in idle}
         return replace(marks, newest=newest, silent=silent)
 
-    def _up_to(self, marks: Marks, reached: int) -> Marks:
+    def _up_to(self, marks: SourceProgress, reached: int) -> SourceProgress:
         # Encoded timestamps are in milliseconds, rounded down.
         watermark = (reached - self.delay) // _MILLISECOND * _MILLISECOND
         return replace(marks, watermark=max(marks.watermark, watermark))
@@ -229,7 +233,7 @@ def newest_of_files(newest: Mapping[str, int]) -> dict[str, int]:
     return {_FIRST: min(newest.values()), _LAST: max(newest.values())}
 
 
-def at_restart(marks: Marks) -> Marks:
+def at_restart(marks: SourceProgress) -> SourceProgress:
     """Return the progress for a new run: unobserved partitions have not been silent."""
     return replace(marks, silent={}, since=None)
 

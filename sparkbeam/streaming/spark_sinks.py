@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from sparkbeam.connectors import console
-from sparkbeam.connectors.catalog_tables import Table
-from sparkbeam.connectors.delivery import Delivery, Place
+from sparkbeam.connectors.catalog_tables import CatalogTable
+from sparkbeam.connectors.delivery import Delivery, WriteTarget
 from sparkbeam.plan.model import Sink
 from sparkbeam.plan.object_identity import steady_names
 from sparkbeam.plan.spark_io import WriteSpec
@@ -45,7 +45,7 @@ class SparkSinks:
         self._results = KeptResults(files, steady_names(whole))
         self._file_sinks: dict[str, FileSink] = {}
         self._written: dict[str, int] = {}
-        self._tables: dict[str, Table | None] = {}
+        self._tables: dict[str, CatalogTable | None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._deliveries)
@@ -82,9 +82,9 @@ class SparkSinks:
             else:
                 self._write(delivery, values, batch_id, place)
 
-    def _place(self, delivery: Delivery, session: Any) -> Place:
+    def _place(self, delivery: Delivery, session: Any) -> WriteTarget:
         """Return the target of a sink; create a missing table in append mode."""
-        place = Place(delivery.spec)
+        place = WriteTarget(delivery.spec)
         if place.table and place.mode == "append":
             with delivery.reporting():
                 if delivery.name not in self._tables:
@@ -92,7 +92,7 @@ class SparkSinks:
                 place.keep_to(self._tables[delivery.name])
         return place
 
-    def _write(self, delivery: Delivery, values: Any, batch_id: int, place: Place) -> None:
+    def _write(self, delivery: Delivery, values: Any, batch_id: int, place: WriteTarget) -> None:
         is_delta = (place.format or "").lower() == "delta"
         if is_delta:
             place.options |= {
@@ -106,7 +106,7 @@ class SparkSinks:
         else:
             self._write_noted(delivery, values, batch_id, place)
 
-    def _resume(self, delivery: Delivery, place: Place) -> None:
+    def _resume(self, delivery: Delivery, place: WriteTarget) -> None:
         """Complete the unfinished work of an earlier run."""
         if delivery.name in self._file_sinks:
             return
@@ -122,7 +122,9 @@ class SparkSinks:
             sink.resume()
         self._file_sinks[delivery.name] = sink
 
-    def _write_files(self, delivery: Delivery, values: Any, batch_id: int, place: Place) -> None:
+    def _write_files(
+        self, delivery: Delivery, values: Any, batch_id: int, place: WriteTarget
+    ) -> None:
         def write(folder: str) -> None:
             aside = place.aside(folder)
             # This file shows whether Python sees the files that Spark has written.
@@ -134,7 +136,9 @@ class SparkSinks:
             if place.found is not None:
                 place.found.added(values.sparkSession)
 
-    def _write_noted(self, delivery: Delivery, values: Any, batch_id: int, place: Place) -> None:
+    def _write_noted(
+        self, delivery: Delivery, values: Any, batch_id: int, place: WriteTarget
+    ) -> None:
         name = _short_hash(delivery.name, 16)
         if name not in self._written:
             self._written[name] = self._noted(name, delivery.name, batch_id)
@@ -147,7 +151,7 @@ class SparkSinks:
             self._written[name] = batch_id
 
     def _give(
-        self, delivery: Delivery, values: Any, batch_id: int, place: Place, *, begun: bool
+        self, delivery: Delivery, values: Any, batch_id: int, place: WriteTarget, *, begun: bool
     ) -> None:
         """Deliver rows that were collected on the driver."""
         with delivery.reporting():

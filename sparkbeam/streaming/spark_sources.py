@@ -16,7 +16,7 @@ from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.progress.listener import reachable_at
 from sparkbeam.spark.session import cores
 from sparkbeam.streaming.checkpoint_files import Files, files, kept_places, next_epoch
-from sparkbeam.streaming.exhausted_partitions import Ends
+from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.wire.messages import DDL
 from sparkbeam.worker.streaming.spark_operators import RowsLayer
@@ -91,12 +91,12 @@ def source_frame(
     spec = ReadSpec.unpack(source.payload)
     ((_, tag),) = source.outputs
     if spec.is_own:
-        spec = _of_hub(spec, session, Ends(checkpoint, tag), kept)
+        spec = _of_hub(spec, session, ExhaustedPartitions(checkpoint, tag), kept)
     frame = source_frames.timed(session, spec, source.label, partitions)
     return SourceFrame(source.label, tag, spec, frame, checkpoint)
 
 
-def _of_hub(spec: ReadSpec, session: Any, ends: Ends, kept: Files) -> ReadSpec:
+def _of_hub(spec: ReadSpec, session: Any, ends: ExhaustedPartitions, kept: Files) -> ReadSpec:
     """Complete the read of an event hub at the start of its query."""
     # Older versions of PySpark have no Python data sources.
     from sparkbeam.streaming import hub_source

@@ -22,7 +22,7 @@ from sparkbeam.streaming.checkpoint_files import LocalFiles, absolute, files, no
 from sparkbeam.streaming.execution import check_pipeline, known_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import newest
-from sparkbeam.streaming.heartbeat import Sign, last_sign
+from sparkbeam.streaming.heartbeat import Heartbeat, last_sign
 
 _LONG = 60.0
 _LONGER = 10
@@ -61,7 +61,7 @@ class Health(StrEnum):
 
 
 @dataclass(frozen=True)
-class Status:
+class PipelineStatus:
     """Status of a streaming pipeline from its checkpoint; times are in seconds.
 
     Attributes:
@@ -92,7 +92,7 @@ class Status:
     steps: tuple[StreamingStageProgress, ...] = ()
     stages: tuple[str, ...] = ()
     partitions: tuple[PartitionProgress, ...] = ()
-    sign: Sign | None = None
+    sign: Heartbeat | None = None
     generation: int = 0
     phases: Mapping[str, float] = field(default_factory=dict)
 
@@ -169,7 +169,7 @@ def status(
     max_lag: float | None = None,
     patience: float | None = None,
     now: float | None = None,
-) -> Status:
+) -> PipelineStatus:
     """Read the status from a checkpoint without changing it.
 
     Args:
@@ -225,11 +225,11 @@ def _judged(
     draining: bool,
     number: int,
     generation: int,
-    sign: Sign | None,
+    sign: Heartbeat | None,
     now: float,
     max_lag: float | None,
     patience: float | None,
-) -> Status:
+) -> PipelineStatus:
     took = 0.0 if batch is None else batch.duration / _SECOND
     if patience is None:
         patience = max(_LONG, _LONGER * took)
@@ -252,7 +252,7 @@ def _judged(
         health = Health.BEHIND
     else:
         health = Health.IDLE if pending is None else Health.RUNNING
-    return Status(
+    return PipelineStatus(
         health=health,
         draining=draining,
         micro_batch=number,
@@ -270,13 +270,13 @@ def _judged(
     )
 
 
-def _phases(batch: MicroBatch, sign: Sign | None) -> batch_phases.Phases:
+def _phases(batch: MicroBatch, sign: Heartbeat | None) -> batch_phases.Phases:
     """Return the timings of a micro-batch; the feedback lacks Spark's part."""
     number, found = (0, {}) if sign is None else sign.phases
     return found if number == batch.number else batch.phases
 
 
-def _told(sign: Sign, now: float) -> Health | None:
+def _told(sign: Heartbeat, now: float) -> Health | None:
     """Return a problem that a heartbeat reports of an unfinished pipeline, or None."""
     if sign.over:
         return _ENDINGS.get(sign.state)

@@ -21,13 +21,13 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.plan.spark_io import PARTITION_SEPARATOR
 from sparkbeam.streaming.checkpoint_files import files
 from sparkbeam.streaming.clock import Clock
-from sparkbeam.streaming.exhausted_partitions import Ends
+from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import Generation
 from sparkbeam.streaming.source_watermarks import (
-    Look,
-    Marks,
     SourceClock,
+    SourceObservation,
+    SourceProgress,
     at_restart,
     spark_sources,
 )
@@ -106,7 +106,7 @@ class Position:
         watermarks: of the outputs of the TestStream and of Spark's sources, by tag.
         draining: the sources were ended early.
         sources: read progress of each Spark source, by tag; see
-            :class:`~sparkbeam.streaming.source_watermarks.Marks`.
+            :class:`~sparkbeam.streaming.source_watermarks.SourceProgress`.
     """
 
     number: int
@@ -235,7 +235,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         now, before = (self._files.offsets(n)[1:] for n in (position.number, position.number - 1))
         return now != (before or [_NOTHING] * len(now))
 
-    def _sources(self, position: Position, time_now: int) -> dict[str, Marks]:
+    def _sources(self, position: Position, time_now: int) -> dict[str, SourceProgress]:
         """Return the read progress of Spark's sources at the end of a position's micro-batch."""
         found = {}
         # Available-now runs continue each other.
@@ -243,13 +243,13 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         feedback = self._feedback(position.number) if self._spec.clocks else None
         for number, clock in enumerate(self._spec.clocks):
             tag = str(clock.tag)
-            marks = Marks(**position.sources.get(tag, {}))
+            marks = SourceProgress(**position.sources.get(tag, {}))
             if is_first:
                 marks = at_restart(marks)
             look = None
             if feedback is not None:
                 offsets = self._offsets(position, number) if clock.tells else {}
-                look = Look(
+                look = SourceObservation(
                     position.time,
                     feedback.seen.get(tag, {}),
                     tuple(offsets),
@@ -279,7 +279,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the exhausted partitions."""
         if not clock.tells_ends or clock.idle is None:
             return ()
-        ends = Ends(self._spec.checkpoint, clock.tag).read()
+        ends = ExhaustedPartitions(self._spec.checkpoint, clock.tag).read()
         return tuple(
             name
             for name, at in offsets.items()

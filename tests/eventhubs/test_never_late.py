@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from sparkbeam.eventhubs.client import Bounds
 from sparkbeam.eventhubs.planning import Planner
 from sparkbeam.eventhubs.source_options import SourceOptions
-from sparkbeam.streaming.source_watermarks import Look, Marks, SourceClock, at_restart
+from sparkbeam.streaming.source_watermarks import (
+    SourceClock,
+    SourceObservation,
+    SourceProgress,
+    at_restart,
+)
 
 MILLI = 1000
 PARTITIONS = ("0", "1", "2")
@@ -46,14 +51,14 @@ class Hub(Planner):
 @settings(max_examples=300)
 @given(MICRO_BATCHES)
 def test_whatever_comes_in_during_planning(micro_batches: list[tuple[object, int, bool]]) -> None:
-    hub, marks, before = Hub(), Marks(), 0
+    hub, marks, before = Hub(), SourceProgress(), 0
     start = dict.fromkeys(PARTITIONS, 0)
-    look: Look | None = None
+    look: SourceObservation | None = None
     nothing: tuple[list[tuple[str, int]], ...] = ([],) * len(PARTITIONS)
     left = [(nothing, 1000, False)] * 4
     for number, (arrivals, limit, restarts) in enumerate([*micro_batches, *left]):
         if restarts and look is not None:
-            look = Look(look.time, look.seen, look.known, True, look.ended)
+            look = SourceObservation(look.time, look.seen, look.known, True, look.ended)
             marks = at_restart(marks)
         before, marks = marks.watermark // MILLI, HUB.after(marks, look, now=0)
         hub.arrivals = arrivals  # type: ignore[assignment]
@@ -65,7 +70,7 @@ def test_whatever_comes_in_during_planning(micro_batches: list[tuple[object, int
             if times:
                 assert times[0] >= before, "late"
                 seen[partition] = times[-1] * MILLI
-        look = Look(number, seen, PARTITIONS, False, tuple(ended))
+        look = SourceObservation(number, seen, PARTITIONS, False, tuple(ended))
         start = end
     newest = max((time for times in hub.times.values() for time in times), default=0)
     assert not newest or marks.watermark == newest * MILLI, "all are passed in the end"

@@ -12,7 +12,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
-from sparkbeam.connectors.delivery import Delivery, Place
+from sparkbeam.connectors.delivery import Delivery, WriteTarget
 from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, WriteToSpark
 
 SCHEMA = "id bigint, at timestamp, parts array<struct<name: string>>, price decimal(10, 2)"
@@ -116,9 +116,9 @@ def test_a_run_that_starts_again_writes_nothing_twice(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = Delivery._write
-    lost: list[Place] = []
+    lost: list[WriteTarget] = []
 
-    def lossy(delivery: Delivery, rows: Any, place: Place) -> None:
+    def lossy(delivery: Delivery, rows: Any, place: WriteTarget) -> None:
         if place.path.endswith("b") and not lost:
             lost.append(place)
             raise RuntimeError(

@@ -9,9 +9,9 @@ import pytest
 from sparkbeam import ConfigurationError
 from sparkbeam.streaming.source_watermarks import (
     MOST_PARTITIONS,
-    Look,
-    Marks,
     SourceClock,
+    SourceObservation,
+    SourceProgress,
     at_restart,
     newest_seen,
 )
@@ -32,16 +32,18 @@ def look(
     is_first: bool = False,
     ended: Iterable[str] = (),
     **seen: int,
-) -> Look:
+) -> SourceObservation:
     """A micro-batch with the latest second of each partition."""
     micros = {name: second * SECOND for name, second in seen.items()}
-    return Look(time * SECOND, micros, tuple(known), is_first, tuple(ended))
+    return SourceObservation(time * SECOND, micros, tuple(known), is_first, tuple(ended))
 
 
-def watermarks(clock: SourceClock, *looks: Look | None, marks: Marks | None = None) -> list[object]:
+def watermarks(
+    clock: SourceClock, *looks: SourceObservation | None, marks: SourceProgress | None = None
+) -> list[object]:
     """The watermark after each micro-batch; None as long as there is none."""
     found: list[object] = []
-    marks = marks or Marks()
+    marks = marks or SourceProgress()
     for each in looks:
         marks = clock.after(marks, each, now=0)
         found.append(marks.watermark / SECOND if marks.watermark > 0 else None)
@@ -50,17 +52,21 @@ def watermarks(clock: SourceClock, *looks: Look | None, marks: Marks | None = No
 
 def test_it_follows_the_newest_row_less_the_delay_and_never_goes_back() -> None:
     clock = replace(ONE, delay=2 * SECOND)
-    rows = Look(0, {"": 10 * SECOND}), Look(1, {}), Look(2, {"": 5 * SECOND})
+    rows = (
+        SourceObservation(0, {"": 10 * SECOND}),
+        SourceObservation(1, {}),
+        SourceObservation(2, {"": 5 * SECOND}),
+    )
     assert watermarks(clock, *rows) == [8, 8, 8]
 
 
 def test_without_a_time_column_it_follows_the_clock() -> None:
     clock = SourceClock(tag=1, delay=SECOND, by_rows=False)
-    assert clock.after(Marks(), None, now=50 * SECOND).watermark == 49 * SECOND
+    assert clock.after(SourceProgress(), None, now=50 * SECOND).watermark == 49 * SECOND
 
 
 def test_it_is_not_ahead_of_a_timestamp_that_was_rounded_down() -> None:
-    marks = ONE.after(Marks(), Look(0, {"": SECOND + 999}), now=0)
+    marks = ONE.after(SourceProgress(), SourceObservation(0, {"": SECOND + 999}), now=0)
     assert marks.watermark == SECOND
 
 
@@ -102,7 +108,7 @@ def test_when_all_are_idle_it_is_at_the_newest_row_of_all() -> None:
 def test_it_follows_the_clock_only_where_that_is_asked_for() -> None:
     for base in (ONE, KAFKA, NAMED, FILES):
         seen = {"first": 7 * SECOND, "last": 7 * SECOND} if base is FILES else {"": 7 * SECOND}
-        looks = [Look(0, seen), *(look(second) for second in range(1, 100))]
+        looks = [SourceObservation(0, seen), *(look(second) for second in range(1, 100))]
         waits = replace(base, idle=10 * SECOND, delay=2 * SECOND)
         assert watermarks(waits, *looks)[-1] == 5
         follows = watermarks(replace(waits, follows=True), *looks)
@@ -137,7 +143,7 @@ def test_a_partition_with_nothing_left_may_be_waited_for() -> None:
 
 
 def test_what_had_nothing_left_before_a_restart_is_passed_after_it() -> None:
-    marks = Marks()
+    marks = SourceProgress()
     for each in (look(0, "ab", a=10, ended="b"), look(1, "ab", a=20, ended="b")):
         marks = HUB.after(marks, each, now=0)
     looks = look(1, "ab", a=20, ended="b", is_first=True), look(3600, "ab", a=30, b=21)
@@ -146,7 +152,7 @@ def test_what_had_nothing_left_before_a_restart_is_passed_after_it() -> None:
 
 def test_time_in_which_nobody_looked_is_no_silence() -> None:
     clock = replace(KAFKA, idle=5 * SECOND)
-    marks = Marks()
+    marks = SourceProgress()
     for each in (look(0, a=10, b=5), look(1, a=20)):
         marks = clock.after(marks, each, now=0)
     marks = at_restart(marks)
@@ -167,7 +173,7 @@ def test_of_the_files_of_a_micro_batch_the_one_furthest_behind_counts_while_more
         return newest_seen([FILES], [(1, newest)])["1"]
 
     rows = [files(100, 40), files(110, 50), {}, files(120)]
-    looks = [Look(number, seen) for number, seen in enumerate(rows)]
+    looks = [SourceObservation(number, seen) for number, seen in enumerate(rows)]
     assert watermarks(FILES, *looks) == [40, 50, 110, 120]
 
 
@@ -178,11 +184,11 @@ def test_what_tasks_have_seen_of_a_partition_is_put_together() -> None:
 
 def test_idle_partitions_are_forgotten_and_too_many_are_an_error() -> None:
     clock = replace(NAMED, idle=SECOND, label="Read")
-    marks = Marks()
+    marks = SourceProgress()
     for second in range(3 * MOST_PARTITIONS):
         seen: dict[str, Any] = {f"p{second}": second}
         marks = clock.after(marks, look(second, **seen), now=0)
     assert len(marks.newest) < 5
     many = {f"p{number}": number for number in range(MOST_PARTITIONS + 1)}
     with pytest.raises(ConfigurationError, match="Step 'Read': more than 1000 partitions"):
-        clock.after(Marks(), Look(0, many), now=0)
+        clock.after(SourceProgress(), SourceObservation(0, many), now=0)

@@ -7,13 +7,13 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
 from sparkbeam import ConfigurationError
-from sparkbeam.connectors.catalog_tables import Table, found_table
+from sparkbeam.connectors.catalog_tables import CatalogTable, found_table
 
 SCHEMA = StructType().add("id", LongType()).add("day", StringType())
 PARQUET = {"Type": "MANAGED", "Provider": "parquet", "Location": "file:/warehouse/clicks"}
 
 
-def described(details: dict[str, str] | None) -> Table | None:
+def described(details: dict[str, str] | None) -> CatalogTable | None:
     """The table of whose details Spark tells; None of them for a temporary view."""
     rows: list[tuple[Any, ...]] = [("id", "bigint", None), ("Provider", "string", None)]
     if details is not None:

@@ -33,7 +33,7 @@ from sparkbeam import AsOfJoin
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.joins.asof import DIRECTIONS
-from sparkbeam.joins.closest import Closest, Walk
+from sparkbeam.joins.closest import Closest, MatchCursor
 from sparkbeam.streaming import tick_source
 
 Side = list[tuple[int, int]]
@@ -74,7 +74,7 @@ SIDES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=25)
 @given(SIDES, SIDES, HOW)
 def test_matches_are_those_of_pandas(left: Side, right: Side, how: How) -> None:
     coder = OrderedIntCoder()
-    walk = Walk([(time, coder.encode(value)) for time, value in sorted(right)])
+    walk = MatchCursor([(time, coder.encode(value)) for time, value in sorted(right)])
     found = []
     for time, value in sorted(left):
         match, _ = Closest(*how).match(time, *walk.around(time))
@@ -87,7 +87,7 @@ def test_matches_are_those_of_pandas(left: Side, right: Side, how: How) -> None:
 def test_what_is_final_does_not_change(time: int, right: Side, more: Side, how: How) -> None:
     def match(side: Side) -> tuple[bytes | None, int]:
         entries = [(time, b"%d" % value) for time, value in sorted(side)]
-        return Closest(*how).match(time, *Walk(entries).around(time))
+        return Closest(*how).match(time, *MatchCursor(entries).around(time))
 
     found, final = match(right)
     assert match(right + [entry for entry in more if entry[0] >= final])[0] == found
