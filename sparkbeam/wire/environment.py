@@ -26,7 +26,7 @@ from sparkbeam.wire.usercode import Sources, unfindable
 _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 1 << 20
 
-Place = tuple[str, str]
+ClassName = tuple[str, str]
 """Module and class name."""
 
 
@@ -71,7 +71,7 @@ class Environment:
     sources: Sources = field(default_factory=Sources)
     variables: str | None = None
     # Not compared: the loaded modules of a process are no property of a pipeline.
-    classes: Mapping[Place, bytes] = field(default_factory=dict, repr=False, compare=False)
+    classes: Mapping[ClassName, bytes] = field(default_factory=dict, repr=False, compare=False)
     plugins: tuple[str, ...] = ()
     heap: Heap = field(default_factory=Heap)
 
@@ -106,7 +106,7 @@ class Environment:
                 os.chdir(self.folder)
 
 
-_ENTERED: dict[Place, bytes] = {}
+_ENTERED: dict[ClassName, bytes] = {}
 """Classes that this process has adopted."""
 
 
@@ -128,7 +128,7 @@ def _put(module: str, name: str, kind: Any) -> None:
     setattr(sys.modules.setdefault(module, ModuleType(module)), name, kind)
 
 
-def classes_of_program() -> dict[Place, bytes]:
+def classes_of_program() -> dict[ClassName, bytes]:
     """Return classes that cannot be imported and that elements may have."""
     found = {}
     for module in (sys.modules["__main__"], *unfindable()):
