@@ -17,7 +17,7 @@ from sparkbeam.plan.model import Stage
 from sparkbeam.plan.spark_io import READ_URN
 from sparkbeam.progress.batch_phases import Phases, parsed
 from sparkbeam.progress.partitions import PartitionProgress, partition_of
-from sparkbeam.wire.messages import Holder, StageStatus, Status, Tick
+from sparkbeam.wire.messages import Holder, ShardStatus, StageStatus, Tick
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Counts, TaskReport
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 
@@ -143,7 +143,7 @@ def _holder_of(content: Mapping[str, Any]) -> Holder:
 def summary(
     topology: Topology,
     tick: Tick,
-    statuses: Iterable[Status],
+    statuses: Iterable[ShardStatus],
     new: Mapping[str, TaskReport],
     total: Mapping[str, TaskReport],
     *,
@@ -193,7 +193,7 @@ def summary(
     )
 
 
-def _by_stage(statuses: Iterable[Status]) -> dict[str, list[StageStatus]]:
+def _by_stage(statuses: Iterable[ShardStatus]) -> dict[str, list[StageStatus]]:
     of_stage: dict[str, list[StageStatus]] = defaultdict(list)
     for status in statuses:
         for id, stage_status in status.stages.items():

@@ -71,7 +71,7 @@ WATERMARKS_TAG = -3
 """A :class:`Watermarks`."""
 
 STATUS_TAG = -4
-"""A :class:`Status`, for the sink."""
+"""A :class:`ShardStatus`, for the sink."""
 
 SEEN_TAG = -5
 """A :class:`Seen`, for the sink."""
@@ -163,7 +163,7 @@ class StageStatus:
 
 
 @dataclass(frozen=True)
-class Status:
+class ShardStatus:
     """Status of a layer in a shard at the end of a micro-batch."""
 
     layer: int
@@ -255,7 +255,7 @@ class Joiner:
 
 _CONTENTS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (Round, Tick, Watermarks, Holder, StageStatus, Status, Seen, Finalizers)
+    for kind in (Round, Tick, Watermarks, Holder, StageStatus, ShardStatus, Seen, Finalizers)
 }
 
 

@@ -14,7 +14,7 @@ from in_process import Crash, Point, Spark, StreamingRunner
 
 from sparkbeam import PipelineFailed, SparkBeamOptions
 from sparkbeam.wire import plaindata
-from sparkbeam.wire.messages import Round, StageStatus, Status, Tick, dump, load, unpack
+from sparkbeam.wire.messages import Round, ShardStatus, StageStatus, Tick, dump, load, unpack
 
 
 class Evil:
@@ -56,7 +56,7 @@ def test_what_names_code_is_not_read(read: Any, protocol: int, tmp_path: Path) -
 
 
 def test_messages_come_back() -> None:
-    status = Status(1, 2, {"stage": StageStatus(3, 4, due=None, keys=5)})
+    status = ShardStatus(1, 2, {"stage": StageStatus(3, 4, due=None, keys=5)})
     tick = Tick(1, (Round(2, {3: 4}), Round(5, {})), start=True)
     assert (load(dump(status)), load(dump(tick))) == (status, tick)
 

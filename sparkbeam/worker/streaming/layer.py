@@ -28,7 +28,7 @@ from sparkbeam.wire.messages import (
     Joiner,
     Message,
     Seen,
-    Status,
+    ShardStatus,
     Tick,
     Watermarks,
     cut,
@@ -456,7 +456,7 @@ class ShardTurn(Turn):
             for shard in self._task.shards:
                 self._send(shard, layer, 0, WATERMARKS_TAG, value)
         stages = {run.stage.id: self._within(run, run.status) for run in self._runs}
-        self._tell(STATUS_TAG, dump(Status(self._task.number, self._shard, stages)))
+        self._tell(STATUS_TAG, dump(ShardStatus(self._task.number, self._shard, stages)))
         super()._end()
 
 
