@@ -62,7 +62,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Keyed:
+class KeyCells:
     """Keys, each with a cell; a key may occur several times.
 
     Attributes:
@@ -75,18 +75,18 @@ class Keyed:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def taken(self, rows: npt.NDArray[np.int64]) -> "Keyed":
+    def taken(self, rows: npt.NDArray[np.int64]) -> "KeyCells":
         """Return the rows at some positions."""
         places = pa.array(rows)
-        return Keyed(self.keys.take(places), self.cells.take(places))
+        return KeyCells(self.keys.take(places), self.cells.take(places))
 
     @staticmethod
-    def joined(parts: "list[Keyed]") -> "Keyed":
+    def joined(parts: "list[KeyCells]") -> "KeyCells":
         """Concatenate."""
         if len(parts) == 1:
             return parts[0]
         nothing = [pa.array([], pa.binary())]
-        return Keyed(
+        return KeyCells(
             pa.concat_arrays([one.keys for one in parts] or nothing),
             pa.concat_arrays([one.cells for one in parts] or nothing),
         )
@@ -103,7 +103,7 @@ class Read:
             this order on; None if all keys are complete.
     """
 
-    some: dict[Kind, Keyed]
+    some: dict[Kind, KeyCells]
     large: list[tuple[bytes, bytes]] = field(default_factory=list)
     until: tuple[int, int] | None = None
 
@@ -134,7 +134,7 @@ def write_large(rows: RowWriter, tag: int, key: bytes, cells: Iterator[bytes]) -
         rows.append(tag, _written(bucket)[0].as_py(), int(order[0]), value)
 
 
-def write(rows: RowWriter, tag: int, kind: Kind, some: Keyed) -> None:
+def write(rows: RowWriter, tag: int, kind: Kind, some: KeyCells) -> None:
     """Write keys and their cells.
 
     The cells of a key stay in order.
@@ -273,7 +273,7 @@ def _one(row: bytes) -> tuple[bytes, bytes]:
     return row[_ONE.size : end], row[end:]
 
 
-def _unpacked(packs: pa.Array) -> Keyed:
+def _unpacked(packs: pa.Array) -> KeyCells:
     """Unpack keys and cells of one kind."""
     data = bytes_of(packs)
     offsets = offsets_of(packs).astype(np.int64)
@@ -286,7 +286,7 @@ def _unpacked(packs: pa.Array) -> Keyed:
     bounds = np.concatenate([[0], np.cumsum(counts)])
     of_each = _offsets(lengths["key"])
     of_cells = of_keys + (of_each[bounds[1:]] - of_each[bounds[:-1]])
-    return Keyed(
+    return KeyCells(
         _cut(_between(data, of_keys, of_cells), of_each[:-1]),
         _cut(_between(data, of_cells, ends), _offsets(lengths["cell"])[:-1]),
     )

@@ -23,7 +23,7 @@ from sparkbeam.columns.python_types import Lists, Record, Shape, Union
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.group_columns import joined_shape
 from sparkbeam.wire.binary import binary, bytes_of, offsets_of
-from sparkbeam.wire.key_packs import Keyed, Kind, Read, bucket_and_order
+from sparkbeam.wire.key_packs import KeyCells, Kind, Read, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
 from sparkbeam.worker.intervals import Intervals
@@ -65,7 +65,7 @@ class _Sorted:
     bounds: Positions
 
     @classmethod
-    def of(cls, some: Keyed) -> "_Sorted":
+    def of(cls, some: KeyCells) -> "_Sorted":
         """The cells of keys that may be there several times."""
         found = some.keys.dictionary_encode()
         places = found.indices.to_numpy()
@@ -103,7 +103,7 @@ class _Groups:
         self._cells = RowCells(pair.value_coder())
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._pane = pane_of(windowing)
-        self._open: dict[Kind, Keyed] = {}
+        self._open: dict[Kind, KeyCells] = {}
         self._large: dict[bytes, ValuesBuilder] = {}
 
     def blocks(self, read: Iterator[Read]) -> Iterator[Block]:
@@ -113,12 +113,12 @@ class _Groups:
             yield from self._of_columns(complete, large)
             yield from by_window(self._elements(large), self._template)
 
-    def _complete(self, read: Read) -> tuple[dict[Kind, Keyed], dict[bytes, ValuesBuilder]]:
+    def _complete(self, read: Read) -> tuple[dict[Kind, KeyCells], dict[bytes, ValuesBuilder]]:
         """What no row that follows belongs to: few values, and those of large groups."""
         for key, run in read.large:
             self._builder(self._large, key).append(run)
         found = {
-            kind: Keyed.joined([some[kind] for some in (self._open, read.some) if kind in some])
+            kind: KeyCells.joined([some[kind] for some in (self._open, read.some) if kind in some])
             for kind in Kind
             if kind in self._open or kind in read.some
         }
@@ -145,7 +145,7 @@ class _Groups:
         return builders[key]
 
     def _of_columns(
-        self, complete: dict[Kind, Keyed], large: dict[bytes, ValuesBuilder]
+        self, complete: dict[Kind, KeyCells], large: dict[bytes, ValuesBuilder]
     ) -> Iterator[Block]:
         """The groups that are columns; what else there is goes to builders of values."""
         values, runs = complete.get(Kind.VALUES), complete.get(Kind.RUNS)

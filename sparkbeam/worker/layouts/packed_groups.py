@@ -19,7 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.wire.binary import fixed_cells, offsets_of
-from sparkbeam.wire.key_packs import Keyed, Kind, write, write_large
+from sparkbeam.wire.key_packs import KeyCells, Kind, write, write_large
 from sparkbeam.wire.rounding import coded_span, floored_column
 from sparkbeam.wire.rows import CELL_BYTES, RowWriter
 from sparkbeam.worker.blocks import Block, column_rows
@@ -57,7 +57,7 @@ class PackedGroupSink(Sink):
         self._cells = RowCells(pair.value_coder())
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._slices = slices_of(windowing.windowfn)
-        self._waiting: list[Keyed] = []
+        self._waiting: list[KeyCells] = []
         self._bytes = 0
 
     def add(self, windowed_value: WindowedValue) -> None:
@@ -97,7 +97,7 @@ class PackedGroupSink(Sink):
         cells = self._cells.encode(*halves[1])
         if cells is None:
             return f"values are not for cells: {halves[1][1]}"
-        some = Keyed(self._keys.of(*halves[0]), cells)
+        some = KeyCells(self._keys.of(*halves[0]), cells)
         if self._is_global:
             self._wait(some)
             return None
@@ -110,7 +110,7 @@ class PackedGroupSink(Sink):
             self._wait(_with_spans(some, spans))
         return None
 
-    def _wait(self, some: Keyed) -> None:
+    def _wait(self, some: KeyCells) -> None:
         self._waiting.append(some)
         self._bytes += some.keys.nbytes + some.cells.nbytes
         if self._bytes >= _MOST_WAITING:
@@ -140,7 +140,7 @@ class PackedGroupSink(Sink):
         """Turns the pairs into rows that wait."""
         if not self._waiting:
             return
-        some = Keyed.joined(self._waiting)
+        some = KeyCells.joined(self._waiting)
         self._waiting, self._bytes = [], 0
         found = some.keys.dictionary_encode()
         places = found.indices.to_numpy()
@@ -177,19 +177,19 @@ class PackedGroupSink(Sink):
                     keys.append(key + suffix)
                     cells.append(run)
         if keys:
-            some = Keyed(pa.array(keys, pa.binary()), pa.array(cells, pa.binary()))
+            some = KeyCells(pa.array(keys, pa.binary()), pa.array(cells, pa.binary()))
             write(self._rows, self._tag, Kind.RUNS, some)
 
     def _suffix(self, window: BoundedWindow) -> bytes:
         return b"" if self._is_global else SPAN.pack(*coded_span(window))
 
 
-def _with_spans(some: Keyed, spans: pa.Array) -> Keyed:
+def _with_spans(some: KeyCells, spans: pa.Array) -> KeyCells:
     """Keys with windows behind them, of which there may be several of each."""
     if len(spans) != len(some):
         some = some.taken(np.tile(np.arange(len(some)), len(spans) // len(some)))
     keys = pc.binary_join_element_wise(some.keys, spans, pa.scalar(b"", pa.binary()))
-    return Keyed(keys, some.cells)
+    return KeyCells(keys, some.cells)
 
 
 def _repeated_spans(spans: list[bytes], count: int, most: int) -> Iterator[pa.Array]:
