@@ -93,7 +93,7 @@ class KeyCells:
 
 
 @dataclass(frozen=True)
-class Read:
+class CellsRead:
     """Rows read at once.
 
     Attributes:
@@ -204,7 +204,7 @@ def _cut(data: npt.NDArray[np.uint8], begins: _Numbers) -> pa.Array:
     return binary(np.append(begins, len(data)).astype(np.int32), data)
 
 
-def read(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
+def read(batches: Iterator[pa.RecordBatch]) -> Iterator[CellsRead]:
     """Read batches of rows that are sorted by bucket and order."""
     waiting: list[pa.RecordBatch] = []
     size = 0
@@ -250,7 +250,7 @@ def _last_bucket(part: pa.RecordBatch) -> int:
     return int.from_bytes(part.column(1)[-1].as_py(), "big")
 
 
-def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> Read:
+def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> CellsRead:
     rows = pa.concat_arrays([part.column(3).cast(pa.binary()) for part in parts])
     offsets = offsets_of(rows).astype(np.int64)
     data = bytes_of(rows)
@@ -264,7 +264,7 @@ def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> Read:
     large = [
         _one(rows[place].as_py()) for place in np.flatnonzero(kinds == Kind.LARGE_RUN).tolist()
     ]
-    return Read(some, large, until)
+    return CellsRead(some, large, until)
 
 
 def _one(row: bytes) -> tuple[bytes, bytes]:

@@ -9,7 +9,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Evaluator
-from sparkbeam.wire.key_packs import Read
+from sparkbeam.wire.key_packs import CellsRead
 from sparkbeam.wire.row_packs import Unpacked
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks
@@ -85,7 +85,7 @@ COMBINED: dict[Evaluator, Combines] = {
 
 IN_PACKS: dict[
     Evaluator,
-    Callable[[Iterator[Read], coders.WindowedValueCoder, Windowing], Iterator[Block]],
+    Callable[[Iterator[CellsRead], coders.WindowedValueCoder, Windowing], Iterator[Block]],
 ] = {Evaluator.PACKED: packed_groups}
 """Over keys of which many come in a row."""
 

@@ -23,7 +23,7 @@ from sparkbeam.columns.python_types import Lists, Record, Shape, Union
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.group_columns import joined_shape
 from sparkbeam.wire.binary import binary, bytes_of, offsets_of
-from sparkbeam.wire.key_packs import KeyCells, Kind, Read, bucket_and_order
+from sparkbeam.wire.key_packs import CellsRead, KeyCells, Kind, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
 from sparkbeam.worker.intervals import Intervals
@@ -38,7 +38,7 @@ _NAMES = ("0", "1")
 
 
 def packed_groups(
-    read: Iterator[Read], coder: coders.WindowedValueCoder, windowing: Windowing
+    read: Iterator[CellsRead], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
     """Groups at the end of their windows.
 
@@ -106,14 +106,14 @@ class _Groups:
         self._open: dict[Kind, KeyCells] = {}
         self._large: dict[bytes, ValuesBuilder] = {}
 
-    def blocks(self, read: Iterator[Read]) -> Iterator[Block]:
+    def blocks(self, read: Iterator[CellsRead]) -> Iterator[Block]:
         """The groups of rows."""
         for some in read:
             complete, large = self._complete(some)
             yield from self._of_columns(complete, large)
             yield from by_window(self._elements(large), self._template)
 
-    def _complete(self, read: Read) -> tuple[dict[Kind, KeyCells], dict[bytes, ValuesBuilder]]:
+    def _complete(self, read: CellsRead) -> tuple[dict[Kind, KeyCells], dict[bytes, ValuesBuilder]]:
         """What no row that follows belongs to: few values, and those of large groups."""
         for key, run in read.large:
             self._builder(self._large, key).append(run)
