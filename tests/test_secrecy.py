@@ -13,7 +13,7 @@ from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.progress import words
 from sparkbeam.progress.notes import Notes
-from sparkbeam.wire.output_lines import STDERR, Line
+from sparkbeam.wire.output_lines import STDERR, OutputLine
 
 SECRET = "Hunt3r-Sec7et"
 
@@ -234,7 +234,7 @@ def test_no_cut_shows_a_part_of_a_secret(
         shortened(text, most, hide),
         beginning(text, most, hide),
         concealed(text, most, hide),
-        Line(STDERR, "step", text + "x" * 2000).cut(hide).text,
+        OutputLine(STDERR, "step", text + "x" * 2000).cut(hide).text,
         note.text,
     ]
     around = f"{before} *** {after} " * times + "…" + "x" * 2000

@@ -22,7 +22,7 @@ _LONGEST_LINE = 2000
 """Maximum number of characters of a line in reports."""
 
 
-class Line(NamedTuple):
+class OutputLine(NamedTuple):
     """An output line of a step.
 
     Attributes:
@@ -35,7 +35,7 @@ class Line(NamedTuple):
     step: str
     text: str
 
-    def cut(self, hide: Callable[[str], str] = hidden) -> "Line":
+    def cut(self, hide: Callable[[str], str] = hidden) -> "OutputLine":
         """Shorten the line for a report; secrets are removed before the cut."""
         if len(self.text) <= _LONGEST_LINE:
             return self
@@ -51,11 +51,11 @@ class Written:
         more: the number of others, by the label of their step.
     """
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[OutputLine, ...] = ()
     more: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, lines: Iterable[Line], more: Mapping[str, int] | None = None) -> "Written":
+    def of(cls, lines: Iterable[OutputLine], more: Mapping[str, int] | None = None) -> "Written":
         """Keep the first lines of each step, and count the others."""
         seen, rest = Counter[str](), Counter(more)
         first = []

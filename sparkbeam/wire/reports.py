@@ -18,7 +18,7 @@ from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkbeam.common.datagrams import Mailbox, opened
 from sparkbeam.wire.consolidation import Infos
-from sparkbeam.wire.output_lines import Line, Written
+from sparkbeam.wire.output_lines import OutputLine, Written
 
 NAMESPACE = "sparkbeam"
 """Namespace of the runner's own counters."""
@@ -129,7 +129,7 @@ class TaskReport:
 
 
 def _written(lines: Iterable[Iterable[str]], more: Mapping[str, int]) -> Written:
-    return Written(tuple(map(Line._make, lines)), more)
+    return Written(tuple(map(OutputLine._make, lines)), more)
 
 
 class SignalKind(StrEnum):

@@ -10,7 +10,7 @@ from typing import BinaryIO, TextIO
 from pyspark import TaskContext
 
 from sparkbeam.common.display_text import printable
-from sparkbeam.wire.output_lines import STDERR, STDOUT, Line, OutputSpec, Written
+from sparkbeam.wire.output_lines import STDERR, STDOUT, OutputLine, OutputSpec, Written
 from sparkbeam.worker import logs
 from sparkbeam.worker.output_socket import OUTLET
 
@@ -69,7 +69,7 @@ class StepStream(io.TextIOBase):
 
     def _emit(self, text: str) -> None:
         text = printable(text)
-        if not OUTLET.write(Line(self._name, logs.step(), text)):
+        if not OUTLET.write(OutputLine(self._name, logs.step(), text)):
             self._stream.write(f"{text}\n")
 
 

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from sparkbeam.common.display_text import line, printable
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.loglevels import LogLevels
-from sparkbeam.wire.output_lines import STDERR, Line
+from sparkbeam.wire.output_lines import STDERR, OutputLine
 from sparkbeam.worker.output_socket import OUTLET
 
 _FORMAT = "%(levelname)s:%(step)s:%(name)s:%(message)s"
@@ -43,7 +43,7 @@ class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
             # The driver is told of it otherwise; elsewhere the executor's log is the place for it.
             told = OUTLET.is_live
         else:
-            told = OUTLET.write(Line(STDERR, step(), self.format(record)))
+            told = OUTLET.write(OutputLine(STDERR, step(), self.format(record)))
         if not told:
             super().emit(record)
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from sparkbeam.common.secret_patterns import hidden
-from sparkbeam.wire.output_lines import AT, IDLE, MOST_LINES, Line, Relay, Written
+from sparkbeam.wire.output_lines import AT, IDLE, MOST_LINES, OutputLine, Relay, Written
 
 _CONNECT_SECONDS = 1.0
 _SEND_SECONDS = 30.0
@@ -31,7 +31,7 @@ class Outlet:
         self._relay: Relay | None = None
         self._connection: socket.socket | None = None
         self._at = ""
-        self._lines: list[Line] = []
+        self._lines: list[OutputLine] = []
         self._more: Counter[str] = Counter()
         self._seen: Counter[str] = Counter()
         self._hide: Callable[[str], str] = hidden
@@ -68,7 +68,7 @@ class Outlet:
                 self._at = steps
                 self._send(AT, steps)
 
-    def write(self, line: Line) -> bool:
+    def write(self, line: OutputLine) -> bool:
         """Gives a line out; returns whether the driver has been told at once."""
         with self._lock:
             if self._send(*line):

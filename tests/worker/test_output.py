@@ -15,7 +15,7 @@ from in_process import StreamingRunner
 from waiting import until
 
 from sparkbeam.progress.printed_output import OutputListener, tell
-from sparkbeam.wire.output_lines import MOST_LINES, STDERR, STDOUT, Line, OutputSpec, Written
+from sparkbeam.wire.output_lines import MOST_LINES, STDERR, STDOUT, OutputLine, OutputSpec, Written
 from sparkbeam.wire.reports import TaskReport
 from sparkbeam.worker import captured_output
 from sparkbeam.worker.output_socket import OUTLET, Outlet
@@ -64,7 +64,7 @@ def test_what_an_earlier_task_has_left_is_not_told_by_the_next(
         with in_worker(monkeypatch, OutputSpec()):
             print(text)
             written = captured_output.taken() if text == "two" else None
-    assert written == Written((Line(STDOUT, "-", "two"),))
+    assert written == Written((OutputLine(STDOUT, "-", "two"),))
 
 
 def test_without_such_a_driver_they_travel_with_the_report(
@@ -99,8 +99,8 @@ def test_a_driver_that_has_gone_loses_nothing(
         assert [line.text for line in captured_output.taken().lines] == ["one"]
 
 
-def lines(step: str, count: int) -> list[Line]:
-    return [Line(STDOUT, step, str(number)) for number in range(count)]
+def lines(step: str, count: int) -> list[OutputLine]:
+    return [OutputLine(STDOUT, step, str(number)) for number in range(count)]
 
 
 def test_of_many_lines_the_first_travel_and_the_others_are_counted() -> None:
@@ -116,7 +116,7 @@ def test_of_many_lines_the_first_travel_and_the_others_are_counted() -> None:
 
 
 def test_a_hint_tells_where_the_other_lines_are(capsys: pytest.CaptureFixture[str]) -> None:
-    some = Written.of([*lines("Loud", MOST_LINES + 2), Line(STDERR, "Log", "INFO:Log:x")])
+    some = Written.of([*lines("Loud", MOST_LINES + 2), OutputLine(STDERR, "Log", "INFO:Log:x")])
     tell([TaskReport("stage", [], written=some)])
     told = capsys.readouterr()
     assert told.out.splitlines() == [str(number) for number in range(MOST_LINES)]
