@@ -18,7 +18,7 @@ from sparkbeam.plan.spark_io import READ_URN
 from sparkbeam.progress.batch_phases import Phases, parsed
 from sparkbeam.progress.partitions import PartitionProgress, partition_of
 from sparkbeam.wire.messages import Holder, ShardStatus, StageStatus, Tick
-from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Counts, TaskReport
+from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, ElementCounts, TaskReport
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 
 
@@ -38,8 +38,8 @@ class StageSummary:
         holder: the state that holds the output watermark; None if nothing does.
     """
 
-    new: Counts = field(default_factory=Counts)
-    total: Counts = field(default_factory=Counts)
+    new: ElementCounts = field(default_factory=ElementCounts)
+    total: ElementCounts = field(default_factory=ElementCounts)
     dropped_late: int = 0
     input_watermark: int = MIN_MICROS
     output_watermark: int = MIN_MICROS
@@ -117,8 +117,8 @@ def _stage_of(content: Mapping[str, Any]) -> StageSummary:
     found = StageSummary(
         **{
             **content,
-            "new": Counts(*content["new"]),
-            "total": Counts(*content["total"]),
+            "new": ElementCounts(*content["new"]),
+            "total": ElementCounts(*content["total"]),
             "busy": tuple(content.get("busy", (0, 0))),
             "holder": None if holder is None else _holder_of(holder),
         }
@@ -209,8 +209,8 @@ def _of_first_layer(topology: Topology, stage: Stage, tick: Tick) -> StageStatus
     return StageStatus(watermark, watermark)
 
 
-def _counts(reports: Mapping[str, TaskReport], stage: Stage) -> Counts:
-    return reports[stage.address].counts if stage.address in reports else Counts()
+def _counts(reports: Mapping[str, TaskReport], stage: Stage) -> ElementCounts:
+    return reports[stage.address].counts if stage.address in reports else ElementCounts()
 
 
 def _dropped(reports: Mapping[str, TaskReport], stage: Stage) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress.snapshot import PipelineProgress, StageProgress, StageState
-from sparkbeam.wire.reports import Counts, Signal, SignalKind, TaskReport
+from sparkbeam.wire.reports import ElementCounts, Signal, SignalKind, TaskReport
 
 
 class ProgressTracker:
@@ -103,7 +103,7 @@ class ProgressTracker:
 
 @dataclass
 class _Task:
-    counts: Counts = field(default_factory=Counts)
+    counts: ElementCounts = field(default_factory=ElementCounts)
     done: bool = False
 
 
@@ -114,7 +114,7 @@ class _Stage:
     failed: int = 0
     begun: float | None = None
     last: float = 0.0
-    settled: tuple[int, Counts] | None = None
+    settled: tuple[int, ElementCounts] | None = None
 
     @property
     def started(self) -> bool:
@@ -132,7 +132,7 @@ class _Stage:
             task.done = True
             task.counts = signal.counts
         else:
-            task.counts = Counts(*map(max, task.counts, signal.counts))
+            task.counts = ElementCounts(*map(max, task.counts, signal.counts))
 
     def settle(self, reports: list[TaskReport]) -> None:
         self.settled = (len(reports), _sum(report.counts for report in reports))
@@ -158,8 +158,8 @@ class _Stage:
         )
 
 
-def _sum(parts: Iterable[Counts]) -> Counts:
-    total = Counts()
+def _sum(parts: Iterable[ElementCounts]) -> ElementCounts:
+    total = ElementCounts()
     for part in parts:
         total = total.plus(part)
     return total

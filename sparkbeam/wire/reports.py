@@ -35,7 +35,7 @@ REFUSED_BLOCKS = "refused_blocks: "
 _MOST_UNPACKED = 64 << 20
 
 
-class Counts(NamedTuple):
+class ElementCounts(NamedTuple):
     """Numbers of elements of a bundle, a task or a stage.
 
     Attributes:
@@ -47,9 +47,9 @@ class Counts(NamedTuple):
     elements: int = 0
     busiest: int = 0
 
-    def plus(self, other: "Counts") -> "Counts":
+    def plus(self, other: "ElementCounts") -> "ElementCounts":
         """Add counts."""
-        return Counts(self.elements + other.elements, self.busiest + other.busiest)
+        return ElementCounts(self.elements + other.elements, self.busiest + other.busiest)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class TaskReport:
     stage: str
     infos: Infos
     warnings: tuple[TaskWarning, ...] = ()
-    counts: Counts = field(default_factory=Counts)
+    counts: ElementCounts = field(default_factory=ElementCounts)
     written: Written = field(default_factory=Written)
     tasks: tuple[int, ...] = ()
     kept: tuple[tuple[int, str], ...] = ()
@@ -108,7 +108,7 @@ class TaskReport:
             content["stage"],
             list(metrics.monitoring_infos),
             tuple(TaskWarning(**warning) for warning in content["warnings"]),
-            Counts._make(map(int, content["counts"])),
+            ElementCounts._make(map(int, content["counts"])),
             _written(*content.get("written", ((), {}))),
             tuple(map(int, content.get("tasks", ()))),
             tuple((int(tag), str(name)) for tag, name in content.get("kept", ())),
@@ -162,7 +162,7 @@ class Signal:
     kind: SignalKind
     stage: str
     partition: int
-    counts: Counts = field(default_factory=Counts)
+    counts: ElementCounts = field(default_factory=ElementCounts)
     report: str = ""
     attempt: str = ""
     number: int = 0
@@ -176,7 +176,7 @@ class Signal:
             Exception: of any type, if the datagram does not belong to the run.
         """
         content = opened(datagram, token)
-        counts = Counts._make(map(int, content.pop("counts")))
+        counts = ElementCounts._make(map(int, content.pop("counts")))
         signal = cls(SignalKind(content.pop("kind")), counts=counts, **content)
         if not (
             type(signal.stage) is str

@@ -12,7 +12,14 @@ from apache_beam.runners.worker import operations
 
 from sparkbeam.upstream.beam import counter_of
 from sparkbeam.wire.consolidation import Infos, consolidate, repeatable
-from sparkbeam.wire.reports import Counts, Reporter, Signal, SignalKind, TaskReport, TaskWarning
+from sparkbeam.wire.reports import (
+    ElementCounts,
+    Reporter,
+    Signal,
+    SignalKind,
+    TaskReport,
+    TaskWarning,
+)
 from sparkbeam.worker import captured_output
 from sparkbeam.worker.output_socket import OUTLET
 from sparkbeam.worker.task import spark_stage
@@ -56,7 +63,7 @@ class Tally:
         self._partition = partition
         self._reporter = reporter
         self._infos: Infos = []
-        self._counts = Counts()
+        self._counts = ElementCounts()
         self._bundle: Bundle | None = None
         self._lock = threading.Lock()
         self._attempt = uuid.uuid4().hex[:12]
@@ -104,7 +111,7 @@ class Tally:
     def arrived(self, elements: int) -> None:
         """Counts elements that go into the stage, but into no bundle yet."""
         with self._lock:
-            self._counts = self._counts.plus(Counts(elements=elements))
+            self._counts = self._counts.plus(ElementCounts(elements=elements))
 
     def tick(self) -> None:
         """Reports how far the task has come, if it is time; from any thread."""
@@ -176,7 +183,7 @@ class Tally:
             )
         )
 
-    def _total(self) -> Counts:
+    def _total(self) -> ElementCounts:
         return self._counts if self._bundle is None else self._counts.plus(self._bundle.counts())
 
 
@@ -204,10 +211,10 @@ class Bundle:
             if str(counter.name).endswith("-ElementCount")
         ]
 
-    def counts(self) -> Counts:
+    def counts(self) -> ElementCounts:
         """The elements so far."""
         elements = 0 if self._elements is None else self._elements.value()
-        return Counts(elements, max((counter.value() for counter in self._all), default=0))
+        return ElementCounts(elements, max((counter.value() for counter in self._all), default=0))
 
 
 def _qualified(category: type[Warning]) -> str:

@@ -13,7 +13,7 @@ from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
 from sparkbeam.progress.listener import Listener, reachable_at
 from sparkbeam.progress.snapshot import StageProgress, StageState
 from sparkbeam.progress.tracker import ProgressTracker
-from sparkbeam.wire.reports import Counts, Reporter, Signal, SignalKind, TaskReport
+from sparkbeam.wire.reports import ElementCounts, Reporter, Signal, SignalKind, TaskReport
 
 STARTED, RUNNING, FINISHED, FAILED, READ = SignalKind
 
@@ -70,7 +70,7 @@ def first(tracker: ProgressTracker) -> StageProgress:
 def report(count: int, stage_id: str = "s0") -> TaskReport:
     """What a task with a counter and as many elements reports."""
     info = monitoring_infos.int64_user_counter("test", "seen", count, ptransform="Step 0")
-    return TaskReport(stage_id, [info], counts=Counts(count, count))
+    return TaskReport(stage_id, [info], counts=ElementCounts(count, count))
 
 
 # The socket.
@@ -78,7 +78,7 @@ def report(count: int, stage_id: str = "s0") -> TaskReport:
 
 def test_signals_arrive(tracker: ProgressTracker, listener: Listener) -> None:
     listener.reporter.send(Signal(STARTED, "s0", 0))
-    listener.reporter.send(Signal(FINISHED, "s0", 0, Counts(3, 7)))
+    listener.reporter.send(Signal(FINISHED, "s0", 0, ElementCounts(3, 7)))
     listener.close()
     assert first(tracker).tasks_done == 1
     assert (first(tracker).elements, first(tracker).busiest) == (3, 7)
@@ -199,24 +199,24 @@ def test_nobody_may_listen_at_a_foreign_address(tracker: ProgressTracker) -> Non
 
 def test_a_task_counts_once_however_often_it_runs(tracker: ProgressTracker) -> None:
     for kind in (STARTED, FINISHED, STARTED, RUNNING, FINISHED):
-        tracker.note(Signal(kind, "s0", 0, Counts(5, 5)))
+        tracker.note(Signal(kind, "s0", 0, ElementCounts(5, 5)))
     assert (first(tracker).tasks_started, first(tracker).tasks_done) == (1, 1)
     assert first(tracker).elements == 5
 
 
 def test_elements_are_those_of_the_attempt_that_is_farthest(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(RUNNING, "s0", 0, Counts(50, 10)))
-    tracker.note(Signal(FAILED, "s0", 0, Counts(60, 10)))
-    tracker.note(Signal(RUNNING, "s0", 0, Counts(20, 30)))
-    tracker.note(Signal(RUNNING, "s0", 1, Counts(1, 1)))
+    tracker.note(Signal(RUNNING, "s0", 0, ElementCounts(50, 10)))
+    tracker.note(Signal(FAILED, "s0", 0, ElementCounts(60, 10)))
+    tracker.note(Signal(RUNNING, "s0", 0, ElementCounts(20, 30)))
+    tracker.note(Signal(RUNNING, "s0", 1, ElementCounts(1, 1)))
     assert (first(tracker).elements, first(tracker).busiest) == (61, 31)
 
 
 def test_the_first_attempt_that_succeeds_settles_the_elements(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(RUNNING, "s0", 0, Counts(50, 50)))
-    tracker.note(Signal(FINISHED, "s0", 0, Counts(40, 40)))
-    tracker.note(Signal(RUNNING, "s0", 0, Counts(90, 90)))
-    tracker.note(Signal(FINISHED, "s0", 0, Counts(91, 91)))
+    tracker.note(Signal(RUNNING, "s0", 0, ElementCounts(50, 50)))
+    tracker.note(Signal(FINISHED, "s0", 0, ElementCounts(40, 40)))
+    tracker.note(Signal(RUNNING, "s0", 0, ElementCounts(90, 90)))
+    tracker.note(Signal(FINISHED, "s0", 0, ElementCounts(91, 91)))
     assert first(tracker).elements == 40
 
 
@@ -245,7 +245,7 @@ def test_seconds_run_while_the_stage_does() -> None:
     tracker = ProgressTracker(CHAIN, clock=lambda: now[0])
     tracker.note(Signal(STARTED, "s0", 0))
     now[0] = 102.0
-    tracker.note(Signal(RUNNING, "s0", 0, Counts(30, 50)))
+    tracker.note(Signal(RUNNING, "s0", 0, ElementCounts(30, 50)))
     now[0] = 105.0
     assert first(tracker).seconds == 5
     assert first(tracker).per_second == 10

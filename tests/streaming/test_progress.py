@@ -19,7 +19,7 @@ from sparkbeam.progress.micro_batch import MicroBatch, StageSummary
 from sparkbeam.progress.snapshot import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.stream_tracker import StreamingTracker
 from sparkbeam.streaming.status import status
-from sparkbeam.wire.reports import Counts
+from sparkbeam.wire.reports import ElementCounts
 
 SECOND = 1_000_000
 
@@ -273,6 +273,6 @@ def test_a_rate_is_that_of_the_last_micro_batches() -> None:
 
 
 def test_a_summary_travels_as_json() -> None:
-    stage = StageSummary(Counts(1, 2), Counts(3, 4), 5, -6, 7, 8, 9)
+    stage = StageSummary(ElementCounts(1, 2), ElementCounts(3, 4), 5, -6, 7, 8, 9)
     whole = MicroBatch(1, 2, 3, 4, None, {"s": stage})
     assert MicroBatch.of(json.loads(json.dumps(whole.content()))) == whole
