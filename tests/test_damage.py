@@ -5,7 +5,7 @@ import pytest
 from sparkbeam.errors import CheckpointFailed
 from sparkbeam.spark.checkpoint_damage import damage
 from sparkbeam.spark.failures import explained
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 
 FRAMES = "\n".join(
     f"\tat org.apache.spark.sql.execution.Some.method{n}(Some.scala)" for n in range(99)
@@ -51,7 +51,7 @@ STATE = "/mnt/shared/checkpoint/state/1/0/default"
     ],
 )
 def test_a_damaged_file_of_spark_is_named(text: str, file: str) -> None:
-    error = explained(RuntimeError(f"{text}\n{FRAMES}"), Reports())
+    error = explained(RuntimeError(f"{text}\n{FRAMES}"), FailureReports())
     assert isinstance(error, CheckpointFailed)
     assert f"The checkpoint file {file} cannot be read: " in str(error)
     assert "another --checkpoint_location" in str(error)
@@ -71,7 +71,7 @@ Traceback (most recent call last):
   File "sink.py", line 3, in __call__
 sparkbeam.errors.CheckpointFailed: {told}
 {FRAMES}"""
-    assert str(explained(RuntimeError(text), Reports())) == told
+    assert str(explained(RuntimeError(text), FailureReports())) == told
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from sparkbeam.spark.recovery import RERUNS, recovering
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 
-REPORTS = Reports()
+REPORTS = FailureReports()
 
 INDETERMINATE = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: A shuffle map stage with "

@@ -40,7 +40,7 @@ from sparkbeam.spark import session as sessions
 from sparkbeam.spark.collect import collected
 from sparkbeam.upstream.spark import estimated_bytes
 from sparkbeam.wire.environment import Environment
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.parquet_splits import ParquetFiles
 from sparkbeam.wire.reports import Reporter
@@ -87,7 +87,7 @@ class BatchExecution:
         reporter: Reporter | None = None,
         output: OutputSpec | None = None,
         environment: Environment | None = None,
-        reports: Reports | None = None,
+        reports: FailureReports | None = None,
         proceed: Callable[[], None] = lambda: None,
         describe: Callable[[str], None] = lambda _: None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
@@ -107,7 +107,7 @@ class BatchExecution:
         self._reporter = reporter
         self._output_spec = output or OutputSpec()
         self._environment = environment or Environment()
-        self._reports = reports or Reports()
+        self._reports = reports or FailureReports()
         self._proceed = proceed
         self._describe = describe
         self._run_id = uuid.uuid4().hex

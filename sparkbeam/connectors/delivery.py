@@ -26,7 +26,7 @@ from sparkbeam.plan.model import Sink
 from sparkbeam.plan.spark_io import UPDATE, WriteSpec
 from sparkbeam.spark.collect import collected
 from sparkbeam.spark.recovery import gave_up
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.connectors.sink_cells import (
     PLACE,
@@ -58,7 +58,7 @@ class Delivery:
         name: the label of its transform.
     """
 
-    def __init__(self, sink: Sink, unpack: Unpack, reports: Reports) -> None:
+    def __init__(self, sink: Sink, unpack: Unpack, reports: FailureReports) -> None:
         self.tags = sink.inputs
         self.spec = WriteSpec.unpack(sink.payload)
         self.name = sink.label

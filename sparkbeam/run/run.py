@@ -34,7 +34,7 @@ from sparkbeam.spark.recovery import recovering
 from sparkbeam.spark.worker_deaths import Deaths, exit_code
 from sparkbeam.upstream.spark import PlanNode, jvm_process, no_foreign_types
 from sparkbeam.wire.consolidation import Infos
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import TaskReport
 
@@ -95,7 +95,7 @@ class PipelineRun:
         self._redaction = redaction
         self._cancellation = Cancellation(session)
         self._drain = threading.Event()
-        self._reports = Reports(redaction=redaction)
+        self._reports = FailureReports(redaction=redaction)
         self.problem = ""
         self.companions: list[Companion] = []
         self.files: set[str] = set()

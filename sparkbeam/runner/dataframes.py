@@ -24,7 +24,7 @@ from sparkbeam.spark.failures import explained
 from sparkbeam.spark.interrupts import interruptible
 from sparkbeam.upstream.beam import applied_for_now
 from sparkbeam.upstream.spark import no_foreign_types, ship
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.output_lines import OutputSpec
 
 _VALUE = "value"
@@ -74,7 +74,7 @@ def as_dataframe(
         session = runner.session(pipeline.options)
         for archive in archives(options.spark_py_files or ()):
             ship(session, archive, module=True)
-        reports = Reports(redaction=runner._redaction(plan, options))
+        reports = FailureReports(redaction=runner._redaction(plan, options))
         execution = LazyExecution(
             session,
             plan,

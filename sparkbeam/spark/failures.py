@@ -17,7 +17,7 @@ from sparkbeam.upstream.spark import (
     OTHER_VERSION,
     WRAPPED,
 )
-from sparkbeam.wire.failure import Reports, StepReport
+from sparkbeam.wire.failure import FailureReports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
 _SIDE_WINDOW_FAILED = "the WindowFn of its side input gives no window"
@@ -38,7 +38,9 @@ _RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkb
 """Packages that every worker needs."""
 
 
-def explained(error: Exception, reports: Reports, deaths: Deaths | None = None) -> SparkBeamError:
+def explained(
+    error: Exception, reports: FailureReports, deaths: Deaths | None = None
+) -> SparkBeamError:
     """Translate an exception from Spark into the error to raise.
 
     Args:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sparkbeam.upstream.spark import CONCURRENT, GAVE_UP, NOT_STARTED
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 
 RERUNS = 2
 """Maximum number of restarts without progress."""
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 def recovering(
-    run: Callable[[], _T], reports: Reports, steps: Callable[[], int] | None = None
+    run: Callable[[], _T], reports: FailureReports, steps: Callable[[], int] | None = None
 ) -> _T:
     """Call ``run``, and call it again if Spark gave up after a loss.
 

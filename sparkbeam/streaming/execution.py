@@ -55,7 +55,7 @@ from sparkbeam.streaming.stored_names import StoredNames
 from sparkbeam.streaming.tick_source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
 from sparkbeam.upstream.spark import NAME_TAKEN, is_connect
 from sparkbeam.wire.environment import Environment
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.messages import DDL, SCHEMA
 from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import Reporter, TaskReport
@@ -111,7 +111,7 @@ class StreamingExecution:
         max_batch_elements: int | None = None,
         output: OutputSpec | None = None,
         environment: Environment | None = None,
-        reports: Reports | None = None,
+        reports: FailureReports | None = None,
         reporter: Reporter | None = None,
         proceed: Callable[[], None] = lambda: None,
         drain: threading.Event | None = None,
@@ -136,7 +136,7 @@ class StreamingExecution:
         self._max_batch_elements = max_batch_elements
         self._output = output
         self._environment = environment
-        self._failures = reports or Reports()
+        self._failures = reports or FailureReports()
         self._reporter = reporter
         self._name = name
         self._proceed = proceed
@@ -486,7 +486,7 @@ def named(name: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def runnable(labels: list[str], reports: Reports) -> Iterator[None]:
+def runnable(labels: list[str], reports: FailureReports) -> Iterator[None]:
     """Explain the failure of a user's plan that Spark cannot run as a stream.
 
     Args:

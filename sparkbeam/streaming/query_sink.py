@@ -24,7 +24,7 @@ from sparkbeam.streaming.generation import OwnFiles, unless_taken
 from sparkbeam.streaming.source_watermarks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.stored_names import StoredNames
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.messages import (
     FINALIZERS_TAG,
     REPORT_TAG,
@@ -96,7 +96,12 @@ class QuerySink:
     """
 
     def __init__(
-        self, topology: Topology, files: OwnFiles, reports: Reports, *, in_pieces: bool = False
+        self,
+        topology: Topology,
+        files: OwnFiles,
+        reports: FailureReports,
+        *,
+        in_pieces: bool = False,
     ) -> None:
         self._topology = topology
         self._names = StoredNames(topology.plan)

@@ -21,7 +21,7 @@ from sparkbeam.streaming.checkpoint_files import checkpoint_id, damaged
 from sparkbeam.streaming.complete_results import KeptResults
 from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.generation import OwnFiles
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.messages import unpack
 
 _NOTES = "written"
@@ -38,7 +38,7 @@ class SparkSinks:
         reports: failures of the run.
     """
 
-    def __init__(self, sinks: tuple[Sink, ...], files: OwnFiles, reports: Reports) -> None:
+    def __init__(self, sinks: tuple[Sink, ...], files: OwnFiles, reports: FailureReports) -> None:
         self._deliveries = [Delivery(sink, unpack, reports) for sink in sinks]
         self._files = files
         whole = [each.name for each in self._deliveries if each.spec.is_complete]

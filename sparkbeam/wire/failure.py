@@ -127,7 +127,7 @@ class StepReport:
 
 
 @dataclass(frozen=True)
-class Reports:
+class FailureReports:
     """Creates and recognizes the failure reports of a run; sent with the run's tasks.
 
     Attributes:
@@ -203,7 +203,7 @@ class Reports:
         return concealed(text, _MOST_CHARACTERS, self.redaction)
 
 
-class SpokenReports(Reports):
+class SpokenReports(FailureReports):
     """Reports in plain text, for tasks without a driver of ours."""
 
     def report(self, error: BaseException, label: str) -> WorkerFailure:

@@ -28,7 +28,7 @@ from sparkbeam.io import ForeachBatch, WriteToSpark
 from sparkbeam.plan.model import Sink
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.streaming import tick_source
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.messages import pack, unpack
 from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.worker.connectors.sink_cells import _CELLS, cell_of
@@ -133,10 +133,10 @@ def test_rows_are_in_the_order_in_which_they_were_written() -> None:
     random.Random(0).shuffle(messages)
     spec = WriteSpec("console", schema=SCHEMA.json(), key=("key",))
     values = Batch(pa.Table.from_pylist(messages), Spark())
-    delivery = Delivery(Sink("Counts", spec.pack(), (1,)), unpack, Reports())
-    assert Delivery(Sink("Counts", replace(spec, key=()).pack(), (1,)), unpack, Reports()).table(
-        values
-    )["count"].to_pylist() == list(range(48))
+    delivery = Delivery(Sink("Counts", spec.pack(), (1,)), unpack, FailureReports())
+    assert Delivery(
+        Sink("Counts", replace(spec, key=()).pack(), (1,)), unpack, FailureReports()
+    ).table(values)["count"].to_pylist() == list(range(48))
     assert delivery.table(values).to_pydict() == {
         "key": ["key 0", "key 1", "key 2"],
         "count": [43, 45, 47],

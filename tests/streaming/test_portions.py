@@ -18,7 +18,7 @@ from sparkbeam.io import ReadFromSpark
 from sparkbeam.options import spark_options
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.spark_io import ReadSpec
-from sparkbeam.wire.failure import Reports, WorkerFailure
+from sparkbeam.wire.failure import FailureReports, WorkerFailure
 from sparkbeam.wire.messages import Message, unpack
 from sparkbeam.wire.rows import COUNT_CELL
 from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
@@ -32,7 +32,7 @@ BATCHES, ROWS, KEYS = 30, 10_000, 5
 HEADS = KeyCells(coders.WindowedValueCoder(coders.VarIntCoder(), coders.IntervalWindowCoder()))
 NUMBER = np.dtype(np.int64)
 
-REPORTS = Reports()
+REPORTS = FailureReports()
 
 
 def counts(rows: Any) -> None:

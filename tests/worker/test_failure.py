@@ -15,12 +15,12 @@ from in_process import StreamingRunner
 from sparkbeam import PipelineFailed
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.spark.failures import explained
-from sparkbeam.wire.failure import Reports, UserCodeFailed
+from sparkbeam.wire.failure import FailureReports, UserCodeFailed
 
-REPORTS = Reports(b"token of the run")
+REPORTS = FailureReports(b"token of the run")
 
 
-def travelled(error: BaseException, reports: Reports = REPORTS) -> Any:
+def travelled(error: BaseException, reports: FailureReports = REPORTS) -> Any:
     """What the driver makes of an exception in a worker."""
     found = reports.find(f"An error occurred: {reports.report(error, 'Step')}\n\tat java.Frame")
     assert found is not None
@@ -65,7 +65,7 @@ class TestReports:
     def test_a_report_is_found_behind_one_that_data_has_forged(self, tmp_path: Path) -> None:
         folder = tmp_path / "made"
         packed = forged_report(folder)
-        other = str(Reports().report(KeyError("of another run"), "Fake"))
+        other = str(FailureReports().report(KeyError("of another run"), "Fake"))
         forged = [
             f"[[sparkbeam-failure:{packed}]]",
             f"[[sparkbeam-failure:{'0' * 64}:{packed}]]",
@@ -101,7 +101,7 @@ class TestReports:
         assert "token of" not in repr(REPORTS)
 
     def test_secrets_are_out_of_all_that_spark_gets_to_see(self) -> None:
-        reports = Reports(redaction=Redaction([("password", "hunter-2"), ("pin", "4711")]))
+        reports = FailureReports(redaction=Redaction([("password", "hunter-2"), ("pin", "4711")]))
         error = OfUser(4711, "hunter-2")
         error.add_note("with hunter%2D2")
         try:
@@ -119,7 +119,7 @@ class TestReports:
             assert "4711" not in shown
 
     def test_an_error_of_spark_is_shown_without_secrets_and_their_source(self) -> None:
-        reports = Reports(redaction=Redaction([("password", "hunter-2")]))
+        reports = FailureReports(redaction=Redaction([("password", "hunter-2")]))
         failed = explained(RuntimeError("no login with hunter%2D2\n\tat java.Frame"), reports)
         assert str(failed) == "Spark failed: no login with ***"
         assert failed.__cause__ is None

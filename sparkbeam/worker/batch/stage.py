@@ -23,7 +23,7 @@ from apache_beam.transforms.core import Windowing
 
 from sparkbeam.plan.model import PACKED, Exchange, Layout, Stage
 from sparkbeam.wire.environment import Environment
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.heap import HERE
 from sparkbeam.wire.key_packs import read
 from sparkbeam.wire.output_lines import OutputSpec
@@ -86,7 +86,7 @@ class StageTask:
     repeatable: bool = False
     output: OutputSpec = field(default_factory=OutputSpec)
     environment: Environment = field(default_factory=Environment)
-    reports: Reports = field(default_factory=Reports)
+    reports: FailureReports = field(default_factory=FailureReports)
     number: int = 0
     partners: Mapping[int, pa.Array] = field(default_factory=dict)
     keeps: Mapping[int, str] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from pyspark import TaskContext
 
 from sparkbeam.plan.spark_io import RowPacker
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.layouts.chunks import chunks
 
@@ -262,7 +262,7 @@ class CellsToWriter:
     epoch: int
     run: str
     unpack: Callable[[bytes], list[Row]]
-    reports: Reports
+    reports: FailureReports
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:

@@ -12,7 +12,7 @@ from apache_beam.utils import windowed_value
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.upstream.beam import clear
-from sparkbeam.wire.failure import Reports, StepFailed
+from sparkbeam.wire.failure import FailureReports, StepFailed
 from sparkbeam.wire.parquet_splits import ParquetFiles
 from sparkbeam.wire.rounding import coded_column, coded_micros
 from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
@@ -175,7 +175,7 @@ class RowCells:
 
     source: RowSource
     tag: int
-    reports: Reports
+    reports: FailureReports
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         full: list[pa.RecordBatch] = []

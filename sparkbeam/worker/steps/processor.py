@@ -14,7 +14,7 @@ from sparkbeam.plan.parsed_stage import proto_of
 from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
 from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.wire.consolidation import Infos
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.keyed.timers import Timers
@@ -150,5 +150,5 @@ class StageProcessor:
             try:
                 operation.teardown()
             except Exception as error:
-                found = Reports().describe(error, str(operation.name_context.step_name))
+                found = FailureReports().describe(error, str(operation.name_context.step_name))
                 _logger.warning("The teardown of step '%s' failed: %s", found.label, found.error)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.environment import Environment
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import Reporter
 from sparkbeam.worker.streaming.unbounded_reads import READ_ELEMENTS
@@ -50,7 +50,7 @@ class LayerTask:
     output: OutputSpec = field(default_factory=OutputSpec)
     environment: Environment = field(default_factory=Environment)
     checkpoint_id: str = ""
-    reports: Reports = field(default_factory=Reports)
+    reports: FailureReports = field(default_factory=FailureReports)
     reporter: Reporter | None = None
     in_pieces: bool = False
     check: Callable[[], None] | None = None
@@ -70,7 +70,7 @@ def layer_tasks(
     output: OutputSpec | None = None,
     environment: Environment | None = None,
     checkpoint_id: str = "",
-    reports: Reports | None = None,
+    reports: FailureReports | None = None,
     reporter: Reporter | None = None,
     *,
     in_pieces: bool = False,
@@ -109,7 +109,7 @@ def layer_tasks(
                 output=output or OutputSpec(),
                 environment=environment or Environment(),
                 checkpoint_id=checkpoint_id,
-                reports=reports or Reports(),
+                reports=reports or FailureReports(),
                 reporter=reporter,
                 in_pieces=in_pieces,
                 check=check,
