@@ -264,7 +264,7 @@ class BatchExecution:
         if self._plan.kept.isdisjoint(stage.inputs):
             return None
         (tag,) = stage.inputs
-        return self._kept.of(tag)
+        return self._kept.paths(tag)
 
     def _tasks(self, stage: Stage) -> int:
         """Return the number of tasks of a stage without inputs."""
@@ -364,7 +364,7 @@ class BatchExecution:
         rows = self._ports(missing)
         reports = self._side_inputs.collect(rows, missing)
         if self._plan.kept:
-            self._kept.take(reports)
+            self._kept.add_reports(reports)
         self._tell(reports)
         return reports
 

@@ -29,13 +29,13 @@ class KeptFiles:
         """Target folder of the tasks."""
         return self._folder.name
 
-    def take(self, reports: Iterable[bytes]) -> None:
+    def add_reports(self, reports: Iterable[bytes]) -> None:
         """Record the files of tasks whose output Spark has accepted."""
         for report in reports:
             for tag, name in TaskReport.parse(report).kept:
                 self._found[tag].append(name)
 
-    def of(self, tag: int) -> tuple[str, ...]:
+    def paths(self, tag: int) -> tuple[str, ...]:
         """Return the file paths of a port, in the order of the tasks that wrote them."""
         return tuple(str(Path(self.folder, name)) for name in sorted(self._found[tag]))
 

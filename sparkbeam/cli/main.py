@@ -285,7 +285,7 @@ def state(
         raise click.UsageError("ARGUMENTS need a --program.")
     try:
         store = SparkStore(partial(_local_spark, conf), absolute(location))
-        for found in kept_state(location, store, plan).of(step, key):
+        for found in kept_state(location, store, plan).states(step, key):
             lines = map(json.dumps, found.content()) if as_json else found.lines()
             click.echo("\n".join(lines))
     except SparkBeamError as error:

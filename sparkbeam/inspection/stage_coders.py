@@ -118,7 +118,7 @@ class StepCoders:
     states: Mapping[str, StateOf] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, parts: Parts, stage: Stage | None, *, trusted: bool) -> "StepCoders":
+    def from_description(cls, parts: Parts, stage: Stage | None, *, trusted: bool) -> "StepCoders":
         """Return the decoders of a step.
 
         Args:

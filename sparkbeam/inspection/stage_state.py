@@ -97,7 +97,7 @@ class KeptState:
     store: Store = field(repr=False)
     trusted: bool
 
-    def of(self, name: str, key: str | None = None) -> Iterator[KeyState]:
+    def states(self, name: str, key: str | None = None) -> Iterator[KeyState]:
         """Yield the state of a step.
 
         Args:
@@ -144,7 +144,7 @@ class KeptState:
             ) from error
 
     def _read(self, step: StatefulStep) -> Iterator[KeyState]:
-        known = StepCoders.of(step.parts, step.stage, trusted=self.trusted)
+        known = StepCoders.from_description(step.parts, step.stage, trusted=self.trusted)
         operators: dict[int, bytes] = {}
         for operator, _, root in self.store.roots():
             values, roots = plaindata.loads(root)

@@ -177,7 +177,7 @@ class _Joining:
         self._lateness = lateness
         self._late = Metrics.counter("sparkbeam.AsOfJoin", "dropped_late")
 
-    def take(self, element: _Tagged, window: BoundedWindow, at: _States) -> None:
+    def add(self, element: _Tagged, window: BoundedWindow, at: _States) -> None:
         """Add an element to the state."""
         _, (is_left, micros, value) = element
         if micros < at.time.arrived - self._lateness:
@@ -248,7 +248,7 @@ def _join(
             time: Any = beam.DoFn.StateParam(time_spec),
             due: Any = beam.DoFn.TimerParam(due_spec),
         ) -> None:
-            joining.take(element, window, _States(left, right, awaited, time, due))
+            joining.add(element, window, _States(left, right, awaited, time, due))
 
         @on_timer(due_spec)
         def finish(

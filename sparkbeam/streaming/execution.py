@@ -291,7 +291,7 @@ class StreamingExecution:
             self._generation.check(self._files)  # A restart of the same run takes nothing over.
         # A program that may not continue must not disturb the running one.
         self._check_stored(stored, now)
-        self._generation = Generation.take(self._files, self._checkpoint)
+        self._generation = Generation.begin(self._files, self._checkpoint)
         # From here on no other driver writes to it.
         stored = stored_pipeline(self._files, self._checkpoint)
         versions, found = self._check_stored(stored, now)
@@ -458,7 +458,7 @@ class StreamingExecution:
         """
         through_steps = start_steps(self._topology)
         ways = TO_FIRST_LAYER if through_steps else first.ways_of_ticks
-        spec = SourceSpec.of(self._topology.plan, generation, ways)
+        spec = SourceSpec.from_plan(self._topology.plan, generation, ways)
         self._session.dataSource.register(TickSource)
         rows = (
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()

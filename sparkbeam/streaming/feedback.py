@@ -45,7 +45,7 @@ class Feedback:
     finalizers: Sequence[str] = ()
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Feedback":
+    def from_content(cls, content: Mapping[str, Any]) -> "Feedback":
         """Parse the content of a file.
 
         Raises:
@@ -93,7 +93,7 @@ class FeedbackFiles:
         """
         content = self._files.read(_name(number))
         try:
-            return None if content is None else Feedback.of(loaded(content))
+            return None if content is None else Feedback.from_content(loaded(content))
         except ValueError:
             raise self.damage(number) from None
 

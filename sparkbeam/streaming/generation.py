@@ -40,7 +40,7 @@ class Generation:
     token: str
 
     @classmethod
-    def take(cls, kept: Files, checkpoint: str) -> Self:
+    def begin(cls, kept: Files, checkpoint: str) -> Self:
         """Begin the next generation; all older ones are rejected from now on.
 
         Args:

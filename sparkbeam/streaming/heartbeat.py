@@ -58,7 +58,7 @@ class Heartbeat:
         return dict(vars(self))
 
     @classmethod
-    def of(cls, content: Any) -> Self:
+    def from_content(cls, content: Any) -> Self:
         """Parse the result of :meth:`content`; the content is untrusted.
 
         Raises:
@@ -89,5 +89,5 @@ class Heartbeat:
 def last_sign(files: Files) -> Heartbeat | None:
     """Return the last heartbeat of a driver, or None if there is no readable one."""
     with suppress(Exception):  # The file is untrusted.
-        return Heartbeat.of(loaded(files.read(SIGN) or b""))
+        return Heartbeat.from_content(loaded(files.read(SIGN) or b""))
     return None

@@ -60,7 +60,7 @@ class _Said:
     finalizers: list[Finalizers] = field(default_factory=list)
 
     @classmethod
-    def of(cls, table: Any) -> Self:
+    def from_table(cls, table: Any) -> Self:
         """Parse rows of ``tag`` and ``value``."""
         said = cls()
         for tag, value in zip(*table.to_pydict().values(), strict=True):
@@ -107,7 +107,7 @@ class QuerySink:
         self._names = StoredNames(topology.plan)
         self._files = files
         self._spark_sinks = SparkSinks(topology.plan.sinks, files, reports)
-        self._clocks = tuple(map(SourceClock.of, spark_sources(topology.plan)))
+        self._clocks = tuple(map(SourceClock.from_source, spark_sources(topology.plan)))
         self._feedback = FeedbackFiles(files)
         self._since = now_micros()
         self._committed = Committed()
@@ -163,7 +163,7 @@ class QuerySink:
     def _take(self, table: Any) -> None:
         """Process the control messages of a micro-batch."""
         with self._watch.within(COLLECTING):
-            feedback = self._summed_up(_Said.of(table))
+            feedback = self._summed_up(_Said.from_table(table))
         if feedback is None:
             return
         summary = {**feedback.summary, "phases": self._watch.phases}

@@ -102,7 +102,7 @@ class SourceClock:
     follows: bool = False
 
     @classmethod
-    def of(cls, source: Source) -> "SourceClock":
+    def from_source(cls, source: Source) -> "SourceClock":
         """Return the policy of a source."""
         spec = ReadSpec.unpack(source.payload)
         ((_, tag),) = source.outputs

@@ -71,12 +71,12 @@ class SourceSpec:
     generation: Generation | None = None
 
     @classmethod
-    def of(
+    def from_plan(
         cls, plan: Plan, generation: Generation, ways: tuple[tuple[int, int], ...]
     ) -> "SourceSpec":
         """Return the description of a plan's tick source."""
         of_spark = spark_sources(plan)
-        clocks = tuple(map(SourceClock.of, of_spark))
+        clocks = tuple(map(SourceClock.from_source, of_spark))
         others = [source for source in plan.sources if source not in of_spark]
         spec = cls(generation.checkpoint, clocks=clocks, ways=ways, generation=generation)
         if not others:

@@ -37,7 +37,7 @@ class ExceptionData:
     attributes: dict[str, Any]
 
     @classmethod
-    def of(cls, error: BaseException, shown: Shown) -> "ExceptionData":
+    def from_exception(cls, error: BaseException, shown: Shown) -> "ExceptionData":
         """Return the data of an exception."""
         kinds = [kind for kind in type(error).__mro__ if issubclass(kind, BaseException)]
         types = [[kind.__module__, kind.__qualname__] for kind in kinds]

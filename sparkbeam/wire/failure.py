@@ -195,7 +195,7 @@ class FailureReports:
             known or label,
             printable(self._shown(summary)),
             printable(self._shown(_user_trace(error))),
-            ExceptionData.of(error, self._shown),
+            ExceptionData.from_exception(error, self._shown),
         )
 
     def _shown(self, text: str) -> str:

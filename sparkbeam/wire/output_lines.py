@@ -55,7 +55,9 @@ class Written:
     more: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, lines: Iterable[OutputLine], more: Mapping[str, int] | None = None) -> "Written":
+    def from_lines(
+        cls, lines: Iterable[OutputLine], more: Mapping[str, int] | None = None
+    ) -> "Written":
         """Keep the first lines of each step, and count the others."""
         seen, rest = Counter[str](), Counter(more)
         first = []
@@ -72,7 +74,7 @@ class Written:
         if not other:
             return self
         more = Counter(self.more) + Counter(other.more)
-        return Written.of((*self.lines, *other.lines), more)
+        return Written.from_lines((*self.lines, *other.lines), more)
 
     def counted(self) -> "Written":
         """Return only the counts: two attempts of a task may print different lines."""

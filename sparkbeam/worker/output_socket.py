@@ -83,7 +83,7 @@ class Outlet:
     def taken(self) -> Written:
         """What is to travel with the task's report, once."""
         with self._lock:
-            written = Written.of(self._lines, self._more)
+            written = Written.from_lines(self._lines, self._more)
             self._forget()
         return written
 

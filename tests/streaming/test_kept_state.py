@@ -95,7 +95,7 @@ def halfway(point: Point) -> None:
 
 
 def contents(state: KeptState, step: str, key: str | None = None) -> list[dict[str, Any]]:
-    return [content for found in state.of(step, key) for content in found.content()]
+    return [content for found in state.states(step, key) for content in found.content()]
 
 
 def test_the_state_of_a_windowed_count_equals_a_plain_evaluation(counted: KeptState) -> None:
@@ -305,7 +305,7 @@ def test_plain_values_are_decoded_wherever_they_come_from(tmp_path: Path) -> Non
 def test_what_is_shown_has_no_secret_and_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
     run = remembering(tmp_path, StrUtf8Coder(), lambda: "\x1b[31m password=Tr0ub4dor")
     state = kept_state(str(tmp_path), run.store)
-    shown = [line for found in state.of("Keep") for line in found.lines()]
+    shown = [line for found in state.states("Keep") for line in found.lines()]
     for text in [*shown, json.dumps(contents(state, "Keep"))]:
         assert "\x1b" not in text
         assert "Tr0ub4dor" not in text
@@ -356,7 +356,7 @@ def test_each_kind_of_state_is_decoded(
 def test_of_a_large_bag_the_first_values_are_shown(tmp_path: Path) -> None:
     spec = BagStateSpec("kept", NUMBERS)
     run = kept_by(tmp_path, spec, lambda state: [state.add(number) for number in range(5000)])
-    (found,) = kept_state(str(tmp_path), run.store).of("Keep")
+    (found,) = kept_state(str(tmp_path), run.store).states("Keep")
     (content,) = found.content()
     assert (content["values"], content["count"]) == (list(range(100)), 5000)
     assert ", 99, … 4,900 more" in "\n".join(found.lines())

@@ -178,14 +178,14 @@ def test_an_older_driver_that_stood_in_the_middle_of_a_write_writes_nothing(
     access: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = LocalFiles(str(tmp_path))
-    old = OwnFiles(kept, Generation.take(kept, str(tmp_path)))
+    old = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
     FeedbackFiles(old).write(Feedback(1, finished=False, due=None))
     put = local_files._put
 
     def stands(path: Path, content: bytes, *, outlives: bool) -> None:
         put(path, content, outlives=outlives)
         monkeypatch.setattr(local_files, "_put", put)
-        new = OwnFiles(kept, Generation.take(kept, str(tmp_path)))
+        new = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
         FeedbackFiles(new).write(Feedback(1, finished=True, due=None))
 
     if access == "write":
@@ -209,15 +209,15 @@ def test_starts_at_once_have_different_numbers_and_the_same_id(tmp_path: Path) -
 
 def started(checkpoint: str) -> tuple[int, str]:
     kept = LocalFiles(checkpoint)
-    return Generation.take(kept, checkpoint).number, checkpoint_id(kept)
+    return Generation.begin(kept, checkpoint).number, checkpoint_id(kept)
 
 
 def test_of_two_starts_with_one_number_the_one_whose_file_is_there_goes_on(tmp_path: Path) -> None:
     """As on storage that cannot promise that a file is not there yet."""
     kept = LocalFiles(str(tmp_path))
-    one = Generation.take(kept, str(tmp_path))
+    one = Generation.begin(kept, str(tmp_path))
     kept.remove(f"generations/{one.number}")
-    other = Generation.take(kept, str(tmp_path))
+    other = Generation.begin(kept, str(tmp_path))
     assert one.number == other.number
     other.check(kept)
     with pytest.raises(CheckpointTaken, match="generation 1, of another start, began"):
@@ -226,17 +226,17 @@ def test_of_two_starts_with_one_number_the_one_whose_file_is_there_goes_on(tmp_p
 
 def test_what_a_start_says_of_itself_may_be_damaged_and_its_number_counts(tmp_path: Path) -> None:
     kept = LocalFiles(str(tmp_path))
-    old = Generation.take(kept, str(tmp_path))
+    old = Generation.begin(kept, str(tmp_path))
     for content in (b"", b"[]", b"\xff", b'{"token":', b"[" * 100_000):
         (tmp_path / "sparkbeam/generations/2").write_bytes(content)
         with pytest.raises(CheckpointTaken, match="generation 2 began since"):
             old.check(kept)
-    assert Generation.take(kept, str(tmp_path)).number == 3
+    assert Generation.begin(kept, str(tmp_path)).number == 3
 
 
 def test_many_starts_leave_few_files_and_old_ones_are_still_refused(tmp_path: Path) -> None:
     kept = LocalFiles(str(tmp_path))
-    first, *_ = [Generation.take(kept, str(tmp_path)) for _ in range(30)]
+    first, *_ = [Generation.begin(kept, str(tmp_path)) for _ in range(30)]
     assert len(kept.names("generations")) <= 10
     assert newest(kept) == 30
     with pytest.raises(CheckpointTaken):
@@ -245,9 +245,9 @@ def test_many_starts_leave_few_files_and_old_ones_are_still_refused(tmp_path: Pa
 
 def test_files_on_beams_file_systems_are_fenced_too(tmp_path: Path) -> None:
     kept = RemoteFiles(str(tmp_path))
-    old = OwnFiles(kept, Generation.take(kept, str(tmp_path)))
+    old = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
     old.write("note", b"old")
-    new = OwnFiles(kept, Generation.take(kept, str(tmp_path)))
+    new = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
     new.write("note", b"new")
     for write in (old.write, old.create):
         with pytest.raises(CheckpointTaken):
@@ -271,9 +271,9 @@ class Server:
 def test_files_of_a_server_are_fenced_too(tmp_path: Path) -> None:
     kept = ServerFiles(Server(), str(tmp_path))
     assert (kept.names("generations"), kept.mistrusted()) == ([], None)
-    old = OwnFiles(kept, Generation.take(kept, str(tmp_path)))
+    old = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
     old.write("note", b"old")
-    new = OwnFiles(kept, Generation.take(kept, str(tmp_path)))
+    new = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
     assert not new.create("note", b"other")
     assert new.create("other", b"")
     new.write("note", b"new")
@@ -362,7 +362,7 @@ class Folder:
 
     def driver(self, reach: Callable[[], None], chance: random.Random) -> None:
         """Runs the micro-batches that the folder may not have, as a new generation."""
-        own = OwnFiles(self._kept, Generation.take(self._kept, self._checkpoint))
+        own = OwnFiles(self._kept, Generation.begin(self._kept, self._checkpoint))
 
         def check() -> None:
             own.check()

@@ -110,13 +110,15 @@ def test_of_many_lines_the_first_travel_and_the_others_are_counted() -> None:
     written = outlet.taken()
     assert written.lines == (*lines("Loud", MOST_LINES), *lines("Quiet", 1))
     assert written.more == {"Loud": 4 * MOST_LINES}
-    again = written.plus(Written.of(lines("Loud", 3)))
+    again = written.plus(Written.from_lines(lines("Loud", 3)))
     assert again.lines == written.lines
     assert again.more == {"Loud": 4 * MOST_LINES + 3}
 
 
 def test_a_hint_tells_where_the_other_lines_are(capsys: pytest.CaptureFixture[str]) -> None:
-    some = Written.of([*lines("Loud", MOST_LINES + 2), OutputLine(STDERR, "Log", "INFO:Log:x")])
+    some = Written.from_lines(
+        [*lines("Loud", MOST_LINES + 2), OutputLine(STDERR, "Log", "INFO:Log:x")]
+    )
     tell([TaskReport("stage", [], written=some)])
     told = capsys.readouterr()
     assert told.out.splitlines() == [str(number) for number in range(MOST_LINES)]
@@ -125,7 +127,7 @@ def test_a_hint_tells_where_the_other_lines_are(capsys: pytest.CaptureFixture[st
 
 
 def test_where_reports_have_to_be_repeatable_lines_are_only_counted() -> None:
-    written = Written.of(lines("Loud", MOST_LINES + 2)).counted()
+    written = Written.from_lines(lines("Loud", MOST_LINES + 2)).counted()
     assert not written.lines
     assert written.more == {"Loud": MOST_LINES + 2}
 
