@@ -44,7 +44,7 @@ def test_a_pipeline_whose_results_nobody_serves_fails(
     try:
         until(started.exists)
         kill_serving_thread(spark)
-        with pytest.raises(PipelineFailed, match="was to serve the results has died"):
+        with pytest.raises(PipelineFailed, match="that serves the results has died"):
             result.wait_until_finish()
     finally:
         go_on.touch()

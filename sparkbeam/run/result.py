@@ -121,7 +121,7 @@ class SparkPipelineResult(PipelineResult):
         if not self._ended.is_set() and self._state != PipelineState.CANCELLING:
             _logger.warning(
                 "The program ends before its pipeline, which is cancelled: "
-                "call wait_until_finish() to have its results."
+                "call wait_until_finish() to get its results."
             )
             # The session may be gone already.
             with suppress(Exception):
@@ -179,7 +179,7 @@ class SparkPipelineResult(PipelineResult):
             ConfigurationError: nothing has run.
         """
         if self._explain is None:
-            raise ConfigurationError("Nothing has run that could be explained.")
+            raise ConfigurationError("There is no run to explain.")
         return self._explain()
 
     def metrics(self) -> MetricResults:

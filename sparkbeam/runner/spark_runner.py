@@ -297,7 +297,7 @@ def _explained(
     outline: Callable[[], str], plan: Plan, hide: Redaction, run: PipelineRun
 ) -> Explanation:
     """Return the explanation of a run, with the figures so far."""
-    plans = run.executed() or ["Spark does not tell what it has run."]
+    plans = run.executed() or ["Spark reports no executed plans."]
     summary, graphs = run.result.summary(), run.graphs()
     shuffled = {} if plan.streaming else shuffles(plan, graphs)
     hot = hot_keys(plan, graphs, summary.stages)

@@ -45,9 +45,9 @@ def collected(frame: Any) -> pa.Table:
         missing = missing + 1 if place.is_forsaken() else 0
         if missing == _LOOKS:
             raise PipelineFailed(
-                "A thread of Spark's that was to serve the results has died"
-                f"{_cause(frame)}. The output of the driver's JVM tells more. As a rule a jar is "
-                "for another version of Spark (look at spark.jars and spark.jars.packages), or "
+                "The Spark thread that serves the results has died"
+                f"{_cause(frame)}. See the output of the driver's JVM. In most cases a jar is "
+                "for another version of Spark (check spark.jars and spark.jars.packages), or "
                 "the driver has no memory left (spark.driver.memory)."
             )
     return outcome.result()

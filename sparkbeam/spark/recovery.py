@@ -57,7 +57,7 @@ def recovering(
         left -= 1
         _logger.warning(
             "%s: the pipeline %s (attempts left: %d).",
-            "An older driver has still written to the checkpoint"
+            "An older driver was still writing to the checkpoint"
             if CONCURRENT.search(text)
             else "Spark could not repair the loss of a process",
             "starts again from the beginning" if steps is None else "goes on from its checkpoint",

@@ -103,12 +103,12 @@ class Deaths:
             own = [frame for frame in frames if not _LIBRARIES.search(frame)] or frames
             lines = [f"{step}: Python itself crashed in the worker that ran it: {fatal['what']}"]
             lines += [f"  {frame}" for frame in own[:_MOST_FRAMES]]
-            lines.append("Look into the native code that is called there, and its version.")
+            lines.append("Check the native code called there, and its version.")
             return PipelineFailed("\n".join(lines), label)
         return PipelineFailed(
-            f"{step}: the worker that ran it ended without an error of Python. Something killed it "
-            "(as the system does where memory runs out), or native code or os._exit ended it: "
-            "what it wrote last is above, or in the logs of Spark's executors.",
+            f"{step}: the worker that ran it ended without a Python error. It was killed (for "
+            "example for lack of memory), or native code or os._exit ended it: its last output is "
+            "above, or in the logs of Spark's executors.",
             label,
         )
 
@@ -133,7 +133,7 @@ class Deaths:
                 "The system has killed it for lack of memory: let fewer tasks run at once "
                 "(--spark_master=local[2]), or lower spark.driver.memory."
                 if killed
-                else "What it wrote last, above, tells more. Start the program again."
+                else "Its last output is above. Start the program again."
             ),
             label,
         )

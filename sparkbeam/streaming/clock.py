@@ -31,8 +31,8 @@ class Clock:
             self._ahead += jump
         if jump >= _LEAST_JUMP:
             _logger.warning(
-                "The machine's clock has gone back by %.1f s: the time of the pipeline goes on "
-                "from where it was, %.1f s ahead of the clock.",
+                "The machine's clock went back by %.1f s: the pipeline's time continues, %.1f s "
+                "ahead of the clock.",
                 jump / 1_000_000,
                 self._ahead / 1_000_000,
             )

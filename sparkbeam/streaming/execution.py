@@ -280,10 +280,10 @@ class StreamingExecution:
         mistrusted = self._files.mistrusted()
         if mistrusted is not None:
             raise ConfigurationError(
-                f"--checkpoint_location={self._checkpoint} cannot be trusted: {mistrusted}. Who "
-                "writes there decides what the pipeline does. Look what is in it; then make it "
-                "yours alone with chown and chmod go-w, set its sticky bit with chmod +t where "
-                "several users have to write, or give another --checkpoint_location."
+                f"--checkpoint_location={self._checkpoint} cannot be trusted: {mistrusted}. "
+                "Anyone who can write there controls the pipeline. Inspect its content; then make "
+                "it private with chown and chmod go-w, set its sticky bit with chmod +t if several "
+                "users must write, or give another --checkpoint_location."
             )
         if self._generation is None:
             self._check_drained()
@@ -297,7 +297,7 @@ class StreamingExecution:
         versions, found = self._check_stored(stored, now)
         if versions:
             _LOG.warning(
-                "The checkpoint %s was written by other versions, and goes on: %s.",
+                "The checkpoint %s was written by other versions and continues: %s.",
                 self._checkpoint,
                 line(", ".join(versions)),
             )
@@ -312,7 +312,7 @@ class StreamingExecution:
         if self._feedback.is_drained():
             raise ConfigurationError(
                 f"--checkpoint_location={self._checkpoint} is drained: the sources of its pipeline "
-                "have ended for good, and all that they gave is processed, so nothing is left to "
+                "have ended and all their data is processed, so nothing is left to "
                 "run. Start with another --checkpoint_location, or remove this one to start over."
             )
 
@@ -501,8 +501,8 @@ def runnable(labels: list[str], reports: FailureReports) -> Iterator[None]:
         steps = ", ".join(f"'{line(label)}'" for label in labels)
         raise ConfigurationError(
             f"Spark cannot run what {steps} read{'s' if len(labels) == 1 else ''} as a stream: "
-            f"{beginning(first_line(error), _LONGEST, reports.redaction)} Rows go to the pipeline "
-            "once and for all: Spark's output mode is append, in which an aggregation needs "
+            f"{beginning(first_line(error), _LONGEST, reports.redaction)} Rows are never "
+            "revised: Spark's output mode is append, in which an aggregation needs "
             "withWatermark, and a sort or a limit cannot run. Aggregate or sort in the pipeline, "
             "or give the DataFrame a watermark."
         ) from None

@@ -165,9 +165,9 @@ class FileSink:
             reason = self._kept.mistrusted(folder)
             if reason is not None:
                 raise NotTrusted(
-                    f"The folder {folder}, which says what becomes of files of {self._folder}, "
-                    f"cannot be trusted: {reason}. Look what is in it; then remove it, or make it "
-                    "yours alone with chown and chmod go-w, or write to another folder."
+                    f"The folder {folder}, which controls the files of {self._folder}, cannot be "
+                    f"trusted: {reason}. Inspect its content; then remove it, or make it private "
+                    "with chown and chmod go-w, or write to another folder."
                 )
 
     def _noted(self, settled: int) -> tuple[int, str, Moves]:
@@ -209,8 +209,8 @@ class FileSink:
             if not self._is_own(batch_id, source, target):
                 raise NotTrusted(
                     f"{path} asks for a move of {source!r} to {target!r}, which no sink does: "
-                    f"somebody else has written it. Find out who can write there, remove {path}, "
-                    "and start again."
+                    f"another user has written it. Check who can write there, remove {path}, and "
+                    "start again."
                 )
         return batch_id, moves
 

@@ -74,7 +74,7 @@ class Generation:
         if last < self.number:
             raise CheckpointTaken(
                 f"The checkpoint {self.checkpoint} was removed or replaced while this program "
-                "ran over it, and so it ends. Stop a pipeline before its checkpoint is touched."
+                "was running, so it ends. Stop a pipeline before changing its checkpoint."
             )
         found = _read(kept, last)
         # On storage without links a file that is just being written may have no token yet.
@@ -100,8 +100,8 @@ class Generation:
         return (
             f"Another driver has taken over the checkpoint {self.checkpoint}: this one is "
             f"generation {self.number}, and {newer} began {found.get('began', 'since')}{where}. "
-            "This one ends without writing anything more; the newer one goes on. Let only one "
-            "program run over a checkpoint: end the old one before its replacement is started, "
+            "This one ends without writing anything more; the newer one continues. Run only one "
+            "program over a checkpoint: end the old one before starting its replacement, "
             "or give another --checkpoint_location."
         )
 

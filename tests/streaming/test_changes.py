@@ -219,7 +219,7 @@ def test_other_versions_go_on_and_are_told_once(
     content["versions"]["Beam"] = "2.1.0"
     stored.write_text(json.dumps(content))
     program.start(build)
-    assert "by other versions, and goes on: Beam 2.1.0 is now" in caplog.text
+    assert "by other versions and continues: Beam 2.1.0 is now" in caplog.text
     assert json.loads(stored.read_text())["versions"]["Beam"] == beam.__version__
 
 

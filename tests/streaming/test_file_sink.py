@@ -267,7 +267,7 @@ def test_moves_that_no_sink_notes_are_refused(side: str, hostile: str, tmp_path:
         str(work / "moves"), json.dumps([2, {own["source"]: own["target"]}]).encode()
     )
     before = sorted(path for path in tmp_path.rglob("*"))
-    with pytest.raises(NotTrusted, match="somebody else has written it") as refused:
+    with pytest.raises(NotTrusted, match="another user has written it") as refused:
         FileSink(str(folder), WRITER).resume()
     assert str(work / "moves") in str(refused.value)
     assert sorted(path for path in tmp_path.rglob("*")) == before
