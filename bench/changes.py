@@ -15,14 +15,14 @@ from pasts import SHORT, a_past
 
 from sparkbeam.nexmark.changes import Change, changes
 from sparkbeam.nexmark.compare import Verdict
-from sparkbeam.nexmark.record import Run
+from sparkbeam.nexmark.record import QueryRun
 from sparkbeam.nexmark.series import series
 
 AT = 7
 _QUIET_SEEDS = 10_000
 
 
-def flagged(runs: list[Run]) -> list[Change]:
+def flagged(runs: list[QueryRun]) -> list[Change]:
     """All changes of a history."""
     return [change for one in series(runs) for change in changes(one)]
 
@@ -30,7 +30,7 @@ def flagged(runs: list[Run]) -> list[Change]:
 def found(seed: int, growth: float, noise: float) -> bool:
     """Whether exactly the slowdown of a history is flagged."""
 
-    def slower(run: Run, number: int) -> Run:
+    def slower(run: QueryRun, number: int) -> QueryRun:
         return replace(run, seconds=(run.seconds or 0) * (1 + growth)) if number >= AT else run
 
     changed = flagged(a_past(seed, noise=noise, queries=[6], plant=slower))

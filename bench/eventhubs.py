@@ -25,7 +25,7 @@ from sparkbeam.eventhubs.planning import Planner
 from sparkbeam.eventhubs.pool import Pool, opened
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.range_reader import Range, RangeReader
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.eventhubs.slow_partitions import Factors, Read, SlowPartitions
 from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.testing import EventHubsServer
@@ -92,7 +92,7 @@ def by_ours(kind: str) -> Callable[[str, int], None]:
         from sparkbeam.eventhubs.event_rows import arrow_schema, batch, schema
 
         of_rows = arrow_schema(schema(event_time=False))
-        client: Client = opened(Connection(text=text, client=kind))
+        client: Client = opened(ConnectionSettings(text=text, client=kind))
         receiver = client.receiver("$Default", "0", 0, None, 1000)
         rows = 0
         while rows < events:
@@ -133,7 +133,7 @@ def planning(console: Console, partitions: int) -> None:
     table = Table("client", "partitions", "first, ms", "then, ms")
     with served(partitions, 10, 100) as (text, _):
         for kind in ("sdk", "slim"):
-            client = opened(Connection(text=text, client=kind))
+            client = opened(ConnectionSettings(text=text, client=kind))
             times = []
             for _ in range(5):
                 start = time.perf_counter()
@@ -235,7 +235,7 @@ def _others(text: str, threshold: float | None, limit: int, seconds: float) -> f
             ends = planner.up_to(begin, limit, given)
             for done in list(tasks.map(read, ends, ends.values())):
                 count += done.events if done.partition != "0" else 0
-                factors.note(done)
+                factors.record(done)
             begin = ends
     found = count / (time.perf_counter() - since)
     for pool in pools.values():

@@ -26,7 +26,7 @@ from sparkbeam.eventhubs.client import Bounds, EventHubsError, Events, StolenErr
 from sparkbeam.eventhubs.event_writer import HubWriter, Sending
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.positions import all_as_text
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.testing import EventHubsServer
 
 _VARIABLE = "HUB"
@@ -44,7 +44,7 @@ class Hub:
         run: tells the events of this run from those of others.
     """
 
-    connection: Connection
+    connection: ConnectionSettings
     group: str
     run: str = field(default_factory=lambda: secrets.token_hex(4))
 
@@ -217,7 +217,7 @@ def a_wrong_key_is_refused_and_not_told(hub: Hub) -> None:
     text = hub.connection.connection_string()
     key = hub.connection.endpoint().key or ""
     assert key, "the connection string has no SharedAccessKey"
-    wrong = Connection(
+    wrong = ConnectionSettings(
         text.replace(key, "d3Jvbmc="), hub=hub.connection.hub, client=hub.connection.client
     )
     said = ""
@@ -315,7 +315,10 @@ def main() -> None:
             f"{name} ({client})"
             for client in clients
             for name in run(
-                Hub(Connection(f"env:{_VARIABLE}", hub=given.hub, client=client), given.group),
+                Hub(
+                    ConnectionSettings(f"env:{_VARIABLE}", hub=given.hub, client=client),
+                    given.group,
+                ),
                 checks,
             )
         ]

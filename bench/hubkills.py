@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from sparkbeam.eventhubs import EventHubsSource
 from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.event_writer import HubWriter, Sending
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.streaming.checkpoint_files import LocalFiles, next_epoch
 from sparkbeam.testing import EventHubsServer
 
@@ -69,7 +69,7 @@ def work(pipe: Any, text: str, folder: Path, epoch: int) -> None:
     """A worker: does one task after the other."""
     (folder / "workers" / str(os.getpid())).touch()
     reader = streamed(text, epoch)
-    sending = Sending(Connection(text=text, client="slim"), batch_bytes=1000)
+    sending = Sending(ConnectionSettings(text=text, client="slim"), batch_bytes=1000)
     with contextlib.suppress(EOFError, OSError):  # The driver has ended.
         while True:
             batch, task, part = pipe.recv()

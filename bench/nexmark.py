@@ -25,7 +25,7 @@ from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.engine import prepared
 from sparkbeam.nexmark.measure import Measurement
 from sparkbeam.nexmark.queries import QUERIES
-from sparkbeam.nexmark.record import OURS, Run, median_seconds, read_json, write_json
+from sparkbeam.nexmark.record import OURS, QueryRun, median_seconds, read_json, write_json
 from sparkbeam.nexmark.report.charts import label
 
 OURS_COLOUR, OTHER_COLOUR, INK = "#0860ca", "#b34700", "#1f2328"
@@ -52,7 +52,7 @@ def main() -> None:
         arguments.picture.write_text(drawn(runs), encoding="utf-8")
 
 
-def measured(arguments: argparse.Namespace) -> list[Run]:
+def measured(arguments: argparse.Namespace) -> list[QueryRun]:
     """The runs of all queries, sparkbeam's first."""
     configuration = Configuration(events=arguments.events)
     engines = [
@@ -63,7 +63,7 @@ def measured(arguments: argparse.Namespace) -> list[Run]:
     contestants = [(Measurement(engine, configuration), repeat) for engine, repeat in engines]
     for contestant, _ in contestants:
         contestant.warm_up()
-    runs: list[Run] = []
+    runs: list[QueryRun] = []
     numbers = [int(number) for number in arguments.query.split(",")]
     for number in track(numbers, "Queries", console=Console(stderr=True), transient=True):
         for contestant, repeats in contestants:
@@ -72,15 +72,15 @@ def measured(arguments: argparse.Namespace) -> list[Run]:
     return runs
 
 
-def paired(runs: Sequence[Run]) -> list[tuple[list[Run], list[Run]]]:
+def paired(runs: Sequence[QueryRun]) -> list[tuple[list[QueryRun], list[QueryRun]]]:
     """For each query the runs of sparkbeam and those of the other runner."""
-    pairs: dict[int, tuple[list[Run], list[Run]]] = {}
+    pairs: dict[int, tuple[list[QueryRun], list[QueryRun]]] = {}
     for run in runs:
         pairs.setdefault(run.query, ([], []))[run.runner != OURS].append(run)
     return [pair for _, pair in sorted(pairs.items())]
 
 
-def show(runs: Sequence[Run]) -> None:
+def show(runs: Sequence[QueryRun]) -> None:
     """Prints the table, in Markdown, and the reasons of failures."""
     table = Table(box=box.MARKDOWN)
     for column in ("query", "sparkbeam, s", "FnApiRunner, s", "times as long", "results"):
@@ -103,7 +103,7 @@ def show(runs: Sequence[Run]) -> None:
             console.print(f"{label(run)} on {run.runner}: {run.failure}", soft_wrap=True)
 
 
-def drawn(runs: Sequence[Run]) -> str:
+def drawn(runs: Sequence[QueryRun]) -> str:
     """The medians of both as an SVG picture, a line between them for each query."""
     rows: list[dict[str, Any]] = [
         {"query": label(group[0]), "runner": group[0].runner.split(".")[0], "seconds": seconds}

@@ -87,13 +87,13 @@ def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
 def snapshots(monkeypatch: pytest.MonkeyPatch) -> list[StreamingProgress]:
     """The progress after each micro-batch; an event of a TestStream is one."""
     seen: list[StreamingProgress] = []
-    note = StreamingTracker.note
+    note = StreamingTracker.record_batch
 
     def look(tracker: StreamingTracker, batch: MicroBatch) -> None:
         note(tracker, batch)
         seen.append(tracker.snapshot())
 
-    monkeypatch.setattr(StreamingTracker, "note", look)
+    monkeypatch.setattr(StreamingTracker, "record_batch", look)
     monkeypatch.setattr("sparkbeam.streaming.tick_source._MOST_ROUNDS", 1)
     return seen
 

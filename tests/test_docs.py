@@ -80,7 +80,7 @@ def test_messages_that_troubleshooting_explains_are_those_of_the_code() -> None:
 
 PLAIN_ROOMS = (
     "batch cli coders columns common connectors eventhubs explain inspection io joins"
-    " metrics options page progress run runner spark streaming testing upstream wire"
+    " metrics nexmark options page progress run runner spark streaming testing upstream wire"
 )
 MODULES = [PACKAGE / "state.py", PACKAGE / "errors.py"]
 MODULES += [path for room in PLAIN_ROOMS.split() for path in (PACKAGE / room).rglob("*.py")]

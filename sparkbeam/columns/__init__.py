@@ -8,7 +8,7 @@ that take it. A refused block is processed element by element, and exceptions th
 element itself::
 
     shape = shape_of(column.type, Bid)  # The Python types of the column.
-    skip = compile_function(lambda bid: bid.auction % 123 == 0, shape, form=Form.FILTER)
+    skip = compile_function(lambda bid: bid.auction % 123 == 0, shape, form=ResultKind.FILTER)
     if isinstance(skip, Refused):
         print(f"elements, because {skip.reason}")
     else:
@@ -31,7 +31,14 @@ element itself::
 ================  =========================================================================
 """
 
-from sparkbeam.columns.compiler import Argument, Compiled, Form, Output, Refused, compile_function
+from sparkbeam.columns.compiler import (
+    Argument,
+    BlockResult,
+    Compiled,
+    Refused,
+    ResultKind,
+    compile_function,
+)
 from sparkbeam.columns.fields import ALL, Paths
 from sparkbeam.columns.objects import Keyed
 from sparkbeam.columns.python_types import (
@@ -49,15 +56,15 @@ from sparkbeam.columns.vectors import member_of
 __all__ = [
     "ALL",
     "Argument",
+    "BlockResult",
     "Compiled",
-    "Form",
     "Keyed",
     "NotExact",
     "Opaque",
-    "Output",
     "Paths",
     "Record",
     "Refused",
+    "ResultKind",
     "Scalar",
     "Shape",
     "Union",

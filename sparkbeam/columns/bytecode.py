@@ -221,7 +221,7 @@ _SPECIAL: dict[str, Callable[[dis.Instruction], list[Op]]] = {
     "KW_NAMES": lambda one: [Op("kw_names", one.arg)],  # Until 3.12.
 }
 LEAVES_ITERATOR = sys.version_info >= (3, 13)
-"""Whether the iterable of a loop stays on the stack behind the loop, and is popped there."""
+"""True if a loop leaves its iterable on the stack, to be popped behind the loop."""
 _HAS_METHOD_BIT = "LOAD_METHOD" not in dis.opmap or dis.opmap["LOAD_METHOD"] > 255
 
 

@@ -14,16 +14,16 @@ from sparkbeam.columns.comparisons import HasTypeCode, compared, is_none
 from sparkbeam.columns.expressions import (
     Apply,
     ClassOf,
-    Column,
+    ColumnRef,
     Const,
+    Expression,
     Held,
     Item,
     Listed,
     Made,
-    Moment,
-    Node,
     Select,
     Stamped,
+    TimestampParts,
     is_type_of,
 )
 from sparkbeam.columns.graph import Graph, named
@@ -74,8 +74,8 @@ def known_function(function: Any) -> Handler | None:
         return None
 
 
-def _node(items: tuple[Item, ...], function: str, count: int = 1) -> Node:
-    if len(items) != count or not isinstance(items[0], Node):
+def _node(items: tuple[Item, ...], function: str, count: int = 1) -> Expression:
+    if len(items) != count or not isinstance(items[0], Expression):
         raise NotCompiled(f"it calls {function} with {', '.join(map(named, items)) or 'nothing'}")
     return items[0]
 
@@ -117,7 +117,7 @@ def _absolute(graph: Graph, items: tuple[Item, ...]) -> Item:
     return graph.apply(kernel, node.shape, node)
 
 
-def _number(graph: Graph, node: Node, function: str) -> Node:
+def _number(graph: Graph, node: Expression, function: str) -> Expression:
     if node.shape not in NUMBERS:
         raise NotCompiled(f"it calls {function} with {node.shape}")
     return as_number(graph, node)
@@ -146,17 +146,17 @@ def _spread(graph: Graph, item: Item) -> tuple[Item, ...]:
     """Return the items of a tuple or of a list built by the function; none for other items."""
     if isinstance(item, Listed):
         return item.items
-    is_one = isinstance(item, Node) and is_tuple(item.shape)
+    is_one = isinstance(item, Expression) and is_tuple(item.shape)
     return items_of(graph, item) if is_one else ()
 
 
 def _is_list_of_ints(item: Item) -> bool:
-    return isinstance(item, Node) and item.shape == Lists(INT)
+    return isinstance(item, Expression) and item.shape == Lists(INT)
 
 
-def _over_ints(graph: Graph, item: Item, kernel: Callable[[Value], Vector]) -> Node:
-    assert isinstance(item, Node)
-    found: Node = graph.apply(kernel, INT, item)
+def _over_ints(graph: Graph, item: Item, kernel: Callable[[Value], Vector]) -> Expression:
+    assert isinstance(item, Expression)
+    found: Expression = graph.apply(kernel, INT, item)
     return found
 
 
@@ -165,7 +165,9 @@ def _sum(graph: Graph, items: tuple[Item, ...]) -> Item:
         return _over_ints(graph, items[0], list_kernels.sums)
     parts = _spread(graph, items[0]) if len(items) == 1 else ()
     # How Python adds floats up depends on its version.
-    if not parts or not all(isinstance(one, Node) and one.shape in (INT, BOOL) for one in parts):
+    if not parts or not all(
+        isinstance(one, Expression) and one.shape in (INT, BOOL) for one in parts
+    ):
         raise NotCompiled(f"it calls sum with {', '.join(map(named, items)) or 'nothing'}")
     total: Item = graph.const(0)
     for part in parts:
@@ -245,8 +247,8 @@ def _divided(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) != 2:
         raise NotCompiled("it raises TypeError")
     quotient, rest = (binary(graph, symbol, *items) for symbol in ("//", "%"))
-    assert isinstance(quotient, Node)
-    assert isinstance(rest, Node)
+    assert isinstance(quotient, Expression)
+    assert isinstance(rest, Expression)
     return tuple_of(graph, (quotient, rest))
 
 
@@ -281,12 +283,12 @@ def _by_operator(symbol: str) -> Handler:
 
 
 def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
-    if len(items) != 2 or not isinstance(items[1], Held) or not isinstance(items[0], Node):
+    if len(items) != 2 or not isinstance(items[1], Held) or not isinstance(items[0], Expression):
         raise NotCompiled("it calls isinstance with an unsupported argument")
     node, kinds = items[0], _classes(items[1].value)
     of_none = graph.const(issubclass(type(None), kinds))
     match node.shape:
-        case Union() if isinstance(node, Column):
+        case Union() if isinstance(node, ColumnRef):
             codes = is_type_of(node, kinds)
             return graph.apply(HasTypeCode(codes), BOOL, node)
         case Scalar() | Record():
@@ -304,7 +306,7 @@ def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
 def _class_of(graph: Graph, items: tuple[Item, ...]) -> Item:
     node = _node(items, "type")
     match node.shape:
-        case Union() if isinstance(node, Column):
+        case Union() if isinstance(node, ColumnRef):
             return ClassOf(node)
         case Scalar() | Record():
             return graph.select(is_none(graph, node), Held(type(None)), Held(node.shape.type))
@@ -326,7 +328,7 @@ def _classes(held: Any) -> tuple[type, ...]:
     return kinds
 
 
-def type_codes(condition: Node, every: frozenset[int]) -> frozenset[int]:
+def type_codes(condition: Expression, every: frozenset[int]) -> frozenset[int]:
     """Return the union members, out of ``every``, for which a condition may hold."""
     match condition:
         case Apply(kernel=HasTypeCode(codes)):
@@ -346,7 +348,7 @@ def constructed(graph: Graph, kind: Any, args: tuple[Item, ...], by_name: dict[s
         return _record(graph, Row, tuple(by_name), tuple(by_name.values()))
     if kind is TimestampedValue:
         value, time = _bound(("value", "timestamp"), {}, args, by_name)
-        if isinstance(value, Stamped | Moment):
+        if isinstance(value, Stamped | TimestampParts):
             raise NotCompiled(f"it makes a TimestampedValue of {named(value)}")
         return Stamped(value, _moment(graph, time))
     if kind is Timestamp:
@@ -375,9 +377,9 @@ def _is_python_s_own(kind: type) -> bool:
 
 
 def _record(graph: Graph, kind: type, names: tuple[str, ...], items: tuple[Item, ...]) -> Made:
-    fields = tuple(item for item in items if isinstance(item, Node))
+    fields = tuple(item for item in items if isinstance(item, Expression))
     if len(fields) < len(items):
-        odd = next(item for item in items if not isinstance(item, Node))
+        odd = next(item for item in items if not isinstance(item, Expression))
         raise NotCompiled(f"it makes a {kind.__name__} with {named(odd)} in it")
     return graph.made(Record(kind, names, ()), fields)
 
@@ -398,30 +400,30 @@ def _bound(
     return tuple(given[name] for name in names)
 
 
-def _moment(graph: Graph, time: Item) -> Moment:
+def _moment(graph: Graph, time: Item) -> TimestampParts:
     """Return the Beam Timestamp of seconds given as an int, a float or a Timestamp."""
-    if isinstance(time, Moment):
+    if isinstance(time, TimestampParts):
         return time
-    if isinstance(time, Node) and is_timestamp(time.shape):
-        return Moment(micros_of(graph, time))
-    if not isinstance(time, Node) or time.shape not in NUMBERS:
+    if isinstance(time, Expression) and is_timestamp(time.shape):
+        return TimestampParts(micros_of(graph, time))
+    if not isinstance(time, Expression) or time.shape not in NUMBERS:
         raise NotCompiled(f"it takes {named(time)} as a timestamp")
     number = as_number(graph, time)
     product = binary(graph, "*", number, graph.const(_MICROS))
-    return Moment(_whole(graph, product))
+    return TimestampParts(_whole(graph, product))
 
 
-def _whole(graph: Graph, number: Item) -> Node:
-    assert isinstance(number, Node)
+def _whole(graph: Graph, number: Item) -> Expression:
+    assert isinstance(number, Expression)
     if number.shape == FLOAT:
         whole = _folding(int, _to_int)(graph, (number,))
-        assert isinstance(whole, Node)
+        assert isinstance(whole, Expression)
         return whole
     graph.require(number)
     return number
 
 
-def _timestamp(graph: Graph, args: tuple[Item, ...], by_name: dict[str, Item]) -> Moment:
+def _timestamp(graph: Graph, args: tuple[Item, ...], by_name: dict[str, Item]) -> TimestampParts:
     zero = graph.const(0)
     rest = {name: item for name, item in by_name.items() if name != "micros"}
     (seconds,) = _bound(("seconds",), {"seconds": zero}, args, rest)
@@ -432,12 +434,12 @@ def _timestamp(graph: Graph, args: tuple[Item, ...], by_name: dict[str, Item]) -
     if "micros" not in by_name:
         return moment
     total = binary(graph, "+", moment.micros, _whole(graph, as_number(graph, micros)))
-    assert isinstance(total, Node)
-    return Moment(total)
+    assert isinstance(total, Expression)
+    return TimestampParts(total)
 
 
-def _is_number(item: Item) -> TypeGuard[Node]:
-    return isinstance(item, Node) and item.shape in NUMBERS
+def _is_number(item: Item) -> TypeGuard[Expression]:
+    return isinstance(item, Expression) and item.shape in NUMBERS
 
 
 def _timestamp_of(graph: Graph, items: tuple[Item, ...]) -> Item:

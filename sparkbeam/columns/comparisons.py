@@ -18,13 +18,13 @@ from sparkbeam.columns.expressions import (
     Const,
     Contents,
     Either,
+    Expression,
     Held,
     Item,
     Listed,
-    Moment,
-    Node,
     Select,
     Stamped,
+    TimestampParts,
 )
 from sparkbeam.columns.graph import Graph, checked, named
 from sparkbeam.columns.operators import as_float, as_number, folded, is_known, operand
@@ -57,7 +57,7 @@ _ORDERS = {
 }
 
 
-def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Node:
+def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Expression:
     """Compare by ``<``, ``<=``, ``>`` or ``>=``."""
     if symbol in ("==", "!="):
         same = equal_items(graph, left, right)
@@ -73,7 +73,9 @@ def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Node:
     return graph.apply(getattr(kernels, _ORDERS[symbol][0]), BOOL, one, other)
 
 
-def _same_type(graph: Graph, one: Node, other: Node) -> tuple[Node, Node] | None:
+def _same_type(
+    graph: Graph, one: Expression, other: Expression
+) -> tuple[Expression, Expression] | None:
     """Convert two comparable values to one type; return None if they do not compare."""
     if one.shape == other.shape and one.shape in NUMBERS | {STR, BYTES}:
         return one, other
@@ -85,21 +87,21 @@ def _same_type(graph: Graph, one: Node, other: Node) -> tuple[Node, Node] | None
     return as_number(graph, one), as_number(graph, other)
 
 
-def equal_items(graph: Graph, left: Item, right: Item) -> Node:
+def equal_items(graph: Graph, left: Item, right: Item) -> Expression:
     """Compare by ``==``, including classes."""
     if isinstance(left, ClassOf) and isinstance(right, Held) and type(right.value) is type:
         return same_object(graph, left, right)
     return equal(graph, _operand(graph, left, "=="), _operand(graph, right, "=="))
 
 
-def _operand(graph: Graph, item: Item, symbol: str) -> Node:
+def _operand(graph: Graph, item: Item, symbol: str) -> Expression:
     """Return an operand of a comparison; an enum member that compares as int or str becomes one."""
     if isinstance(item, Held) and isinstance(item.value, enum.Enum):
         return graph.const(as_compared(item.value))
     return operand(item, symbol)
 
 
-def equal(graph: Graph, left: Node, right: Node) -> Node:
+def equal(graph: Graph, left: Expression, right: Expression) -> Expression:
     """Compare by ``==``, to a bool that is never None."""
     if isinstance(left, Const) and isinstance(right, Const):
         return folded(graph, "==", left.value, right.value)
@@ -117,7 +119,7 @@ def equal(graph: Graph, left: Node, right: Node) -> Node:
     )
 
 
-def _equal_tuples(graph: Graph, left: Node, right: Node) -> Node:
+def _equal_tuples(graph: Graph, left: Expression, right: Expression) -> Expression:
     """Compare all items for equality; refuses floats, as NaN may be the same object."""
     one, other = graph.taken_apart(left), graph.taken_apart(right)
     if one is None or other is None:
@@ -126,7 +128,7 @@ def _equal_tuples(graph: Graph, left: Node, right: Node) -> Node:
     graph.require(other)
     if len(one.fields) != len(other.fields):
         return graph.const(False)
-    result: Node = graph.const(True)
+    result: Expression = graph.const(True)
     for pair in zip(one.fields, other.fields, strict=True):
         if FLOAT in (pair[0].shape, pair[1].shape):
             raise NotCompiled("it compares tuples with floats in them")
@@ -137,18 +139,18 @@ def _equal_tuples(graph: Graph, left: Node, right: Node) -> Node:
     return result
 
 
-def both(graph: Graph, one: Node, other: Node) -> Node:
+def both(graph: Graph, one: Expression, other: Expression) -> Expression:
     """Combine two bools by ``and``."""
     result = graph.select(one, other, graph.const(False))
-    assert isinstance(result, Node)
+    assert isinstance(result, Expression)
     return result
 
 
-def is_none(graph: Graph, item: Item) -> Node:
+def is_none(graph: Graph, item: Item) -> Expression:
     """Test ``item is None``."""
-    if isinstance(item, Held | Listed | Contents | Stamped | Moment):
+    if isinstance(item, Held | Listed | Contents | Stamped | TimestampParts):
         return graph.const(False)
-    if not isinstance(item, Node):
+    if not isinstance(item, Expression):
         raise NotCompiled(f"it tests whether {named(item)} is None")
     if isinstance(item, Const):
         return graph.const(item.value is None)
@@ -161,7 +163,7 @@ def is_none(graph: Graph, item: Item) -> Node:
     return graph.apply(number_kernels.is_none, BOOL, item)
 
 
-def _is_none_of_select(graph: Graph, item: Select) -> Node:
+def _is_none_of_select(graph: Graph, item: Select) -> Expression:
     graph.goes_both_ways()
     with graph.collected() as if_yes:
         yes = is_none(graph, item.yes)
@@ -169,11 +171,11 @@ def _is_none_of_select(graph: Graph, item: Select) -> Node:
         no = is_none(graph, item.no)
     graph.branch(item.condition, if_yes, if_no)
     result = graph.select(item.condition, yes, no)
-    assert isinstance(result, Node)
+    assert isinstance(result, Expression)
     return result
 
 
-def same_object(graph: Graph, left: Item, right: Item) -> Node:
+def same_object(graph: Graph, left: Item, right: Item) -> Expression:
     """Test ``left is right``, if one side is None or both are classes or similar constants."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Const) and one.value is None:
@@ -181,7 +183,7 @@ def same_object(graph: Graph, left: Item, right: Item) -> Node:
         if isinstance(one, Either):
             yes, no = (same_object(graph, way, other) for way in (one.yes, one.no))
             same = graph.select(one.condition, yes, no)
-            assert isinstance(same, Node)
+            assert isinstance(same, Expression)
             return same
         if isinstance(other, Held) and isinstance(other.value, type):
             if isinstance(one, Held):
@@ -213,7 +215,7 @@ class HasTypeCode:
         return Vector(found)
 
 
-def contains(graph: Graph, item: Item, container: Item) -> Node:
+def contains(graph: Graph, item: Item, container: Item) -> Expression:
     """Test ``item in container``."""
     node = _operand(graph, item, "in")
     if isinstance(container, Contents):
@@ -239,7 +241,7 @@ def contains(graph: Graph, item: Item, container: Item) -> Node:
     raise NotCompiled(f"it tests whether {node.shape} is in {inside.shape}")
 
 
-def _in_contents(graph: Graph, node: Node, items: tuple[Any, ...]) -> Node:
+def _in_contents(graph: Graph, node: Expression, items: tuple[Any, ...]) -> Expression:
     items = tuple(map(as_compared, items))
     if not all(map(is_plain, items)):
         raise NotCompiled("it tests membership in something other than plain data")
@@ -248,7 +250,7 @@ def _in_contents(graph: Graph, node: Node, items: tuple[Any, ...]) -> Node:
     return _in_constants(graph, node, items)
 
 
-def _in_constants(graph: Graph, node: Node, constants: tuple[Any, ...]) -> Node:
+def _in_constants(graph: Graph, node: Expression, constants: tuple[Any, ...]) -> Expression:
     has_none = None in constants
     if node.shape == FLOAT and any(one != one for one in constants):
         raise NotCompiled("it tests whether a float is in constants with a NaN")

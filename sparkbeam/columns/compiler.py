@@ -20,17 +20,17 @@ from sparkbeam.columns.expressions import (
     NOTHING,
     Const,
     Either,
+    Expression,
     Generated,
     Item,
     Listed,
     Loop,
     Looped,
     Made,
-    Moment,
-    Node,
     Nothing,
     Stamped,
     Statement,
+    TimestampParts,
 )
 from sparkbeam.columns.fields import ALL, Paths, paths_needed
 from sparkbeam.columns.graph import Graph, checked, named
@@ -55,7 +55,7 @@ from sparkbeam.columns.vectors import Positions, empty_column
 _MOST_LEAVES = 100
 
 
-class Form(Enum):
+class ResultKind(Enum):
     """The meaning of a function's result.
 
     MAP: one result per element. FILTER: a predicate that keeps the element. FLAT: the results in a
@@ -91,7 +91,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Output:
+class BlockResult:
     """The results of a function for a block.
 
     Attributes:
@@ -141,7 +141,7 @@ class Compiled:
     is_timestamped: bool
     is_filter: bool
     members: tuple[int, ...]
-    _argument: Node
+    _argument: Expression
     _is_one_to_one: bool
     _slots: tuple[Item, ...]
     _statements: tuple[Statement, ...]
@@ -193,7 +193,7 @@ class Compiled:
             wanted = frozenset((*self.members, *path) for path in wanted)
         return paths_needed(self._argument, self._slots, self._statements, wanted)
 
-    def evaluate(self, *columns: pa.Array, rows: Positions | None = None) -> Output:
+    def evaluate(self, *columns: pa.Array, rows: Positions | None = None) -> BlockResult:
         """Evaluate a block.
 
         Args:
@@ -209,7 +209,7 @@ class Compiled:
         with _exactly():
             if self._is_one_to_one and len(leaves) == 1:
                 values, times = self._columns(evaluation, leaves[0])
-                output = Output(values, None, times)
+                output = BlockResult(values, None, times)
             else:
                 output = self._gathered(evaluation, leaves)
         evaluation.update_metrics()
@@ -264,20 +264,20 @@ class Compiled:
     def _columns(self, evaluation: Evaluation, leaf: _Leaf) -> tuple[pa.Array, Positions | None]:
         selection, item = leaf.selection, leaf.item
         if not isinstance(item, Stamped):
-            assert isinstance(item, Node)
+            assert isinstance(item, Expression)
             return evaluation.column(item, selection, self.result), None
-        assert isinstance(item.value, Node)
+        assert isinstance(item.value, Expression)
         micros = evaluation.value(item.time.micros, selection)
         data = getattr(micros, "data", micros)
         times = np.broadcast_to(np.asarray(data, np.int64), (selection.count,))
         return evaluation.column(item.value, selection, self.result), times
 
-    def _gathered(self, evaluation: Evaluation, leaves: list[_Leaf]) -> Output:
+    def _gathered(self, evaluation: Evaluation, leaves: list[_Leaf]) -> BlockResult:
         """Merge the results of all leaves, in the order of elements and loop iterations."""
         if not leaves:
             times = np.empty(0, np.int64) if self.is_timestamped else None
             nothing = None if self._is_one_to_one else np.empty(0, np.int64)
-            return Output(empty_column(self.result), nothing, times)
+            return BlockResult(empty_column(self.result), nothing, times)
         parts = [self._columns(evaluation, leaf) for leaf in leaves]
         rounds = leaves[0].rounds
         rows, order = by_rows(
@@ -293,13 +293,13 @@ class Compiled:
             values = pa.concat_arrays(arrays).take(pa.array(order))
         stamps = [part[1] for part in parts if part[1] is not None]
         times = np.concatenate(stamps)[order] if stamps else None
-        return Output(values, None if self._is_one_to_one else rows, times)
+        return BlockResult(values, None if self._is_one_to_one else rows, times)
 
 
 def compile_function(
     function: "Callable[..., Any] | Mapping[str, Callable[..., Any]] | Keyed",
     *arguments: Shape,
-    form: Form = Form.MAP,
+    form: ResultKind = ResultKind.MAP,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
 ) -> Compiled | Refused:
@@ -338,7 +338,7 @@ def _tried(*given: Any, is_open: bool = False) -> Compiled | Refused:
 
 
 def _compiled(
-    function: Any, arguments: tuple[Shape, ...], form: Form, further: Any, *, is_open: bool
+    function: Any, arguments: tuple[Shape, ...], form: ResultKind, further: Any, *, is_open: bool
 ) -> Compiled:
     args, kwargs = further
     graph, surroundings = Graph(), Surroundings(is_open=is_open)
@@ -388,14 +388,14 @@ def _slots(
     graph: Graph,
     machine: Machine,
     function: Any,
-    form: Form,
+    form: ResultKind,
     given: list[Item],
     by_name: dict[str, Item],
 ) -> tuple[Item, ...]:
     """Return the values that the function may emit; NOTHING where it may emit none."""
     plain = function.__func__ if isinstance(function, types.MethodType) else function
     if isinstance(plain, types.FunctionType) and is_generator_function(plain):
-        if form is not Form.FLAT:
+        if form is not ResultKind.FLAT:
             raise NotCompiled("it is a generator function")
         if plain is not function:
             given = [machine.objects.held(function.__self__), *given]
@@ -406,9 +406,9 @@ def _slots(
     if isinstance(function, Keyed):
         return (machine.objects.keyed(function, given),)
     result = machine.objects.call(function, given, by_name)
-    if form is Form.FLAT:
+    if form is ResultKind.FLAT:
         return _spread(graph, result)
-    if form is Form.FILTER:
+    if form is ResultKind.FILTER:
         condition = graph.truth(result)
         return (graph.select(condition, given[0], NOTHING),)
     return (result,)
@@ -419,7 +419,7 @@ def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
     if isinstance(result, Listed):
         return result.items
     if isinstance(result, Generated):
-        graph.take(result.statements)
+        graph.add_statements(result.statements)
         return result.items
     if isinstance(result, Nothing) or (isinstance(result, Const) and result.value is None):
         return ()
@@ -432,7 +432,7 @@ def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
         count = max(len(yes), len(no))
         pairs = zip(_padded(yes, count), _padded(no, count), strict=True)
         return tuple(graph.select(result.condition, *pair) for pair in pairs)
-    if isinstance(result, Node) and is_tuple(result.shape):
+    if isinstance(result, Expression) and is_tuple(result.shape):
         if isinstance(result, Made) and result.present is not None:
             present = result.present
             return tuple(graph.select(present, field, NOTHING) for field in result.fields)
@@ -477,7 +477,7 @@ def _loops_in(item: Item, around: tuple[Loop, ...]) -> Iterator[tuple[Loop, ...]
         yield around
 
 
-def _members(column: Node, slot: Item) -> tuple[int, ...]:
+def _members(column: Expression, slot: Item) -> tuple[int, ...]:
     """Return the union members that a filter lets through."""
     if not isinstance(column.shape, Union):
         return ()
@@ -502,8 +502,12 @@ def _result_shape(leaf: Item) -> Shape:
     if isinstance(leaf, Stamped):
         checked(leaf.time.micros)
         return _result_shape(leaf.value)
-    if not isinstance(leaf, Node) or isinstance(leaf.shape, Texts | Constants | Mixed | Table):
-        raise NotCompiled(f"it gives {'a Timestamp' if isinstance(leaf, Moment) else named(leaf)}")
+    if not isinstance(leaf, Expression) or isinstance(
+        leaf.shape, Texts | Constants | Mixed | Table
+    ):
+        raise NotCompiled(
+            f"it gives {'a Timestamp' if isinstance(leaf, TimestampParts) else named(leaf)}"
+        )
     if isinstance(leaf, Made):
         for field in leaf.fields:
             _result_shape(field)
@@ -511,7 +515,7 @@ def _result_shape(leaf: Item) -> Shape:
     return leaf.shape
 
 
-def _check_constant(leaf: Node) -> None:
+def _check_constant(leaf: Expression) -> None:
     values = [leaf.value] if isinstance(leaf, Const) else []
     graph = Graph()
     while values:

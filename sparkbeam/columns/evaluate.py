@@ -15,12 +15,12 @@ from apache_beam.metrics.execution import MetricUpdater
 from sparkbeam.columns.expressions import (
     Apply,
     Branch,
-    Column,
+    ColumnRef,
     Const,
+    Expression,
     Fail,
     Loop,
     Made,
-    Node,
     OfUnion,
     Repeat,
     Select,
@@ -67,12 +67,12 @@ class Selection:
         locate: Callable[[], Positions] | None = None,
     ) -> None:
         self.count = count
-        self.values: dict[Node, Value] = {}
+        self.values: dict[Expression, Value] = {}
         self._parent = parent
         self._locate = locate
         self._positions: Positions | None = None
         self.loops: dict[Loop, Selection] = {}
-        self._parts: dict[Node, tuple[Selection, Selection]] = {}
+        self._parts: dict[Expression, tuple[Selection, Selection]] = {}
 
     def positions(self) -> Positions:
         """Return the positions in the parent."""
@@ -98,7 +98,7 @@ class Selection:
         found = Selection(total, self, lambda: np.repeat(np.arange(self.count), counts))
         return self.loops.setdefault(loop, found)
 
-    def known(self, node: Node) -> Value:
+    def known(self, node: Expression) -> Value:
         """Return the value of an expression that was evaluated here or in an enclosing selection.
 
         Raises:
@@ -111,7 +111,7 @@ class Selection:
             value = self.values[node] = value.take(self.positions())
         return value
 
-    def split(self, condition: Node, mask: Bools) -> "tuple[Selection, Selection]":
+    def split(self, condition: Expression, mask: Bools) -> "tuple[Selection, Selection]":
         """Split into the elements for which a condition holds, and the others."""
         if condition not in self._parts:
             held = int(np.count_nonzero(mask))
@@ -180,7 +180,7 @@ class Evaluation:
             for amount in amounts:
                 updater(amount)
 
-    def split(self, condition: Node, selection: Selection) -> tuple[Selection, Selection]:
+    def split(self, condition: Expression, selection: Selection) -> tuple[Selection, Selection]:
         """Split into the elements for which a condition holds, and the others."""
         held = self.value(condition, selection)
         if isinstance(held, Vector):
@@ -198,11 +198,11 @@ class Evaluation:
             self._loops[loop.argument] = items, found
         return found
 
-    def _base(self, column: Column) -> Selection:
+    def _base(self, column: ColumnRef) -> Selection:
         """Return the selection whose values a column has: the block or the iterations of a loop."""
         return self._loops[column.argument][1] if column.argument < 0 else self._all
 
-    def value(self, node: Node, selection: Selection) -> Value:
+    def value(self, node: Expression, selection: Selection) -> Value:
         """Evaluate an expression for a non-empty selection."""
         if isinstance(node, Const):
             return node.value
@@ -210,20 +210,20 @@ class Evaluation:
             return selection.known(node)
         except KeyError:
             pass
-        if isinstance(node, Column):
+        if isinstance(node, ColumnRef):
             self._base(node).values[node] = loaded(self.array(node), node.shape)
             return selection.known(node)
         value = self._evaluated(node, selection)
         selection.values[node] = value
         return value
 
-    def _evaluated(self, node: Node, selection: Selection) -> Value:
+    def _evaluated(self, node: Expression, selection: Selection) -> Value:
         match node:
             case Select():
                 return self._select(node, selection)
             case OfUnion():
                 return self._of_union(node, selection)
-            case Apply() if node.kernel is is_present and isinstance(node.args[0], Column):
+            case Apply() if node.kernel is is_present and isinstance(node.args[0], ColumnRef):
                 return self._present(node.args[0], selection)
             case Apply():
                 args = [self.value(arg, selection) for arg in node.args]
@@ -232,7 +232,7 @@ class Evaluation:
                 return node.kernel(*args)
         raise NotExact("a record is computed with")  # pragma: no cover
 
-    def _present(self, column: Column, selection: Selection) -> Value:
+    def _present(self, column: ColumnRef, selection: Selection) -> Value:
         if not isinstance(column.shape, Record):
             return is_present(self.value(column, selection))
         array = self.array(column)
@@ -254,13 +254,13 @@ class Evaluation:
         ways = (self.value(node.yes, yes), self.value(node.no, no))
         return merged((yes.positions(), no.positions()), ways, node.shape)
 
-    def _as(self, shape: Shape, node: Node, selection: Selection) -> Value:
+    def _as(self, shape: Shape, node: Expression, selection: Selection) -> Value:
         """Evaluate an expression as a value of one type, which may be None elsewhere."""
         value = self.value(node, selection)
         return repeated(None, shape, selection.count) if node.shape == NONE else value
 
-    def _at_hand(self, node: Node, selection: Selection) -> tuple[bool, Value]:
-        if isinstance(node, Const | Column):
+    def _at_hand(self, node: Expression, selection: Selection) -> tuple[bool, Value]:
+        if isinstance(node, Const | ColumnRef):
             return True, self.value(node, selection)
         found = selection.values.get(node)
         return found is not None, found
@@ -282,7 +282,7 @@ class Evaluation:
         assert result is not None
         return result
 
-    def array(self, column: Column) -> pa.Array:
+    def array(self, column: ColumnRef) -> pa.Array:
         """Return the Arrow array of an argument or of a field."""
         of_loop = self._loops.get(column.argument)
         array = self._arguments[column.argument] if of_loop is None else of_loop[0]
@@ -294,7 +294,7 @@ class Evaluation:
             raise NotExact("an element is None")
         return array
 
-    def column(self, node: Node, selection: Selection, shape: Shape) -> pa.Array:
+    def column(self, node: Expression, selection: Selection, shape: Shape) -> pa.Array:
         """Evaluate an expression to an Arrow array, for the result of a function.
 
         Args:
@@ -302,7 +302,7 @@ class Evaluation:
             selection: the elements.
             shape: the type of the result, which may be None elsewhere.
         """
-        if isinstance(node, Column) and isinstance(node.shape, Record | Union):
+        if isinstance(node, ColumnRef) and isinstance(node.shape, Record | Union):
             rows = selection.rows(self._base(node))
             array = self.array(node)
             return array if rows is None else array.take(pa.array(rows))

@@ -14,7 +14,7 @@ from sparkbeam.columns.python_types import Record, Shape, Union
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class Expression:
     """An expression: one value per element.
 
     Attributes:
@@ -25,14 +25,14 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Const(Node):
+class Const(Expression):
     """A plain, immutable value that is equal for all elements."""
 
     value: Any
 
 
 @dataclass(frozen=True, eq=False)
-class Column(Node):
+class ColumnRef(Expression):
     """An argument of the function, or a field in it.
 
     Attributes:
@@ -60,7 +60,7 @@ class Loop:
     """
 
     number: int
-    lists: Node
+    lists: Expression
 
     @property
     def argument(self) -> int:
@@ -69,7 +69,7 @@ class Loop:
 
 
 @dataclass(frozen=True, eq=False)
-class OfUnion(Node):
+class OfUnion(Expression):
     """A field of elements of several classes.
 
     Attributes:
@@ -78,30 +78,30 @@ class OfUnion(Node):
         name: the name of the field.
     """
 
-    column: Column
+    column: ColumnRef
     positions: tuple[int | None, ...]
     name: str
 
 
 @dataclass(frozen=True, eq=False)
-class Apply(Node):
+class Apply(Expression):
     """The result of a kernel for other values."""
 
     kernel: Callable[..., Any]
-    args: tuple[Node, ...]
+    args: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Select(Node):
+class Select(Expression):
     """A conditional value; only the chosen side is evaluated."""
 
-    condition: Node
-    yes: Node
-    no: Node
+    condition: Expression
+    yes: Expression
+    no: Expression
 
 
 @dataclass(frozen=True, eq=False)
-class Made(Node):
+class Made(Expression):
     """A record that is built from other values.
 
     Attributes:
@@ -109,8 +109,8 @@ class Made(Node):
         present: where it is not None; everywhere if None.
     """
 
-    fields: tuple[Node, ...]
-    present: Node | None = None
+    fields: tuple[Expression, ...]
+    present: Expression | None = None
 
     @property
     def record(self) -> Record:
@@ -120,10 +120,10 @@ class Made(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
+class TimestampParts:
     """A Beam Timestamp, in microseconds."""
 
-    micros: Node
+    micros: Expression
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class Stamped:
     """A TimestampedValue."""
 
     value: "Item"
-    time: Moment
+    time: TimestampParts
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ class Held:
 class ClassOf:
     """The class of elements of a union."""
 
-    column: Column
+    column: ColumnRef
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +214,7 @@ class Slice:
 class Either:
     """Conditional values of different types, which no column can hold."""
 
-    condition: Node
+    condition: Expression
     yes: "Item"
     no: "Item"
 
@@ -233,8 +233,8 @@ class Nothing:
 
 
 Item: TypeAlias = (
-    Node
-    | Moment
+    Expression
+    | TimestampParts
     | Stamped
     | Held
     | ClassOf
@@ -259,30 +259,30 @@ NOTHING = Nothing()
 
 @dataclass(frozen=True, eq=False)
 class Evaluate:
-    """Evaluates an expression at this point because it may fail."""
+    """Evaluation of an expression at this point, as it may fail."""
 
-    node: Node
+    node: Expression
 
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """Takes one path for the elements that satisfy a condition, and another for the rest."""
+    """Branch into the elements that satisfy a condition, and the rest."""
 
-    condition: Node
+    condition: Expression
     yes: "tuple[Statement, ...]"
     no: "tuple[Statement, ...]"
 
 
 @dataclass(frozen=True, eq=False)
 class Fail:
-    """Refuses the block if an element gets here."""
+    """Refusal of the block if an element gets here."""
 
     reason: str
 
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """Updates a metric by each value of an expression.
+    """Update of a metric by each value of an expression.
 
     Attributes:
         updater: of the metric.
@@ -291,13 +291,13 @@ class Update:
     """
 
     updater: MetricUpdater
-    amount: Node
+    amount: Expression
     adds_up: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """Runs statements in each iteration of a loop."""
+    """Execution of statements in each iteration of a loop."""
 
     loop: Loop
     statements: "tuple[Statement, ...]"
@@ -306,7 +306,7 @@ class Repeat:
 Statement: TypeAlias = Evaluate | Branch | Fail | Update | Repeat
 
 
-def is_type_of(column: Column, kinds: tuple[type, ...]) -> tuple[int, ...]:
+def is_type_of(column: ColumnRef, kinds: tuple[type, ...]) -> tuple[int, ...]:
     """Return the type codes of the union members that are subclasses of some classes."""
     assert isinstance(column.shape, Union)
     members = column.shape.members

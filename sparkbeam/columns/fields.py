@@ -8,18 +8,18 @@ from sparkbeam.columns.expressions import (
     UNKNOWN,
     Apply,
     Branch,
-    Column,
+    ColumnRef,
     Either,
     Evaluate,
     Item,
     Listed,
     Made,
-    Moment,
     Named,
     OfUnion,
     Select,
     Stamped,
     Statement,
+    TimestampParts,
     Update,
 )
 from sparkbeam.columns.graph import is_present
@@ -58,7 +58,7 @@ def paths_needed(
         if (id(item), of_item) in seen:
             continue
         seen.add((id(item), of_item))
-        if isinstance(item, Column):
+        if isinstance(item, ColumnRef):
             if item.argument != UNKNOWN:
                 found.update(item.path + path for path in of_item)
         elif isinstance(item, OfUnion):
@@ -111,7 +111,7 @@ def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
             yield item.time, ALL
         case Apply():
             yield from ((arg, ALL) for arg in item.args)
-        case Moment():
+        case TimestampParts():
             yield item.micros, ALL
         case Listed():
             yield from ((one, ALL) for one in item.items)

@@ -12,25 +12,25 @@ from sparkbeam.columns.expressions import (
     Apply,
     Branch,
     ClassOf,
-    Column,
+    ColumnRef,
     Const,
     Contents,
     Either,
     Evaluate,
+    Expression,
     Fail,
     Generated,
     Item,
     Listed,
     Loop,
     Made,
-    Moment,
-    Node,
     Nothing,
     OfUnion,
     Repeat,
     Select,
     Stamped,
     Statement,
+    TimestampParts,
     Update,
 )
 from sparkbeam.columns.plain_data import shape_of_value
@@ -61,7 +61,7 @@ class Graph:
     """The expressions and statements of one compilation."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Node] = {}
+        self._known: dict[Any, Expression] = {}
         self._statements: list[Statement] = []
         self._ways = 0
         self._loops = 0
@@ -76,7 +76,7 @@ class Graph:
         if self._ways > _MOST_WAYS:
             raise NotCompiled("it has too many paths")
 
-    def _once(self, key: Any, make: Callable[[], Node]) -> Any:
+    def _once(self, key: Any, make: Callable[[], Expression]) -> Any:
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
@@ -96,13 +96,13 @@ class Graph:
         key = (Const, shape, written, id(value) if "nan" in written else None)
         return self._once(key, lambda: Const(shape, value))
 
-    def column(self, shape: Shape, argument: int, path: tuple[int, ...] = ()) -> Node:
+    def column(self, shape: Shape, argument: int, path: tuple[int, ...] = ()) -> Expression:
         """Return an argument or a field of it."""
         if shape == NONE:
             return self.const(None)
-        return self._once((Column, argument, path), lambda: Column(shape, argument, path))
+        return self._once((ColumnRef, argument, path), lambda: ColumnRef(shape, argument, path))
 
-    def loop(self, of: Node) -> tuple[Loop, Node]:
+    def loop(self, of: Expression) -> tuple[Loop, Expression]:
         """Return a loop over lists, and its items."""
         assert isinstance(of.shape, Lists)
         loop = Loop(self._loops, of)
@@ -118,11 +118,11 @@ class Graph:
         """Return whether the function iterates over lists."""
         return bool(self._loops)
 
-    def take(self, statements: tuple[Statement, ...]) -> None:
+    def add_statements(self, statements: tuple[Statement, ...]) -> None:
         """Add statements."""
         self._statements += statements
 
-    def unknown(self, value: Any, name: str) -> Node:
+    def unknown(self, value: Any, name: str) -> Expression:
         """Return a value of which only the type is known.
 
         Raises:
@@ -130,9 +130,9 @@ class Graph:
         """
         if type(value) not in (int, float, bool, str, bytes):
             raise NotCompiled(f"{name} may differ in another process")
-        return Column(shape_of_value(value), UNKNOWN)
+        return ColumnRef(shape_of_value(value), UNKNOWN)
 
-    def apply(self, kernel: Callable[..., Value], shape: Shape, *args: Node) -> Node:
+    def apply(self, kernel: Callable[..., Value], shape: Shape, *args: Expression) -> Expression:
         """Return the result of a kernel, evaluated at this point of the function."""
         for arg in args:
             checked(arg)
@@ -140,7 +140,7 @@ class Graph:
         self._statements.append(Evaluate(node))
         return node
 
-    def of_union(self, column: Column, name: str) -> Node:
+    def of_union(self, column: ColumnRef, name: str) -> Expression:
         """Return a field of elements of several classes."""
         assert isinstance(column.shape, Union)
         positions = tuple(
@@ -164,13 +164,15 @@ class Graph:
         self._statements.append(Evaluate(node))
         return node
 
-    def made(self, record: Record, fields: tuple[Node, ...], present: Node | None = None) -> Made:
+    def made(
+        self, record: Record, fields: tuple[Expression, ...], present: Expression | None = None
+    ) -> Made:
         """Return a record of values."""
         shape = Record(record.type, record.names, tuple(field.shape for field in fields))
         key = (Made, shape.type, shape.names, fields, present)
         return self._once(key, lambda: Made(shape, fields, present))
 
-    def taken_apart(self, node: Node) -> Made | None:
+    def taken_apart(self, node: Expression) -> Made | None:
         """Return a record as a record of its fields; None for other values."""
         if isinstance(node, Made):
             return node
@@ -179,14 +181,14 @@ class Graph:
             return None
         if isinstance(node, Const):
             return self.made(shape, tuple(map(self.const, node.value)))
-        if not isinstance(node, Column):
+        if not isinstance(node, ColumnRef):
             return None
         fields = tuple(
             self.column(one, node.argument, (*node.path, at)) for at, one in enumerate(shape.fields)
         )
         return self.made(shape, fields, self.presence(node))
 
-    def presence(self, node: Node) -> Node:
+    def presence(self, node: Expression) -> Expression:
         """Return where a value is not None."""
         if isinstance(node, Made):
             return self.const(True) if node.present is None else node.present
@@ -194,18 +196,18 @@ class Graph:
             return self.const(node.value is not None)
         return self._once((is_present, node), lambda: Apply(BOOL, is_present, (node,)))
 
-    def _is_presence(self, condition: Node, item: Item) -> bool:
+    def _is_presence(self, condition: Expression, item: Item) -> bool:
         """Return whether a condition is equivalent to a record being present."""
-        if not isinstance(item, Node) or not isinstance(item.shape, Record | Union):
+        if not isinstance(item, Expression) or not isinstance(item.shape, Record | Union):
             return False
         return self.presence(item) is condition
 
-    def replace_absent(self, condition: Node, stack: list[Item]) -> None:
+    def replace_absent(self, condition: Expression, stack: list[Item]) -> None:
         """Replace a record on top of the stack by None, if a false condition means it is absent."""
         if stack and self._is_presence(condition, stack[-1]):
             stack[-1] = self.const(None)
 
-    def require(self, node: Node) -> None:
+    def require(self, node: Expression) -> None:
         """Refuse blocks in which a value is None."""
         present = self.presence(node)
         if not isinstance(present, Const):
@@ -214,7 +216,7 @@ class Graph:
         elif present.value is False:
             raise NotCompiled("it takes a field of None")
 
-    def truth(self, item: Item) -> Node:
+    def truth(self, item: Item) -> Expression:
         """Convert by ``bool(item)``.
 
         Raises:
@@ -224,7 +226,7 @@ class Graph:
             return self._truth_of_either(item)
         if isinstance(item, Contents):
             return self.const(bool(item.items))
-        if not isinstance(item, Node):
+        if not isinstance(item, Expression):
             raise NotCompiled(f"it tests {named(item)} for truth")
         if isinstance(item, Const):
             return self.const(bool(item.value))
@@ -244,7 +246,7 @@ class Graph:
             return self.presence(item)
         raise NotCompiled(f"it tests {shape} for truth")
 
-    def _truth_of_either(self, item: Either | Select) -> Node:
+    def _truth_of_either(self, item: Either | Select) -> Expression:
         self.goes_both_ways()
         with self.collected() as if_yes:
             yes = self.truth(item.yes)
@@ -252,16 +254,16 @@ class Graph:
             no = self.truth(item.no)
         self.branch(item.condition, if_yes, if_no)
         truth = self.select(item.condition, yes, no)
-        assert isinstance(truth, Node)
+        assert isinstance(truth, Expression)
         return truth
 
-    def negated(self, condition: Node) -> Node:
+    def negated(self, condition: Expression) -> Expression:
         """Negate a bool that is never None."""
         if isinstance(condition, Const):
             return self.const(not condition.value)
         return self.apply(number_kernels.invert_bool, BOOL, condition)
 
-    def select(self, condition: Node, yes: Item, no: Item) -> Item:
+    def select(self, condition: Expression, yes: Item, no: Item) -> Item:
         """Choose between two values by a condition."""
         if yes is no:
             return yes
@@ -272,19 +274,19 @@ class Graph:
         self.goes_both_ways()
         yes = self.const(True) if yes is condition else yes
         no = self.const(False) if no is condition else no
-        if isinstance(yes, Moment) and isinstance(no, Moment):
+        if isinstance(yes, TimestampParts) and isinstance(no, TimestampParts):
             micros = self.select(condition, yes.micros, no.micros)
-            assert isinstance(micros, Node)
-            return Moment(micros)
+            assert isinstance(micros, Expression)
+            return TimestampParts(micros)
         if isinstance(yes, Stamped) and isinstance(no, Stamped):
             time = self.select(condition, yes.time, no.time)
-            assert isinstance(time, Moment)
+            assert isinstance(time, TimestampParts)
             return Stamped(self.select(condition, yes.value, no.value), time)
-        if not isinstance(yes, Node) or not isinstance(no, Node):
+        if not isinstance(yes, Expression) or not isinstance(no, Expression):
             return Either(condition, yes, no)
         return self._selected(condition, yes, no)
 
-    def _selected(self, condition: Node, yes: Node, no: Node) -> Item:
+    def _selected(self, condition: Expression, yes: Expression, no: Expression) -> Item:
         if isinstance(yes.shape, Record) or isinstance(no.shape, Record):
             record = self._selected_record(condition, yes, no)
             return Either(condition, yes, no) if record is None else record
@@ -296,7 +298,9 @@ class Graph:
         key = (Select, condition, yes, no)
         return self._once(key, lambda: Select(shape, condition, yes, no))
 
-    def _selected_record(self, condition: Node, yes: Node, no: Node) -> Node | None:
+    def _selected_record(
+        self, condition: Expression, yes: Expression, no: Expression
+    ) -> Expression | None:
         """Choose between two records field by field; None if their types do not fit."""
         one, other = self.taken_apart(yes), self.taken_apart(no)
         like = one or other
@@ -316,22 +320,22 @@ class Graph:
             one.fields if one else nothing, other.fields if other else nothing, strict=True
         ):
             field = self.select(condition, *pair)
-            if not isinstance(field, Node):
+            if not isinstance(field, Expression):
                 return None
             fields.append(field)
         presence = self.select(condition, self._presence(one), self._presence(other))
-        assert isinstance(presence, Node)
+        assert isinstance(presence, Expression)
         is_always = isinstance(presence, Const) and presence.value is True
         return self.made(record, tuple(fields), None if is_always else presence)
 
-    def _presence(self, record: Made | None) -> Node:
+    def _presence(self, record: Made | None) -> Expression:
         return self.const(False) if record is None else self.presence(record)
 
     def fail(self, reason: str) -> None:
         """Refuse blocks of which an element gets here."""
         self._statements.append(Fail(reason))
 
-    def update(self, updater: MetricUpdater, amount: Node, *, adds_up: bool) -> None:
+    def update(self, updater: MetricUpdater, amount: Expression, *, adds_up: bool) -> None:
         """Update a metric by the amount of each element that gets here, or by the sum."""
         checked(amount)
         self._statements.append(Update(updater, amount, adds_up))
@@ -345,7 +349,7 @@ class Graph:
         finally:
             self._statements = outer
 
-    def branch(self, condition: Node, yes: list[Statement], no: list[Statement]) -> None:
+    def branch(self, condition: Expression, yes: list[Statement], no: list[Statement]) -> None:
         """Add a branch with the statements of both paths."""
         if isinstance(condition, Const):
             self._statements += yes if condition.value else no
@@ -369,7 +373,7 @@ def require_all(present: Value) -> Value:
 
 def named(item: Item) -> str:
     """Describe an item for a reason."""
-    if isinstance(item, Node):
+    if isinstance(item, Expression):
         return str(item.shape)
     if isinstance(item, Either):
         return either(named(item.yes), named(item.no))
@@ -383,12 +387,12 @@ _NAMES: dict[type, str] = {
     Generated: "a generator",
     Nothing: "nothing",
     Stamped: "a TimestampedValue",
-    Moment: "a Timestamp",
+    TimestampParts: "a Timestamp",
     ClassOf: "a class",
 }
 
 
-def checked(node: Node) -> None:
+def checked(node: Expression) -> None:
     """Refuse a constant that no column can hold."""
     if not isinstance(node, Const):
         return

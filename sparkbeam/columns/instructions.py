@@ -10,13 +10,13 @@ from sparkbeam.columns.captured import Surroundings
 from sparkbeam.columns.expressions import (
     NULL,
     Const,
+    Expression,
     Held,
     Item,
     Iterated,
     Listed,
     Method,
     Named,
-    Node,
     Slice,
 )
 from sparkbeam.columns.graph import Graph, named
@@ -89,9 +89,11 @@ class Instructions:
 
     def _op_iterate(self, frame: Frame, arg: Any) -> None:
         item = frame.stack[-1]
-        if isinstance(item, Node) and isinstance(item.shape, Lists):
+        if isinstance(item, Expression) and isinstance(item.shape, Lists):
             return
-        if not isinstance(item, Listed) and not (isinstance(item, Node) and is_tuple(item.shape)):
+        if not isinstance(item, Listed) and not (
+            isinstance(item, Expression) and is_tuple(item.shape)
+        ):
             raise NotCompiled("it has a loop")
         frame.stack[-1] = Iterated(self._spread(item))
 
@@ -160,7 +162,7 @@ class Instructions:
     def _op_in(self, frame: Frame, inverted: int) -> None:
         self._push_condition(frame, comparisons.contains(self._graph, *frame.pop(2)), inverted)
 
-    def _push_condition(self, frame: Frame, condition: Node, inverted: int) -> None:
+    def _push_condition(self, frame: Frame, condition: Expression, inverted: int) -> None:
         frame.stack.append(self._graph.negated(condition) if inverted else condition)
 
     def _op_subscript(self, frame: Frame, arg: Any) -> None:

@@ -26,12 +26,12 @@ from sparkbeam.columns.captured import Surroundings
 from sparkbeam.columns.expressions import (
     NOTHING,
     Const,
+    Expression,
     Generated,
     Item,
     Iterated,
     Loop,
     Looped,
-    Node,
     Statement,
 )
 from sparkbeam.columns.graph import Graph
@@ -46,7 +46,7 @@ _JUMPS_IF_TRUE = frozenset(["jump_if_true", "true_or_pop", "jump_if_none"])
 
 
 class Machine:
-    """Runs functions over expressions.
+    """Interpreter of functions over expressions.
 
     Args:
         graph: makes the expressions.
@@ -162,7 +162,7 @@ class Machine:
         target = program.ops[head].target
         assert target is not None
         lists = frame.stack[-1]
-        assert isinstance(lists, Node)
+        assert isinstance(lists, Expression)
         self._graph.require(lists)
         within = range(head + 1, target)
         for name in names_set(program.ops[within.start : within.stop]):
@@ -192,7 +192,12 @@ class Machine:
         return way
 
     def _both_ways(
-        self, program: Program, at: int, condition: Node, targets: tuple[int, int], frame: Frame
+        self,
+        program: Program,
+        at: int,
+        condition: Expression,
+        targets: tuple[int, int],
+        frame: Frame,
     ) -> int:
         """Follow both paths to the position where they join; return it."""
         meet = program.meets[at]
@@ -214,7 +219,7 @@ class Machine:
         self._merge(condition, yes, no, frame)
         return meet
 
-    def _merge(self, condition: Node, yes: Frame, no: Frame, frame: Frame) -> None:
+    def _merge(self, condition: Expression, yes: Frame, no: Frame, frame: Frame) -> None:
         select = self._graph.select
         if yes.result is not None or no.result is not None:
             # A way without a result has failed.
@@ -234,7 +239,7 @@ class Machine:
             for pair in zip(_padded(yes.yielded, count), _padded(no.yielded, count), strict=True)
         )
 
-    def _condition(self, op: Op, frame: Frame) -> Node:
+    def _condition(self, op: Op, frame: Frame) -> Expression:
         """Return the condition of a jump."""
         if op.name in JUMPS_OR_POPS:
             return self._graph.truth(frame.stack[-1])

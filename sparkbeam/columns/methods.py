@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from sparkbeam.columns import operators, text_kernels
-from sparkbeam.columns.expressions import Const, Item, Listed, Made, Node
+from sparkbeam.columns.expressions import Const, Expression, Item, Listed, Made
 from sparkbeam.columns.graph import Graph, checked
 from sparkbeam.columns.operators import as_text, items_of
 from sparkbeam.columns.python_kernels import called
@@ -42,7 +42,7 @@ _LARGEST = 10_000
 _OF_STR = frozenset([*_TRIMS, *_MATCHES, *_SIMPLE, "replace", "count", "find", "split"])
 
 
-def of_text(graph: Graph, owner: Node, name: str, args: tuple[Item, ...]) -> Node:
+def of_text(graph: Graph, owner: Expression, name: str, args: tuple[Item, ...]) -> Expression:
     """Call a method of str or bytes.
 
     Args:
@@ -76,7 +76,7 @@ def of_text(graph: Graph, owner: Node, name: str, args: tuple[Item, ...]) -> Nod
 _NO = object()
 
 
-def _folded(graph: Graph, owner: Any, name: str, values: tuple[Any, ...]) -> Node:
+def _folded(graph: Graph, owner: Any, name: str, values: tuple[Any, ...]) -> Expression:
     if type(owner) is not str or name not in _OF_STR - {"split", "replace"}:
         raise NotCompiled(f"it calls {type(owner).__name__}.{name} of a constant")
     try:
@@ -85,7 +85,9 @@ def _folded(graph: Graph, owner: Any, name: str, values: tuple[Any, ...]) -> Nod
         raise NotCompiled(f"it raises {type(error).__name__}") from None
 
 
-def _by_python(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+def _by_python(
+    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
+) -> Expression | None:
     if owner.shape != STR or name not in _BY_PYTHON:
         return None
     shape, kinds, needed = _BY_PYTHON[name]
@@ -97,13 +99,15 @@ def _by_python(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) ->
     return graph.apply(called(getattr(str, name), shape, *values), shape, owner)
 
 
-def _simple(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+def _simple(
+    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
+) -> Expression | None:
     if owner.shape != STR or values:
         return None
     return graph.apply(_SIMPLE[name], STR, owner)
 
 
-def _trim(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+def _trim(graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]) -> Expression | None:
     if owner.shape != STR or len(values) > 1:
         return None
     characters = values[0] if values else None
@@ -112,7 +116,9 @@ def _trim(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node
     return graph.apply(text_kernels.trimmed(_TRIMS[name][0], characters), STR, owner)
 
 
-def _match(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+def _match(
+    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
+) -> Expression | None:
     if len(values) != 1:
         return None
     patterns = values[0] if type(values[0]) is tuple else values
@@ -123,11 +129,11 @@ def _match(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Nod
     return graph.apply(text_kernels.matched(_MATCHES[name], patterns), BOOL, owner)
 
 
-def _type_of(node: Node) -> type:
+def _type_of(node: Expression) -> type:
     return str if node.shape == STR else bytes
 
 
-def _pattern(owner: Node, values: tuple[Any, ...], count: int) -> bool:
+def _pattern(owner: Expression, values: tuple[Any, ...], count: int) -> bool:
     """Return whether there are ``count`` values of the text's type, the first of them not empty."""
     return (
         len(values) == count
@@ -136,13 +142,17 @@ def _pattern(owner: Node, values: tuple[Any, ...], count: int) -> bool:
     )
 
 
-def _replace(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+def _replace(
+    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
+) -> Expression | None:
     if not _pattern(owner, values, 2):
         return None
     return graph.apply(text_kernels.replaced(*values), owner.shape, owner)
 
 
-def _count(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+def _count(
+    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
+) -> Expression | None:
     return (
         graph.apply(text_kernels.counted(*values), INT, owner)
         if _pattern(owner, values, 1)
@@ -150,13 +160,15 @@ def _count(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Nod
     )
 
 
-def _find(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+def _find(graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]) -> Expression | None:
     if owner.shape != STR or not _pattern(owner, values, 1) or not values[0].isascii():
         return None
     return graph.apply(text_kernels.found_at(*values), INT, owner)
 
 
-def _split(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+def _split(
+    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
+) -> Expression | None:
     if owner.shape != STR or not _pattern(owner, values[:1], 1):
         return None
     most = values[1] if len(values) == 2 else -1
@@ -165,19 +177,23 @@ def _split(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Nod
     return graph.apply(text_kernels.split(values[0], most), Texts(), owner)
 
 
-def _encode(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+def _encode(
+    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
+) -> Expression | None:
     if owner.shape != STR or values not in ((), ("utf-8",), ("utf8",), ("UTF-8",)):
         return None
     return graph.apply(text_kernels.encoded, BYTES, owner)
 
 
-def _decode(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+def _decode(
+    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
+) -> Expression | None:
     if owner.shape != BYTES or values not in ((), ("utf-8",), ("utf8",), ("UTF-8",)):
         return None
     return graph.apply(text_kernels.decoded, STR, owner)
 
 
-_Method = Callable[[Graph, Node, str, tuple[Any, ...]], Node | None]
+_Method = Callable[[Graph, Expression, str, tuple[Any, ...]], Expression | None]
 
 _METHODS: dict[str, _Method] = {
     **dict.fromkeys(_SIMPLE, _simple),
@@ -192,16 +208,16 @@ _METHODS: dict[str, _Method] = {
 }
 
 
-def _joined(graph: Graph, separator: Node, args: tuple[Item, ...]) -> Node:
+def _joined(graph: Graph, separator: Expression, args: tuple[Item, ...]) -> Expression:
     """Compute ``separator.join`` of a tuple or list built by the function."""
     items: tuple[Item, ...] = ()
     if len(args) == 1 and isinstance(args[0], Listed):
         items = args[0].items
     elif len(args) == 1 and isinstance(args[0], Made):
         items = items_of(graph, args[0])
-    if not items or not all(isinstance(item, Node) and item.shape == STR for item in items):
+    if not items or not all(isinstance(item, Expression) and item.shape == STR for item in items):
         raise NotCompiled("it calls str.join with something other than a tuple of str")
-    parts: list[Node] = []
+    parts: list[Expression] = []
     for item in items:
         if parts:
             parts.append(separator)
@@ -213,7 +229,7 @@ def _joined(graph: Graph, separator: Node, args: tuple[Item, ...]) -> Node:
     return graph.apply(text_kernels.joined, STR, *parts)
 
 
-def replaced_fields(graph: Graph, owner: Node, named: dict[str, Item]) -> Node:
+def replaced_fields(graph: Graph, owner: Expression, named: dict[str, Item]) -> Expression:
     """Compute ``_replace`` of a NamedTuple."""
     record = owner.shape
     assert isinstance(record, Record)
@@ -221,14 +237,14 @@ def replaced_fields(graph: Graph, owner: Node, named: dict[str, Item]) -> Node:
     for name, item in named.items():
         if name not in fields:
             raise NotCompiled("it raises ValueError")
-        if not isinstance(item, Node):
+        if not isinstance(item, Expression):
             raise NotCompiled("it makes a record with a field that no column can hold")
         fields[name] = item
     return graph.made(record, tuple(fields.values()))
 
 
 def of_dict(
-    graph: Graph, owner: Node, name: str, args: tuple[Item, ...], by_name: dict[str, Item]
+    graph: Graph, owner: Expression, name: str, args: tuple[Item, ...], by_name: dict[str, Item]
 ) -> Item:
     """Call a method of a dict with known keys: ``get`` with a constant key.
 
@@ -242,7 +258,7 @@ def of_dict(
 
 
 def of_table(
-    graph: Graph, owner: Node, name: str, args: tuple[Item, ...], by_name: dict[str, Item]
+    graph: Graph, owner: Expression, name: str, args: tuple[Item, ...], by_name: dict[str, Item]
 ) -> Item:
     """Call a method of a dict with any keys: ``get``.
 

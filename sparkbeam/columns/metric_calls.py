@@ -7,7 +7,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.metrics.cells import CounterCell, DistributionCell
 from apache_beam.metrics.execution import MetricUpdater
 
-from sparkbeam.columns.expressions import Const, Held, Item, Node
+from sparkbeam.columns.expressions import Const, Expression, Held, Item
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.operators import as_number
 from sparkbeam.columns.python_types import BOOL, INT
@@ -31,7 +31,7 @@ def counted(graph: Graph, updater: MetricUpdater, items: tuple[Item, ...]) -> It
             f"it updates {metric.name.name!r}, which is neither a counter nor a distribution"
         )
     amount = items[0] if items else graph.const(metric.default)
-    if len(items) > 1 or not isinstance(amount, Node) or amount.shape not in (INT, BOOL):
+    if len(items) > 1 or not isinstance(amount, Expression) or amount.shape not in (INT, BOOL):
         raise NotCompiled(f"it updates a metric by {named(amount)}")
     graph.require(amount)
     graph.update(updater, as_number(graph, amount), adds_up=metric.cell is CounterCell)

@@ -15,15 +15,15 @@ from sparkbeam.columns.calls import constructed, full_name, known_function
 from sparkbeam.columns.captured import Surroundings, is_defined, is_of_process
 from sparkbeam.columns.expressions import (
     NOTHING,
-    Column,
+    ColumnRef,
     Const,
     Contents,
+    Expression,
     Held,
     Item,
-    Moment,
     Named,
-    Node,
     Slice,
+    TimestampParts,
 )
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.methods import of_dict, of_table, of_text, replaced_fields
@@ -64,7 +64,7 @@ class Keyed:
 
 
 class Inliner(Protocol):
-    """Compiles calls of Python functions inline."""
+    """Inline compilation of calls of Python functions."""
 
     def __call__(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
@@ -78,7 +78,7 @@ class Inliner(Protocol):
 
 
 class Objects:
-    """Calls objects and reads their attributes.
+    """Resolver of calls and attributes of objects.
 
     Args:
         graph: makes the expressions.
@@ -172,9 +172,9 @@ class Objects:
         return self.tuple_of([key, self._list_of(values)])
 
     def _list_of(self, items: list[Item]) -> Item:
-        fields = tuple(item for item in items if isinstance(item, Node))
+        fields = tuple(item for item in items if isinstance(item, Expression))
         if len(fields) < len(items):
-            odd = next(item for item in items if not isinstance(item, Node))
+            odd = next(item for item in items if not isinstance(item, Expression))
             raise NotCompiled(f"it makes a list with {named(odd)} in it")
         names = tuple(str(at) for at in range(len(fields)))
         return self._graph.made(Record(list, names, ()), fields)
@@ -200,7 +200,7 @@ class Objects:
 
     def dict_of(self, items: dict[str, Item]) -> Item:
         """Return a dict of columns, or named arguments if some items are not columns."""
-        fields = tuple(item for item in items.values() if isinstance(item, Node))
+        fields = tuple(item for item in items.values() if isinstance(item, Expression))
         if len(fields) < len(items):
             return Named(items)
         return self._graph.made(Record(dict, tuple(items), ()), fields)
@@ -209,19 +209,19 @@ class Objects:
         """Return the items of a dict by their keys."""
         if isinstance(item, Named):
             return item.items
-        if not isinstance(item, Node) or not is_dict(item.shape):
+        if not isinstance(item, Expression) or not is_dict(item.shape):
             raise NotCompiled(f"it uses {named(item)} as a dict")
         assert isinstance(item.shape, Record)
         return dict(zip(item.shape.names, operators.fields_of(self._graph, item), strict=True))
 
     def tuple_of(self, items: list[Item]) -> Item:
         """Return a tuple of columns or of objects."""
-        fields = tuple(item for item in items if isinstance(item, Node))
+        fields = tuple(item for item in items if isinstance(item, Expression))
         if len(fields) == len(items):
             return operators.tuple_of(self._graph, fields)
         if all(isinstance(item, Held | Const) for item in items):
             return Held(tuple(item.value for item in items if isinstance(item, Held | Const)))
-        odd = next(item for item in items if not isinstance(item, Node))
+        odd = next(item for item in items if not isinstance(item, Expression))
         raise NotCompiled(f"it makes a tuple with {named(odd)} in it")
 
     def bound(
@@ -261,22 +261,22 @@ class Objects:
         """Return an attribute; None if there is none besides a method."""
         if isinstance(owner, Held):
             return self._attribute_of_object(owner.value, name)
-        if isinstance(owner, Moment) and name == "micros":
+        if isinstance(owner, TimestampParts) and name == "micros":
             return owner.micros
-        if not isinstance(owner, Node):
+        if not isinstance(owner, Expression):
             return None
         shape = owner.shape
         if is_timestamp(shape) and name == "micros":
             return micros_of(self._graph, owner)
         if isinstance(shape, Record):
             return self._attribute_of_record(owner, shape, name)
-        if isinstance(shape, Union) and isinstance(owner, Column):
+        if isinstance(shape, Union) and isinstance(owner, ColumnRef):
             if any(name in one.names and not is_field(one, name) for one in shape.members):
                 return None
             return self._graph.of_union(owner, name)
         return None
 
-    def _attribute_of_record(self, owner: Node, record: Record, name: str) -> Item | None:
+    def _attribute_of_record(self, owner: Expression, record: Record, name: str) -> Item | None:
         if is_field(record, name):
             if issubclass(record.type, tuple):
                 self._surroundings.of_class(record.type, name)
@@ -306,7 +306,7 @@ class Objects:
 
     def method(self, owner: Item, name: str, args: list[Item], by_name: dict[str, Item]) -> Item:
         """Call a method of a value."""
-        if not isinstance(owner, Node):
+        if not isinstance(owner, Expression):
             raise NotCompiled(f"it calls .{name} of {named(owner)}")
         shape = owner.shape
         if shape in (STR, BYTES):
@@ -332,7 +332,7 @@ class Objects:
 def _is_method_of(method: types.MethodDescriptorType, args: list[Item]) -> bool:
     """Return whether a method descriptor of str or bytes is called on a value of that type."""
     owner = args[0] if args else None
-    return isinstance(owner, Node) and owner.shape == Scalar(method.__objclass__)
+    return isinstance(owner, Expression) and owner.shape == Scalar(method.__objclass__)
 
 
 def _is_of_namedtuples(kind: type, name: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam.columns import list_kernels, lookups, number_kernels, text_kernels
-from sparkbeam.columns.expressions import Const, Item, Made, Node, Slice
+from sparkbeam.columns.expressions import Const, Expression, Item, Made, Slice
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.plain_data import is_plain
 from sparkbeam.columns.python_kernels import called
@@ -99,9 +99,9 @@ def binary(graph: Graph, symbol: str, left: Item, right: Item) -> Item:
     raise NotCompiled(f"it computes {one.shape} {symbol} {other.shape}")
 
 
-def operand(item: Item, symbol: str) -> Node:
+def operand(item: Item, symbol: str) -> Expression:
     """Return an operand of an arithmetic operator."""
-    if isinstance(item, Node):
+    if isinstance(item, Expression):
         return item
     raise NotCompiled(f"it computes {symbol} with {named(item)}")
 
@@ -131,7 +131,7 @@ def folded(graph: Graph, symbol: str, left: Any, right: Any) -> Const:
         raise NotCompiled(f"it raises {type(error).__name__}") from None
 
 
-def _arithmetic(graph: Graph, symbol: str, left: Node, right: Node) -> Node:
+def _arithmetic(graph: Graph, symbol: str, left: Expression, right: Expression) -> Expression:
     if symbol in ("&", "|", "^") and left.shape == right.shape == BOOL:
         return graph.apply(_INT_KERNELS[symbol], BOOL, left, right)
     one, other = as_number(graph, left), as_number(graph, right)
@@ -153,7 +153,7 @@ def _arithmetic(graph: Graph, symbol: str, left: Node, right: Node) -> Node:
     return graph.apply(_INT_KERNELS[symbol], INT, one, other)
 
 
-def as_number(graph: Graph, node: Node) -> Node:
+def as_number(graph: Graph, node: Expression) -> Expression:
     """Convert a bool to int; return other numbers unchanged."""
     if node.shape != BOOL:
         return node
@@ -162,7 +162,7 @@ def as_number(graph: Graph, node: Node) -> Node:
     return graph.apply(number_kernels.bool_as_int, INT, node)
 
 
-def as_float(graph: Graph, node: Node, kernel: Any = number_kernels.as_float) -> Node:
+def as_float(graph: Graph, node: Expression, kernel: Any = number_kernels.as_float) -> Expression:
     """Convert a number to float.
 
     Args:
@@ -204,23 +204,23 @@ def unary(graph: Graph, symbol: str, item: Item) -> Item:
     return graph.apply(kernel, number.shape, number)
 
 
-def items_of(graph: Graph, item: Item) -> tuple[Node, ...]:
+def items_of(graph: Graph, item: Item) -> tuple[Expression, ...]:
     """Return the items of a tuple, NamedTuple or Row, which must not be None."""
-    if isinstance(item, Node) and is_dict(item.shape):
+    if isinstance(item, Expression) and is_dict(item.shape):
         raise NotCompiled("it iterates over the keys of a dict")
     return fields_of(graph, item)
 
 
-def fields_of(graph: Graph, item: Item) -> tuple[Node, ...]:
+def fields_of(graph: Graph, item: Item) -> tuple[Expression, ...]:
     """Return the items of a tuple, NamedTuple or Row, or the values of a dict; not of None."""
-    record = graph.taken_apart(item) if isinstance(item, Node) else None
+    record = graph.taken_apart(item) if isinstance(item, Expression) else None
     if record is None:
         raise NotCompiled(f"it unpacks {named(item)}")
     graph.require(record)
     return record.fields
 
 
-def tuple_of(graph: Graph, fields: tuple[Node, ...]) -> Made:
+def tuple_of(graph: Graph, fields: tuple[Expression, ...]) -> Made:
     """Return a tuple of values."""
     names = tuple(map(str, range(len(fields))))
     return graph.made(Record(tuple, names, ()), fields)
@@ -232,12 +232,16 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
         return _part_of_constant(graph, item.value, index.value)
     if isinstance(index, Slice):
         return _part(graph, item, index.value)
-    if isinstance(item, Node) and isinstance(item.shape, Table) and isinstance(index, Node):
+    if (
+        isinstance(item, Expression)
+        and isinstance(item.shape, Table)
+        and isinstance(index, Expression)
+    ):
         return _looked_up(graph, item, index)
     at = index.value if isinstance(index, Const) else None
-    if isinstance(item, Node) and is_dict(item.shape) and isinstance(index, Const):
+    if isinstance(item, Expression) and is_dict(item.shape) and isinstance(index, Const):
         return of_dict(graph, item, at)
-    if not isinstance(item, Node):
+    if not isinstance(item, Expression):
         raise NotCompiled(f"it takes an item of {named(item)}")
     if type(at) is not int:
         raise NotCompiled("it takes an item at a position that is not constant")
@@ -259,7 +263,7 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
     raise NotCompiled(f"it takes an item of {item.shape}")
 
 
-def _looked_up(graph: Graph, table: Node, key: Node) -> Node:
+def _looked_up(graph: Graph, table: Expression, key: Expression) -> Expression:
     """Compute ``table[key]`` of a dict."""
     shape = _dict_for(table)
     places = graph.apply(lookups.required, INT, _place(graph, table, key))
@@ -267,8 +271,8 @@ def _looked_up(graph: Graph, table: Node, key: Node) -> Node:
 
 
 def _of_table(
-    graph: Graph, table: Node, places: Node, shape: Shape, path: tuple[int, ...] = ()
-) -> Node:
+    graph: Graph, table: Expression, places: Expression, shape: Shape, path: tuple[int, ...] = ()
+) -> Expression:
     """Return the items at positions of a table, or fields of them."""
     if shape == NONE:
         return graph.const(None)
@@ -280,12 +284,12 @@ def _of_table(
     return graph.apply(lookups.item(path, shape), shape, table, places)
 
 
-def is_known(graph: Graph, table: Node, key: Node) -> Node:
+def is_known(graph: Graph, table: Expression, key: Expression) -> Expression:
     """Compute ``key in table``."""
     return graph.apply(lookups.is_there, BOOL, _place(graph, table, key))
 
 
-def got(graph: Graph, table: Node, key: Item, default: Item) -> Item:
+def got(graph: Graph, table: Expression, key: Item, default: Item) -> Item:
     """Compute ``table.get(key, default)`` of a dict."""
     node = operand(key, ".get")
     shape = _dict_for(table)
@@ -296,7 +300,7 @@ def got(graph: Graph, table: Node, key: Item, default: Item) -> Item:
     return graph.select(found, item, default)
 
 
-def _place(graph: Graph, table: Node, key: Node) -> Node:
+def _place(graph: Graph, table: Expression, key: Expression) -> Expression:
     """Return the position of a key's item in a dict or list, or of the key in a set."""
     shape = table.shape
     assert isinstance(shape, Table)
@@ -305,7 +309,7 @@ def _place(graph: Graph, table: Node, key: Node) -> Node:
     return graph.apply(lookups.place, INT, table, key)
 
 
-def _dict_for(table: Node) -> Table:
+def _dict_for(table: Expression) -> Table:
     """Return the type of a dict that is indexed by key, and refuse other tables."""
     shape = table.shape
     assert isinstance(shape, Table)
@@ -314,7 +318,7 @@ def _dict_for(table: Node) -> Table:
     return shape
 
 
-def of_dict(graph: Graph, item: Node, key: Any, default: Item | None = None) -> Item:
+def of_dict(graph: Graph, item: Expression, key: Any, default: Item | None = None) -> Item:
     """Return the value of a key; ``default`` if missing.
 
     Raises:
@@ -337,7 +341,7 @@ def _part_of_constant(graph: Graph, value: Any, index: Any) -> Const:
 
 
 def _part(graph: Graph, item: Item, part: slice) -> Item:
-    if not isinstance(item, Node) or any(
+    if not isinstance(item, Expression) or any(
         bound is not None and (type(bound) is not int or abs(bound) > 2**31)
         for bound in (part.start, part.stop, part.step)
     ):
@@ -355,7 +359,7 @@ def _part(graph: Graph, item: Item, part: slice) -> Item:
 
 def unpacked(graph: Graph, item: Item, count: int) -> tuple[Item, ...]:
     """Return the items that are unpacked into ``count`` variables."""
-    if isinstance(item, Node) and isinstance(item.shape, Texts) and count:
+    if isinstance(item, Expression) and isinstance(item.shape, Texts) and count:
         return tuple(graph.apply(text_kernels.part(at, count), STR, item) for at in range(count))
     items = items_of(graph, item)
     if len(items) != count:
@@ -363,7 +367,7 @@ def unpacked(graph: Graph, item: Item, count: int) -> tuple[Item, ...]:
     return items
 
 
-def as_text(graph: Graph, item: Item) -> Node:
+def as_text(graph: Graph, item: Item) -> Expression:
     """Compute ``str(item)``, also for f-strings."""
     node = operand(item, "str")
     if node.shape == STR:
@@ -380,7 +384,7 @@ def as_text(graph: Graph, item: Item) -> Node:
     raise NotCompiled(f"it writes {node.shape} as text")
 
 
-def as_written(graph: Graph, item: Item) -> Node:
+def as_written(graph: Graph, item: Item) -> Expression:
     """Compute ``repr(item)``."""
     node = operand(item, "repr")
     if node.shape not in NUMBERS | {STR, BYTES, NONE}:
@@ -390,7 +394,7 @@ def as_written(graph: Graph, item: Item) -> Node:
     return graph.apply(called(repr, STR), STR, node)
 
 
-def in_format(graph: Graph, item: Item, specification: Item) -> Node:
+def in_format(graph: Graph, item: Item, specification: Item) -> Expression:
     """Compute ``format(item, specification)``."""
     node, wanted = operand(item, "format"), operand(specification, "format")
     if not isinstance(wanted, Const) or type(wanted.value) is not str:
@@ -408,7 +412,7 @@ def in_format(graph: Graph, item: Item, specification: Item) -> Node:
     return graph.apply(called(format, STR, wanted.value), STR, node)
 
 
-def formatted(graph: Graph, parts: tuple[Item, ...]) -> Node:
+def formatted(graph: Graph, parts: tuple[Item, ...]) -> Expression:
     """Join the parts of an f-string."""
     nodes = tuple(map(_text_part, parts))
     if all(isinstance(node, Const) for node in nodes):
@@ -416,7 +420,7 @@ def formatted(graph: Graph, parts: tuple[Item, ...]) -> Node:
     return graph.apply(text_kernels.joined, STR, *nodes)
 
 
-def _text_part(item: Item) -> Node:
+def _text_part(item: Item) -> Expression:
     node = operand(item, "an f-string")
     if node.shape != STR:
         raise NotCompiled(f"it puts {node.shape} into text")

@@ -89,7 +89,7 @@ def arranged(first: _Numbers, second: _Numbers, *, in_runs: bool = False) -> Arr
     """
     if _are_in_order(first[:_SOME], second[:_SOME]) and _are_in_order(first, second):
         return Arranged(np.arange(len(first)), first, second)
-    low, high = _Offsets.of(first), _Offsets.of(second)
+    low, high = _Offsets.from_numbers(first), _Offsets.from_numbers(second)
     if not in_runs and low.bits <= _BITS_OF_DIGITS and is_sorted(second):
         order = _order_by_digits(low.values, low.bits)
         return Arranged(order, first[order], second[order])
@@ -166,7 +166,7 @@ class _Offsets:
         return (1 << self.bits) - 1
 
     @classmethod
-    def of(cls, numbers: _Numbers) -> "_Offsets":
+    def from_numbers(cls, numbers: _Numbers) -> "_Offsets":
         """Return the offsets of numbers, with step 1."""
         least, most = int(numbers.min()), int(numbers.max())
         bits = (most - least).bit_length()

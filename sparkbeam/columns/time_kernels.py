@@ -8,7 +8,7 @@ from typing import TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.expressions import Item, Node
+from sparkbeam.columns.expressions import Expression, Item
 from sparkbeam.columns.graph import Graph
 from sparkbeam.columns.operators import binary
 from sparkbeam.columns.python_types import FLOAT, INT, Opaque, Shape
@@ -34,12 +34,12 @@ def _is_time(shape: Shape) -> TypeGuard[Opaque]:
     return isinstance(shape, Opaque) and pa.types.is_timestamp(shape.arrow_type)
 
 
-def micros_of(graph: Graph, timestamp: Node) -> Node:
+def micros_of(graph: Graph, timestamp: Expression) -> Expression:
     """Return the microseconds of Timestamps."""
     return graph.apply(since_epoch, INT, timestamp)
 
 
-def of_datetime(graph: Graph, owner: Node, name: str, args: tuple[Item, ...]) -> Item:
+def of_datetime(graph: Graph, owner: Expression, name: str, args: tuple[Item, ...]) -> Item:
     """Call a method of a ``datetime``.
 
     Raises:

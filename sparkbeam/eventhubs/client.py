@@ -144,7 +144,12 @@ class Client(Protocol):
         """Return the ranges of events in partitions; raises like :meth:`partitions`."""
 
     def receiver(
-        self, group: str, partition: str, start: "int | Place", epoch: int | None, prefetch: int
+        self,
+        group: str,
+        partition: str,
+        start: "int | StartPlace",
+        epoch: int | None,
+        prefetch: int,
     ) -> Receiver:
         """Open a receiver at a sequence number or a place.
 
@@ -178,7 +183,7 @@ class Client(Protocol):
 
 
 @dataclass(frozen=True)
-class Place:
+class StartPlace:
     """A position of a receiver other than a sequence number.
 
     Attributes:

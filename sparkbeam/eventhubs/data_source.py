@@ -32,7 +32,7 @@ from sparkbeam.eventhubs.placement import in_turn, place
 from sparkbeam.eventhubs.planning import Numbers, Planner
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.range_reader import Range, RangeReader
-from sparkbeam.eventhubs.read_reports import Reports, ReportTo
+from sparkbeam.eventhubs.read_reports import ReadReports, ReportTo
 from sparkbeam.eventhubs.slow_partitions import Factors, Read
 from sparkbeam.eventhubs.source_options import SinkOptions, SourceOptions
 
@@ -179,7 +179,7 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         self._watched = Watched([*watches, *filter(None, [options.monitor])])
         wanted = options.slow is not None or self._watched
         self._factors = Factors(options.slow) if wanted else None
-        self._reports: Reports | None = None
+        self._reports: ReadReports | None = None
         self._number = 0
 
     def initialOffset(self) -> Offset:
@@ -249,15 +249,15 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         """Return the factors of slow partitions, based on the reports so far."""
         if self._factors is None or self._reports is None:
             return {}
-        for read in self._reports.take():
-            self._factors.note(read)
+        for read in self._reports.received():
+            self._factors.record(read)
         return self._factors.current(partitions)
 
     def _report_to(self) -> ReportTo | None:
         """Return the address for reports of tasks, listening from the first micro-batch on."""
         if self._factors is not None and self._reports is None:
             try:
-                self._reports = Reports(self._options.report_host, self._options.report_bind)
+                self._reports = ReadReports(self._options.report_host, self._options.report_bind)
             except OSError as error:
                 _LOGGER.warning(
                     "slow_partitions= has no effect, as tasks cannot report the durations of "

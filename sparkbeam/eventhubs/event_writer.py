@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Outgoing
 from sparkbeam.eventhubs.pool import POOL
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 
 SENT = "sparkbeam-sent"
 """Property with the origin of an event: run, micro-batch, task and number, joined by ``/``."""
@@ -41,7 +41,7 @@ class Sending:
         timeout: the seconds for which a batch is retried.
     """
 
-    connection: Connection
+    connection: ConnectionSettings
     body: Callable[[Any], Any] | None = None
     properties: Callable[[Any], Mapping[str, Any]] | None = None
     partition_key: Callable[[Any], str | None] | None = None
@@ -61,7 +61,7 @@ class _Waiting:
 
 
 class HubWriter:
-    """Sends the elements of a task; a writer like those of :class:`sparkbeam.io.Foreach`.
+    """Sender of a task's elements; a writer like those of :class:`sparkbeam.io.Foreach`.
 
     Batches and their partitions depend on the elements only, so that a repeated task sends the same
     events to the same partitions in the same order.

@@ -2,7 +2,7 @@
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.positions import EventPosition
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.eventhubs.source_options import DEFAULT_GROUP
 
 _PORT, _EMULATOR_PORT = 9093, 9092
@@ -16,7 +16,7 @@ _TIMES = {
 }
 
 
-def connected(connection: Connection) -> dict[str, str]:
+def connected(connection: ConnectionSettings) -> dict[str, str]:
     """Return the connection options, with the resolved secret.
 
     Raises:
@@ -43,7 +43,7 @@ def connected(connection: Connection) -> dict[str, str]:
 
 
 def reading(
-    connection: Connection,
+    connection: ConnectionSettings,
     group: str,
     start: EventPosition | None,
     end: EventPosition | None,
@@ -71,7 +71,7 @@ def reading(
     return found
 
 
-def writing(connection: Connection) -> dict[str, str]:
+def writing(connection: ConnectionSettings) -> dict[str, str]:
     """Return the options of the sink; raises like :func:`connected`."""
     return {**connected(connection), "topic": connection.hub_of(connection.endpoint())}
 

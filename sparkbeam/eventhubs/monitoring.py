@@ -35,7 +35,7 @@ Watch = Callable[[Sequence[PartitionStatus]], None]
 """Observer of the partitions in order; called by the planner when their statuses change."""
 
 
-class Monitor:
+class PartitionMonitor:
     """A user's function as a :data:`Watch`; its exceptions are logged and ignored.
 
     If the function cannot be imported, the first call raises a :class:`ConfigurationError`.

@@ -10,10 +10,10 @@ from sparkbeam.eventhubs.client import (
     BrokenOffError,
     Client,
     EventHubsError,
-    Place,
+    StartPlace,
     StolenError,
 )
-from sparkbeam.eventhubs.pool import POOL, Reading
+from sparkbeam.eventhubs.pool import POOL, ReceiverSettings
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.range_reader import EXCLUDED_SECONDS, excluded
 from sparkbeam.eventhubs.source_options import SourceOptions
@@ -106,11 +106,13 @@ class Planner:
             millis = int(position.value or 0)
             if millis > bounds.newest:
                 return bounds.end
-            return self._found(partition, Place(millis=millis), bounds)
+            return self._found(partition, StartPlace(millis=millis), bounds)
         offset = str(position.value)
-        return self._found(partition, Place(offset=offset, inclusive=position.inclusive), bounds)
+        return self._found(
+            partition, StartPlace(offset=offset, inclusive=position.inclusive), bounds
+        )
 
-    def _found(self, partition: str, place: Place, bounds: Bounds) -> int:
+    def _found(self, partition: str, place: StartPlace, bounds: Bounds) -> int:
         """Return the sequence number of the first event at a place; the end if there is none."""
         reading = self.reading(partition, prefetch=1)
         tries, until = 0, time.monotonic() + EXCLUDED_SECONDS
@@ -128,11 +130,11 @@ class Planner:
             return found.numbers[0] if found.numbers else bounds.end
         raise EventHubsError(f"A position in partition {partition} could not be resolved.")
 
-    def reading(self, partition: str, prefetch: int | None = None) -> Reading:
+    def reading(self, partition: str, prefetch: int | None = None) -> ReceiverSettings:
         """Return the receiver settings for the tasks of a partition."""
         options = self._options
         ahead = options.prefetch if prefetch is None else prefetch
-        return Reading(options.connection, options.group, partition, self._epoch, ahead)
+        return ReceiverSettings(options.connection, options.group, partition, self._epoch, ahead)
 
     def end_receivers(self) -> None:
         """Close the pooled receivers on this machine, which no task will use again."""

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkbeam.eventhubs.client import Client, EventHubsError, Events, Place, Receiver
+from sparkbeam.eventhubs.client import Client, EventHubsError, Events, Receiver, StartPlace
 from sparkbeam.eventhubs.receiver_sharing import Neighbours, default_folder, name_of
 from sparkbeam.eventhubs.recent_ranges import LastRanges
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 
 _CLIENT_SECONDS = 300
 _RECEIVER_SECONDS = 60
@@ -25,7 +25,7 @@ _NOWHERE = -1
 _NOT_TO_READ = -1.0
 
 
-def opened(connection: Connection) -> Client:
+def opened(connection: ConnectionSettings) -> Client:
     """Open a client of the requested kind.
 
     Raises:
@@ -41,7 +41,7 @@ def opened(connection: Connection) -> Client:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReceiverSettings:
     """The settings of a receiver.
 
     Attributes:
@@ -52,7 +52,7 @@ class Reading:
         prefetch: the maximum number of events to read ahead.
     """
 
-    connection: Connection
+    connection: ConnectionSettings
     group: str
     partition: str
     epoch: int | None
@@ -71,13 +71,13 @@ class _Kept:
     lock: threading.Lock = field(default_factory=threading.Lock)
     client: Client | None = None
     used: float = 0.0
-    receivers: dict[Reading, tuple[Receiver, float]] = field(default_factory=dict)
+    receivers: dict[ReceiverSettings, tuple[Receiver, float]] = field(default_factory=dict)
 
-    def keep(self, reading: Reading, receiver: Receiver) -> None:
+    def keep(self, reading: ReceiverSettings, receiver: Receiver) -> None:
         """Return a receiver to the pool."""
         self.receivers[reading] = receiver, time.monotonic()
 
-    def take(self, reading: Reading) -> Receiver | None:
+    def pop_receiver(self, reading: ReceiverSettings) -> Receiver | None:
         """Remove and return a pooled receiver; None if there is none."""
         receiver, _ = self.receivers.pop(reading, (None, 0))
         return receiver
@@ -113,8 +113,8 @@ class Pool:
         self._process = os.getpid()
         self._folder = folder or default_folder()
         self._lock = threading.Lock()
-        self._kept: dict[Connection, _Kept] = {}
-        self._names: dict[str, Reading] = {}
+        self._kept: dict[ConnectionSettings, _Kept] = {}
+        self._names: dict[str, ReceiverSettings] = {}
         self._neighbours = Neighbours(self._lend, self._folder)
         self._looking: threading.Event | None = None
         self._asked = 0.0
@@ -124,7 +124,7 @@ class Pool:
         self.ranges = LastRanges()
 
     @contextmanager
-    def client(self, connection: Connection) -> Iterator[Client]:
+    def client(self, connection: ConnectionSettings) -> Iterator[Client]:
         """Lend a client exclusively; after an error it reconnects."""
         with self._borrowed(connection) as kept:
             assert kept.client is not None
@@ -132,8 +132,8 @@ class Pool:
 
     def read(
         self,
-        reading: Reading,
-        position: int | Place,
+        reading: ReceiverSettings,
+        position: int | StartPlace,
         end: int,
         seconds: float,
         *,
@@ -180,9 +180,11 @@ class Pool:
                 receiver.close()
         return found
 
-    def _receiver(self, kept: _Kept, reading: Reading, position: int | Place) -> Receiver:
+    def _receiver(
+        self, kept: _Kept, reading: ReceiverSettings, position: int | StartPlace
+    ) -> Receiver:
         """Return the pooled receiver if it is at the position, or open one."""
-        receiver = kept.take(reading)
+        receiver = kept.pop_receiver(reading)
         if receiver is not None and receiver.position == position:
             self.reused += 1
             return receiver
@@ -214,7 +216,7 @@ class Pool:
             return None
         try:
             kept.used = time.monotonic()
-            receiver = kept.take(reading)
+            receiver = kept.pop_receiver(reading)
             if receiver is None:
                 return None
             if receiver.position != position:
@@ -227,23 +229,23 @@ class Pool:
         self.ranges.add(reading, begin, position, found)
         return found
 
-    def forget(self, reading: Reading) -> None:
+    def forget(self, reading: ReceiverSettings) -> None:
         """Close the pooled receiver of a reading, and forget the events read."""
         self.ranges.forget(reading)
         kept = self._of(reading.connection)
         with kept.lock:
-            receiver = kept.take(reading)
+            receiver = kept.pop_receiver(reading)
             if receiver is not None:
                 receiver.close()
 
-    def end(self, reading: Reading) -> None:
+    def end(self, reading: ReceiverSettings) -> None:
         """Close the receiver of a reading in whichever process of this machine has it."""
         self.forget(reading)
         with contextlib.suppress(EventHubsError):
             self._neighbours.read(name_of(reading), _NOWHERE, _NOWHERE, _NOWHERE, 0)
 
     @contextmanager
-    def _borrowed(self, connection: Connection) -> Iterator[_Kept]:
+    def _borrowed(self, connection: ConnectionSettings) -> Iterator[_Kept]:
         kept = self._of(connection)
         with kept.lock:
             if kept.client is None:
@@ -253,7 +255,7 @@ class Pool:
             finally:
                 kept.used = time.monotonic()
 
-    def _of(self, connection: Connection) -> _Kept:
+    def _of(self, connection: ConnectionSettings) -> _Kept:
         with self._lock:
             if self._process != os.getpid():  # What a parent has opened is the parent's.
                 self._kept, self._names, self._process = {}, {}, os.getpid()
@@ -305,7 +307,7 @@ class Pool:
             self._neighbours = Neighbours(self._lend, self._folder)
 
 
-def _is_at(kept: _Kept, reading: Reading, position: int) -> bool:
+def _is_at(kept: _Kept, reading: ReceiverSettings, position: int) -> bool:
     receiver, _ = kept.receivers.get(reading, (None, 0))
     return receiver is not None and receiver.position == position
 

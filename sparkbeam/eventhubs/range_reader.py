@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 
 from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Events, StolenError
-from sparkbeam.eventhubs.pool import POOL, Pool, Reading
+from sparkbeam.eventhubs.pool import POOL, Pool, ReceiverSettings
 from sparkbeam.eventhubs.source_options import SourceOptions
 
 _LOGGER = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def excluded(partition: str, group: str, error: StolenError) -> EventHubsError:
 
 
 class RangeReader:
-    """Reads a range, with as many receivers as necessary.
+    """Reader of a range, with as many receivers as necessary.
 
     Args:
         options: of the source.
@@ -63,7 +63,7 @@ class RangeReader:
         self._options = options
         self._range = events
         self._pool = pool
-        self._reading = Reading(
+        self._reading = ReceiverSettings(
             options.connection, options.group, events.partition, events.epoch, options.prefetch
         )
         self._position = events.start

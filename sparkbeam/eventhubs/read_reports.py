@@ -29,7 +29,7 @@ class ReportTo(Mailbox):
         self.post(asdict(read))
 
 
-class Reports:
+class ReadReports:
     """Receiver of reports, polled by its user.
 
     Args:
@@ -50,7 +50,7 @@ class Reports:
             raise
         self.to = ReportTo(host, self._socket.getsockname()[1], secrets.token_hex(16))
 
-    def take(self) -> Iterator[Read]:
+    def received(self) -> Iterator[Read]:
         """Yield the valid reports that have arrived; anyone may send anything."""
         with contextlib.suppress(BlockingIOError):
             for _ in range(_MOST):

@@ -20,7 +20,7 @@ _EVENT_BYTES = 300
 
 
 @dataclass
-class _Range:
+class _CachedRange:
     """The first events of a range, without gaps.
 
     Attributes:
@@ -39,12 +39,12 @@ class _Range:
 
 
 class LastRanges:
-    """Caches one range of each partition while it is in use, bounded in total bytes."""
+    """Cache of one range of each partition while it is in use, bounded in total bytes."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
         self._lock = threading.Lock()
-        self._ranges: dict[Hashable, _Range] = {}
+        self._ranges: dict[Hashable, _CachedRange] = {}
 
     def add(self, of: Hashable, begin: int, position: int, events: Events) -> None:
         """Cache events read of a range at a position, and drop other ranges of the partition."""
@@ -53,7 +53,7 @@ class LastRanges:
         with self._lock:
             found = self._ranges.get(of)
             if found is None or found.begin != begin:
-                found = self._ranges[of] = _Range(begin, begin)
+                found = self._ranges[of] = _CachedRange(begin, begin)
             found.used = time.monotonic()
             size = _size(events)
             if position == found.end and self._has_room(size, found):
@@ -83,7 +83,7 @@ class LastRanges:
             kept = self._ranges.items()
             self._ranges = {of: one for of, one in kept if now - one.used <= _SECONDS}
 
-    def _has_room(self, size: int, growing: _Range) -> bool:
+    def _has_room(self, size: int, growing: _CachedRange) -> bool:
         """Make room if possible, by dropping other ranges, least recently used first."""
         room = self._most - growing.size - size
         others = [(of, one) for of, one in self._ranges.items() if one is not growing]

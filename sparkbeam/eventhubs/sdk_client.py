@@ -16,11 +16,11 @@ from sparkbeam.eventhubs.client import (
     EventHubsError,
     Events,
     Outgoing,
-    Place,
+    StartPlace,
     as_text,
     error_of,
 )
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.upstream.azure import Consumer, Management, as_property
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ class SdkClient:
         ConfigurationError: the SDK is not installed, or the connection is not supported.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ConnectionSettings) -> None:
         self._azure = _sdk()
         self._connection = connection
         self._hub = connection.hub_of(connection.endpoint())
@@ -114,7 +114,7 @@ class SdkClient:
             self._management = None
 
     def receiver(
-        self, group: str, partition: str, start: int | Place, epoch: int | None, prefetch: int
+        self, group: str, partition: str, start: int | StartPlace, epoch: int | None, prefetch: int
     ) -> "SdkReceiver":
         what = f"partition {partition} of the event hub '{self._hub}' cannot be read"
         # The names of consumer groups are in what its token is for.
@@ -184,7 +184,7 @@ class SdkReceiver:
         client: Any,
         group: str,
         partition: str,
-        start: int | Place,
+        start: int | StartPlace,
         epoch: int | None,
         prefetch: int,
         what: str,
@@ -238,7 +238,7 @@ class SdkReceiver:
             self._consumer.close()
 
 
-def _sdk_position(start: int | Place) -> tuple[Any, bool]:
+def _sdk_position(start: int | StartPlace) -> tuple[Any, bool]:
     if isinstance(start, int):
         return start, True
     if start.millis is not None:

@@ -70,7 +70,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
-class Connection:
+class ConnectionSettings:
     """The settings of a connection to an event hub; hashable, to identify open clients.
 
     The secret is resolved in each process that connects, on the driver and in workers.
@@ -99,7 +99,7 @@ class Connection:
         namespace: str | None,
         credential: Any,
         client: str,
-    ) -> "Connection":
+    ) -> "ConnectionSettings":
         """Return the connection given by the arguments of a transform.
 
         Raises:
@@ -128,7 +128,7 @@ class Connection:
     @classmethod
     def _of_namespace(
         cls, namespace: str, credential: Any, hub: str | None, client: str
-    ) -> "Connection":
+    ) -> "ConnectionSettings":
         text(
             "fully_qualified_namespace", namespace, "use a name such as 'my.servicebus.windows.net'"
         )
@@ -145,7 +145,7 @@ class Connection:
         return cls(namespace=namespace, credential=pickled, hub=hub, client=client)
 
     @classmethod
-    def of_options(cls, options: Mapping[str, str]) -> "Connection":
+    def of_options(cls, options: Mapping[str, str]) -> "ConnectionSettings":
         """Return the connection given by data source options, by name in lower case.
 
         Raises:

@@ -17,11 +17,11 @@ from sparkbeam.eventhubs.client import (
     EventHubsError,
     Events,
     Outgoing,
-    Place,
+    StartPlace,
     error_of,
 )
-from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.eventhubs.slim_connection import MANAGEMENT, Link, SilentError, Wire
+from sparkbeam.eventhubs.settings import ConnectionSettings
+from sparkbeam.eventhubs.slim_connection import MANAGEMENT, SilentError, SlimConnection, SlimLink
 from sparkbeam.eventhubs.transfer_decoding import Inbox
 
 _FILTER = Symbol("apache.org:selector-filter:string")
@@ -42,17 +42,17 @@ class SlimClient:
         ConfigurationError: the connection is not supported.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ConnectionSettings) -> None:
         self._endpoint = connection.endpoint()
         self._hub = connection.hub_of(self._endpoint)
-        self._wire: Wire | None = None
-        self._senders: dict[str, Link] = {}
+        self._wire: SlimConnection | None = None
+        self._senders: dict[str, SlimLink] = {}
 
-    def _open(self) -> Wire:
+    def _open(self) -> SlimConnection:
         """Return the connection, after opening it if necessary."""
         if self._wire is None:
             self._senders.clear()
-            self._wire = Wire(self._endpoint)
+            self._wire = SlimConnection(self._endpoint)
         try:
             self._wire.authorize()
         except Exception:
@@ -60,12 +60,12 @@ class SlimClient:
             raise
         return self._wire
 
-    def failed(self, wire: Wire, error: EventHubsError) -> None:
+    def failed(self, wire: SlimConnection, error: EventHubsError) -> None:
         """Close a connection after a failure, unless it has been replaced."""
         if wire.is_broken or isinstance(error, SilentError):
             self._forget(wire)
 
-    def _forget(self, wire: Wire) -> None:
+    def _forget(self, wire: SlimConnection) -> None:
         wire.close()
         if self._wire is wire:
             self._wire = None
@@ -104,7 +104,7 @@ class SlimClient:
         return {str(name): value for name, value in found.items()}
 
     def receiver(
-        self, group: str, partition: str, start: int | Place, epoch: int | None, prefetch: int
+        self, group: str, partition: str, start: int | StartPlace, epoch: int | None, prefetch: int
     ) -> "SlimReceiver":
         wire = self._open()
         address = f"{self._hub}/ConsumerGroups/{group}/Partitions/{partition}"
@@ -139,7 +139,7 @@ class SlimClient:
             self.failed(wire, error)
             raise
 
-    def _sender(self, wire: Wire, address: str) -> Link:
+    def _sender(self, wire: SlimConnection, address: str) -> SlimLink:
         link = self._senders.get(address)
         if link is None or link.ended is not None:
             link = self._senders[address] = wire.attach(
@@ -168,7 +168,13 @@ class SlimReceiver:
     """
 
     def __init__(
-        self, client: SlimClient, wire: Wire, link: Link, position: int, prefetch: int, what: str
+        self,
+        client: SlimClient,
+        wire: SlimConnection,
+        link: SlimLink,
+        position: int,
+        prefetch: int,
+        what: str,
     ) -> None:
         assert link.inbox is not None
         self.position = position
@@ -233,7 +239,7 @@ def _divided(events: Events, end: int) -> tuple[Events, Events]:
     return Events(*halves[0]), Events(*halves[1])
 
 
-def _selector(start: int | Place) -> str:
+def _selector(start: int | StartPlace) -> str:
     if isinstance(start, int):
         return f"amqp.annotation.x-opt-sequence-number >= '{start}'"
     if start.millis is not None:

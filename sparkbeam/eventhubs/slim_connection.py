@@ -39,7 +39,7 @@ _RENEW_SECONDS = 2700
 
 
 @dataclass
-class Link:
+class SlimLink:
     """One direction of traffic.
 
     Attributes:
@@ -65,7 +65,7 @@ class Link:
     outcomes: dict[int, Described | None] = field(default_factory=dict)
 
 
-class Wire:
+class SlimConnection:
     """A connection to a namespace, with the token for one event hub.
 
     Args:
@@ -84,12 +84,12 @@ class Wire:
         self._endpoint = endpoint
         self._what = f"the event hub '{endpoint.hub}' cannot be reached"
         self._data = bytearray()
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, SlimLink] = {}
         self._incoming = 0
         self._outgoing = 0
         self._max_frame = 512
         self._renew_at = 0.0
-        self._nodes: dict[str, tuple[Link, Link]] = {}
+        self._nodes: dict[str, tuple[SlimLink, SlimLink]] = {}
         self.token = ""
         self.is_broken = False
         try:
@@ -165,7 +165,7 @@ class Wire:
         properties: dict[Symbol, Any] | None = None,
         inbox: Inbox | None = None,
         doing: str = "",
-    ) -> Link:
+    ) -> SlimLink:
         """Open a link.
 
         Raises:
@@ -173,7 +173,7 @@ class Wire:
         """
         # A service may allow few of them.
         free = next(handle for handle in itertools.count() if handle not in self._links)
-        link = Link(free, inbox=inbox)
+        link = SlimLink(free, inbox=inbox)
         self._links[link.handle] = link
         modes = [UByte(1 if receives else 0), UByte(0)]
         count = None if receives else UInt(0)
@@ -187,7 +187,7 @@ class Wire:
             self.work(deadline, link, doing)
         return link
 
-    def work(self, deadline: float, link: Link, doing: str = "") -> None:
+    def work(self, deadline: float, link: SlimLink, doing: str = "") -> None:
         """Process what has arrived, or wait for something.
 
         Raises:
@@ -218,7 +218,7 @@ class Wire:
             link = self._links.get(handle)
             if link is not None and link.inbox is not None:
                 self._incoming += 1
-                link.inbox.take(data, start, end)
+                link.inbox.receive_transfer(data, start, end)
             else:
                 performative, behind = decode(data, start)
                 fields = frames.padded(int(performative.code), list(performative.value))
@@ -258,7 +258,7 @@ class Wire:
             case frames.END | frames.CLOSE:
                 raise self._broken(" ".join(_told(fields[0])))
 
-    def _detached(self, link: Link, error: Any) -> None:
+    def _detached(self, link: SlimLink, error: Any) -> None:
         """Record that a link is detached by both peers; its handle is free."""
         del self._links[link.handle]
         if link.ended is None:
@@ -277,7 +277,7 @@ class Wire:
                 if number in link.outcomes:
                     link.outcomes[number] = fields[4] or Described(frames.ACCEPTED, [])
 
-    def grant(self, link: Link, received: int, count: int) -> None:
+    def grant(self, link: SlimLink, received: int, count: int) -> None:
         """Grant credit for more messages."""
         session = [UInt(self._incoming), _WINDOW, UInt(self._outgoing), _WINDOW]
         self._write(
@@ -290,13 +290,13 @@ class Wire:
         fields = [True, UInt(first), UInt(last), True, accepted]
         self._write(frames.frame(0, frames.DISPOSITION, fields))
 
-    def detach(self, link: Link) -> None:
+    def detach(self, link: SlimLink) -> None:
         """Detach a link; the peer's reply is processed when it arrives."""
         if link.ended is None:
             link.ended = ("", "it was closed")
             self._write(frames.frame(0, frames.DETACH, [UInt(link.handle), True, None]))
 
-    def send(self, link: Link, message: bytes, format: int = 0) -> None:
+    def send(self, link: SlimLink, message: bytes, format: int = 0) -> None:
         """Send a message and wait until it is accepted.
 
         Raises:
@@ -317,7 +317,7 @@ class Wire:
         if int(outcome.code) != frames.ACCEPTED:
             raise error_of(*_told(outcome.value[0] if outcome.value else None), self._what)
 
-    def _transfers(self, link: Link, number: int, message: bytes, format: int) -> list[bytes]:
+    def _transfers(self, link: SlimLink, number: int, message: bytes, format: int) -> list[bytes]:
         room = self._max_frame - 64
         starts = range(0, max(1, len(message)), room)
         tag = struct.pack(">I", number)
@@ -352,7 +352,7 @@ class Wire:
         said = told.get("status-description", told.get("statusDescription", ""))
         return int(status), str(said), found.get(frames.VALUE)
 
-    def _node(self, node: str) -> tuple[Link, Link]:
+    def _node(self, node: str) -> tuple[SlimLink, SlimLink]:
         there, here = (
             [Described(code, [name]) for code in (frames.SOURCE, frames.TARGET)]
             for name in (node, "answers")

@@ -16,7 +16,7 @@ _LONGEST = 1e6
 
 @dataclass(frozen=True)
 class SlowPartitions:
-    """Reduces the share of partitions that are slow to read.
+    """Settings to reduce the share of partitions that are slow to read.
 
     A partition is slow if reading an event takes longer than the mean over all by more than a
     standard deviation, over three micro-batches. Its share of a micro-batch is multiplied by a
@@ -75,7 +75,7 @@ class Factors:
         self._latest = 0
         self._adjusted = 0
 
-    def note(self, read: Read) -> None:
+    def record(self, read: Read) -> None:
         """Record a report; for a repeated micro-batch the last one counts."""
         if read.events <= 0:
             return

@@ -7,11 +7,11 @@ from sparkbeam.common import arguments
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.event_writer import BATCH_BYTES, LEAST_BATCH_BYTES, MOST_BATCH_BYTES
-from sparkbeam.eventhubs.monitoring import Monitor
+from sparkbeam.eventhubs.monitoring import PartitionMonitor
 from sparkbeam.eventhubs.placement import BALANCED, PLACEMENTS
 from sparkbeam.eventhubs.positions import EventPosition, parse_all
 from sparkbeam.eventhubs.read_reports import LOOPBACK
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.eventhubs.slow_partitions import SlowPartitions
 
 DEFAULT_GROUP = "$Default"
@@ -109,7 +109,7 @@ class SourceOptions:
         monitor: observes partition statuses; None for none.
     """
 
-    connection: Connection
+    connection: ConnectionSettings
     group: str = DEFAULT_GROUP
     start: EventPosition | None = None
     starts: Mapping[str, EventPosition] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class SourceOptions:
     report_bind: str | None = None
     placement: str = BALANCED
     places: int | None = None
-    monitor: Monitor | None = None
+    monitor: PartitionMonitor | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
@@ -142,7 +142,7 @@ class SourceOptions:
         given = _known("source", options, _KNOWN)
         start, discover = given.get("startingposition"), given.get("discoverpartitions", "300")
         return cls(
-            Connection.of_options(given),
+            ConnectionSettings.of_options(given),
             given.get("consumergroup", DEFAULT_GROUP),
             None if start is None else EventPosition.parse("startingPosition", start),
             parse_all("startingPositions", given.get("startingpositions", "{}")),
@@ -177,7 +177,7 @@ class SinkOptions:
         timeout: the seconds for which a batch is retried.
     """
 
-    connection: Connection
+    connection: ConnectionSettings
     batch_bytes: int
     timeout: float
 
@@ -191,7 +191,7 @@ class SinkOptions:
         given = _known("sink", options, _OF_SINK)
         name = "maxBatchBytes"
         return cls(
-            Connection.of_options(given),
+            ConnectionSettings.of_options(given),
             _number(given, name, LEAST_BATCH_BYTES, BATCH_BYTES, MOST_BATCH_BYTES),
             _seconds(given, "operationTimeout", 300),
         )
@@ -232,14 +232,14 @@ def _slow(given: Mapping[str, str]) -> SlowPartitions | None:
     return SlowPartitions(_seconds(given, name, 0)) if name.lower() in given else None
 
 
-def _monitor(given: Mapping[str, str]) -> Monitor | None:
+def _monitor(given: Mapping[str, str]) -> PartitionMonitor | None:
     pickled, name = given.get(PICKLED_MONITOR.lower()), given.get(MONITOR.lower())
     if name is not None and "." not in name:
         raise ConfigurationError(
             f"{MONITOR}={arguments.shown(name)} is not the name of a function: use for example "
             "'package.module.function'."
         )
-    return None if pickled is None and name is None else Monitor(pickled, name or "")
+    return None if pickled is None and name is None else PartitionMonitor(pickled, name or "")
 
 
 def _flag(given: Mapping[str, str], name: str) -> bool:

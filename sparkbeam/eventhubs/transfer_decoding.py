@@ -50,7 +50,7 @@ class Inbox:
         self._part = bytearray()
         self._waits: int | None = None
 
-    def take(self, data: bytes, start: int, end: int) -> None:
+    def receive_transfer(self, data: bytes, start: int, end: int) -> None:
         """Process a transfer: its performative and its payload.
 
         Raises:

@@ -322,7 +322,7 @@ def _port_names(stage: Stage) -> dict[int, str]:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _OutlineLine:
     depth: int
     label: str
     kind: str
@@ -365,7 +365,7 @@ class _Outline:
                 for end in range(1, len(names) + 1):
                     self._runs["/".join(names[:end])].add(stage.id)
 
-    def lines(self, ids: Iterable[str], parent: str = "", depth: int = 0) -> Iterator[_Line]:
+    def lines(self, ids: Iterable[str], parent: str = "", depth: int = 0) -> Iterator[_OutlineLine]:
         for id in ids:
             transform = self._components.transforms[id]
             name = transform.unique_name
@@ -377,13 +377,13 @@ class _Outline:
             kind = _kind(transform)
             kind = "" if label.startswith(kind) else kind
             if not self._is_users_composite(transform):
-                yield _Line(depth, label, kind, self._stages(transform))
+                yield _OutlineLine(depth, label, kind, self._stages(transform))
             elif depth + 1 < OUTLINE_DEPTH:
-                yield _Line(depth, label, kind, "")
+                yield _OutlineLine(depth, label, kind, "")
                 yield from self.lines(transform.subtransforms, name, depth + 1)
             else:
                 parts = f"({_count(len(transform.subtransforms), 'part')})"
-                yield _Line(depth, f"{label} {parts}", kind, self._stages(transform))
+                yield _OutlineLine(depth, f"{label} {parts}", kind, self._stages(transform))
 
     def _is_users_composite(self, transform: beam_runner_api_pb2.PTransform) -> bool:
         if transform.spec.urn == JOIN_URN and not self._is_streaming:

@@ -21,7 +21,7 @@ _LANE_WEIGHT = 8.0
 
 
 @dataclass(frozen=True)
-class Box:
+class LayoutBox:
     """A box to place.
 
     Attributes:
@@ -36,7 +36,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Line:
+class LayoutLine:
     """A line from the bottom of one box to the top of a later one.
 
     Attributes:
@@ -66,14 +66,14 @@ class Arrangement:
     """
 
     corners: Mapping[str, tuple[float, float]]
-    ways: Mapping[Line, Sequence[tuple[float, float]]]
+    ways: Mapping[LayoutLine, Sequence[tuple[float, float]]]
     width: float
     height: float
 
 
 def arrange(
-    boxes: Sequence[Box],
-    lines: Sequence[Line],
+    boxes: Sequence[LayoutBox],
+    lines: Sequence[LayoutLine],
     *,
     gap: float = 24.0,
     row_gap: float = 44.0,
@@ -105,7 +105,7 @@ _Place = str | _Lane
 
 class _Arranger:
     def __init__(
-        self, boxes: Sequence[Box], lines: Sequence[Line], gap: float, row_gap: float
+        self, boxes: Sequence[LayoutBox], lines: Sequence[LayoutLine], gap: float, row_gap: float
     ) -> None:
         self._boxes = {box.id: box for box in boxes}
         self._lines = list(lines)
@@ -133,7 +133,7 @@ class _Arranger:
         ways = {line: self._way(line, stops[line], x, tops) for line in self._lines}
         return Arrangement(corners, ways, width, height)
 
-    def _stops(self, line: Line) -> list[_Place]:
+    def _stops(self, line: LayoutLine) -> list[_Place]:
         """Return the places that a line connects, creating those that are missing."""
         first, last = self._row[line.source], self._row[line.target]
         leaving = self._degree[line.source, line.style] >= self._degree[line.target, line.style]
@@ -246,7 +246,7 @@ class _Arranger:
         return tops, max(0.0, y - self._row_gap)
 
     def _way(
-        self, line: Line, stops: list[_Place], x: dict[_Place, float], tops: list[float]
+        self, line: LayoutLine, stops: list[_Place], x: dict[_Place, float], tops: list[float]
     ) -> list[tuple[float, float]]:
         first, last = self._row[line.source], self._row[line.target]
         bottom = tops[first] + self._boxes[line.source].height
@@ -263,7 +263,7 @@ class _Arranger:
         return self._boxes[place].width if isinstance(place, str) else _LANE_WIDTH
 
 
-def _rows(ids: list[str], lines: list[Line]) -> dict[str, int]:
+def _rows(ids: list[str], lines: list[LayoutLine]) -> dict[str, int]:
     """Return the row of each box: below its sources, close to its targets, no row too full."""
     sources, targets = defaultdict(list), defaultdict(list)
     for line in lines:

@@ -40,7 +40,7 @@ def is_on(session: Any) -> bool:
 
 
 class EventLog:
-    """Adds a run to the event log; failures are ignored.
+    """Writer of a run to the event log; failures are ignored.
 
     Args:
         session: a session with an event log, see :func:`is_on`.

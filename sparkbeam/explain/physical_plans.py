@@ -37,7 +37,7 @@ class UnfilledSideInputs(SideInputStore):
 
 
 class Rehearsal(BatchExecution):
-    """Builds the DataFrames of a run without a Spark job; has the constructor of a run."""
+    """Batch execution that builds the DataFrames of a run without a Spark job."""
 
     _side_input_store = UnfilledSideInputs
 

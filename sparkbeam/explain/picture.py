@@ -13,7 +13,7 @@ from string import Template
 from xml.etree import ElementTree as ET
 
 from sparkbeam.explain import drawing
-from sparkbeam.explain.sketch import SIDE, Box, Sketch, Way, sketch
+from sparkbeam.explain.sketch import SIDE, Sketch, StageBox, StageInput, sketch
 from sparkbeam.plan.model import Exchange, Plan
 
 _BOX_WIDTH = 264.0
@@ -112,13 +112,13 @@ def _drawing(graph: Sketch, figures: Mapping[str, Sequence[str]]) -> tuple[ET.El
     more = {box.id: figures.get(box.id, ()) for box in graph.boxes}
     labels = {box.id: _lines(box.labels) for box in graph.boxes}
     entries = {box.id: _entries(box.ways) for box in graph.boxes}
-    lines: dict[drawing.Line, str] = {}
+    lines: dict[drawing.LayoutLine, str] = {}
     for arrow in graph.arrows:
         entry = next(entry for entry in entries[arrow.reader] if entry.kind == arrow.kind)
         offset = entry.middle - _BOX_WIDTH / 2
-        lines[drawing.Line(arrow.producer, arrow.reader, arrow.kind, offset)] = arrow.kind
+        lines[drawing.LayoutLine(arrow.producer, arrow.reader, arrow.kind, offset)] = arrow.kind
     arrangement = drawing.arrange(
-        [drawing.Box(id, _BOX_WIDTH, _height(text, more[id])) for id, text in labels.items()],
+        [drawing.LayoutBox(id, _BOX_WIDTH, _height(text, more[id])) for id, text in labels.items()],
         list(lines),
     )
     legend = _legend(kinds=[kind for kind in _LEGEND if kind in lines.values()])
@@ -151,7 +151,7 @@ def _drawing(graph: Sketch, figures: Mapping[str, Sequence[str]]) -> tuple[ET.El
     return root, shift + first + _BOX_WIDTH / 2
 
 
-def _entries(ways: Sequence[Way]) -> list[_Entry]:
+def _entries(ways: Sequence[StageInput]) -> list[_Entry]:
     """Return the entries of a stage, from left to right."""
     entries = [_Entry(way.kind, way.text, _BOX_WIDTH / 2) for way in ways]
     if len(entries) == 1:
@@ -169,7 +169,7 @@ def _height(lines: Sequence[str], figures: Sequence[str] = ()) -> float:
 
 def _box(
     group: ET.Element,
-    box: Box,
+    box: StageBox,
     lines: list[str],
     entries: list[_Entry],
     figures: Sequence[str],
@@ -224,7 +224,7 @@ def _draw_entry(group: ET.Element, entry: _Entry) -> None:
 
 
 def _draw_edges(
-    graph: ET.Element, lines: Mapping[drawing.Line, str], arrangement: drawing.Arrangement
+    graph: ET.Element, lines: Mapping[drawing.LayoutLine, str], arrangement: drawing.Arrangement
 ) -> None:
     """Draw lines that are vertical in the rows and bend between them.
 

@@ -35,7 +35,7 @@ _DETAILS: dict[Layout | Evaluator, str] = {
 
 
 @dataclass(frozen=True)
-class Way:
+class StageInput:
     """An input of a stage.
 
     Attributes:
@@ -48,7 +48,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Box:
+class StageBox:
     """A stage.
 
     Attributes:
@@ -61,7 +61,7 @@ class Box:
 
     id: str
     labels: tuple[str, ...]
-    ways: tuple[Way, ...]
+    ways: tuple[StageInput, ...]
     tip: str
     note: str = ""
 
@@ -79,7 +79,7 @@ class Arrow:
 class Sketch:
     """The graph, with stages in topological order."""
 
-    boxes: tuple[Box, ...]
+    boxes: tuple[StageBox, ...]
     arrows: tuple[Arrow, ...]
 
     def content(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Sketch:
         return asdict(self)
 
     @classmethod
-    def of(cls, content: Any) -> "Sketch":
+    def from_content(cls, content: Any) -> "Sketch":
         """Parse untrusted content written by :meth:`content`.
 
         Raises:
@@ -122,12 +122,12 @@ def sketch(plan: Plan) -> Sketch:
     return Sketch(tuple(_boxes(plan)), tuple(arrows))
 
 
-def _boxes(plan: Plan) -> Iterator[Box]:
+def _boxes(plan: Plan) -> Iterator[StageBox]:
     for stage in plan.stages:
         tip = f"{stage.id}: {', '.join(stage.labels)}"
         if stage.grouping is not None:
             tip += f"\ngroup {describe.grouping(stage.grouping)}"
-        yield Box(stage.id, stage.labels, tuple(_ways(stage)), tip, _note(plan, stage))
+        yield StageBox(stage.id, stage.labels, tuple(_ways(stage)), tip, _note(plan, stage))
 
 
 def _note(plan: Plan, stage: Stage) -> str:
@@ -137,22 +137,22 @@ def _note(plan: Plan, stage: Stage) -> str:
     return "kept in files" if any(port.tag in plan.kept for port in stage.ports) else ""
 
 
-def _ways(stage: Stage) -> Iterator[Way]:
+def _ways(stage: Stage) -> Iterator[StageInput]:
     text = _TEXTS[stage.exchange]
     if stage.exchange is Exchange.BY_KEY:
         how = stage.grouping.evaluator if stage.grouping is not None else stage.layout
         text += _DETAILS.get(how, "")
-    yield Way(stage.exchange.value, text)
+    yield StageInput(stage.exchange.value, text)
     if stage.side_inputs:
-        yield Way(SIDE, "side input")
+        yield StageInput(SIDE, "side input")
 
 
-def _box_of(content: Mapping[str, Any]) -> Box:
-    ways = tuple(Way(**_texts(way)) for way in content["ways"])
+def _box_of(content: Mapping[str, Any]) -> StageBox:
+    ways = tuple(StageInput(**_texts(way)) for way in content["ways"])
     if not 1 <= len(ways) <= 2 or not all(way.kind in _KINDS for way in ways):
         raise ValueError("A stage of the graph has no input.")
     rest = _texts({name: content[name] for name in ("id", "tip", "note")})
-    return Box(labels=tuple(map(_text, content["labels"])), ways=ways, **rest)
+    return StageBox(labels=tuple(map(_text, content["labels"])), ways=ways, **rest)
 
 
 def _texts(content: Mapping[str, Any]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from sparkbeam.eventhubs import kafka
 from sparkbeam.eventhubs.event_rows import EVENT_TIME, schema
 from sparkbeam.eventhubs.placement import BALANCED, PLACEMENTS
 from sparkbeam.eventhubs.positions import EventPosition, all_as_text
-from sparkbeam.eventhubs.settings import Connection, packed
+from sparkbeam.eventhubs.settings import ConnectionSettings, packed
 from sparkbeam.eventhubs.slow_partitions import SlowPartitions
 from sparkbeam.eventhubs.source_options import DEFAULT_GROUP, PICKLED_MONITOR
 from sparkbeam.io.hub_event import EventHubsEvent
@@ -123,7 +123,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
     ) -> None:
         super().__init__()
         named = connection_string, event_hub, fully_qualified_namespace
-        connection = Connection.given(*named, credential, client)
+        connection = ConnectionSettings.given(*named, credential, client)
         self._drop_repeats = arguments.flag("drop_repeats", drop_repeats)
         self._ends = ending_position is not None or bool(ending_positions)
         options = (

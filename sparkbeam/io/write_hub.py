@@ -17,7 +17,7 @@ from sparkbeam.eventhubs.event_writer import (
     HubWriter,
     Sending,
 )
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
 from sparkbeam.io.write import to_writer
 
@@ -75,7 +75,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         endpoint: str = AMQP,
     ) -> None:
         super().__init__()
-        connection = Connection.given(
+        connection = ConnectionSettings.given(
             connection_string, event_hub, fully_qualified_namespace, credential, client
         )
         if partition_key is not None and partition_id is not None:

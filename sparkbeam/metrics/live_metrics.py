@@ -28,8 +28,8 @@ class LiveMetrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._number = 0
-        self._stages: dict[str, _Stage] = defaultdict(_Stage)
-        self._exact: dict[str, _Stage] | None = None
+        self._stages: dict[str, _CommittedStage] = defaultdict(_CommittedStage)
+        self._exact: dict[str, _CommittedStage] | None = None
         self._attempts = _Attempts()
         self._failures = 0
         self._over = False
@@ -39,7 +39,7 @@ class LiveMetrics:
         """The number of failed task attempts known so far."""
         return self._failures
 
-    def note(self, signal: Signal) -> None:
+    def record_signal(self, signal: Signal) -> None:
         """Record a signal.
 
         Raises:
@@ -48,18 +48,18 @@ class LiveMetrics:
         report = TaskReport.unpack(signal.report) if signal.kind is SignalKind.READ else None
         with self._lock:
             if report is None:
-                self._attempts.note(signal)
+                self._attempts.record_signal(signal)
                 self._failures += signal.kind is SignalKind.FAILED
             elif signal.number == self._number:
                 stage = self._stages[report.stage]
                 if stage.read((signal.stage, signal.partition), report):
                     self._settle(report)
 
-    def take(self, reports: Iterable[TaskReport]) -> None:
+    def record_reports(self, reports: Iterable[TaskReport]) -> None:
         """Record reports collected by a batch plan."""
         with self._lock:
             for report in reports:
-                if self._stages[report.stage].take(report):
+                if self._stages[report.stage].record_report(report):
                     self._settle(report)
 
     def restart(self, number: int) -> None:
@@ -84,7 +84,7 @@ class LiveMetrics:
         exact = _by_stage(reports)
         with self._lock:
             self._exact = exact
-            self._attempts.settle_until(number)
+            self._attempts.forget_until(number)
 
     def end(self, reports: Iterable[TaskReport]) -> None:
         """Record that a run has succeeded, with the reports of all its tasks."""
@@ -126,11 +126,11 @@ class LiveMetrics:
 
     def _settle(self, report: TaskReport) -> None:
         for task in report.tasks:
-            self._attempts.settle((self._number, report.stage, task))
+            self._attempts.forget_committed((self._number, report.stage, task))
 
 
 @dataclass
-class _Stage:
+class _CommittedStage:
     """Committed metrics of a stage in batch.
 
     Attributes:
@@ -147,7 +147,7 @@ class _Stage:
     read_tasks: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=list)
 
-    def take(self, report: TaskReport) -> bool:
+    def record_report(self, report: TaskReport) -> bool:
         """Record a report unless its task is known; return whether it was new."""
         if not self._is_new(report.tasks, [self.known_tasks, *self.read_tasks.values()]):
             return False
@@ -181,8 +181,8 @@ class _Stage:
         return all(some.isdisjoint(tasks) for some in known)
 
 
-def _by_stage(reports: Iterable[TaskReport]) -> "dict[str, _Stage]":
-    stages: dict[str, _Stage] = defaultdict(_Stage)
+def _by_stage(reports: Iterable[TaskReport]) -> "dict[str, _CommittedStage]":
+    stages: dict[str, _CommittedStage] = defaultdict(_CommittedStage)
     for report in reports:
         stages[report.stage].add(report)
     return stages
@@ -204,7 +204,7 @@ class _Attempts:
         self._until = 0
         self._lost: Infos = []
 
-    def note(self, signal: Signal) -> None:
+    def record_signal(self, signal: Signal) -> None:
         key = (signal.number, signal.stage, signal.partition)
         if signal.number < self._until:
             return
@@ -221,7 +221,7 @@ class _Attempts:
             attempt.report = signal.report
             self._sums.pop(_group(key), None)
 
-    def settle(self, key: _Key) -> None:
+    def forget_committed(self, key: _Key) -> None:
         """Drop the attempt at a task whose output was most likely committed."""
         attempts = self._open[key]
         done = [id for id, attempt in attempts.items() if attempt.kind is SignalKind.FINISHED]
@@ -235,14 +235,14 @@ class _Attempts:
             del self._open[key]
         self._sums.pop(_group(key), None)
 
-    def settle_until(self, number: int) -> None:
+    def forget_until(self, number: int) -> None:
         """Drop the attempts of all tasks of micro-batches that will not run again.
 
         Those of the last micro-batch are kept until the next one, as signals may still arrive.
         """
         for key in [key for key in self._open if key[0] <= number]:
             if key not in self._settled:
-                self.settle(key)
+                self.forget_committed(key)
             if key[0] < number:
                 self.lose(_infos(self._open.pop(key, {}).values()))
                 self._sums.pop(_group(key), None)

@@ -59,7 +59,7 @@ class PushedMetrics:
 
 
 class MetricsSink(ABC):
-    """Receives the metrics of a pipeline periodically, and once after its end.
+    """Receiver of a pipeline's metrics, called periodically, and once after its end.
 
     A custom sink is a subclass named by ``--metrics_sink=package.module.Class``. It runs on the
     driver, in a thread of its own. Exceptions of :meth:`write` are logged and the write is tried

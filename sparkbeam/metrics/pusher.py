@@ -24,7 +24,7 @@ _MOST_OF_MESSAGE = 300
 
 
 class MetricsPusher:
-    """Pushes to each sink from a separate thread, so that no sink delays another.
+    """Pusher to sinks with a thread per sink, so that no sink delays another.
 
     Args:
         sinks: the sinks by the names used in messages.
@@ -40,7 +40,7 @@ class MetricsPusher:
         period: float,
         redaction: Redaction,
     ) -> None:
-        self._lines = [_Line(name, sink, metrics, period, redaction) for name, sink in sinks]
+        self._lines = [_SinkThread(name, sink, metrics, period, redaction) for name, sink in sinks]
 
     def start(self) -> None:
         """Start pushing at a fixed rate, beginning now."""
@@ -64,7 +64,7 @@ class MetricsPusher:
             atexit.register(_leave, late)
 
 
-def _leave(lines: "list[_Line]") -> None:
+def _leave(lines: "list[_SinkThread]") -> None:
     """Wait for the last pushes; called when the program exits."""
     deadline = time.monotonic() + _LEAVING_SECONDS
     with contextlib.suppress(KeyboardInterrupt):
@@ -72,7 +72,7 @@ def _leave(lines: "list[_Line]") -> None:
             line.join(deadline)
 
 
-class _Line:
+class _SinkThread:
     """The thread that pushes to one sink."""
 
     def __init__(

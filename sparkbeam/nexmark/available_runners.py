@@ -14,7 +14,7 @@ OTHER_EVENTS = 10_000
 
 
 @dataclass(frozen=True)
-class Place:
+class AvailableRunner:
     """An available runner.
 
     Attributes:
@@ -40,25 +40,25 @@ class Place:
         return self.is_chosen or self.runner == "SparkRunner"
 
 
-def named(runners: Sequence[str]) -> tuple[list[Place], list[str]]:
+def named(runners: Sequence[str]) -> tuple[list[AvailableRunner], list[str]]:
     """Return the runners named by the user, without leaving out any."""
-    return [Place(runner, is_chosen=True) for runner in runners], []
+    return [AvailableRunner(runner, is_chosen=True) for runner in runners], []
 
 
-def found(options: Sequence[str]) -> tuple[list[Place], list[str]]:
+def found(options: Sequence[str]) -> tuple[list[AvailableRunner], list[str]]:
     """Return the runners of this machine, and a line with the reason for each that is left out.
 
     Args:
         options: the user's options for the runners.
     """
-    places = [Place("SparkRunner"), Place("FnApiRunner")]
+    places = [AvailableRunner("SparkRunner"), AvailableRunner("FnApiRunner")]
     program = _prism(options)
     if program is None:
         return places, [
             f"PrismRunner is left out: its program is not in '{_shelf()}'. Nothing is downloaded "
             "unasked: give --prism_location, or name it with --runners."
         ]
-    return [*places, Place("PrismRunner", program)], []
+    return [*places, AvailableRunner("PrismRunner", program)], []
 
 
 def _prism(options: Sequence[str]) -> list[str] | None:

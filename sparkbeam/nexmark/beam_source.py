@@ -51,7 +51,7 @@ def _events(
     wanted = [
         [field for field in kind._fields if f"{kind.__name__}.{field}" in columns] for kind in KINDS
     ]
-    events = EventBatch.of(configuration, numbers, wanted).to_union()
+    events = EventBatch.generate(configuration, numbers, wanted).to_union()
     times = pa.array(numbers.timestamps * 1000)
     return [pa.RecordBatch.from_arrays([events, times], ["event", _TIME])]
 

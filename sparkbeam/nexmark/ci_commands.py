@@ -19,7 +19,7 @@ from sparkbeam.nexmark.commandline import (
 )
 
 if TYPE_CHECKING:
-    from sparkbeam.nexmark.record import Run
+    from sparkbeam.nexmark.record import QueryRun
 
 _MODES = ("batch", "streaming")
 _REPEATS = 3
@@ -160,7 +160,7 @@ def _listed(text: str, option: str) -> list[str]:
     return names
 
 
-def _newest(runs: "Sequence[Run]") -> str:
+def _newest(runs: "Sequence[QueryRun]") -> str:
     """Return the build to release: that of the current commit, or else the newest.
 
     Raises:
@@ -184,7 +184,7 @@ def _newest(runs: "Sequence[Run]") -> str:
     return builds(found)[-1]
 
 
-def _last_release(runs: "Sequence[Run]", since: str | None) -> str | None:
+def _last_release(runs: "Sequence[QueryRun]", since: str | None) -> str | None:
     """Return the build of ``--since``, or of the last tag.
 
     Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sparkbeam.nexmark.configuration import Configuration
     from sparkbeam.nexmark.measure import Measurement
     from sparkbeam.nexmark.queries import Query
-    from sparkbeam.nexmark.record import Run
+    from sparkbeam.nexmark.record import QueryRun
 
 _EXTRA = ("altair", "jinja2", "platformdirs", "psutil", "vl_convert")
 OUTPUT = File(dir_okay=False, writable=True, path_type=Path)
@@ -85,12 +85,12 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 def measured(
     measurement: "Measurement", queries: "list[Query]", repeat: int, history: Path
-) -> "list[Run]":
+) -> "list[QueryRun]":
     """Run queries repeatedly; store each run in the history as soon as it ends."""
     from sparkbeam.nexmark import history as past
     from sparkbeam.nexmark import tables
 
-    runs: list[Run] = []
+    runs: list[QueryRun] = []
     with tables.Progress(len(queries) * repeat) as progress:
         measurement.warm_up()
         for query in queries:

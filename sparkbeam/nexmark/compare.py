@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.nexmark.record import Run, median_seconds
+from sparkbeam.nexmark.record import QueryRun, median_seconds
 
 TOLERANCE = 0.1
 UNKNOWN_NOISE = 0.5
@@ -50,12 +50,12 @@ _REGRESSIONS = (Verdict.SLOWER, Verdict.CHANGED, Verdict.WRONG, Verdict.FAILS)
 class Comparison:
     """One query in the old and in the new file."""
 
-    old: Sequence[Run]
-    new: Sequence[Run]
+    old: Sequence[QueryRun]
+    new: Sequence[QueryRun]
     tolerance: float = TOLERANCE
 
     @property
-    def query(self) -> Run:
+    def query(self) -> QueryRun:
         """A run that identifies the query and its number of events."""
         return (*self.old, *self.new)[0]
 
@@ -99,14 +99,14 @@ class Comparison:
 
 
 def compared(
-    old: Iterable[Run], new: Iterable[Run], tolerance: float = TOLERANCE
+    old: Iterable[QueryRun], new: Iterable[QueryRun], tolerance: float = TOLERANCE
 ) -> list[Comparison]:
     """Return the queries of both files, in order of their numbers.
 
     Raises:
         ConfigurationError: no query has the same configuration in both.
     """
-    sides: dict[str, tuple[list[Run], list[Run]]] = defaultdict(lambda: ([], []))
+    sides: dict[str, tuple[list[QueryRun], list[QueryRun]]] = defaultdict(lambda: ([], []))
     for number, runs in enumerate((old, new)):
         for run in runs:
             sides[run.workload][number].append(run)
@@ -118,15 +118,15 @@ def compared(
     return sorted(comparisons, key=lambda one: (one.query.query, one.query.events))
 
 
-def _outcomes(runs: Iterable[Run]) -> set[tuple[int, str]]:
+def _outcomes(runs: Iterable[QueryRun]) -> set[tuple[int, str]]:
     return {(run.results or 0, run.digest or "") for run in runs}
 
 
-def _described(runs: Iterable[Run]) -> str:
+def _described(runs: Iterable[QueryRun]) -> str:
     return " or ".join(f"{count:,} ({digest})" for count, digest in sorted(_outcomes(runs)))
 
 
-def _beyond_noise(fast: Sequence[Run], slow: Sequence[Run], tolerance: float) -> bool:
+def _beyond_noise(fast: Sequence[QueryRun], slow: Sequence[QueryRun], tolerance: float) -> bool:
     if min(len(fast), len(slow)) < ENOUGH_RUNS:
         tolerance = max(tolerance, UNKNOWN_NOISE)
     before, after = _times(fast), _times(slow)
@@ -136,5 +136,5 @@ def _beyond_noise(fast: Sequence[Run], slow: Sequence[Run], tolerance: float) ->
     return min(after) > max(before) and growth > tolerance * (median_seconds(fast) or 0)
 
 
-def _times(runs: Iterable[Run]) -> list[float]:
+def _times(runs: Iterable[QueryRun]) -> list[float]:
     return [run.seconds for run in runs if run.seconds is not None]

@@ -14,7 +14,7 @@ _PARTS = {f"digest_{bit}": bit for bit in range(0, 128, _PART_BITS)}
 
 
 class Publish(beam.DoFn):
-    """Counts the parts of a summary."""
+    """DoFn that counts the parts of a summary."""
 
     def process(self, summary: Summary) -> None:
         count, digest = summary

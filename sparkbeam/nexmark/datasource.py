@@ -63,7 +63,7 @@ class NexmarkDataSource(DataSource):
 
 
 @dataclass
-class _Range(InputPartition):
+class _EventRange(InputPartition):
     start: int
     stop: int
 
@@ -77,18 +77,19 @@ class _Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         events = self.configuration.events
         return [
-            _Range(start, min(start + _PARTITION, events)) for start in range(0, events, _PARTITION)
+            _EventRange(start, min(start + _PARTITION, events))
+            for start in range(0, events, _PARTITION)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Range)
+        assert isinstance(partition, _EventRange)
         for start in range(partition.start, partition.stop, _BATCH):
             stop = min(start + _BATCH, partition.stop)
             yield _generated(self.generate, self.configuration, start, stop).select(self.columns)
 
 
 def _events(configuration: Configuration, numbers: EventNumbers) -> pa.RecordBatch:
-    return EventBatch.of(configuration, numbers).to_arrow()
+    return EventBatch.generate(configuration, numbers).to_arrow()
 
 
 _KINDS: Mapping[str, Generate] = {

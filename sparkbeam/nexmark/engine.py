@@ -28,7 +28,7 @@ class Engine:
     """A runner with its options.
 
     Attributes:
-        name: its name in a :class:`~sparkbeam.nexmark.record.Run`.
+        name: its name in a :class:`~sparkbeam.nexmark.record.QueryRun`.
         runner: the runner of each pipeline.
         options: the options of each pipeline.
         cores: the number of concurrent tasks.

@@ -54,4 +54,6 @@ def write_parquet(configuration: Configuration, path: Path) -> None:
 
 def _batches(configuration: Configuration) -> Iterator[EventBatch]:
     for start in range(0, configuration.events, _BATCH):
-        yield EventBatch.of(configuration, in_generator_order(configuration, start, start + _BATCH))
+        yield EventBatch.generate(
+            configuration, in_generator_order(configuration, start, start + _BATCH)
+        )

@@ -1,6 +1,6 @@
 """History of all runs, in a local SQLite file with one row per run.
 
-The columns of the table ``runs`` are the fields of :class:`~sparkbeam.nexmark.record.Run`;
+The columns of the table ``runs`` are the fields of :class:`~sparkbeam.nexmark.record.QueryRun`;
 ``configuration`` is JSON. A file with the suffix ``.jsonl`` has a line of JSON per run instead,
 which suits version control.
 """
@@ -21,7 +21,7 @@ from sparkbeam.nexmark.record import (
     ADDED,
     NAMES,
     SCHEMA,
-    Run,
+    QueryRun,
     append_json,
     read_lines,
     restored,
@@ -38,7 +38,7 @@ def default_path() -> Path:
     return platformdirs.user_data_path("sparkbeam") / "nexmark.db"
 
 
-def append(runs: Iterable[Run], path: Path) -> None:
+def append(runs: Iterable[QueryRun], path: Path) -> None:
     """Add runs; create the file and its folder if they are missing.
 
     Raises:
@@ -62,7 +62,7 @@ def append(runs: Iterable[Run], path: Path) -> None:
         )
 
 
-def read(path: Path) -> Sequence[Run]:
+def read(path: Path) -> Sequence[QueryRun]:
     """Return all runs, the oldest first.
 
     Raises:
@@ -83,7 +83,7 @@ def read(path: Path) -> Sequence[Run]:
         raise ConfigurationError(_damaged(path, error)) from error
 
 
-def _run(values: dict[str, Any]) -> Run:
+def _run(values: dict[str, Any]) -> QueryRun:
     return restored({**values, "configuration": loaded(values["configuration"])})
 
 

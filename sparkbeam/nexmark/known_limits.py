@@ -51,7 +51,7 @@ def limit_of(runner: str, query: int, failure: str) -> str | None:
     """Return the missing feature that explains the failure of a query; None if there is none.
 
     Args:
-        runner: its name in a :class:`~sparkbeam.nexmark.record.Run`.
+        runner: its name in a :class:`~sparkbeam.nexmark.record.QueryRun`.
         query: the number of the query.
         failure: the error, or the description of wrong results.
     """

@@ -25,7 +25,7 @@ from sparkbeam.nexmark.engine import Engine
 from sparkbeam.nexmark.known_limits import limit_of
 from sparkbeam.nexmark.peak_memory import PeakMemory
 from sparkbeam.nexmark.queries import QUERIES, Query
-from sparkbeam.nexmark.record import Run
+from sparkbeam.nexmark.record import QueryRun
 from sparkbeam.nexmark.result_digest import Summarize, canonical
 from sparkbeam.nexmark.stream import NexmarkStream
 
@@ -38,7 +38,7 @@ class Unstarted(ConfigurationError):
 
 @dataclass(frozen=True)
 class Measurement:
-    """Runs queries under the same conditions.
+    """Runs of queries under the same conditions.
 
     Attributes:
         engine: the runner.
@@ -46,7 +46,7 @@ class Measurement:
         check: whether to check results, after the time has been measured.
         rate: the events per second of a stream; None for no limit.
         started: the start of the measurement, ISO 8601 in UTC.
-        revision: the commit of sparkbeam, as in a :class:`~sparkbeam.nexmark.record.Run`.
+        revision: the commit of sparkbeam, as in a :class:`~sparkbeam.nexmark.record.QueryRun`.
         machine: processor, cores and memory.
     """
 
@@ -77,7 +77,7 @@ class Measurement:
             told = self.engine.name.rpartition(".")[2]
             raise Unstarted(f"{told} does not start: {reason(error)}.") from error
 
-    def run(self, query: Query, repeat: int = 1) -> Run:
+    def run(self, query: Query, repeat: int = 1) -> QueryRun:
         """Run ``query`` as repeat number ``repeat``; the returned run includes a failure."""
         run = self._announced(query, repeat)
         memory = PeakMemory()
@@ -128,9 +128,9 @@ class Measurement:
             lines = [file.read_text().splitlines() for file in Path(folder).iterdir()]
         return [json.loads(line) for part in lines for line in part]
 
-    def _announced(self, query: Query, repeat: int) -> Run:
+    def _announced(self, query: Query, repeat: int) -> QueryRun:
         """Return the run with everything known beforehand."""
-        return Run(
+        return QueryRun(
             started=self.started,
             repeat=repeat,
             query=query.number,

@@ -30,7 +30,7 @@ PASSED = "passed"
 
 
 @dataclass(frozen=True)
-class Run:
+class QueryRun:
     """One run of one query.
 
     Attributes:
@@ -98,17 +98,17 @@ class Run:
         return json.dumps([self.query, self.mode, self.configuration], sort_keys=True)
 
 
-NAMES = tuple(field.name for field in fields(Run))
-_TYPES = {**get_type_hints(Run), "configuration": dict}
+NAMES = tuple(field.name for field in fields(QueryRun))
+_TYPES = {**get_type_hints(QueryRun), "configuration": dict}
 
 
-def median_seconds(runs: Iterable[Run]) -> float | None:
+def median_seconds(runs: Iterable[QueryRun]) -> float | None:
     """Return the median runtime of the successful runs; None if there are none."""
     times = [run.seconds for run in runs if run.seconds is not None]
     return median(times) if times else None
 
 
-def write_json(runs: Iterable[Run], path: Path) -> None:
+def write_json(runs: Iterable[QueryRun], path: Path) -> None:
     """Write one JSON object per run, each on a separate line."""
     try:
         path.write_text(_lines(runs), encoding="utf-8")
@@ -116,7 +116,7 @@ def write_json(runs: Iterable[Run], path: Path) -> None:
         raise ConfigurationError(f"Cannot write '{path}': {error.strerror}.") from error
 
 
-def append_json(runs: Iterable[Run], path: Path) -> None:
+def append_json(runs: Iterable[QueryRun], path: Path) -> None:
     """Add lines to a public file, without the folders of this machine.
 
     Raises:
@@ -136,16 +136,16 @@ def append_json(runs: Iterable[Run], path: Path) -> None:
         raise ConfigurationError(f"Cannot write '{path}': {error.strerror}.") from error
 
 
-def _lines(runs: Iterable[Run]) -> str:
+def _lines(runs: Iterable[QueryRun]) -> str:
     return "".join(json.dumps({"schema": SCHEMA, **asdict(run)}) + "\n" for run in runs)
 
 
-def _shareable(run: Run) -> Run:
+def _shareable(run: QueryRun) -> QueryRun:
     failure, checked = (text and without_folders(text) for text in (run.failure, run.checked))
     return replace(run, failure=failure, checked=checked)
 
 
-def read_json(path: Path) -> Sequence[Run]:
+def read_json(path: Path) -> Sequence[QueryRun]:
     """Return the runs of a file written by :func:`write_json`.
 
     Raises:
@@ -157,7 +157,7 @@ def read_json(path: Path) -> Sequence[Run]:
     return runs
 
 
-def read_lines(path: Path) -> Sequence[Run]:
+def read_lines(path: Path) -> Sequence[QueryRun]:
     """Return the runs of a file with one run per line; it may be empty.
 
     Raises:
@@ -172,7 +172,7 @@ def read_lines(path: Path) -> Sequence[Run]:
     return [_parsed(line, path, number) for number, line in enumerate(lines, start=1)]
 
 
-def _parsed(line: str, path: Path, number: int) -> Run:
+def _parsed(line: str, path: Path, number: int) -> QueryRun:
     try:
         values = loaded(line)
         schema = values.pop("schema")
@@ -191,7 +191,7 @@ def _parsed(line: str, path: Path, number: int) -> Run:
         raise ConfigurationError(_foreign(path, number)) from error
 
 
-def restored(values: dict[str, Any]) -> Run:
+def restored(values: dict[str, Any]) -> QueryRun:
     """Return the run with these values.
 
     Raises:
@@ -205,7 +205,7 @@ def restored(values: dict[str, Any]) -> Run:
             raise ValueError(f"'{name}' cannot be {shown(value)}")
         if isinstance(value, int | float) and not 0 <= value < _MOST:
             raise ValueError(f"'{name}' cannot be {shown(value)}")
-    return Run(**printable_in(values, line))
+    return QueryRun(**printable_in(values, line))
 
 
 def _foreign(path: Path, number: int) -> str:

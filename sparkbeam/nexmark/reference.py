@@ -36,7 +36,7 @@ def expected(query: int, events: Events, configuration: Configuration) -> list[t
 def reference_results(query: Query, configuration: Configuration) -> list[tuple[object, ...]]:
     """Return the results of the query over all events of the configuration."""
     numbers = in_generator_order(configuration, 0, configuration.events)
-    events = EventBatch.of(configuration, numbers).to_python()
+    events = EventBatch.generate(configuration, numbers).to_python()
     return expected(query.number, events, configuration)
 
 

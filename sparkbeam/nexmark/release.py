@@ -16,7 +16,7 @@ from statistics import median
 
 from sparkbeam.nexmark.changes import ENOUGH_BEFORE, Change, changes, percent
 from sparkbeam.nexmark.compare import TOLERANCE, UNKNOWN_NOISE, Comparison, Verdict
-from sparkbeam.nexmark.record import Run
+from sparkbeam.nexmark.record import QueryRun
 from sparkbeam.nexmark.series import Conditions, Point, Series, builds, series
 
 _POOLED = 3
@@ -52,7 +52,7 @@ class Judgement:
 
 
 def judged(
-    runs: Sequence[Run], build: str, since: str | None = None, tolerance: float = TOLERANCE
+    runs: Sequence[QueryRun], build: str, since: str | None = None, tolerance: float = TOLERANCE
 ) -> Judgement:
     """Judge ``build`` against the builds before it, and against ``since``, the last release.
 

@@ -55,7 +55,7 @@ def canonical(result: Any) -> str:
 
 
 class SummarizeFn(beam.CombineFn):
-    """Combines results into a :class:`Summary`.
+    """Combiner of results into a :class:`Summary`.
 
     Args:
         weigh: see :class:`~sparkbeam.nexmark.queries.Query`.
@@ -89,7 +89,7 @@ class SummarizeFn(beam.CombineFn):
 
 
 class Summarize(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]]):
-    """Combines the results of a query, in any windows, into one :class:`Summary`.
+    """Combination of a query's results, in any windows, into one :class:`Summary`.
 
     Args:
         weigh: that of the query.

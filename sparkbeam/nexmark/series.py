@@ -9,7 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from sparkbeam.nexmark.provenance import CHANGED
-from sparkbeam.nexmark.record import PASSED, Run
+from sparkbeam.nexmark.record import PASSED, QueryRun
 
 _HASH_CHARACTERS = 7
 _MINUTE = len("2026-01-02T03:04")
@@ -19,7 +19,7 @@ class Conditions(NamedTuple):
     """Conditions that must be equal for runs of a query to be compared over time.
 
     Attributes:
-        query, runner, mode, cores, machine: as in a :class:`~sparkbeam.nexmark.record.Run`.
+        query, runner, mode, cores, machine: as in a :class:`~sparkbeam.nexmark.record.QueryRun`.
         configuration: all settings, as JSON.
     """
 
@@ -41,7 +41,7 @@ class Point:
     """
 
     build: str
-    runs: Sequence[Run]
+    runs: Sequence[QueryRun]
 
     @cached_property
     def times(self) -> Sequence[float]:
@@ -96,7 +96,7 @@ class Series:
     points: Sequence[Point]
 
     @property
-    def first(self) -> Run:
+    def first(self) -> QueryRun:
         """A run that identifies the query."""
         return self.points[0].runs[0]
 
@@ -105,7 +105,7 @@ class Series:
         return next((point for point in self.points if point.build == name), None)
 
 
-def build(run: Run) -> str:
+def build(run: QueryRun) -> str:
     """Return the build of a run: a short commit, or the invocation if the commit is unknown."""
     if run.revision is not None and not run.revision.endswith(CHANGED):
         return run.revision[:_HASH_CHARACTERS]
@@ -115,14 +115,14 @@ def build(run: Run) -> str:
     return f"{code} {run.started[:_MINUTE].replace('T', ' ')}"
 
 
-def builds(runs: Iterable[Run]) -> list[str]:
+def builds(runs: Iterable[QueryRun]) -> list[str]:
     """Return all builds in the order of their first runs."""
     return list(dict.fromkeys(build(run) for run in sorted(runs, key=lambda run: run.started)))
 
 
-def series(runs: Iterable[Run]) -> list[Series]:
+def series(runs: Iterable[QueryRun]) -> list[Series]:
     """Return the series of a history, in order of query, then of conditions."""
-    found: dict[Conditions, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[Conditions, dict[str, list[QueryRun]]] = defaultdict(lambda: defaultdict(list))
     for run in sorted(runs, key=lambda run: run.started):
         found[_conditions(run)][build(run)].append(run)
     made = [
@@ -132,6 +132,6 @@ def series(runs: Iterable[Run]) -> list[Series]:
     return sorted(made, key=lambda one: (one.conditions.query, str(one.conditions)))
 
 
-def _conditions(run: Run) -> Conditions:
+def _conditions(run: QueryRun) -> Conditions:
     settings = json.dumps(run.configuration, sort_keys=True)
     return Conditions(run.query, run.runner, run.mode, run.cores, run.machine, settings)

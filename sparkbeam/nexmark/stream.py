@@ -91,7 +91,7 @@ class _Generate(beam.DoFn):
             if not tracker.try_claim(block):
                 return
             numbers = in_time_order(self._configuration, start, start + _BLOCK)
-            events = EventBatch.of(self._configuration, numbers).to_python()
+            events = EventBatch.generate(self._configuration, numbers).to_python()
             for event, stamp in zip(events, numbers.timestamps.tolist(), strict=True):
                 yield TimestampedValue(event, Timestamp(micros=stamp * 1000))
             block += 1

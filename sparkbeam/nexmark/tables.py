@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sparkbeam.nexmark.compare import Comparison
-from sparkbeam.nexmark.record import PASSED, Run, median_seconds
+from sparkbeam.nexmark.record import PASSED, QueryRun, median_seconds
 from sparkbeam.nexmark.release import Judgement
 
 _FILE_WIDTH = 140
@@ -54,7 +54,7 @@ class Progress:
         """Show the run that begins."""
         self._bar.update(self._task, description=f"q{number} {name}, run {repeat}")
 
-    def finish(self, run: Run) -> None:
+    def finish(self, run: QueryRun) -> None:
         """Show the outcome of the run."""
         if run.seconds is None:
             text = _unfinished(run)
@@ -66,7 +66,7 @@ class Progress:
         self._bar.advance(self._task)
 
 
-def show_runs(runs: Iterable[Run]) -> None:
+def show_runs(runs: Iterable[QueryRun]) -> None:
     """Print one row per query: the median of its runs, and the last run's result."""
     table = _table(
         "query",
@@ -79,7 +79,7 @@ def show_runs(runs: Iterable[Run]) -> None:
         ">peak MB",
         "check",
     )
-    groups: dict[int, list[Run]] = defaultdict(list)
+    groups: dict[int, list[QueryRun]] = defaultdict(list)
     for run in runs:
         groups[run.query].append(run)
     for group in groups.values():
@@ -134,7 +134,7 @@ def show_judgement(judgement: Judgement) -> None:
     )
 
 
-def _row(group: Sequence[Run]) -> list[str]:
+def _row(group: Sequence[QueryRun]) -> list[str]:
     last = group[-1]
     head = [str(last.query), last.name, f"{last.events:,}"]
     seconds = median_seconds(group)
@@ -152,14 +152,14 @@ def _row(group: Sequence[Run]) -> list[str]:
     ]
 
 
-def _unfinished(run: Run) -> str:
+def _unfinished(run: QueryRun) -> str:
     """Return the reason why a run did not finish."""
     if run.lacks is not None:
         return f"cannot run here: {escape(run.lacks)}"
     return f"[red]failed[/]: {escape(run.failure or '')}"
 
 
-def _seconds(runs: Iterable[Run]) -> str:
+def _seconds(runs: Iterable[QueryRun]) -> str:
     """Format the median, with the range of several runs."""
     times = [run.seconds for run in runs if run.seconds is not None]
     if not times:

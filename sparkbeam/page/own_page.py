@@ -25,7 +25,7 @@ from sparkbeam.page.view import (
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.progress import words
-from sparkbeam.progress.recent_batches import Moment
+from sparkbeam.progress.recent_batches import SecondSummary
 from sparkbeam.progress.snapshot import PipelineProgress, Progress, StreamingProgress
 from sparkbeam.run.run import PipelineRun, program
 
@@ -86,7 +86,7 @@ class RunView:
         )
         return page.content(self._redaction)
 
-    def history(self, since: int) -> list[Moment]:
+    def history(self, since: int) -> list[SecondSummary]:
         return self._monitor.history.since(since)
 
     def _facts(self, progress: Progress) -> Iterator[Fact]:

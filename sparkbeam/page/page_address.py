@@ -34,7 +34,7 @@ _GRAPH = "graph.json"
 
 
 class Beacon:
-    """Writes heartbeats of a run, from a separate thread.
+    """Writer of a run's heartbeats, with a separate thread.
 
     Args:
         plan: the plan of the run.
@@ -135,7 +135,7 @@ class Beacon:
 def graph_of(files: Files) -> Sketch | None:
     """Return the graph left by a driver; None if there is none or it cannot be read."""
     with suppress(Exception):
-        return Sketch.of(loaded(files.read(_GRAPH) or b""))
+        return Sketch.from_content(loaded(files.read(_GRAPH) or b""))
     return None
 
 

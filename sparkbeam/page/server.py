@@ -25,8 +25,8 @@ from tornado.web import Application, RequestHandler
 
 from sparkbeam.common.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
 from sparkbeam.common.display_text import shortened
-from sparkbeam.page.view import View
-from sparkbeam.progress.recent_batches import Moment
+from sparkbeam.page.view import PageView
+from sparkbeam.progress.recent_batches import SecondSummary
 
 _logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _HEADER_BYTES = 16_384
 _START_SECONDS = 10.0
 
 
-class Page:
+class ServedPage:
     """A pipeline at an address.
 
     Args:
@@ -55,15 +55,15 @@ class Page:
         clock: returns monotonic seconds.
     """
 
-    def __init__(self, view: View, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, view: PageView, clock: Callable[[], float] = time.monotonic) -> None:
         self.token = secrets.token_urlsafe(24)
         self.title = view.title
         self.graph = view.graph
-        self._view: View | None = view
+        self._view: PageView | None = view
         self._clock = clock
         self._next: float | None = None
         self._content: dict[str, Any] = {}
-        self._past: list[Moment] = []
+        self._past: list[SecondSummary] = []
 
     def state(self, since: int) -> dict[str, Any]:
         """Return the current content of the page, with the history since a second of the epoch."""
@@ -79,7 +79,7 @@ class Page:
                 self._next = ended + max(_FRESH_SECONDS, _PAUSE * (ended - begun))
         return {**self._content, "history": [asdict(moment) for moment in past]}
 
-    def settle(self) -> None:
+    def freeze(self) -> None:
         """Keep the final content of a finished pipeline, and release the pipeline."""
         if self._view is not None and self._view.over:
             self._content, self._past = self._view.content(), self._view.history(0)
@@ -87,7 +87,7 @@ class Page:
 
 
 class PageServer:
-    """Serves pages until the program ends.
+    """Server of pages until the program ends.
 
     Args:
         port: the port on loopback; 0 for any free one.
@@ -97,7 +97,7 @@ class PageServer:
     """
 
     def __init__(self, port: int = 0) -> None:
-        self._pages: tuple[Page, ...] = ()
+        self._pages: tuple[ServedPage, ...] = ()
         self._lock = threading.Lock()
         self._sockets = bind_sockets(port, LOOPBACK)
         self.port: int = self._sockets[0].getsockname()[1]
@@ -108,19 +108,19 @@ class PageServer:
         self._thread.start()
         self._ready.wait(_START_SECONDS)
 
-    def add(self, view: View) -> str:
+    def add(self, view: PageView) -> str:
         """Add a page for a pipeline; return its address.
 
         Among the pages of finished pipelines, only the last ones are kept.
         """
-        page = Page(view)
+        page = ServedPage(view)
         with self._lock:
             for each in self._pages:
-                each.settle()
+                each.freeze()
             self._pages = (*self._pages, page)[-_MOST_PAGES:]
         return f"http://{LOOPBACK}:{self.port}/{page.token}/"
 
-    def find(self, token: str) -> Page | None:
+    def find(self, token: str) -> ServedPage | None:
         """Return the page with a token, compared in constant time."""
         given = token.encode("utf-8", "replace")
         found = None
@@ -166,7 +166,7 @@ class PageServer:
 
 
 class _Door:
-    """Accepts a bounded number of connections, and none while file descriptors run out.
+    """Acceptor of a bounded number of connections, and of none while descriptors run out.
 
     Args:
         server: serves the connections.
@@ -228,7 +228,7 @@ def _application(server: PageServer) -> Application:
 
 
 class _Handler(RequestHandler):
-    """Sends restrictive headers, and no details about the server."""
+    """Request handler with restrictive headers and no details about the server."""
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -268,7 +268,7 @@ class _OfPage(_Handler):
         self._server = server
         self._told = told
 
-    def page(self, token: str) -> Page | None:
+    def page(self, token: str) -> ServedPage | None:
         """Return the page with the token; answer with an error and return None if there is none."""
         found = self._server.find(token)
         if found is None:
@@ -324,7 +324,7 @@ def _second(text: str) -> int:
 _DIGITS = 15
 
 
-def _html(page: Page, nonce: str) -> str:
+def _html(page: ServedPage, nonce: str) -> str:
     from html import escape
 
     folder = resources.files(__package__)

@@ -9,7 +9,7 @@ from sparkbeam.common.display_text import printable, printable_in
 from sparkbeam.metrics.run_summary import StageSummary, cells, spark_words
 from sparkbeam.progress import batch_phases, words
 from sparkbeam.progress.partitions import PartitionProgress
-from sparkbeam.progress.recent_batches import Moment
+from sparkbeam.progress.recent_batches import SecondSummary
 from sparkbeam.progress.snapshot import StageProgress, StreamingProgress, StreamingStageProgress
 
 Fact = tuple[str, str]
@@ -87,7 +87,7 @@ class PageContent:
         return found
 
 
-class View(Protocol):
+class PageView(Protocol):
     """A pipeline shown on a page; all calls come from the server's thread.
 
     Attributes:
@@ -101,7 +101,7 @@ class View(Protocol):
     def content(self) -> dict[str, Any]:
         """Return a :class:`PageContent` as JSON-compatible data."""
 
-    def history(self, since: int) -> list[Moment]:
+    def history(self, since: int) -> list[SecondSummary]:
         """Return the micro-batches that have ended since a second of the epoch."""
 
     @property

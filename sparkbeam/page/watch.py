@@ -21,7 +21,7 @@ from sparkbeam.page.view import (
 from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.progress import batch_phases, words
 from sparkbeam.progress.micro_batch import MicroBatch
-from sparkbeam.progress.recent_batches import History, Moment
+from sparkbeam.progress.recent_batches import History, SecondSummary
 from sparkbeam.streaming.checkpoint_files import absolute, files
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.heartbeat import Heartbeat
@@ -89,7 +89,7 @@ class CheckpointView:
         )
         return page.content(self._redaction)
 
-    def history(self, since: int) -> list[Moment]:
+    def history(self, since: int) -> list[SecondSummary]:
         return self._history.since(since)
 
     def _remember(self, last: int) -> None:
@@ -98,7 +98,7 @@ class CheckpointView:
             feedback = self._feedback.readable(number)
             batch = None if feedback is None else MicroBatch.readable(feedback.summary)
             if batch is not None:
-                self._history.note(batch)
+                self._history.record_batch(batch)
         self._known = last
 
 

@@ -11,7 +11,7 @@ from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core
 
-from sparkbeam.columns import Argument, Compiled, Form, Keyed, Refused, compile_function
+from sparkbeam.columns import Argument, Compiled, Keyed, Refused, ResultKind, compile_function
 from sparkbeam.columns.python_types import Shape, tells_all
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import CREATE_URN
@@ -164,13 +164,13 @@ def over_columns(
     return compiled
 
 
-def _as_written(process: Callable[..., Any]) -> tuple[_Function, Form]:
+def _as_written(process: Callable[..., Any]) -> tuple[_Function, ResultKind]:
     """The function of which Beam has made the ``process`` of a DoFn, and what its result means."""
     of_filter = function_of_filter(process)
     if of_filter is not None:
-        return of_filter, Form.FILTER
+        return of_filter, ResultKind.FILTER
     of_one = _of_tuples(process) or one_to_one(process)
-    return (process, Form.FLAT) if of_one is None else (_in_parts(of_one), Form.MAP)
+    return (process, ResultKind.FLAT) if of_one is None else (_in_parts(of_one), ResultKind.MAP)
 
 
 def _in_parts(function: Callable[..., Any]) -> _Function:

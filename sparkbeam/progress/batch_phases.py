@@ -26,7 +26,7 @@ Phases = Mapping[str, int]
 
 
 class Stopwatch:
-    """Measures the phases of successive micro-batches.
+    """Stopwatch for the phases of successive micro-batches.
 
     Attributes:
         phases: the phases of the current micro-batch.

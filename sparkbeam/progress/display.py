@@ -34,7 +34,7 @@ class Screen(Protocol):
 
 
 class Display:
-    """Keeps a screen up to date until the run ends.
+    """Thread that keeps a screen up to date until the run ends.
 
     If the screen fails, only the display ends.
 

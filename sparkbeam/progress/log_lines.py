@@ -14,7 +14,7 @@ _MAX_NAME = 40
 
 
 class PlainScreen:
-    """Writes a line when the state of a stage has changed, at most every three seconds.
+    """Screen that writes a line when a stage's state changes, at most every three seconds.
 
     In streaming it writes a line after a micro-batch, at most every ten seconds.
 

@@ -23,7 +23,7 @@ from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 
 
 @dataclass(frozen=True)
-class StageSummary:
+class StageFigures:
     """A stage at the end of a micro-batch, over all shards; times are in microseconds.
 
     Attributes:
@@ -71,7 +71,7 @@ class MicroBatch:
     duration: int
     elements: int
     source_watermark: int | None
-    stages: Mapping[str, StageSummary]
+    stages: Mapping[str, StageFigures]
     names: Mapping[str, str] = field(default_factory=dict)
     partitions: tuple[PartitionProgress, ...] = ()
     phases: Phases = field(default_factory=dict)
@@ -82,14 +82,14 @@ class MicroBatch:
 
     @classmethod
     def readable(cls, content: Mapping[str, Any]) -> "MicroBatch | None":
-        """Parse content like :meth:`of`, but return None for malformed content."""
+        """Parse content like :meth:`from_content`, but return None for malformed content."""
         try:
-            return cls.of(content)
+            return cls.from_content(content)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "MicroBatch":
+    def from_content(cls, content: Mapping[str, Any]) -> "MicroBatch":
         """Parse untrusted content written by :meth:`content`.
 
         Raises:
@@ -112,9 +112,9 @@ class MicroBatch:
         return found
 
 
-def _stage_of(content: Mapping[str, Any]) -> StageSummary:
+def _stage_of(content: Mapping[str, Any]) -> StageFigures:
     holder = content.get("holder")
-    found = StageSummary(
+    found = StageFigures(
         **{
             **content,
             "new": ElementCounts(*content["new"]),
@@ -160,7 +160,7 @@ def summary(
         statuses: the status of each shard of each layer but the first.
         new: a report per stage with input, by its address.
         total: the same over all micro-batches so far.
-        busy: see :class:`StageSummary`, by the address of the stage.
+        busy: see :class:`StageFigures`, by the address of the stage.
         partitions: see :class:`MicroBatch`.
         since: a time before the start of the micro-batch, in microseconds.
         now: the time of its end.
@@ -169,7 +169,7 @@ def summary(
     stages = {}
     for stage in topology.plan.stages:
         found = of_stage[stage.id] or [_of_first_layer(topology, stage, tick)]
-        stages[stage.address] = StageSummary(
+        stages[stage.address] = StageFigures(
             new=_counts(new, stage),
             total=_counts(total, stage),
             dropped_late=_dropped(total, stage),
@@ -223,7 +223,7 @@ def _dropped(reports: Mapping[str, TaskReport], stage: Stage) -> int:
     )
 
 
-def _taken_in(topology: Topology, stages: Mapping[str, StageSummary]) -> int:
+def _taken_in(topology: Topology, stages: Mapping[str, StageFigures]) -> int:
     """Return the number of new elements read by the sources.
 
     Elements read by bounded splittable DoFns do not count.
@@ -242,7 +242,7 @@ def _taken_in(topology: Topology, stages: Mapping[str, StageSummary]) -> int:
 
 
 def _source_watermark(
-    topology: Topology, tick: Tick, stages: Mapping[str, StageSummary]
+    topology: Topology, tick: Tick, stages: Mapping[str, StageFigures]
 ) -> int | None:
     plan = topology.plan
     if any(source.urn != READ_URN for source in plan.sources):

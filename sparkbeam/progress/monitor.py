@@ -15,14 +15,14 @@ from sparkbeam.progress.notes import Notes
 from sparkbeam.progress.printed_output import OutputListener, tell
 from sparkbeam.progress.recent_batches import History
 from sparkbeam.progress.snapshot import Progress
-from sparkbeam.progress.spark_stage_ids import Places
+from sparkbeam.progress.spark_stage_ids import SparkStageIds
 from sparkbeam.progress.stream_tracker import StreamingTracker
 from sparkbeam.progress.tracker import ProgressTracker
 from sparkbeam.wire.output_lines import Relay
 from sparkbeam.wire.reports import Reporter, Signal, TaskReport
 
 
-class Monitor:
+class RunMonitor:
     """Live components of a run, created by the runner at its start and closed at its end.
 
     Args:
@@ -45,7 +45,7 @@ class Monitor:
         self.metrics = LiveMetrics()
         self.history = History()
         self.notes = Notes(redaction)
-        self.places = Places()
+        self.places = SparkStageIds()
         self._names = {stage.id: stage.name for stage in plan.stages}
         if plan.streaming:
             self._tracker = StreamingTracker(plan)
@@ -79,8 +79,8 @@ class Monitor:
     def observe(self, batch: MicroBatch) -> None:
         """Record a micro-batch of a streaming query."""
         assert isinstance(self._tracker, StreamingTracker)
-        self._tracker.note(batch)
-        self.history.note(batch)
+        self._tracker.record_batch(batch)
+        self.history.record_batch(batch)
 
     def phases(self) -> tuple[int, Phases]:
         """Return the number of the last micro-batch of a streaming query, with its phases."""
@@ -108,10 +108,10 @@ class Monitor:
 
     def _note(self, signal: Signal) -> None:
         """Record a signal of a task."""
-        self.metrics.note(signal)
-        self.places.note(signal)
+        self.metrics.record_signal(signal)
+        self.places.record_signal(signal)
         if isinstance(self._tracker, ProgressTracker):
-            self._tracker.note(signal)
+            self._tracker.record_signal(signal)
 
     def close(self, reports: Iterable[TaskReport] | None) -> None:
         """Stop the listener and the display.

@@ -19,7 +19,7 @@ def in_notebook() -> bool:
 
 
 class NotebookScreen:
-    """Shows a table by IPython's display, and not on the cell's standard error."""
+    """Table shown by IPython's display, and not on the cell's standard error."""
 
     def __init__(self) -> None:
         self._handle: Any = None

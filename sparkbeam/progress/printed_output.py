@@ -60,7 +60,7 @@ def write(stream: str, text: str) -> None:
 
 
 class OutputListener:
-    """Receives lines from workers on this machine, in a separate thread.
+    """Receiver of lines from workers on this machine, with a separate thread.
 
     Args:
         notes: records lines of standard error.
@@ -155,7 +155,7 @@ class OutputListener:
             return
         try:
             received = readable.recv(_RECEIVE)
-            worker.take(received)
+            worker.receive(received)
             if worker.is_trusted and not self._guests.know(readable):
                 return
         except BlockingIOError:
@@ -184,7 +184,7 @@ class _Worker:
         self.is_trusted = False
         self._received = bytearray()
 
-    def take(self, received: bytes) -> None:
+    def receive(self, received: bytes) -> None:
         """Process received bytes.
 
         Raises:

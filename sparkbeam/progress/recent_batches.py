@@ -11,7 +11,7 @@ _SECOND = 1_000_000
 
 
 @dataclass(frozen=True)
-class Moment:
+class SecondSummary:
     """The micro-batches that ended within one second.
 
     Attributes:
@@ -37,9 +37,9 @@ class History:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._moments: deque[Moment] = deque(maxlen=_SECONDS)
+        self._moments: deque[SecondSummary] = deque(maxlen=_SECONDS)
 
-    def note(self, batch: MicroBatch) -> None:
+    def record_batch(self, batch: MicroBatch) -> None:
         """Record a finished micro-batch, unless it is known."""
         moment = _moment(batch)
         with self._lock:
@@ -54,17 +54,17 @@ class History:
             while self._moments[0].time <= self._moments[-1].time - _SECONDS:
                 self._moments.popleft()
 
-    def since(self, time: int) -> list[Moment]:
+    def since(self, time: int) -> list[SecondSummary]:
         """Return the moments from a second on; that of the last second may still change."""
         with self._lock:
             return [moment for moment in self._moments if moment.time >= time]
 
 
-def _moment(batch: MicroBatch) -> Moment:
+def _moment(batch: MicroBatch) -> SecondSummary:
     lag = None
     if batch.source_watermark is not None:
         lag = max(0.0, (batch.ended - batch.source_watermark) / _SECOND)
-    return Moment(
+    return SecondSummary(
         time=batch.ended // _SECOND,
         number=batch.number,
         batches=1,
@@ -74,7 +74,7 @@ def _moment(batch: MicroBatch) -> Moment:
     )
 
 
-def _together(first: Moment, second: Moment) -> Moment:
+def _together(first: SecondSummary, second: SecondSummary) -> SecondSummary:
     return replace(
         second,
         time=first.time,

@@ -5,7 +5,7 @@ import threading
 from sparkbeam.wire.reports import Signal
 
 
-class Places:
+class SparkStageIds:
     """The Spark stages of tasks, as reported by signals; thread-safe.
 
     For each stage these are those of the last micro-batch, or of the last start in batch, in which
@@ -16,7 +16,7 @@ class Places:
         self._lock = threading.Lock()
         self._found: dict[str, tuple[int, frozenset[int]]] = {}
 
-    def note(self, signal: Signal) -> None:
+    def record_signal(self, signal: Signal) -> None:
         """Record a signal of a task."""
         if signal.spark_stage < 0:
             return

@@ -41,7 +41,7 @@ class StreamingTracker:
         self._recent: deque[MicroBatch] = deque()
         self._end: StageState | None = None
 
-    def note(self, batch: MicroBatch) -> None:
+    def record_batch(self, batch: MicroBatch) -> None:
         """Record a finished micro-batch."""
         with self._lock:
             self._recent.append(batch)

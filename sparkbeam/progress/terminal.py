@@ -24,7 +24,7 @@ _ERASE_LINE, _ERASE_BELOW = "\x1b[K", "\x1b[J"
 
 
 class TerminalScreen:
-    """Shows a table, from half a second after the start.
+    """Table on a terminal, shown from half a second after the start.
 
     Args:
         stream: the terminal.

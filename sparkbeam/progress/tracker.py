@@ -27,7 +27,7 @@ class ProgressTracker:
         self._clock = clock
         self._begun = clock()
         self._lock = threading.Lock()
-        self._stages = {stage.id: _Stage(stage.name) for stage in plan.stages}
+        self._stages = {stage.id: _TrackedStage(stage.name) for stage in plan.stages}
         self._readers = _readers(plan)
         self._ended = False
         self._succeeded = False
@@ -44,7 +44,7 @@ class ProgressTracker:
                 (id, waits and id != reader) for id, waits in self._readers[writer]
             ]
 
-    def note(self, signal: Signal) -> None:
+    def record_signal(self, signal: Signal) -> None:
         """Record a signal.
 
         Raises:
@@ -52,7 +52,7 @@ class ProgressTracker:
         """
         with self._lock:
             if not self._ended and signal.kind is not SignalKind.READ:
-                self._stages[signal.stage].note(signal, self._clock())
+                self._stages[signal.stage].record_signal(signal, self._clock())
 
     def end(self, reports: Iterable[TaskReport] | None) -> None:
         """Record the end of the run; later signals are ignored.
@@ -68,7 +68,7 @@ class ProgressTracker:
             self._ended = True
             self._succeeded = reports is not None
             for stage_id, reported in of_stage.items():
-                self._stages[stage_id].settle(reported)
+                self._stages[stage_id].use_final_reports(reported)
 
     def snapshot(self) -> PipelineProgress:
         """Return the current state of all stages."""
@@ -108,7 +108,7 @@ class _Task:
 
 
 @dataclass
-class _Stage:
+class _TrackedStage:
     name: str
     tasks: dict[int, _Task] = field(default_factory=dict)
     failed: int = 0
@@ -120,7 +120,7 @@ class _Stage:
     def started(self) -> bool:
         return bool(self.tasks)
 
-    def note(self, signal: Signal, now: float) -> None:
+    def record_signal(self, signal: Signal, now: float) -> None:
         if self.begun is None:
             self.begun = now
         self.last = now
@@ -134,7 +134,7 @@ class _Stage:
         else:
             task.counts = ElementCounts(*map(max, task.counts, signal.counts))
 
-    def settle(self, reports: list[TaskReport]) -> None:
+    def use_final_reports(self, reports: list[TaskReport]) -> None:
         self.settled = (len(reports), _sum(report.counts for report in reports))
 
     def progress(self, state: StageState, start: float, now: float) -> StageProgress:

@@ -24,7 +24,7 @@ from sparkbeam.options import spark_options
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN
-from sparkbeam.progress.monitor import Monitor
+from sparkbeam.progress.monitor import RunMonitor
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.cancellation import Cancellation
@@ -99,7 +99,7 @@ class PipelineRun:
         self.problem = ""
         self.companions: list[Companion] = []
         self.files: set[str] = set()
-        self.monitor = Monitor(plan, session, options.spark_progress, redaction)
+        self.monitor = RunMonitor(plan, session, options.spark_progress, redaction)
         self._spark = SparkStages(session)
         self._names = JobNames(session, redaction)
         self._pusher = MetricsPusher(
@@ -228,7 +228,7 @@ class PipelineRun:
 
     def _took(self, serialized: list[bytes]) -> None:
         """Add the reports of a batch job."""
-        self.monitor.metrics.take(map(TaskReport.parse, serialized))
+        self.monitor.metrics.record_reports(map(TaskReport.parse, serialized))
 
     def _streamed(self) -> list[TaskReport]:
         # Batch also runs on versions of PySpark without streaming support.

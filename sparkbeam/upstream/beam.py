@@ -373,7 +373,7 @@ _making = threading.RLock()
 
 
 class _AtOnce(contextlib.nullcontext[Any]):
-    """Replaces a thread pool whose creator waits for its only task."""
+    """Replacement of a thread pool whose creator waits for its only task."""
 
     def __init__(self, **_: Any) -> None:
         super().__init__(self)

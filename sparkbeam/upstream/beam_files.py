@@ -36,7 +36,7 @@ class Volume:
 
 
 class DividedRead(core.DoFn):
-    """Emits the parts of files read by Beam's ``Read``, split like Beam splits them.
+    """DoFn that emits the parts of files read by Beam's ``Read``, split like Beam splits them.
 
     It replaces the step that emits the source, and those that split it.
 

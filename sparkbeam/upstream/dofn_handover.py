@@ -29,7 +29,7 @@ class Handed:
 
 
 class HandingPickler:
-    """Replaces Beam's pickler in the thread that creates a bundle processor."""
+    """Replacement of Beam's pickler in the thread that creates a bundle processor."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()

@@ -73,7 +73,7 @@ def projected_source(
 
 
 class RowGroupSource(parquetio._ParquetSource):
-    """Reads Parquet files in parts that contain row groups, where Beam's parts may be empty.
+    """Source of Parquet files in parts that contain row groups; Beam's parts may be empty.
 
     Beam splits a file by bytes, and a row group belongs to the part in which it begins. A file of
     one row group, as Spark writes them, has one full part and several empty ones, always assigned
@@ -152,7 +152,7 @@ def _volume(files: list[list[_RowGroup] | None]) -> Volume | None:
 
 
 class ProjectedSource(RowGroupSource):
-    """Reads some columns of Parquet files, and fills the others with zeros, empty values or nulls.
+    """Source of some columns of Parquet files, with placeholders for the other columns.
 
     Files whose columns differ from those of the first file are read in full.
 

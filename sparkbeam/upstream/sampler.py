@@ -11,7 +11,7 @@ _SAMPLE_MS = 10
 
 
 class Sampler(statesampler.StateSampler):
-    """Samples the current step of a bundle without delaying its start or end.
+    """Sampler of the current step of a bundle, which never delays its start or end.
 
     Beam's sampler waits for its thread to start, and to wake up at the end. Here, only the next
     bundle of the same processor waits for the latter, if necessary.

@@ -37,7 +37,7 @@ from physical import FORMS
 from writing import SPACE, Writer, a_function, made
 
 from sparkbeam import Join, SparkRunner
-from sparkbeam.columns import Form, shape_of
+from sparkbeam.columns import ResultKind, shape_of
 from sparkbeam.columns.python_types import shape_in_arrow
 from sparkbeam.columns.python_values import values_of
 from sparkbeam.io import ReadFromArrow
@@ -227,7 +227,7 @@ class PipelineWriter:
             return self._function("ParDo", body)
         if one == 4:
             source, form = a_function(self._random.randint)
-            if form is Form.FILTER:
+            if form is ResultKind.FILTER:
                 return self._text("Filter", source)
         return self._function("Map", f"return {changed}")
 

@@ -11,7 +11,7 @@ from oddvalues import Mixed, elements_of, values_for
 from physical import FORMS
 from writing import Writer, a_function, made
 
-from sparkbeam.columns import Compiled, Form, NotExact, Refused, compile_function
+from sparkbeam.columns import Compiled, NotExact, Refused, ResultKind, compile_function
 
 _MOST = 40
 _ATTEMPTS = 5
@@ -51,7 +51,7 @@ def try_function(random: Random, figures: Figures) -> str | None:
     if random.random() < 0.5:
         source, form = a_function(random.randint)
     else:
-        source, form = of_operations(random, elements), Form.MAP
+        source, form = of_operations(random, elements), ResultKind.MAP
     function = made(source)
     compiled = compile_function(function, ELEMENT, form=form)
     figures.functions += 1
@@ -77,7 +77,7 @@ def of_operations(random: Random, elements: list[Element]) -> str:
         function = made(f"def function(x):\n    return {some}")
         if isinstance(compile_function(function, ELEMENT), Refused):
             continue
-        if not isinstance(called(function, elements, Form.MAP), Exception):
+        if not isinstance(called(function, elements, ResultKind.MAP), Exception):
             found.append(some)
     return f"def function(x):\n    return ({', '.join([*found, 'x.a'])})"
 
@@ -96,7 +96,7 @@ class _FunctionTrial:
     """
 
     source: str
-    form: Form
+    form: ResultKind
     function: Callable[..., Any]
     compiled: Compiled
     before: int

@@ -9,7 +9,16 @@ from apache_beam.pvalue import Row
 from apache_beam.transforms.window import TimestampedValue
 from physical import Make
 
-from sparkbeam.columns import Compiled, Form, NotExact, Output, Record, Scalar, Shape, Union
+from sparkbeam.columns import (
+    BlockResult,
+    Compiled,
+    NotExact,
+    Record,
+    ResultKind,
+    Scalar,
+    Shape,
+    Union,
+)
 from sparkbeam.columns.python_types import Lists, arrow_type_of
 from sparkbeam.columns.vectors import union_places
 
@@ -104,7 +113,7 @@ def _made(shape: Record, row: tuple[Any, ...]) -> Any:
     return row if shape.type is tuple else shape.type._make(row)  # type: ignore[attr-defined]
 
 
-def results(compiled: Compiled, output: Output, count: int) -> list[tuple[int, Any]]:
+def results(compiled: Compiled, output: BlockResult, count: int) -> list[tuple[int, Any]]:
     """The results of a compiled function, each with the position of its element."""
     values = python_values(output.values, compiled.result)
     rows = range(count) if output.rows is None else output.rows.tolist()
@@ -115,15 +124,15 @@ def results(compiled: Compiled, output: Output, count: int) -> list[tuple[int, A
     return list(zip(rows, values, strict=True))
 
 
-def called(function: Callable[..., Any], elements: list[Any], form: Form) -> Any:
+def called(function: Callable[..., Any], elements: list[Any], form: ResultKind) -> Any:
     """The same by calling the function; the exception if it raises one."""
     found: list[tuple[int, Any]] = []
     try:
         for at, element in enumerate(elements):
             result = function(element)
-            if form is Form.FILTER:
+            if form is ResultKind.FILTER:
                 found += [(at, element)] if result else []
-            elif form is Form.MAP:
+            elif form is ResultKind.MAP:
                 found.append((at, result))
             else:
                 found += [(at, one) for one in result or ()]
@@ -157,7 +166,7 @@ def _written(value: Any) -> str:
 
 
 def assert_same(
-    compiled: Compiled, function: Callable[..., Any], elements: list[Any], form: Form
+    compiled: Compiled, function: Callable[..., Any], elements: list[Any], form: ResultKind
 ) -> bool:
     """Compares a compiled function with calling it; False if the block was refused."""
     block = column(elements, compiled.arguments[0])

@@ -32,11 +32,11 @@ from in_python import (
 
 from sparkbeam.columns import (
     Compiled,
-    Form,
     Keyed,
     NotExact,
     Record,
     Refused,
+    ResultKind,
     Shape,
     Union,
     compile_function,
@@ -74,13 +74,13 @@ CHANGING = 5
 LARGE = 10**5000
 
 
-def compiled(function: Any, *shapes: Shape, form: Form = Form.MAP) -> Compiled:
+def compiled(function: Any, *shapes: Shape, form: ResultKind = ResultKind.MAP) -> Compiled:
     result = compile_function(function, *(shapes or (ELEMENT,)), form=form)
     assert isinstance(result, Compiled), result
     return result
 
 
-def refusal(function: Any, *shapes: Shape, form: Form = Form.MAP) -> str:
+def refusal(function: Any, *shapes: Shape, form: ResultKind = ResultKind.MAP) -> str:
     result = compile_function(function, *(shapes or (ELEMENT,)), form=form)
     assert isinstance(result, Refused)
     return result.reason
@@ -88,7 +88,7 @@ def refusal(function: Any, *shapes: Shape, form: Form = Form.MAP) -> str:
 
 def gives(function: Any, *values: Any, shape: Shape = INT) -> list[Any]:
     """What a function gives for values of one type, compared with calling it."""
-    assert assert_same(compiled(function, shape), function, list(values), Form.MAP)
+    assert assert_same(compiled(function, shape), function, list(values), ResultKind.MAP)
     return python_values(
         compiled(function, shape).evaluate(column(list(values), shape)).values,
         compiled(function, shape).result,
@@ -334,7 +334,7 @@ MAPPED = [
 
 @pytest.mark.parametrize("function", MAPPED)
 def test_a_function_gives_what_it_gives_when_it_is_called(function: Any) -> None:
-    assert assert_same(compiled(function), function, ELEMENTS, Form.MAP)
+    assert assert_same(compiled(function), function, ELEMENTS, ResultKind.MAP)
 
 
 @pytest.mark.parametrize("function", MAPPED)
@@ -342,7 +342,7 @@ def test_a_block_may_be_empty_or_a_part_of_one(function: Any) -> None:
     block = column(ELEMENTS, ELEMENT)
     whole, part = compiled(function), ELEMENTS[2:5]
     assert len(whole.evaluate(block.slice(0, 0)).values) == 0
-    expected = written(called(function, part, Form.MAP))
+    expected = written(called(function, part, ResultKind.MAP))
     output = whole.evaluate(block.slice(2, 3))
     assert written(results(whole, output, 3)) == expected
     output = whole.evaluate(block, rows=np.array([2, 3, 4]))
@@ -394,7 +394,9 @@ FLAT = [
 
 @pytest.mark.parametrize("function", FLAT)
 def test_a_function_may_give_any_number_of_results(function: Any) -> None:
-    assert assert_same(compiled(function, form=Form.FLAT), function, ELEMENTS, Form.FLAT)
+    assert assert_same(
+        compiled(function, form=ResultKind.FLAT), function, ELEMENTS, ResultKind.FLAT
+    )
 
 
 @pytest.mark.parametrize(
@@ -408,9 +410,9 @@ def test_a_function_may_give_any_number_of_results(function: Any) -> None:
     ],
 )
 def test_a_filter_takes_anything_for_true_or_false(function: Any) -> None:
-    kept = compiled(function, form=Form.FILTER)
+    kept = compiled(function, form=ResultKind.FILTER)
     assert kept.is_filter
-    assert assert_same(kept, function, ELEMENTS, Form.FILTER)
+    assert assert_same(kept, function, ELEMENTS, ResultKind.FILTER)
     rows = kept.kept(column(ELEMENTS, ELEMENT), rows=np.array([1, 2, 3, 8]))
     assert rows.tolist() == [at for at in (1, 2, 3, 8) if function(ELEMENTS[at])]
 
@@ -431,16 +433,16 @@ def test_a_filter_takes_anything_for_true_or_false(function: Any) -> None:
 )
 def test_what_beam_makes_of_a_function_is_compiled(transform: Any) -> None:
     process, args, kwargs = transform.fn.process, transform.args, transform.kwargs
-    whole = compile_function(process, ELEMENT, form=Form.FLAT, args=args, kwargs=kwargs)
+    whole = compile_function(process, ELEMENT, form=ResultKind.FLAT, args=args, kwargs=kwargs)
     assert isinstance(whole, Compiled), whole
-    assert assert_same(whole, lambda x: process(x, *args, **kwargs), ELEMENTS, Form.FLAT)
+    assert assert_same(whole, lambda x: process(x, *args, **kwargs), ELEMENTS, ResultKind.FLAT)
 
 
 def test_fields_by_name_make_rows() -> None:
     fields: dict[str, Any] = {"a": operator.attrgetter("a"), "double": lambda x: x.b * 2}
     rows = compile_function(fields, ELEMENT)
     assert isinstance(rows, Compiled)
-    assert assert_same(rows, lambda x: beam.Row(a=x.a, double=x.b * 2), ELEMENTS, Form.MAP)
+    assert assert_same(rows, lambda x: beam.Row(a=x.a, double=x.b * 2), ELEMENTS, ResultKind.MAP)
 
 
 def test_parts_make_pairs_of_a_key_and_a_list() -> None:
@@ -458,7 +460,7 @@ def test_classes_and_python_s_own_functions_are_functions_too() -> None:
     pairs = Record(tuple, ("0", "1"), (INT, STR))
     block = [(1, "a"), (2, "b")]
     unpacked = compiled(lambda pair: Price(*pair), pairs)
-    assert assert_same(unpacked, lambda pair: Price(*pair), block, Form.MAP)
+    assert assert_same(unpacked, lambda pair: Price(*pair), block, ResultKind.MAP)
     assert gives(str, 1, -5) == ["1", "-5"]
     assert gives(float, 1, 2**53 + 1) == [1.0, 2.0**53]
     assert gives(len, "é", "\U0001f600a", shape=STR) == [1, 2]
@@ -472,7 +474,7 @@ def test_methods_and_properties_of_a_namedtuple_are_followed() -> None:
         lambda p: Price(p.amount),
         lambda p: Price.in_cents(p),
     ):
-        assert assert_same(compiled(function, PRICE), function, prices, Form.MAP)
+        assert assert_same(compiled(function, PRICE), function, prices, ResultKind.MAP)
 
 
 def test_ints_that_leave_64_bits_are_refused() -> None:
@@ -549,7 +551,7 @@ def test_a_type_that_differs_by_the_way_taken_is_refused() -> None:
         refusal(lambda x: (1, x) if x else (1.0, x), INT) == "it gives (int, int) or (float, int)"
     )
     assert refusal(lambda x: True if x else 0, INT) == "it gives bool or int"
-    assert compiled(lambda x: x > 0 and x, INT, form=Form.FILTER)
+    assert compiled(lambda x: x > 0 and x, INT, form=ResultKind.FILTER)
 
 
 def test_letters_change_case_as_in_python() -> None:
@@ -567,7 +569,9 @@ def test_floats_are_rounded_to_digits_as_in_python(
     for some in (values, odd):
         space: dict[str, Any] = {}
         exec(f"function = lambda x: round(x, {digits})", space)
-        assert assert_same(compiled(space["function"], FLOAT), space["function"], some, Form.MAP)
+        assert assert_same(
+            compiled(space["function"], FLOAT), space["function"], some, ResultKind.MAP
+        )
     assert gives(lambda x: round(x, 2), 2.675, -0.004, 1e22, shape=FLOAT) == [2.67, -0.0, 1e22]
 
 
@@ -617,28 +621,31 @@ def test_elements_of_several_classes_are_told_apart() -> None:
     assert isinstance(shape, Union)
     values = python_values(union, shape)
     cases = [
-        (lambda x: isinstance(x, Inner), Form.FILTER),
-        (lambda x: isinstance(x, Inner) and x.i > 3, Form.FILTER),
-        (lambda x: x.amount if isinstance(x, Price) else x.i, Form.MAP),
-        (lambda x: isinstance(x, (int, Price)), Form.MAP),
-        (lambda x: type(x) is Inner, Form.FILTER),
-        (lambda x: x.i if type(x) == Inner else x.amount, Form.MAP),  # noqa: E721
-        (lambda x: type(x) is not Price and x.i > 3, Form.FILTER),
-        (lambda x: type(x) is int, Form.MAP),
-        (lambda x: x, Form.MAP),
-        (lambda x: x is None, Form.MAP),
+        (lambda x: isinstance(x, Inner), ResultKind.FILTER),
+        (lambda x: isinstance(x, Inner) and x.i > 3, ResultKind.FILTER),
+        (lambda x: x.amount if isinstance(x, Price) else x.i, ResultKind.MAP),
+        (lambda x: isinstance(x, (int, Price)), ResultKind.MAP),
+        (lambda x: type(x) is Inner, ResultKind.FILTER),
+        (lambda x: x.i if type(x) == Inner else x.amount, ResultKind.MAP),  # noqa: E721
+        (lambda x: type(x) is not Price and x.i > 3, ResultKind.FILTER),
+        (lambda x: type(x) is int, ResultKind.MAP),
+        (lambda x: x, ResultKind.MAP),
+        (lambda x: x is None, ResultKind.MAP),
     ]
     for function, form in cases:
         whole = compiled(function, shape, form=form)
         for part in (union, union.slice(1, 2)):
             found = results(whole, whole.evaluate(part), len(part))
             assert written(found) == written(called(function, python_values(part, shape), form))
-    some = compiled(lambda x: isinstance(x, Inner) and x.i > 3, shape, form=Form.FILTER)
+    some = compiled(lambda x: isinstance(x, Inner) and x.i > 3, shape, form=ResultKind.FILTER)
     rows = some.kept(union.slice(1, 3))
     assert some.members == (1,)
-    assert compiled(lambda x: type(x) is Inner, shape, form=Form.FILTER).members == (1,)
+    assert compiled(lambda x: type(x) is Inner, shape, form=ResultKind.FILTER).members == (1,)
     assert python_values(member_of(union.slice(1, 3), 1, rows), INNER_) == [Inner(4, "b")]
-    assert compiled(lambda x: isinstance(x, Inner) or x, shape, form=Form.FILTER).members == (0, 1)
+    assert compiled(lambda x: isinstance(x, Inner) or x, shape, form=ResultKind.FILTER).members == (
+        0,
+        1,
+    )
     amounts = compiled(lambda x: x.amount, shape)
     with pytest.raises(NotExact, match="no attribute amount"):
         amounts.evaluate(union)
@@ -667,7 +674,7 @@ def test_columns_have_many_types(array: pa.Array, function: Any) -> None:
     shape = shape_of(array.type)
     whole = compiled(function, shape)
     values = array.to_pylist()
-    expected = written(called(function, values, Form.MAP))
+    expected = written(called(function, values, ResultKind.MAP))
     assert written(results(whole, whole.evaluate(array), len(array))) == expected
 
 
@@ -686,7 +693,7 @@ def test_records_of_other_widths_are_joined() -> None:
     def function(x: Price) -> list[Price]:
         return [x, Price(x.amount + 1)]
 
-    found = compiled(function, shape_of(array.type, Price), form=Form.FLAT).evaluate(array)
+    found = compiled(function, shape_of(array.type, Price), form=ResultKind.FLAT).evaluate(array)
     assert python_values(found.values, PRICE) == function(Price(1, "a"))
 
 
@@ -723,7 +730,7 @@ def test_a_namedtuple_that_brings_its_own_behaviour_is_respected() -> None:
         shape_of(pa.struct([("amount", pa.int64()), ("currency", pa.string())]), Odd)
     hiding = Record(Hiding, Price._fields, (INT, STR))
     function = operator.attrgetter("amount")
-    assert assert_same(compiled(function, hiding), function, [Hiding(1)], Form.MAP)
+    assert assert_same(compiled(function, hiding), function, [Hiding(1)], ResultKind.MAP)
     assert refusal(lambda x: Odd(x), INT) == "it calls test_compile.Odd"
 
 

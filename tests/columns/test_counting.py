@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from in_python import INT, column
 
-from sparkbeam.columns import Compiled, Form, NotExact, Refused, compile_function
+from sparkbeam.columns import Compiled, NotExact, Refused, ResultKind, compile_function
 from sparkbeam.columns.python_types import Scalar, Shape
 
 SEEN, TOTAL = Metrics.counter("test", "seen"), Metrics.counter("test", "total")
@@ -67,16 +67,16 @@ def flag(x: int) -> None:
     SEEN.inc(x > 1)
 
 
-FUNCTIONS: list[tuple[Any, Form]] = [
-    (notes, Form.MAP),
-    (makes_its_own, Form.FILTER),
-    (short_circuit, Form.MAP),
-    (flag, Form.MAP),
-    (Counting().process, Form.FLAT),
+FUNCTIONS: list[tuple[Any, ResultKind]] = [
+    (notes, ResultKind.MAP),
+    (makes_its_own, ResultKind.FILTER),
+    (short_circuit, ResultKind.MAP),
+    (flag, ResultKind.MAP),
+    (Counting().process, ResultKind.FLAT),
 ]
 
 
-def compiled(function: Any, form: Form, shape: Shape = INT) -> Compiled:
+def compiled(function: Any, form: ResultKind, shape: Shape = INT) -> Compiled:
     found = compile_function(function, shape, form=form)
     assert isinstance(found, Compiled), found
     return found
@@ -112,14 +112,14 @@ def called(function: Any, values: list[Any]) -> None:
 
 @given(st.lists(st.integers(-5, 9), max_size=12))
 @pytest.mark.parametrize(("function", "form"), FUNCTIONS)
-def test_what_is_counted_is_the_same(function: Any, form: Form, values: list[int]) -> None:
+def test_what_is_counted_is_the_same(function: Any, form: ResultKind, values: list[int]) -> None:
     over_columns = compiled(function, form)
     found = counted(lambda: over_columns.evaluate(column(values, INT)))
     assert found == counted(lambda: called(function, values))
 
 
 def test_a_filter_counts() -> None:
-    keep = compiled(makes_its_own, Form.FILTER)
+    keep = compiled(makes_its_own, ResultKind.FILTER)
     found = counted(lambda: keep.kept(column([1, 2, 3], INT)))
     assert found["MetricName(namespace=of, name=its own)"] == 6
     assert DistributionData(21, 3, 7, 7) in found.values()
@@ -134,7 +134,7 @@ def test_a_filter_counts() -> None:
     ],
 )
 def test_a_block_that_is_refused_counts_nothing(function: Any, values: list[Any]) -> None:
-    over_columns = compiled(function, Form.MAP)
+    over_columns = compiled(function, ResultKind.MAP)
 
     def run() -> None:
         with pytest.raises(NotExact):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_python import INNER, INT, STR, Inner, assert_same
 
-from sparkbeam.columns import Compiled, Form, Record, Refused, compile_function
+from sparkbeam.columns import Compiled, Record, Refused, ResultKind, compile_function
 from sparkbeam.columns.python_types import Lists
 
 
@@ -140,12 +140,12 @@ FUNCTIONS: list[Callable[[Group], Any]] = [
 @settings(max_examples=30)
 @given(BLOCKS)
 def test_loops(function: Callable[[Group], Any], block: list[Group]) -> None:
-    compiled = compile_function(function, GROUP, form=Form.FLAT)
+    compiled = compile_function(function, GROUP, form=ResultKind.FLAT)
     assert isinstance(compiled, Compiled), compiled
-    assert_same(compiled, function, block, Form.FLAT)
-    called = compile_function(lambda x: function(x), GROUP, form=Form.FLAT)
+    assert_same(compiled, function, block, ResultKind.FLAT)
+    called = compile_function(lambda x: function(x), GROUP, form=ResultKind.FLAT)
     assert isinstance(called, Compiled), called
-    assert_same(called, function, block, Form.FLAT)
+    assert_same(called, function, block, ResultKind.FLAT)
 
 
 @pytest.mark.parametrize("number", range(len(FUNCTIONS)))
@@ -154,7 +154,7 @@ def test_loops(function: Callable[[Group], Any], block: list[Group]) -> None:
 def test_functions_of_lists(number: int, block: list[Group]) -> None:
     compiled = compile_function(FUNCTIONS[number], GROUP)
     assert isinstance(compiled, Compiled), compiled
-    assert_same(compiled, FUNCTIONS[number], block, Form.MAP)
+    assert_same(compiled, FUNCTIONS[number], block, ResultKind.MAP)
 
 
 @given(BLOCKS)
@@ -162,9 +162,9 @@ def test_filters_of_lists(block: list[Group]) -> None:
     def is_long(x: Group) -> bool:
         return len(x.names) > 1
 
-    compiled = compile_function(is_long, GROUP, form=Form.FILTER)
+    compiled = compile_function(is_long, GROUP, form=ResultKind.FILTER)
     assert isinstance(compiled, Compiled), compiled
-    assert_same(compiled, is_long, block, Form.FILTER)
+    assert_same(compiled, is_long, block, ResultKind.FILTER)
 
 
 CALM = [Group(1, [1, 2], ["a"], [Inner(1, "a"), Inner(-2, "b")], {"a": [3], "b": []})] * 3
@@ -173,9 +173,9 @@ CALM += [Group(0, [], [], [], {"a": [], "b": [7]})]
 
 @pytest.mark.parametrize("function", GENERATORS, ids=lambda function: function.__name__)
 def test_loops_take_columns(function: Callable[[Group], Any]) -> None:
-    compiled = compile_function(function, GROUP, form=Form.FLAT)
+    compiled = compile_function(function, GROUP, form=ResultKind.FLAT)
     assert isinstance(compiled, Compiled)
-    assert assert_same(compiled, function, CALM, Form.FLAT)
+    assert assert_same(compiled, function, CALM, ResultKind.FLAT)
 
 
 def carries(x: Group) -> Iterator[Any]:
@@ -282,7 +282,7 @@ def waits(x: Group) -> Iterator[Any]:
     ],
 )
 def test_what_stays_with_elements(function: Callable[[Group], Any], reason: str | None) -> None:
-    refused = compile_function(function, GROUP, form=Form.FLAT)
+    refused = compile_function(function, GROUP, form=ResultKind.FLAT)
     assert isinstance(refused, Refused), refused
     if reason is not None:
         assert refused.reason == reason
@@ -349,6 +349,6 @@ def generators(draw: Any) -> str:
 def test_loops_that_nobody_has_thought_of(text: str, block: list[Group]) -> None:
     space: dict[str, Any] = {}
     exec(text, space)
-    compiled = compile_function(space["made"], GROUP, form=Form.FLAT)
+    compiled = compile_function(space["made"], GROUP, form=ResultKind.FLAT)
     assert isinstance(compiled, Compiled), (compiled, text)
-    assert_same(compiled, space["made"], block, Form.FLAT)
+    assert_same(compiled, space["made"], block, ResultKind.FLAT)

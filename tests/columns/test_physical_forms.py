@@ -36,9 +36,9 @@ from physical import FORMS, Make
 from sparkbeam.columns import (
     Argument,
     Compiled,
-    Form,
     NotExact,
     Record,
+    ResultKind,
     calls,
     compile_function,
     list_kernels,
@@ -208,7 +208,7 @@ def evaluated(compiled: Compiled, array: pa.Array, rows: Any = None) -> list[str
 
 
 def expected_of(function: Callable[..., Any], elements: list[Any]) -> list[str] | None:
-    found = called(function, elements, Form.MAP)
+    found = called(function, elements, ResultKind.MAP)
     return None if isinstance(found, Exception) else written(found)
 
 
@@ -333,7 +333,7 @@ def test_lookups_give_the_same_over_all_forms_of_a_column(
         elements = values_of(ARRAYS[name]["plain"], ELEMENT)
         table = _tables(pa.array(list(PRICES)), pa.array(list(PRICES.values())), len(elements))
         output = compiled.evaluate(ARRAYS[name][form], table)
-        expected = called(lambda x: function(x, PRICES), elements, Form.MAP)
+        expected = called(lambda x: function(x, PRICES), elements, ResultKind.MAP)
         assert written(results(compiled, output, len(elements))) == written(expected)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from in_python import ELEMENT, Element, Inner, assert_same
 from writing import a_function, made
 
-from sparkbeam.columns import Compiled, Form, compile_function
+from sparkbeam.columns import Compiled, ResultKind, compile_function
 
 INTS = st.one_of(
     st.integers(-4, 4),
@@ -58,14 +58,14 @@ def blocks(draw: Any) -> list[Element]:
 
 
 @st.composite
-def functions(draw: Any) -> tuple[str, Form]:
+def functions(draw: Any) -> tuple[str, ResultKind]:
     return a_function(lambda least, most: draw(st.integers(least, most)))
 
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(functions(), blocks())
 def test_a_function_gives_what_it_gives_when_it_is_called(
-    source: tuple[str, Form], elements: list[Element]
+    source: tuple[str, ResultKind], elements: list[Element]
 ) -> None:
     function = made(source[0])
     compiled = compile_function(function, ELEMENT, form=source[1])

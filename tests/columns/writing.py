@@ -11,7 +11,7 @@ from apache_beam.transforms.window import TimestampedValue
 from in_python import Element, Inner
 from operations import EXAMPLES, NAMES
 
-from sparkbeam.columns import Form
+from sparkbeam.columns import ResultKind
 
 SPACE: dict[str, Any] = {
     **{one.__name__: one for one in (Inner, Row, TimestampedValue, Element)},
@@ -288,16 +288,16 @@ class Writer:
         )
 
 
-def a_function(number: Callable[[int, int], int]) -> tuple[str, Form]:
+def a_function(number: Callable[[int, int], int]) -> tuple[str, ResultKind]:
     """The source of a function and what its result means."""
     writer = Writer(number)
-    form = writer.one_of(list(Form))
+    form = writer.one_of(list(ResultKind))
     depth = number(0, 3)
     condition = writer.expression("bool", depth)
     value, other = writer.result(depth), writer.result(depth)
     one = writer.expression("int", depth)
     items = ", ".join(writer.expression("int", depth - 1) for _ in range(number(2, 4)))
-    if form is Form.FILTER:
+    if form is ResultKind.FILTER:
         return f"def function(x):\n    return {condition}", form
     bodies = [
         f"    return {value}",
@@ -311,7 +311,7 @@ def a_function(number: Callable[[int, int], int]) -> tuple[str, Form]:
         f"    for y in ({items}):\n        if {condition} or y:\n            break\n    return y",
         f"    z = 0\n    for y in [{items}]:\n        if y:\n            z = y\n    return z",
     ]
-    if form is Form.FLAT:
+    if form is ResultKind.FLAT:
         bodies = [
             f"    if {condition}:\n        yield {value}",
             f"    yield {value}\n    if {condition}:\n        return\n    yield {other}",

@@ -33,7 +33,7 @@ from happenings import (
 )
 
 from sparkbeam.eventhubs import kafka
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.io import WriteToSpark
 from sparkbeam.io.eventhubs import (
     EventHubsEvent,
@@ -161,7 +161,7 @@ class Producer:
     def __init__(self, session: Any) -> None:
         self._java = session._jvm
         options = self._java.java.util.HashMap()
-        for key, value in kafka.connected(Connection(text="env:HUB", hub=HUB)).items():
+        for key, value in kafka.connected(ConnectionSettings(text="env:HUB", hub=HUB)).items():
             options.put(key.removeprefix("kafka."), value)
         for kind in ("key", "value"):
             serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"

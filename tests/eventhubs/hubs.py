@@ -12,7 +12,7 @@ from sparkbeam.eventhubs.client import Client, Events, Receiver
 from sparkbeam.eventhubs.data_source import EventHubsStreamReader
 from sparkbeam.eventhubs.pool import Pool, opened
 from sparkbeam.eventhubs.range_reader import Range, RangeReader
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.testing import EventHubsServer
 
@@ -53,8 +53,10 @@ def at(offset: dict[str, dict[str, int]]) -> dict[str, int]:
     return offset["clicks"]
 
 
-def connection(server: EventHubsServer, client: str = "sdk", hub: str = "clicks") -> Connection:
-    return Connection(text=server.connection_string(hub), client=client)
+def connection(
+    server: EventHubsServer, client: str = "sdk", hub: str = "clicks"
+) -> ConnectionSettings:
+    return ConnectionSettings(text=server.connection_string(hub), client=client)
 
 
 def connected(server: EventHubsServer, client: str = "sdk", hub: str = "clicks") -> Client:

@@ -12,11 +12,11 @@ from sparkbeam.eventhubs.client import (
     Client,
     EventHubsError,
     Outgoing,
-    Place,
+    StartPlace,
     StolenError,
 )
 from sparkbeam.eventhubs.pool import opened
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.eventhubs.slim_client import SlimClient
 from sparkbeam.testing import EventHubsServer
 
@@ -107,13 +107,13 @@ def test_all_that_an_event_has_arrives(client: Client, running: EventHubsServer,
 @pytest.mark.parametrize(
     ("place", "first"),
     [
-        (Place(offset="300"), 3),
-        (Place(offset="300", inclusive=False), 4),
-        (Place(millis=int(EARLY.timestamp() * 1000) + 6500), 7),
+        (StartPlace(offset="300"), 3),
+        (StartPlace(offset="300", inclusive=False), 4),
+        (StartPlace(millis=int(EARLY.timestamp() * 1000) + 6500), 7),
     ],
 )
 def test_it_begins_at_an_offset_or_a_time(
-    client: Client, running: EventHubsServer, hub: str, place: Place, first: int
+    client: Client, running: EventHubsServer, hub: str, place: StartPlace, first: int
 ) -> None:
     for number in range(10):
         running.send(hub, [b"x"], partition=0, enqueued=EARLY + timedelta(seconds=number))
@@ -220,7 +220,7 @@ def test_a_wrong_key_is_refused_for_good_and_not_repeated(
     running: EventHubsServer, hub: str, kind: str
 ) -> None:
     wrong = running.connection_string(hub).replace("c3BhcmtiZWFt", "d3Jvbmctc2VjcmV0")
-    client = opened(Connection(text=wrong, client=kind))
+    client = opened(ConnectionSettings(text=wrong, client=kind))
     started = time.monotonic()
     for ask in (client.partitions, lambda: client.bounds(["0"])):
         with pytest.raises(EventHubsError) as raised:
@@ -237,7 +237,7 @@ def test_a_wrong_key_is_refused_for_good_and_not_repeated(
 def test_where_nobody_listens_it_is_to_be_tried_again(kind: str) -> None:
     with EventHubsServer({"clicks": 1}) as gone:
         text = gone.connection_string("clicks")
-    client = opened(Connection(text=text, client=kind))
+    client = opened(ConnectionSettings(text=text, client=kind))
     with pytest.raises(BrokenOffError):
         client.bounds(["0"])
     client.close()

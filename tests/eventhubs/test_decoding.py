@@ -82,7 +82,7 @@ def test_what_is_sent_is_what_is_found(
         head = {"small": small_head, "settled": settled}
         data = b"before" + transfer(number, at + 1 < len(parts), part, **head) + b"behind"
         assert handle_of(data, 6) == 7
-        inbox.take(data, 6, len(data) - 6)
+        inbox.receive_transfer(data, 6, len(data) - 6)
     events = inbox.events
     assert (inbox.received, events.numbers) == (1, [number])
     assert inbox.unsettled == (None if settled else (number, number))
@@ -106,6 +106,6 @@ def test_a_body_that_is_a_value_is_its_text() -> None:
             Described(frames.VALUE, value)
         )
         data = transfer(number, False, payload, small=False, settled=True)
-        inbox.take(data, 0, len(data))
+        inbox.receive_transfer(data, 0, len(data))
     assert inbox.events.bodies == [b"bytes", b"text", b"5", b"{'a': 1}"]
     assert inbox.events.numbers == [0, 1, 2, 3]

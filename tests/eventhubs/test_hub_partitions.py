@@ -50,7 +50,7 @@ def figures(folder: Path, number: int) -> MicroBatch:
     """What the checkpoint has of a micro-batch."""
     feedback = FeedbackFiles(LocalFiles(str(folder))).read(number)
     assert feedback is not None
-    return MicroBatch.of(json.loads(json.dumps(feedback.summary)))
+    return MicroBatch.from_content(json.loads(json.dumps(feedback.summary)))
 
 
 def test_a_slow_partition_shows_its_factor(

@@ -111,7 +111,7 @@ def test_what_is_read_from_memory_makes_no_partition_look_fast(server: EventHubs
     reports: list[Read] = []
 
     def all_there() -> bool:
-        reports.extend(taken.take())
+        reports.extend(taken.received())
         return len(reports) == 2
 
     until(all_there)

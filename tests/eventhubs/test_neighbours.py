@@ -11,7 +11,7 @@ import pytest
 from hubs import CLIENTS, connection, numbered, options, range_of
 
 from sparkbeam.eventhubs.client import Events, StolenError
-from sparkbeam.eventhubs.pool import Pool, Reading
+from sparkbeam.eventhubs.pool import Pool, ReceiverSettings
 from sparkbeam.eventhubs.receiver_sharing import Neighbours, name_of
 from sparkbeam.testing import EventHubsServer
 
@@ -65,7 +65,7 @@ def test_events_are_whole_after_they_were_lent(
     for body in (b"", b"\x00\xff" * 700, "ä".encode()):
         server.send("clicks", [body], partition=1, properties=given, partition_key="ключ")
     source = options(server, "slim")
-    reading = Reading(source.connection, source.group, "1", 5, source.prefetch)
+    reading = ReceiverSettings(source.connection, source.group, "1", 5, source.prefetch)
     alone = pools[0].read(reading, 0, 3, 5)
     server.send("clicks", alone.bodies, partition=1, properties=given, partition_key="ключ")
     lent = pools[1].read(reading, 3, 6, 5, shared=True)
@@ -121,10 +121,10 @@ def test_a_receiver_is_ended_in_whatever_process_has_it(
     first, second = pools
     source = options(server, "slim")
     range_of(source, 0, 10, first, epoch=5)
-    second.end(Reading(source.connection, source.group, "0", 5, source.prefetch))
+    second.end(ReceiverSettings(source.connection, source.group, "0", 5, source.prefetch))
     assert range_of(source, 10, 20, second, epoch=4) == numbered(10, 10), "no epoch is in the way"
     assert server.counts().stolen == 0
-    second.end(Reading(source.connection, source.group, "1", 5, source.prefetch))
+    second.end(ReceiverSettings(source.connection, source.group, "1", 5, source.prefetch))
 
 
 def test_the_error_of_a_receiver_that_is_lent_is_told(
@@ -132,7 +132,7 @@ def test_the_error_of_a_receiver_that_is_lent_is_told(
 ) -> None:
     first, second = pools
     source = options(server, "slim")
-    reading = Reading(source.connection, source.group, "0", 5, source.prefetch)
+    reading = ReceiverSettings(source.connection, source.group, "0", 5, source.prefetch)
     first.read(reading, 0, 100, 5)
     server.steal("clicks", 0)
     with pytest.raises(StolenError, match="higher epoch"):
@@ -176,8 +176,8 @@ def test_who_talks_nonsense_is_no_neighbour(tmp_path: Path, words: bytes) -> Non
 
 
 def test_names_have_no_secret_in_them_and_differ_by_it(server: EventHubsServer) -> None:
-    one = Reading(connection(server), "$Default", "0", None, 9)
+    one = ReceiverSettings(connection(server), "$Default", "0", None, 9)
     text = server.connection_string("clicks").replace("SharedAccessKey=", "SharedAccessKey=x")
-    other = Reading(type(one.connection)(text=text), "$Default", "0", None, 9)
+    other = ReceiverSettings(type(one.connection)(text=text), "$Default", "0", None, 9)
     assert name_of(one) != name_of(other)
     assert name_of(one).isalnum()

@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.io.eventhubs import EventHubsEvent, EventPosition, ReadFromEventHubs, SlowPartitions
 from sparkbeam.plan.redaction import Redaction
@@ -84,12 +84,12 @@ def test_a_connection_is_a_text_a_variable_a_function_or_a_credential(
 ) -> None:
     monkeypatch.setenv("HUB", GIVEN)
     for given in ("env:HUB", lambda: GIVEN, GIVEN):
-        made = Connection.given(given, None, None, None, "sdk")
+        made = ConnectionSettings.given(given, None, None, None, "sdk")
         assert GIVEN not in repr(made)
-        again = Connection.of_options({n.lower(): v for n, v in made.options().items()})
+        again = ConnectionSettings.of_options({n.lower(): v for n, v in made.options().items()})
         assert pickle.loads(pickle.dumps(again)).endpoint().hub == "views"
-    assert Connection.given("env:HUB", "own", None, None, "sdk").endpoint().hub == "own"
-    made = Connection.given(None, "clicks", "hub.example", lambda: "credential", "sdk")
+    assert ConnectionSettings.given("env:HUB", "own", None, None, "sdk").endpoint().hub == "own"
+    made = ConnectionSettings.given(None, "clicks", "hub.example", lambda: "credential", "sdk")
     assert made.endpoint().host == "hub.example"
     assert made.azure_credential() == "credential"
 

@@ -55,93 +55,93 @@ def total(infos: Iterable[Any]) -> int:
 
 
 def test_what_runs_is_attempted(live: LiveMetrics) -> None:
-    live.note(signal(RUNNING, 5))
-    live.note(signal(RUNNING, 8))
-    live.note(signal(RUNNING, 2, partition=1))
+    live.record_signal(signal(RUNNING, 5))
+    live.record_signal(signal(RUNNING, 8))
+    live.record_signal(signal(RUNNING, 2, partition=1))
     assert values(live) == (0, 10)
 
 
 def test_a_signal_without_news_changes_nothing(live: LiveMetrics) -> None:
-    live.note(signal(RUNNING, 5))
-    live.note(Signal(RUNNING, "s0", 0, attempt="a"))
+    live.record_signal(signal(RUNNING, 5))
+    live.record_signal(Signal(RUNNING, "s0", 0, attempt="a"))
     assert values(live) == (0, 5)
 
 
 def test_a_task_that_has_ended_is_not_committed_yet(live: LiveMetrics) -> None:
-    live.note(signal(FINISHED, 5))
+    live.record_signal(signal(FINISHED, 5))
     assert values(live) == (0, 5)
 
 
 def test_what_the_next_stage_reads_is_committed(live: LiveMetrics) -> None:
-    live.note(signal(FINISHED, 5))
-    live.note(signal(FINISHED, 6, partition=1))
-    live.note(read(11, 0, 1))
+    live.record_signal(signal(FINISHED, 5))
+    live.record_signal(signal(FINISHED, 6, partition=1))
+    live.record_signal(read(11, 0, 1))
     assert values(live) == (11, 0)
 
 
 def test_another_attempt_at_reading_counts_nothing_twice(live: LiveMetrics) -> None:
-    live.note(read(5, 0))
-    live.note(read(11, 0, 1))
-    live.note(read(6, 1))
-    live.note(read(11, 0, 1))
+    live.record_signal(read(5, 0))
+    live.record_signal(read(11, 0, 1))
+    live.record_signal(read(6, 1))
+    live.record_signal(read(11, 0, 1))
     assert values(live) == (11, 0)
 
 
 def test_readers_add_up(live: LiveMetrics) -> None:
-    live.note(read(5, 0, reader=0))
-    live.note(read(6, 1, reader=1))
+    live.record_signal(read(5, 0, reader=0))
+    live.record_signal(read(6, 1, reader=1))
     assert values(live) == (11, 0)
 
 
 def test_what_comes_out_of_the_plan_counts_once(live: LiveMetrics) -> None:
-    live.note(read(5, 0))
-    live.take([report(5, 0), report(6, 1)])
-    live.take([report(6, 1)])
+    live.record_signal(read(5, 0))
+    live.record_reports([report(5, 0), report(6, 1)])
+    live.record_reports([report(6, 1)])
     assert values(live) == (11, 0)
 
 
 def test_a_failed_attempt_stays_attempted(live: LiveMetrics) -> None:
-    live.note(signal(FAILED, 3, attempt="a"))
-    live.note(signal(FINISHED, 5, attempt="b"))
-    live.note(read(5, 0))
+    live.record_signal(signal(FAILED, 3, attempt="a"))
+    live.record_signal(signal(FINISHED, 5, attempt="b"))
+    live.record_signal(read(5, 0))
     assert values(live) == (5, 3)
 
 
 def test_an_attempt_that_died_stays_attempted(live: LiveMetrics) -> None:
-    live.note(signal(RUNNING, 3, attempt="a"))
-    live.note(signal(FINISHED, 5, attempt="b"))
-    live.take([report(5, 0)])
+    live.record_signal(signal(RUNNING, 3, attempt="a"))
+    live.record_signal(signal(FINISHED, 5, attempt="b"))
+    live.record_reports([report(5, 0)])
     assert values(live) == (5, 3)
 
 
 def test_of_two_attempts_that_end_one_was_for_nothing(live: LiveMetrics) -> None:
-    live.note(signal(FINISHED, 5, attempt="a"))
-    live.note(signal(FINISHED, 5, attempt="b"))
-    live.take([report(5, 0)])
-    live.note(signal(FINISHED, 5, attempt="a"))
+    live.record_signal(signal(FINISHED, 5, attempt="a"))
+    live.record_signal(signal(FINISHED, 5, attempt="b"))
+    live.record_reports([report(5, 0)])
+    live.record_signal(signal(FINISHED, 5, attempt="a"))
     assert values(live) == (5, 5)
 
 
 def test_a_late_signal_of_what_is_committed_counts_nothing(live: LiveMetrics) -> None:
-    live.take([report(5, 0)])
-    live.note(signal(RUNNING, 4))
-    live.note(signal(FINISHED, 5))
+    live.record_reports([report(5, 0)])
+    live.record_signal(signal(RUNNING, 4))
+    live.record_signal(signal(FINISHED, 5))
     assert values(live) == (5, 0)
 
 
 def test_a_restart_voids_what_was_committed(live: LiveMetrics) -> None:
-    live.note(read(5, 0))
+    live.record_signal(read(5, 0))
     live.restart(1)
-    live.note(read(5, 0))
+    live.record_signal(read(5, 0))
     assert values(live) == (0, 5)
-    live.note(read(5, 0, number=1))
+    live.record_signal(read(5, 0, number=1))
     assert values(live) == (5, 5)
 
 
 @pytest.mark.parametrize("packed", ["", "no report", "eJw=", "ü"])
 def test_what_is_no_report_is_refused(live: LiveMetrics, packed: str) -> None:
     with pytest.raises(Exception, match=r"."):
-        live.note(Signal(READ, "s1", 0, report=packed))
+        live.record_signal(Signal(READ, "s1", 0, report=packed))
     assert values(live) == (0, 0)
 
 
@@ -149,11 +149,11 @@ def test_what_is_no_report_is_refused(live: LiveMetrics, packed: str) -> None:
 
 
 def test_a_micro_batch_that_failed_stays_attempted(live: LiveMetrics) -> None:
-    live.note(signal(FINISHED, 5, attempt="a", number=1))
-    live.note(signal(FINISHED, 5, attempt="b", number=1))
-    live.note(signal(FAILED, 2, partition=1, attempt="c", number=1))
+    live.record_signal(signal(FINISHED, 5, attempt="a", number=1))
+    live.record_signal(signal(FINISHED, 5, attempt="b", number=1))
+    live.record_signal(signal(FAILED, 2, partition=1, attempt="c", number=1))
     live.take_micro_batch(1, [report(5)])
-    live.note(signal(FINISHED, 4, number=2))
+    live.record_signal(signal(FINISHED, 4, number=2))
     assert values(live) == (5, 11)
     live.take_micro_batch(2, [report(9)])
     assert values(live) == (9, 7)
@@ -161,7 +161,7 @@ def test_a_micro_batch_that_failed_stays_attempted(live: LiveMetrics) -> None:
 
 def test_signals_of_a_micro_batch_that_is_over_count_nothing(live: LiveMetrics) -> None:
     live.take_micro_batch(3, [report(5)])
-    live.note(signal(FINISHED, 4, number=2))
+    live.record_signal(signal(FINISHED, 4, number=2))
     assert values(live) == (5, 0)
 
 
@@ -180,7 +180,7 @@ def counter(result: Any) -> tuple[int | None, int]:
 
 def test_a_batch_tells_of_a_stage_before_the_next_ends() -> None:
     seen: list[tuple[int, int]] = []
-    note = LiveMetrics.note
+    note = LiveMetrics.record_signal
 
     def look(live: LiveMetrics, signal: Signal) -> None:
         note(live, signal)
@@ -190,7 +190,7 @@ def test_a_batch_tells_of_a_stage_before_the_next_ends() -> None:
         return total(info for info in infos if info.labels.get("NAME") == "seen")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LiveMetrics, "note", look)
+        patch.setattr(LiveMetrics, "record_signal", look)
         p = beam.Pipeline(BatchRunner())
         p | beam.Create(range(50)) | beam.Map(counted) | beam.Reshuffle() | beam.Map(str)
         result = p.run()
@@ -227,14 +227,14 @@ def test_what_is_added_up_in_parts_is_the_sum_of_all_attempts(live: LiveMetrics,
         partition, attempt = chance.randrange(100), chance.choice("ab")
         if chance.random() < 0.1 and partition not in taken:
             taken.add(partition)
-            live.take([report(7, partition)])
+            live.record_reports([report(7, partition)])
             for found in ("b", "a"):
                 if (partition, found) in latest:
                     del latest[partition, found]  # The last one that has not failed.
                     break
         elif partition not in taken and (attempt == "a" or (partition, "a") in latest):
             count = chance.randrange(10)
-            live.note(signal(RUNNING, count, partition, attempt))
+            live.record_signal(signal(RUNNING, count, partition, attempt))
             latest[partition, attempt] = count
         if chance.random() < 0.2:
             assert total(live.uncommitted()) == sum(latest.values())

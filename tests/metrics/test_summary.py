@@ -13,7 +13,7 @@ from in_process_batch import BatchRunner
 from sparkbeam import RunSummary, SparkRunner, SparkStage, StageSummary, StepSummary
 from sparkbeam.metrics import run_summary
 from sparkbeam.metrics.spark_stages import SparkStages
-from sparkbeam.progress.spark_stage_ids import Places
+from sparkbeam.progress.spark_stage_ids import SparkStageIds
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS, Signal, SignalKind
 
 
@@ -104,16 +104,20 @@ def test_spark_is_asked_once_for_a_stage_that_is_done(monkeypatch: pytest.Monkey
 
 
 def test_of_a_stage_counts_where_its_last_start_runs() -> None:
-    places = Places()
+    places = SparkStageIds()
     for number, spark_stage in ((0, 3), (0, 4), (1, 7), (0, 5), (1, -1)):
-        places.note(Signal(SignalKind.STARTED, "s0", 0, number=number, spark_stage=spark_stage))
+        places.record_signal(
+            Signal(SignalKind.STARTED, "s0", 0, number=number, spark_stage=spark_stage)
+        )
     assert places.by_stage() == {"s0": (7,)}
 
 
 def test_a_stage_without_a_task_in_the_last_micro_batch_has_no_place_in_it() -> None:
-    places = Places()
+    places = SparkStageIds()
     for number, stage, spark_stage in ((4, "s0", 3), (4, "s1", 4), (5, "s0", 7), (5, "s0", 8)):
-        places.note(Signal(SignalKind.STARTED, stage, 0, number=number, spark_stage=spark_stage))
+        places.record_signal(
+            Signal(SignalKind.STARTED, stage, 0, number=number, spark_stage=spark_stage)
+        )
     assert places.newest() == {7, 8}
 
 

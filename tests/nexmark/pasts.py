@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from runs import a_run
 
-from sparkbeam.nexmark.record import PASSED, Run
+from sparkbeam.nexmark.record import PASSED, QueryRun
 
 COMMITS = [blake2b(bytes([number]), digest_size=20).hexdigest() for number in range(20)]
 """Commits in their order."""
@@ -15,7 +15,7 @@ COMMITS = [blake2b(bytes([number]), digest_size=20).hexdigest() for number in ra
 SHORT = [commit[:7] for commit in COMMITS]
 """The builds of the commits."""
 
-Plant = Callable[[Run, int], Run]
+Plant = Callable[[QueryRun, int], QueryRun]
 """What becomes of a run of the commit with a number."""
 
 
@@ -28,7 +28,7 @@ def a_past(
     repeats: int = 3,
     plant: Plant = lambda run, _: run,
     **common: object,
-) -> list[Run]:
+) -> list[QueryRun]:
     """Runs of queries over commits; times vary with normal noise, a share of them."""
     chance = random.Random(seed)
     return [
@@ -54,7 +54,7 @@ def a_past(
     ]
 
 
-def planted(run: Run, number: int) -> Run:
+def planted(run: QueryRun, number: int) -> QueryRun:
     """Four changes: q6 slower at 7, q2 twice as fast at 8, q12 wrong at 9, q3 fails at 5 and 6."""
     seconds = run.seconds or 0
     match run.query:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sparkbeam.nexmark.record import Run
+from sparkbeam.nexmark.record import QueryRun
 
 
-def a_run(**changes: Any) -> Run:
+def a_run(**changes: Any) -> QueryRun:
     """A run of query 3 that took a second."""
     values: dict[str, Any] = {
         "started": "2026-01-02T03:04:05+00:00",
@@ -26,10 +26,10 @@ def a_run(**changes: Any) -> Run:
         "digest": "0123456789abcdef0123456789abcdef",
         "peak_memory": 1_500_000_000,
     }
-    return Run(**{**values, **changes})
+    return QueryRun(**{**values, **changes})
 
 
-def runs_of(*seconds: float, **changes: Any) -> list[Run]:
+def runs_of(*seconds: float, **changes: Any) -> list[QueryRun]:
     """A run for each of the times."""
     return [
         a_run(seconds=time, repeat=number, **changes)

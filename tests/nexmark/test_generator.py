@@ -58,7 +58,7 @@ CONFIGURATIONS = {
 def test_events_are_those_of_the_description(configuration):
     numbers = in_generator_order(configuration, 0, configuration.events)
 
-    events = EventBatch.of(configuration, numbers).to_python()
+    events = EventBatch.generate(configuration, numbers).to_python()
 
     assert events == list(Generator(configuration).events())
 
@@ -97,7 +97,7 @@ def test_time_order_is_in_order_of_time():
 
 def test_arrow_batches_hold_the_same_events():
     configuration = Configuration(events=500)
-    batch = EventBatch.of(configuration, in_generator_order(configuration, 0, 500))
+    batch = EventBatch.generate(configuration, in_generator_order(configuration, 0, 500))
 
     rows = batch.to_arrow().to_pylist()
 

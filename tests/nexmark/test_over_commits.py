@@ -9,16 +9,16 @@ from runs import a_run, runs_of
 
 from sparkbeam.nexmark.changes import Change, changes
 from sparkbeam.nexmark.compare import Verdict
-from sparkbeam.nexmark.record import PASSED, Run
+from sparkbeam.nexmark.record import PASSED, QueryRun
 from sparkbeam.nexmark.release import judged
 from sparkbeam.nexmark.series import build, builds, series
 
 
-def changes_in(runs: Sequence[Run]) -> list[Change]:
+def changes_in(runs: Sequence[QueryRun]) -> list[Change]:
     return [change for one in series(runs) for change in changes(one)]
 
 
-def steps(*times: Sequence[float], **common: object) -> list[Run]:
+def steps(*times: Sequence[float], **common: object) -> list[QueryRun]:
     """Runs of query 3 on commits that follow each other, with these times of its repeats."""
     return [
         run
@@ -159,7 +159,7 @@ class TestRelease:
         assert [one.text.partition(" at ")[0] for one in findings] == wanted
 
     def test_small_steps_since_the_last_release_are_seen(self) -> None:
-        def slower(run: Run, number: int) -> Run:
+        def slower(run: QueryRun, number: int) -> QueryRun:
             return replace(run, seconds=(run.seconds or 0) * 1.06**number)
 
         runs = a_past(noise=0.01, queries=[6], commits=6, plant=slower)

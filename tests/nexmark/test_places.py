@@ -9,7 +9,7 @@ from apache_beam.runners.portability.prism_runner import PrismJobServer
 from runs import a_run
 
 from sparkbeam.nexmark import available_runners
-from sparkbeam.nexmark.available_runners import Place, found
+from sparkbeam.nexmark.available_runners import AvailableRunner, found
 from sparkbeam.nexmark.known_limits import limit_of
 from sparkbeam.nexmark.release import judged
 from sparkbeam.nexmark.report import render
@@ -42,12 +42,12 @@ class TestFound:
         (shelf / name).touch()
         there, left_out = found([])
         assert left_out == []
-        assert there[-1] == Place("PrismRunner", [f"--prism_location={shelf / name}"])
+        assert there[-1] == AvailableRunner("PrismRunner", [f"--prism_location={shelf / name}"])
 
     def test_prism_is_there_if_it_is_given(self, shelf: Path) -> None:
         there, left_out = found(["--prism_location=/opt/prism", "--other=1"])
         assert left_out == []
-        assert there[-1] == Place("PrismRunner", [])
+        assert there[-1] == AvailableRunner("PrismRunner", [])
 
     def test_on_a_machine_for_which_there_is_no_prism_it_is_left_out(
         self, shelf: Path, monkeypatch: pytest.MonkeyPatch
@@ -58,9 +58,12 @@ class TestFound:
 
 class TestPlace:
     def test_only_what_nobody_chose_runs_less(self) -> None:
-        for place in (Place("SparkRunner"), Place("FnApiRunner", is_chosen=True)):
+        for place in (
+            AvailableRunner("SparkRunner"),
+            AvailableRunner("FnApiRunner", is_chosen=True),
+        ):
             assert (place.events(100_000), place.repeats(3)) == (100_000, 3)
-        other = Place("FnApiRunner")
+        other = AvailableRunner("FnApiRunner")
         assert (other.events(100_000), other.repeats(3)) == (10_000, 1)
         assert other.events(500) == 500
 

@@ -182,7 +182,7 @@ def test_log_files_hold_each_event_once_and_the_index_names_them(tmp_path, runne
     logs = {path.name: path.read_text().splitlines() for path in tmp_path.glob("LOG-*")}
     named = [line for path in tmp_path.glob("INDEX-*") for line in path.read_text().splitlines()]
     numbers = in_generator_order(configuration, 0, configuration.events)
-    events = EventBatch.of(configuration, numbers).to_python()
+    events = EventBatch.generate(configuration, numbers).to_python()
     assert sorted(named) == sorted(logs)
     assert Counter(line for lines in logs.values() for line in lines) == Counter(
         map(json_line, events)

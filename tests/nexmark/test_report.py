@@ -17,12 +17,12 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.record import PASSED, Run
+from sparkbeam.nexmark.record import PASSED, QueryRun
 from sparkbeam.nexmark.report import charts, render
 from sparkbeam.nexmark.report.runtimes import Past
 
 
-def a_history() -> list[Run]:
+def a_history() -> list[QueryRun]:
     """Queries 0 to 16 on two runners and two versions; one fails, one changes its result."""
     runs = []
     for query in range(17):
@@ -45,7 +45,7 @@ def a_history() -> list[Run]:
     return runs
 
 
-def text_of(runs: list[Run], folder: Path) -> str:
+def text_of(runs: list[QueryRun], folder: Path) -> str:
     """The page without the libraries in it."""
     render(runs, folder / "report.html")
     return (folder / "report.html").read_text().split("<script>")[0]

@@ -28,7 +28,7 @@ CONFIGURATION = Configuration(events=2_003, generators=7, out_of_order_group_siz
 
 def events():
     numbers = in_generator_order(CONFIGURATION, 0, CONFIGURATION.events)
-    return EventBatch.of(CONFIGURATION, numbers).to_python()
+    return EventBatch.generate(CONFIGURATION, numbers).to_python()
 
 
 @pytest.mark.parametrize("name", ["sparkbeam", "FnApiRunner"])
@@ -138,6 +138,6 @@ class TestFiles:
         write_parquet(CONFIGURATION, tmp_path / "events.parquet")
 
         numbers = in_generator_order(CONFIGURATION, 0, CONFIGURATION.events)
-        expected = EventBatch.of(CONFIGURATION, numbers).to_arrow()
+        expected = EventBatch.generate(CONFIGURATION, numbers).to_arrow()
         found = pq.read_table(tmp_path / "events.parquet")
         assert found.to_pylist() == expected.to_pylist()

@@ -19,7 +19,7 @@ from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam.page.server import PageServer
 from sparkbeam.page.view import PageContent, StageView
 from sparkbeam.page.watch import CheckpointView
-from sparkbeam.progress.recent_batches import Moment
+from sparkbeam.progress.recent_batches import SecondSummary
 
 HOSTILE = "<img src=x onerror=document.title='owned'>"
 _PATIENCE = 200.0
@@ -47,8 +47,8 @@ class Shown:
             partitions=((LONG, "3", "1,234", "0.125", "100", HOSTILE),) * 2,
         ).content(str)
 
-    def history(self, since: int) -> list[Moment]:
-        moments = (Moment(1000 + time, time, 1, 10 * time, 0.5, 1.0) for time in range(40))
+    def history(self, since: int) -> list[SecondSummary]:
+        moments = (SecondSummary(1000 + time, time, 1, 10 * time, 0.5, 1.0) for time in range(40))
         return [moment for moment in moments if moment.time >= since]
 
 

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sparkbeam.page.server import Page, PageServer
+from sparkbeam.page.server import PageServer, ServedPage
 from sparkbeam.page.view import PageContent
-from sparkbeam.progress.recent_batches import Moment
+from sparkbeam.progress.recent_batches import SecondSummary
 
 HOSTILE = '</script><img src=x onerror="alert(1)">$nonce & "x" \u2028'
 
@@ -33,8 +33,8 @@ class Shown:
         page = PageContent(state, self.over, (("a", HOSTILE),), ())
         return page.content(str)
 
-    def history(self, since: int) -> list[Moment]:
-        moments = (Moment(time, time, 1, 10, 0.5, None) for time in (100, 101, 102))
+    def history(self, since: int) -> list[SecondSummary]:
+        moments = (SecondSummary(time, time, 1, 10, 0.5, None) for time in (100, 101, 102))
         return [moment for moment in moments if moment.time >= since]
 
 
@@ -138,7 +138,7 @@ def test_of_the_history_comes_what_is_asked_for(address: str, since: str, times:
 
 def test_who_asks_soon_again_gets_the_same_figures() -> None:
     now, shown = 0.0, Shown()
-    page = Page(shown, clock=lambda: now)
+    page = ServedPage(shown, clock=lambda: now)
     page.state(0)
     page.state(0)
     assert shown.asked == 1
@@ -150,7 +150,7 @@ def test_who_asks_soon_again_gets_the_same_figures() -> None:
 def test_what_takes_long_to_find_out_is_found_out_seldom() -> None:
     times = iter([0.0, 1.0, 20.9, 21.0, 22.0])
     shown = Shown()
-    page = Page(shown, clock=lambda: next(times))
+    page = ServedPage(shown, clock=lambda: next(times))
     for _ in range(2):
         page.state(0)
     assert shown.asked == 1

@@ -96,7 +96,7 @@ def _fail(element: int) -> None:
 def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     running: list[Any] = []
-    show, note = opening.show, StreamingTracker.note
+    show, note = opening.show, StreamingTracker.record_batch
 
     def kept(port: int, plan: Any, run: Any, *rest: Any) -> None:
         show(port, plan, run, *rest)
@@ -104,13 +104,13 @@ def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.Monke
 
     def look(tracker: StreamingTracker, batch: MicroBatch) -> None:
         note(tracker, batch)
-        running[0].monitor.history.note(batch)
+        running[0].monitor.history.record_batch(batch)
         seen.append(state(running[0].result))
 
     for name in ("_FRESH_SECONDS", "_PAUSE"):
         monkeypatch.setattr(f"sparkbeam.page.server.{name}", 0)
     monkeypatch.setattr(opening, "show", kept)
-    monkeypatch.setattr(StreamingTracker, "note", look)
+    monkeypatch.setattr(StreamingTracker, "record_batch", look)
     monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
     events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
     pipeline = started(StreamingRunner(), "--query_name=counts")

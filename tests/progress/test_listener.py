@@ -54,7 +54,7 @@ def tracker() -> ProgressTracker:
 
 @pytest.fixture
 def listener(tracker: ProgressTracker) -> Iterator[Listener]:
-    listener = Listener(tracker.note)
+    listener = Listener(tracker.record_signal)
     yield listener
     listener.close()
 
@@ -191,7 +191,7 @@ def test_a_reporter_without_a_listener_does_nothing() -> None:
 
 def test_nobody_may_listen_at_a_foreign_address(tracker: ProgressTracker) -> None:
     with pytest.raises(OSError, match=r".+"):
-        Listener(tracker.note, "192.0.2.200")
+        Listener(tracker.record_signal, "192.0.2.200")
 
 
 # Tasks and elements.
@@ -199,36 +199,36 @@ def test_nobody_may_listen_at_a_foreign_address(tracker: ProgressTracker) -> Non
 
 def test_a_task_counts_once_however_often_it_runs(tracker: ProgressTracker) -> None:
     for kind in (STARTED, FINISHED, STARTED, RUNNING, FINISHED):
-        tracker.note(Signal(kind, "s0", 0, ElementCounts(5, 5)))
+        tracker.record_signal(Signal(kind, "s0", 0, ElementCounts(5, 5)))
     assert (first(tracker).tasks_started, first(tracker).tasks_done) == (1, 1)
     assert first(tracker).elements == 5
 
 
 def test_elements_are_those_of_the_attempt_that_is_farthest(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(RUNNING, "s0", 0, ElementCounts(50, 10)))
-    tracker.note(Signal(FAILED, "s0", 0, ElementCounts(60, 10)))
-    tracker.note(Signal(RUNNING, "s0", 0, ElementCounts(20, 30)))
-    tracker.note(Signal(RUNNING, "s0", 1, ElementCounts(1, 1)))
+    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(50, 10)))
+    tracker.record_signal(Signal(FAILED, "s0", 0, ElementCounts(60, 10)))
+    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(20, 30)))
+    tracker.record_signal(Signal(RUNNING, "s0", 1, ElementCounts(1, 1)))
     assert (first(tracker).elements, first(tracker).busiest) == (61, 31)
 
 
 def test_the_first_attempt_that_succeeds_settles_the_elements(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(RUNNING, "s0", 0, ElementCounts(50, 50)))
-    tracker.note(Signal(FINISHED, "s0", 0, ElementCounts(40, 40)))
-    tracker.note(Signal(RUNNING, "s0", 0, ElementCounts(90, 90)))
-    tracker.note(Signal(FINISHED, "s0", 0, ElementCounts(91, 91)))
+    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(50, 50)))
+    tracker.record_signal(Signal(FINISHED, "s0", 0, ElementCounts(40, 40)))
+    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(90, 90)))
+    tracker.record_signal(Signal(FINISHED, "s0", 0, ElementCounts(91, 91)))
     assert first(tracker).elements == 40
 
 
 def test_every_failed_attempt_counts(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(FAILED, "s0", 0))
-    tracker.note(Signal(FAILED, "s0", 0))
+    tracker.record_signal(Signal(FAILED, "s0", 0))
+    tracker.record_signal(Signal(FAILED, "s0", 0))
     assert first(tracker).tasks_failed == 2
     assert first(tracker).tasks_started == 1
 
 
 def test_committed_reports_make_the_figures_exact(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(STARTED, "s0", 0))
+    tracker.record_signal(Signal(STARTED, "s0", 0))
     tracker.end([report(10), report(20)])
     assert first(tracker).tasks_started == first(tracker).tasks_done == 2
     assert first(tracker).elements == 30
@@ -236,16 +236,16 @@ def test_committed_reports_make_the_figures_exact(tracker: ProgressTracker) -> N
 
 def test_signals_after_the_end_are_ignored(tracker: ProgressTracker) -> None:
     tracker.end(None)
-    tracker.note(Signal(STARTED, "s0", 0))
+    tracker.record_signal(Signal(STARTED, "s0", 0))
     assert states(tracker) == ["waiting"] * 3
 
 
 def test_seconds_run_while_the_stage_does() -> None:
     now = [100.0]
     tracker = ProgressTracker(CHAIN, clock=lambda: now[0])
-    tracker.note(Signal(STARTED, "s0", 0))
+    tracker.record_signal(Signal(STARTED, "s0", 0))
     now[0] = 102.0
-    tracker.note(Signal(RUNNING, "s0", 0, ElementCounts(30, 50)))
+    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(30, 50)))
     now[0] = 105.0
     assert first(tracker).seconds == 5
     assert first(tracker).per_second == 10
@@ -259,18 +259,18 @@ def test_seconds_run_while_the_stage_does() -> None:
 
 def test_stages_wait_for_their_first_task(tracker: ProgressTracker) -> None:
     assert states(tracker) == ["waiting", "waiting", "waiting"]
-    tracker.note(Signal(STARTED, "s0", 0))
+    tracker.record_signal(Signal(STARTED, "s0", 0))
     assert states(tracker) == ["running", "waiting", "waiting"]
 
 
 def test_a_stage_may_have_more_tasks_than_those_that_are_done(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(FINISHED, "s0", 0))
-    tracker.note(Signal(STARTED, "s1", 0))
+    tracker.record_signal(Signal(FINISHED, "s0", 0))
+    tracker.record_signal(Signal(STARTED, "s1", 0))
     assert states(tracker) == ["running", "running", "waiting"]
 
 
 def test_all_before_a_shuffle_is_done_when_its_reader_starts(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(STARTED, "s2", 0))
+    tracker.record_signal(Signal(STARTED, "s2", 0))
     assert states(tracker) == ["done", "done", "running"]
 
 
@@ -284,7 +284,7 @@ def test_a_side_input_is_done_when_its_reader_starts() -> None:
             )
         )
     )
-    tracker.note(Signal(STARTED, "s2", 0))
+    tracker.record_signal(Signal(STARTED, "s2", 0))
     assert states(tracker) == ["done", "waiting", "running"]
 
 
@@ -294,18 +294,18 @@ def test_success_makes_every_stage_done(tracker: ProgressTracker) -> None:
 
 
 def test_failure_tells_failed_stages_from_those_it_stopped(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(STARTED, "s0", 0))
-    tracker.note(Signal(FAILED, "s1", 0))
+    tracker.record_signal(Signal(STARTED, "s0", 0))
+    tracker.record_signal(Signal(FAILED, "s1", 0))
     tracker.end(None)
     assert states(tracker) == ["stopped", "failed", "waiting"]
 
 
 def test_a_retry_that_works_leaves_a_stage_running(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(FAILED, "s0", 0))
-    tracker.note(Signal(STARTED, "s0", 0))
+    tracker.record_signal(Signal(FAILED, "s0", 0))
+    tracker.record_signal(Signal(STARTED, "s0", 0))
     assert first(tracker).state is StageState.RUNNING
 
 
 def test_what_a_task_has_read_says_nothing_of_its_own(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(READ, "s2", 0, report=report(3).pack()))
+    tracker.record_signal(Signal(READ, "s2", 0, report=report(3).pack()))
     assert states(tracker) == ["waiting", "waiting", "waiting"]

@@ -117,7 +117,7 @@ def waits(domain: Any) -> beam.DoFn:
 def holders(build: Any, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str, str]]:
     """Stage, kind and step of all that held a watermark in some micro-batch."""
     found: set[tuple[str, str, str]] = set()
-    note = StreamingTracker.note
+    note = StreamingTracker.record_batch
 
     def look(tracker: StreamingTracker, batch: MicroBatch) -> None:
         note(tracker, batch)
@@ -125,7 +125,7 @@ def holders(build: Any, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str, 
             if stage.holder is not None:
                 found.add((stage.name, stage.holder.what, stage.holder.step))
 
-    monkeypatch.setattr(StreamingTracker, "note", look)
+    monkeypatch.setattr(StreamingTracker, "record_batch", look)
     monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
     options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
     pipeline = beam.Pipeline(StreamingRunner(), options=options)

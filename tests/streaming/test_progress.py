@@ -15,7 +15,7 @@ from remembering import Remembering
 
 from sparkbeam.metrics.figures import runner_metrics
 from sparkbeam.page.view import of_query
-from sparkbeam.progress.micro_batch import MicroBatch, StageSummary
+from sparkbeam.progress.micro_batch import MicroBatch, StageFigures
 from sparkbeam.progress.snapshot import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.stream_tracker import StreamingTracker
 from sparkbeam.streaming.status import status
@@ -234,7 +234,7 @@ def batch(number: int, second: float, elements: int, mark: float | None = None) 
 def tracked(*batches: MicroBatch, now: float = 0.0) -> StreamingProgress:
     tracker = StreamingTracker(EMPTY, clock=lambda: now)
     for each in batches:
-        tracker.note(each)
+        tracker.record_batch(each)
     return tracker.snapshot()
 
 
@@ -273,6 +273,6 @@ def test_a_rate_is_that_of_the_last_micro_batches() -> None:
 
 
 def test_a_summary_travels_as_json() -> None:
-    stage = StageSummary(ElementCounts(1, 2), ElementCounts(3, 4), 5, -6, 7, 8, 9)
+    stage = StageFigures(ElementCounts(1, 2), ElementCounts(3, 4), 5, -6, 7, 8, 9)
     whole = MicroBatch(1, 2, 3, 4, None, {"s": stage})
-    assert MicroBatch.of(json.loads(json.dumps(whole.content()))) == whole
+    assert MicroBatch.from_content(json.loads(json.dumps(whole.content()))) == whole

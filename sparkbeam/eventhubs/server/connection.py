@@ -17,7 +17,15 @@ from sparkbeam.eventhubs.amqp.values import (
     decode,
 )
 from sparkbeam.eventhubs.server.event_store import BadSelectorError
-from sparkbeam.eventhubs.server.links import BUSY, STOLEN, Answers, Link, Reader, Taker, detach
+from sparkbeam.eventhubs.server.links import (
+    BUSY,
+    STOLEN,
+    Answers,
+    Reader,
+    ServerLink,
+    Taker,
+    detach,
+)
 from sparkbeam.eventhubs.server.management import CBS, MANAGEMENT
 from sparkbeam.eventhubs.server.shared_state import Place, State
 
@@ -37,17 +45,17 @@ class _Session:
         """First transfer beyond the peer's window."""
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """Connection to one client; ends on malformed input."""
 
-    def __init__(self, state: State, connections: "set[Connection]") -> None:
+    def __init__(self, state: State, connections: "set[ServerConnection]") -> None:
         self.max_frame = 512
         self._state = state
         self._all = connections
         self._data = bytearray()
         self._headers = 0
         self._sessions: dict[int, _Session] = {}
-        self._links: dict[tuple[int, int], Link] = {}
+        self._links: dict[tuple[int, int], ServerLink] = {}
         self._answers: dict[str, Answers] = {}
         self._transport: asyncio.Transport | None = None
         self._beat: asyncio.TimerHandle | None = None
@@ -217,7 +225,7 @@ class Connection(asyncio.Protocol):
 
     def _link(
         self, channel: int, handle: int, address: str, source: Described | None, properties: Any
-    ) -> Link:
+    ) -> ServerLink:
         if source is None:
             if address not in (CBS, MANAGEMENT):
                 self._check_target(address)

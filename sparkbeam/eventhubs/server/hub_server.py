@@ -12,9 +12,9 @@ from typing import Any, Self, TypeVar
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.amqp import frames
 from sparkbeam.eventhubs.amqp.values import Described, encode
-from sparkbeam.eventhubs.server.connection import Connection
+from sparkbeam.eventhubs.server.connection import ServerConnection
 from sparkbeam.eventhubs.server.event_store import Hub, Partition, StoredEvent
-from sparkbeam.eventhubs.server.shared_state import Counts, State
+from sparkbeam.eventhubs.server.shared_state import RequestCounts, State
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class EventHubsServer:
         self._state = State({name: Hub(number) for name, number in hubs.items()}, key)
         self._asked_port = port
         self._tls = tls
-        self._connections: set[Connection] = set()
+        self._connections: set[ServerConnection] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="sparkbeam-eventhubs", daemon=True)
         self._server: asyncio.Server | None = None
@@ -77,7 +77,7 @@ class EventHubsServer:
         """
         self._thread.start()
         made = self._loop.create_server(
-            lambda: Connection(self._state, self._connections),
+            lambda: ServerConnection(self._state, self._connections),
             "127.0.0.1",
             self._asked_port,
             ssl=self._tls,
@@ -159,7 +159,7 @@ class EventHubsServer:
 
         return self._do(get)
 
-    def counts(self) -> Counts:
+    def counts(self) -> RequestCounts:
         """Return the number of client requests so far, by kind."""
         return self._do(lambda: replace(self._state.counts))
 

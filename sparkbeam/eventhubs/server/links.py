@@ -18,7 +18,7 @@ _SIZES = struct.Struct(">II")
 _FRAME = struct.Struct(">IBBH")
 
 
-class Wire(Protocol):
+class FrameWriter(Protocol):
     """The connection of a link.
 
     Attributes:
@@ -48,13 +48,13 @@ def error(condition: str, description: str) -> Described:
     return Described(frames.ERROR, [Symbol(condition), description, None])
 
 
-def detach(wire: Wire, channel: int, handle: int, condition: str, description: str) -> None:
+def detach(wire: FrameWriter, channel: int, handle: int, condition: str, description: str) -> None:
     """Close a link with an error."""
     fields = [UInt(handle), True, error(condition, description)]
     wire.say(channel, frames.DETACH, fields)
 
 
-class Link:
+class ServerLink:
     """The server side of a link.
 
     Args:
@@ -63,7 +63,7 @@ class Link:
         handle: of the link.
     """
 
-    def __init__(self, wire: Wire, channel: int, handle: int) -> None:
+    def __init__(self, wire: FrameWriter, channel: int, handle: int) -> None:
         self._wire = wire
         self._channel = channel
         self._handle = handle
@@ -86,7 +86,7 @@ class Link:
         self._wire.say(self._channel, frames.FLOW, [*session, *link])
 
 
-class Answers(Link):
+class Answers(ServerLink):
     """Link for replies of a node such as ``$management``; always has credit."""
 
     def send(self, message: bytes) -> None:
@@ -97,7 +97,7 @@ class Answers(Link):
         self._wire.say(self._channel, frames.TRANSFER, fields, message)
 
 
-class Reader(Link):
+class Reader(ServerLink):
     """Link for reading a partition.
 
     Args:
@@ -115,7 +115,7 @@ class Reader(Link):
 
     def __init__(
         self,
-        wire: Wire,
+        wire: FrameWriter,
         channel: int,
         handle: int,
         state: State,
@@ -228,7 +228,7 @@ def _frame_of(channel: int, head: bytes, payload: bytes) -> bytes:
     return _FRAME.pack(8 + len(head) + len(payload), 2, 0, channel) + head + payload
 
 
-class Taker(Link):
+class Taker(ServerLink):
     """Link for incoming messages: events for a hub, or requests to a node.
 
     Args:
@@ -242,7 +242,7 @@ class Taker(Link):
 
     def __init__(
         self,
-        wire: Wire,
+        wire: FrameWriter,
         channel: int,
         handle: int,
         state: State,

@@ -27,7 +27,7 @@ class Receiving(Protocol):
 
 
 @dataclass
-class Counts:
+class RequestCounts:
     """Numbers of client requests to a server.
 
     Attributes:
@@ -89,7 +89,7 @@ class State:
     hubs: dict[str, Hub]
     key: str
     readers: dict[Place, list[Receiving]] = field(default_factory=dict)
-    counts: Counts = field(default_factory=Counts)
+    counts: RequestCounts = field(default_factory=RequestCounts)
     faults: Faults = field(default_factory=Faults)
     most_in_message: int = 1 << 20
 

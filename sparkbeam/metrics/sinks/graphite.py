@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam.metrics.metrics_sink import MetricsSink, PushedMetrics
-from sparkbeam.metrics.sinks.readings import DISTRIBUTION, GAUGE, Reading, of_runner, readings
+from sparkbeam.metrics.sinks.readings import DISTRIBUTION, GAUGE, MetricValue, of_runner, readings
 from sparkbeam.options.spark_options import SparkBeamOptions
 
 _SECONDS = 5.0
@@ -18,7 +18,7 @@ _WHITESPACE = re.compile(r"\s+")
 
 
 class GraphiteSink(MetricsSink):
-    """Connects to ``--metrics_graphite_host`` for each push."""
+    """Sink that connects to ``--metrics_graphite_host`` for each push."""
 
     def __init__(self, options: PipelineOptions) -> None:
         super().__init__(options)
@@ -51,7 +51,7 @@ def lines(metrics: PushedMetrics) -> Iterator[str]:
         yield _line(of_runner(metric), "value", metric.value, now)
 
 
-def _line(reading: Reading, part: str, value: float, time: int) -> str:
+def _line(reading: MetricValue, part: str, value: float, time: int) -> str:
     nodes = ("beam", reading.kind, reading.namespace, reading.name, reading.step, reading.result)
     path = ".".join(node for node in (*nodes, part) if node)
     return f"{_WHITESPACE.sub('_', path)} {value} {time}\n"

@@ -19,7 +19,7 @@ from sparkbeam.wire.reports import NAMESPACE
 
 
 class HttpSink(MetricsSink):
-    """Posts to ``--metrics_http_sink_url``; any status other than 200 is a failure."""
+    """Sink that posts to ``--metrics_http_sink_url``; statuses other than 200 are failures."""
 
     def __init__(self, options: PipelineOptions) -> None:
         super().__init__(options)

@@ -35,7 +35,7 @@ _CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
 
 
 class OtlpSink(MetricsSink):
-    """Posts to ``--metrics_otlp_endpoint``, with the headers from OpenTelemetry's variables."""
+    """Sink that posts to ``--metrics_otlp_endpoint``, with OpenTelemetry's header variables."""
 
     def __init__(self, options: PipelineOptions) -> None:
         super().__init__(options)

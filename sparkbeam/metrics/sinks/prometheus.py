@@ -44,7 +44,7 @@ _JOB = "sparkbeam"
 
 
 class PrometheusSink(MetricsSink):
-    """Serves at ``--metrics_prometheus_address`` or pushes to ``--metrics_prometheus_gateway``."""
+    """Sink for ``--metrics_prometheus_address`` or ``--metrics_prometheus_gateway``."""
 
     def __init__(self, options: PipelineOptions) -> None:
         super().__init__(options)
@@ -114,7 +114,7 @@ class _Quiet(WSGIRequestHandler):
 
 
 class _Server(ThreadingWSGIServer):
-    """Serves a bounded number of connections in threads, each for a bounded time.
+    """HTTP server with a bounded number of connections, each for a bounded time.
 
     Args:
         host: the host as given by the user.

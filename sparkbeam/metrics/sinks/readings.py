@@ -18,7 +18,7 @@ _KINDS = (
 )
 
 
-class Reading(NamedTuple):
+class MetricValue(NamedTuple):
     """A value of a user's metric.
 
     Attributes:
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
     value: Any
 
 
-def readings(metrics: PushedMetrics) -> Iterator[Reading]:
+def readings(metrics: PushedMetrics) -> Iterator[MetricValue]:
     """Yield the numeric values of the user's metrics, committed ones first."""
     results = metrics.results.query()
     for kind, found in _KINDS:
@@ -46,13 +46,15 @@ def readings(metrics: PushedMetrics) -> Iterator[Reading]:
             for result, value in ((COMMITTED, metric.committed), (ATTEMPTED, metric.attempted)):
                 if _is_set(kind, value):
                     name = key.metric
-                    yield Reading(kind, name.namespace, name.name, key.step or "", result, value)
+                    yield MetricValue(
+                        kind, name.namespace, name.name, key.step or "", result, value
+                    )
 
 
-def of_runner(metric: RunnerMetric) -> Reading:
+def of_runner(metric: RunnerMetric) -> MetricValue:
     """Return a metric of the runner in the same form, with an integer value."""
     step = "/".join(metric.labels.values())
-    return Reading(metric.kind, NAMESPACE, metric.name, step, ATTEMPTED, metric.value)
+    return MetricValue(metric.kind, NAMESPACE, metric.name, step, ATTEMPTED, metric.value)
 
 
 def _is_set(kind: str, value: Any) -> bool:

@@ -5,7 +5,7 @@ So the events with any ids can be made at once, with numpy, and in any order::
 
     numbers = in_generator_order(configuration, 0, 50_000)
     bids = bids(configuration, numbers)     # a pyarrow.RecordBatch
-    batch = EventBatch.of(configuration, numbers)
+    batch = EventBatch.generate(configuration, numbers)
     batch.to_arrow()                        # all events, as one RecordBatch
     batch.to_union()                        # all events, as one dense union
     batch.to_python()                       # all events, as Person, Auction and Bid

@@ -30,7 +30,7 @@ class EventBatch:
     columns: tuple[pa.RecordBatch, ...]
 
     @classmethod
-    def of(
+    def generate(
         cls,
         configuration: Configuration,
         numbers: EventNumbers,

@@ -40,7 +40,7 @@ class LocalItem(NamedTuple):
 
 
 class JoinFn(beam.DoFn):
-    """Joins a seller with the auctions before and after.
+    """Join of a seller with the auctions before and after.
 
     Takes pairs of the seller's id and either the Person or an Auction.
 

@@ -19,7 +19,7 @@ class AuctionCount(NamedTuple):
 
 
 class MostFn(beam.CombineFn):
-    """Selects the maximal AuctionCounts."""
+    """Selection of the maximal AuctionCounts."""
 
     def create_accumulator(self) -> list[AuctionCount]:
         return []

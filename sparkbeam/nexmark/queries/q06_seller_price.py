@@ -27,7 +27,7 @@ class SellerPrice(NamedTuple):
 
 
 class LastMeanFn(beam.CombineFn):
-    """Computes the mean price of the latest sales."""
+    """Mean price of the latest sales."""
 
     def create_accumulator(self) -> Sales:
         return []

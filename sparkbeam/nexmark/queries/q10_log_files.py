@@ -54,7 +54,7 @@ class LoggedWindow(NamedTuple):
 
 
 class WriteLogFn(beam.DoFn):
-    """Writes the lines of a shard to a file; emits a LogFile.
+    """Writer of the lines of a shard to a file; emits a LogFile.
 
     Args:
         folder: the folder of the files; None only counts.
@@ -84,7 +84,7 @@ class WriteLogFn(beam.DoFn):
 
 
 class WriteIndexFn(beam.DoFn):
-    """Writes the names of a window's files to its index; emits a LoggedWindow.
+    """Writer of the names of a window's files to its index; emits a LoggedWindow.
 
     Args:
         folder: the folder of the files; None only counts.

@@ -31,7 +31,7 @@ class AuctionBid(NamedTuple):
 
 
 class WinningBids(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]]):
-    """Emits an AuctionBid for each auction with a winner, at its close.
+    """AuctionBid of each auction with a winner, emitted at its close.
 
     The highest bid that reaches the reserve wins; the earliest of equal ones.
     """
@@ -53,7 +53,7 @@ class WinningBids(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]])
 
 
 class AuctionWindowFn(WindowFn):
-    """Assigns auctions and bids to windows that merge per auction.
+    """Assignment of auctions and bids to windows that merge per auction.
 
     All windows are plain intervals, which every runner supports. An auction's window is shorter
     than a bid's, as a bid waits for longer than any auction lasts; so their length distinguishes

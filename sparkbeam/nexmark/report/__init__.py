@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.record import OURS, Run, median_seconds
+from sparkbeam.nexmark.record import OURS, QueryRun, median_seconds
 from sparkbeam.nexmark.report import charts
 from sparkbeam.nexmark.report.runtimes import Past
 
@@ -30,7 +30,7 @@ class Workload:
     """
 
     title: str
-    runs: Sequence[Run]
+    runs: Sequence[QueryRun]
 
     @property
     def pictures(self) -> dict[str, dict[str, Any]]:
@@ -77,7 +77,7 @@ class Workload:
 class Capabilities:
     """The last run of each query on each runner in each mode."""
 
-    runs: Sequence[Run]
+    runs: Sequence[QueryRun]
 
     @property
     def columns(self) -> list[str]:
@@ -86,16 +86,16 @@ class Capabilities:
         return list(dict.fromkeys(map(_place, ours_first)))
 
     @property
-    def rows(self) -> dict[str, dict[str, Run]]:
+    def rows(self) -> dict[str, dict[str, QueryRun]]:
         """The last run by query and column."""
         ordered = sorted(self.runs, key=lambda run: run.query)
-        table: dict[str, dict[str, Run]] = {charts.label(run): {} for run in ordered}
+        table: dict[str, dict[str, QueryRun]] = {charts.label(run): {} for run in ordered}
         for run in sorted(self.runs, key=lambda run: run.started):
             table[charts.label(run)][_place(run)] = run
         return table
 
 
-def render(runs: Sequence[Run], path: Path) -> None:
+def render(runs: Sequence[QueryRun], path: Path) -> None:
     """Write the page about all ``runs``.
 
     Raises:
@@ -128,7 +128,7 @@ def _vegalite_version() -> str:
     return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 
-def _workloads(runs: Iterable[Run]) -> list[Workload]:
+def _workloads(runs: Iterable[QueryRun]) -> list[Workload]:
     """Return the workloads, the most recent one first."""
 
     def last(workload: Workload) -> str:
@@ -138,7 +138,7 @@ def _workloads(runs: Iterable[Run]) -> list[Workload]:
     return sorted(found, key=last, reverse=True)
 
 
-def _title(run: Run) -> str:
+def _title(run: QueryRun) -> str:
     usual = Configuration().as_dict()
     special = [
         f"{name} {value}"
@@ -148,21 +148,21 @@ def _title(run: Run) -> str:
     return ", ".join([f"{run.events:,} events, {run.mode}", *special])
 
 
-def _place(run: Run) -> str:
+def _place(run: QueryRun) -> str:
     return f"{run.runner.split('.')[-1]}, {run.mode}"
 
 
-def _grouped(runs: Iterable[Run], *by: Any) -> list[tuple[tuple[str, ...], list[Run]]]:
+def _grouped(runs: Iterable[QueryRun], *by: Any) -> list[tuple[tuple[str, ...], list[QueryRun]]]:
     """Group runs with equal values, in order of query number and time.
 
     sparkbeam's runner precedes others.
     """
-    rank: dict[Callable[[Run], str], Callable[[Run], int]] = {
+    rank: dict[Callable[[QueryRun], str], Callable[[QueryRun], int]] = {
         charts.label: lambda run: run.query,
         charts.contestant: lambda run: run.runner != OURS,
     }
 
-    def order(run: Run) -> tuple[Any, ...]:
+    def order(run: QueryRun) -> tuple[Any, ...]:
         return tuple((rank[key](run), key(run)) if key in rank else key(run) for key in by)
 
     ordered = sorted(sorted(runs, key=lambda run: (run.query, run.started)), key=order)

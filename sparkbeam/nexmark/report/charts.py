@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from sparkbeam.nexmark.record import OURS, Run
+from sparkbeam.nexmark.record import OURS, QueryRun
 
 _ROW = 13
 _SIZES_HEIGHT = 300
@@ -20,17 +20,17 @@ _INK = "#1f2328"
 COLOURS = ["#0860ca", "#b34700", "#1a7f37", "#8250df", "#9a6700", "#cf222e"]
 
 
-def runtime(runs: Sequence[Run]) -> dict[str, Any]:
+def runtime(runs: Sequence[QueryRun]) -> dict[str, Any]:
     """Return box plots of the seconds of each query, one box per contestant."""
     return _boxes(_rows(runs), "seconds", "~g")
 
 
-def throughput(runs: Sequence[Run]) -> dict[str, Any]:
+def throughput(runs: Sequence[QueryRun]) -> dict[str, Any]:
     """Return box plots of the events per second of each query, one box per contestant."""
     return _boxes(_rows(runs), "throughput", "~s")
 
 
-def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
+def result_sizes(runs: Sequence[QueryRun]) -> dict[str, Any]:
     """Return result counts over time: a flat line per query, with a gap where a run failed."""
     rows = _sizes(runs)
     queries = list(dict.fromkeys(row["query"] for row in rows))
@@ -68,14 +68,14 @@ def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
     return specification((lines + names).properties(height=_SIZES_HEIGHT))
 
 
-def contestant(run: Run) -> str:
+def contestant(run: QueryRun) -> str:
     """Return the runner with its version."""
     if run.runner == OURS:
         return f"sparkbeam {run.sparkbeam}"
     return f"{run.runner} of Beam {run.beam}"
 
 
-def label(run: Run) -> str:
+def label(run: QueryRun) -> str:
     """Return the label of a query on the axes."""
     return f"q{run.query} {run.name}"
 
@@ -133,12 +133,12 @@ def _data(rows: list[dict[str, Any]]) -> alt.InlineData:
     return alt.InlineData(values=rows)
 
 
-def _rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
+def _rows(runs: Iterable[QueryRun]) -> list[dict[str, Any]]:
     ended = [run for run in runs if run.failure is None]
     return [_row(run) for run in sorted(ended, key=lambda run: (run.query, run.started))]
 
 
-def _row(run: Run) -> dict[str, Any]:
+def _row(run: QueryRun) -> dict[str, Any]:
     return {
         "query": label(run),
         "contestant": contestant(run),
@@ -150,7 +150,7 @@ def _row(run: Run) -> dict[str, Any]:
     }
 
 
-def _sizes(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _sizes(runs: Sequence[QueryRun]) -> list[dict[str, Any]]:
     """Return the rows of runs, one without results for each invocation in which a query failed."""
     failed = {(run.query, contestant(run), run.started): run for run in runs if run.failure}
     ended = [run for run in runs if (run.query, contestant(run), run.started) not in failed]

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from sparkbeam.nexmark.changes import Change, changes
-from sparkbeam.nexmark.record import OURS, Run
+from sparkbeam.nexmark.record import OURS, QueryRun
 from sparkbeam.nexmark.report import charts
 from sparkbeam.nexmark.series import Conditions, Point, Series, builds, series
 
@@ -26,7 +26,7 @@ class Past:
         runs: the runs of one workload.
     """
 
-    runs: Sequence[Run]
+    runs: Sequence[QueryRun]
 
     @cached_property
     def builds(self) -> list[str]:
