@@ -70,7 +70,7 @@ def known_function(function: Any) -> Handler | None:
     """Return the handler of a builtin or library function; None if it has none."""
     try:
         return _KNOWN.get(function)
-    except TypeError:  # It cannot be hashed.
+    except TypeError:  # Unhashable.
         return None
 
 
@@ -164,7 +164,7 @@ def _sum(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) == 1 and _is_list_of_ints(items[0]):
         return _over_ints(graph, items[0], list_kernels.sums)
     parts = _spread(graph, items[0]) if len(items) == 1 else ()
-    # How Python adds floats up depends on its version.
+    # Python's summation of floats depends on the version.
     if not parts or not all(
         isinstance(one, Expression) and one.shape in (INT, BOOL) for one in parts
     ):
@@ -296,7 +296,7 @@ def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
             if is_one.value == of_none.value or node.shape == NONE:
                 return of_none
             if not _are_plain(kinds):
-                # What follows is often for one of both alone.
+                # The code that follows often applies to one side only.
                 graph.require(node)
                 return is_one
             return graph.select(is_none(graph, node), of_none, is_one)

@@ -195,7 +195,7 @@ def unary(graph: Graph, symbol: str, item: Item) -> Item:
         return graph.const(_PYTHON_UNARY[symbol](node.value))
     number = as_number(graph, node)
     if symbol == "+":
-        # What is None raises here, even where nothing is computed.
+        # None raises here, even if nothing is computed.
         graph.require(number)
         return number
     if symbol == "~":

@@ -182,7 +182,7 @@ def shape_of(arrow_type: pa.DataType, python_type: Any = None) -> Shape:
     if pa.types.is_union(arrow_type):
         return _union_of(arrow_type, python_type)
     if pa.types.is_dictionary(arrow_type):
-        # Where fields are looked up, there would be a dictionary of structs.
+        # A lookup of fields would need a dictionary of structs.
         return Opaque(arrow_type) if _has_structs(arrow_type) else shape_of(arrow_type.value_type)
     if pa.types.is_integer(arrow_type):
         return INT

@@ -52,7 +52,7 @@ def _even(limit: int | None, partitions: int) -> int:
 
 def _shared(wanted: Mapping[str, int], limit: int | None) -> dict[str, int]:
     total = sum(wanted.values())
-    # Those that get one event anyway may have taken more than there was.
+    # The limit may be negative here, after minimum shares of one event.
     if limit is None or total <= max(0, limit):
         return dict(wanted)
     share = {

@@ -257,7 +257,7 @@ class Pool:
 
     def _of(self, connection: ConnectionSettings) -> _Kept:
         with self._lock:
-            if self._process != os.getpid():  # What a parent has opened is the parent's.
+            if self._process != os.getpid():  # Connections opened by a parent process belong to it.
                 self._kept, self._names, self._process = {}, {}, os.getpid()
                 self.ranges = LastRanges()
                 self._neighbours = Neighbours(self._lend, self._folder)

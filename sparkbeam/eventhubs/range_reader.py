@@ -110,7 +110,7 @@ class RangeReader:
                 )
             if now - silent > self._options.receiver_timeout:
                 self._pool.forget(self._reading)
-                self._alone = True  # That of a neighbour may be as silent.
+                self._alone = True  # Another process's receiver may be silent, too.
                 silent = now
 
     def _some(self) -> Events:

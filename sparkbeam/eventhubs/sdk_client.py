@@ -337,5 +337,5 @@ def _sdk() -> Any:
         ) from None
     logger = logging.getLogger("azure.eventhub")
     if logger.level == logging.NOTSET:
-        logger.setLevel(logging.ERROR)  # It tells of each link that is opened and closed.
+        logger.setLevel(logging.ERROR)  # Otherwise it logs each opened and closed link.
     return azure.eventhub

@@ -112,7 +112,7 @@ class _Aggregation:
         is_driven = self._grouping.evaluator in _DRIVEN
         merges = f"{self._kept} of all tasks"
         if self._streaming:
-            if not is_driven:  # Which takes in what comes one by one.
+            if not is_driven:  # The trigger driver takes elements one by one.
                 yield Action("merge", here, merges)
             yield Action("restore", here, "the records of the current keys")
             merges = f"stored and new {self._kept}"

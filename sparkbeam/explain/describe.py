@@ -402,7 +402,7 @@ class _Outline:
         pending = [transform]
         while pending:
             part = pending.pop()
-            # What Spark itself executes shows only in what a stage receives.
+            # Transforms executed by Spark show only in a stage's input.
             for pcollection in part.outputs.values():
                 found |= self._receives[pcollection]
             pending.extend(self._components.transforms[id] for id in part.subtransforms)

@@ -347,7 +347,7 @@ def page(
             "font": _FONT,
             "title": html.escape(_legal(title)),
             "picture": ET.tostring(drawing, encoding="unicode"),
-            # Where a screen that is too narrow for the picture starts to show it.
+            # Initial scroll position on screens narrower than the picture.
             "start": _number(start),
             "sections": "\n".join(
                 f"<h2>{html.escape(heading)}</h2>\n<pre>{html.escape(_legal(text))}</pre>"

@@ -105,7 +105,7 @@ def sizes_of(top: PlanNode, nodes: Nodes) -> tuple[int, int] | None:
         return None
     each = [tuple(map(_bytes, found.groups())) for found in sizes]
     total, least, median, largest = max(each, key=lambda one: one[3])
-    # Of two partitions Spark has the larger one in the middle.
+    # For two partitions, Spark's median is the larger one.
     return largest, least if total <= _ROUNDED * (least + largest) else median
 
 

@@ -78,7 +78,9 @@ class _EventCoderImpl(coder_impl.StreamCoderImpl):
 
     def decode(self, encoded: bytes) -> Event:
         fields = marshal.loads(encoded)
-        event: Event = tuple.__new__(KINDS[fields[0]], fields[1:])  # As _make, without its checks.
+        event: Event = tuple.__new__(
+            KINDS[fields[0]], fields[1:]
+        )  # Like _make, without its checks.
         return event
 
     def encode_to_stream(self, value: Event, out: Any, nested: bool) -> None:

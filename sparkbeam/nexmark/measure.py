@@ -157,7 +157,7 @@ class Measurement:
 
 def reason(error: Exception) -> str:
     """Return the reason for a pipeline's failure, on one line."""
-    details = getattr(error, "details", None)  # Of a call over gRPC, whose text has more lines.
+    details = getattr(error, "details", None)  # Set for gRPC errors, whose text has several lines.
     text = str(details()).replace("\n", " ") if callable(details) else str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # A worker's traceback has the exception at its end, all other messages say it first.

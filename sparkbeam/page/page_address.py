@@ -104,7 +104,7 @@ class Beacon:
             self._ended.wait(self._period)
 
     def _graph(self) -> Sketch:
-        # Whoever looks knows stages by the addresses that the checkpoint has for them.
+        # Viewers know stages by their addresses in the checkpoint.
         stages = tuple(replace(stage, id=stage.address) for stage in self._plan.stages)
         return sketch(redacted(replace(self._plan, stages=stages), self._redaction))
 

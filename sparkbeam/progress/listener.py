@@ -88,7 +88,7 @@ def listen(session: Any, note: Callable[[Signal], None]) -> Listener | None:
             return None
         host, bind = reachable
         return Listener(note, bind, host)
-    except Exception:  # Whatever is unusual here, the pipeline can do without.
+    except Exception:  # The pipeline does not depend on the listener.
         return None
 
 
@@ -106,7 +106,7 @@ def reachable_at(session: Any) -> tuple[str, str] | None:
         return _LOOPBACK, _LOOPBACK
     if is_connect(session):
         return None
-    # As a number, or else the workers would ask for the name with every signal.
+    # Numeric, so that workers need not resolve the name for every signal.
     host = socket.gethostbyname(session.conf.get("spark.driver.host"))
     return host, session.conf.get("spark.driver.bindAddress", host)
 

@@ -132,5 +132,5 @@ class RunMonitor:
 def _output_listener(session: Any, notes: Notes) -> OutputListener | None:
     try:
         return OutputListener(notes) if may_reach_loopback(session) else None
-    except Exception:  # Whatever is unusual here, the lines come with the reports.
+    except Exception:  # The lines also arrive with the reports.
         return None

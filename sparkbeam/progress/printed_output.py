@@ -151,7 +151,7 @@ class OutputListener:
             self._awake.recv(16)
             return
         assert worker is not None
-        if readable.fileno() < 0:  # It had to make room, in this very round.
+        if readable.fileno() < 0:  # Closed to make room, in this iteration.
             return
         try:
             received = readable.recv(_RECEIVE)
@@ -169,7 +169,7 @@ class OutputListener:
 
     def _forget(self, connection: Any) -> None:
         self._guests.leave(connection)
-        with contextlib.suppress(KeyError, ValueError):  # It has gone already, or waits.
+        with contextlib.suppress(KeyError, ValueError):  # It is closed already, or still waiting.
             self._workers.remove(self._selector.unregister(connection).data)
         connection.close()
 

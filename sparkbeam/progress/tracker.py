@@ -89,7 +89,7 @@ class ProgressTracker:
         stage = self._stages[stage_id]
         if self._succeeded or any(
             states[reader] is StageState.DONE
-            # What waits for all of the stage's output has begun.
+            # A reader of the complete output has begun.
             or (waits and states[reader] is not StageState.WAITING)
             for reader, waits in self._readers[stage_id]
         ):
@@ -172,7 +172,7 @@ def _readers(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
     for stage in plan.stages:
         for tag in stage.inputs:
             if tag not in writer:
-                continue  # It is that of a source.
+                continue  # The input of a source.
             readers[writer[tag]].append((stage.id, stage.is_behind_shuffle))
         for side_input in stage.side_inputs:
             for tag in side_input.sources:

@@ -67,7 +67,7 @@ class Consumer:
         """Receive up to half of the requested events; wait a fifth of a second if none arrive."""
         handler = self._consumer._handler
         handler.do_work(batch=max(1, self.credit // 2))
-        handler._link._received_delivery_tags.clear()  # It would remember all that there were.
+        handler._link._received_delivery_tags.clear()  # Otherwise it keeps all tags forever.
 
     def messages(self) -> list[Any]:
         """Return the messages that have arrived, and drop them here."""

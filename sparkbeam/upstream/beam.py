@@ -34,7 +34,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.upstream import option_views
 from sparkbeam.upstream.dofn_handover import Handed, HandingPickler
 
-# Of user code: which function it is that Beam has wrapped.
+# User code: functions wrapped by Beam.
 
 
 def function_of_map(process: Any) -> Callable[..., Any] | None:
@@ -306,7 +306,7 @@ def is_generated(kind: type) -> bool:
     return bool(row_type._user_type_is_generated(kind))
 
 
-# Of a pipeline.
+# Pipelines.
 
 TRANSFORMS = frozenset(bundle_processor.BeamTransformFactory._known_urns)
 """URNs of the transforms that Beam's workers run."""
@@ -367,7 +367,7 @@ def before_par_dos(check: Callable[[core.ParDo, Any], None]) -> None:
 PipelineOptions.view_as = option_views.remembering(PipelineOptions.view_as)  # type: ignore[method-assign,assignment]
 """See :mod:`sparkbeam.upstream.option_views`; acts on options of pipelines of ours alone."""
 
-# Of a bundle.
+# Bundles.
 
 _making = threading.RLock()
 

@@ -98,7 +98,7 @@ class RowGroupSource(parquetio._ParquetSource):
     ) -> Iterator[iobase.SourceBundle]:
         parts = list(super().split(desired_bundle_size, start_position, stop_position))
         counts = Counter(part.source._file_name for part in parts)
-        # Of few files it is worth a look how much there is in them.
+        # Inspecting a few files is worthwhile.
         looked_at = [name for name, count in counts.items() if count > 1 or len(counts) <= _AT_ONCE]
         if not looked_at or len(looked_at) > _MOST_FOOTERS:
             yield from parts

@@ -361,7 +361,7 @@ def stage_data(session: Any, id: int) -> dict[str, Any]:
     }
     if found["read_bytes"]:
         quantiles = context._gateway.new_array(context._gateway.jvm.double, 2)
-        # Of two tasks half would be the larger one.
+        # For two tasks, half would select the larger one.
         quantiles[0], quantiles[1] = 0.4999, 1.0
         summary = store.taskSummary(id, data.attemptId(), quantiles)
         if summary.isDefined():
@@ -691,7 +691,7 @@ OTHER_VIEW = re.compile(
 
 OTHER_VERSION = re.compile(
     r"NoSuchMethodError|NoSuchFieldError|AbstractMethodError|ClassChangeError"
-    # How a streaming query tells of a method that is missing: by its signature alone.
+    # Streaming queries report a missing method by its signature only.
     r"|terminated with exception: '[\w.$\[\]]+ [\w.$]+\.[\w<>$]+\("
 )
 """Errors when the package of a data source is for another Spark version."""

@@ -23,7 +23,9 @@ def answer(state: State, node: str, message: bytes) -> bytes:
         state.counts.requests += 1
         status, body = _read(state, asked)
     properties: list[Any] = [None] * 13
-    properties[5] = (found.get(frames.PROPERTIES) or [None])[0]  # It answers that message.
+    properties[5] = (found.get(frames.PROPERTIES) or [None])[
+        0
+    ]  # Correlation id: the message answered.
     told = {"status-code": Int(status), "status-description": _DESCRIPTIONS[status]}
     return (
         encode(Described(frames.PROPERTIES, properties))
