@@ -123,7 +123,7 @@ def test_a_hint_tells_where_the_other_lines_are(capsys: pytest.CaptureFixture[st
     told = capsys.readouterr()
     assert told.out.splitlines() == [str(number) for number in range(MOST_LINES)]
     assert told.err.splitlines()[0] == "INFO:Log:x"
-    assert "step 'Loud' wrote 2 more lines: they are in the logs of Spark's executors" in told.err
+    assert "step 'Loud' wrote 2 more lines: see the logs of Spark's executors" in told.err
 
 
 def test_where_reports_have_to_be_repeatable_lines_are_only_counted() -> None:
