@@ -485,7 +485,7 @@ MODULE_OF_COUNTERS = "opcounters.py"
 """File of the code that measures elements by encoding samples of them."""
 
 _samples = random.Random()
-"""Beam's own draws in workers, apart from those of the user: their number depends on earlier work."""
+"""Draws of Beam in workers, apart from the user's: their number depends on earlier work."""
 
 
 def clear(stream: coder_impl.create_OutputStream) -> None:

@@ -2,7 +2,7 @@
 
 It prints the versions and the rows of each table as JSON.
 
-Usage: delta_program.py FOLDER PACKAGE
+Usage: delta_program.py FOLDER SETTING=VALUE, which gets Spark the jars of Delta.
 """
 
 import json
@@ -33,9 +33,10 @@ BATCHES: tuple[list[dict[str, Any]], ...] = (
 SCHEMA = "key string, n bigint"
 
 
-def main(folder: Path, package: str) -> None:
+def main(folder: Path, jars: str) -> None:
+    name, _, value = jars.partition("=")
     conf = {
-        "spark.jars.packages": package,
+        name: value,
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": "1",

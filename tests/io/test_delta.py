@@ -19,7 +19,9 @@ def test_a_micro_batch_that_runs_again_makes_no_second_version(tmp_path: Path) -
     package = PACKAGES.get(pyspark.__version__.rpartition(".")[0])
     if package is None:
         pytest.skip(f"there is no Delta for Spark {pyspark.__version__}")
-    program = [sys.executable, delta_program.__file__, str(tmp_path), package]
+    own = os.environ.get("DELTA_JARS")
+    jars = f"spark.jars={own}" if own else f"spark.jars.packages={package}"
+    program = [sys.executable, delta_program.__file__, str(tmp_path), jars]
     run = subprocess.run(
         program,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
