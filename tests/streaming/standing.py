@@ -22,7 +22,7 @@ from sparkbeam.streaming.query_sink import QuerySink
 STOPS_IN = 1
 
 POINTS: dict[str, tuple[type, str, bool]] = {
-    "before the first micro-batch": (Generation, "take", True),
+    "before the first micro-batch": (Generation, "begin", True),
     "before the write": (FileSink, "deliver", False),
     "between write and note": (FileSink, "_moves", True),
     "between note and moves": (FileSink, "_commit", False),
@@ -41,7 +41,7 @@ def stand(point: str) -> None:
     def standing(*arguments: Any) -> Any:
         result = method(*arguments) if is_after else None
         numbers = [argument for argument in arguments if isinstance(argument, int)]
-        is_due = name in ("take", "_take") or STOPS_IN in numbers
+        is_due = name in ("begin", "_take") or STOPS_IN in numbers
         if is_due and not stood:
             stood.append(True)
             os.kill(os.getpid(), signal.SIGSTOP)
