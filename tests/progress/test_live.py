@@ -92,7 +92,8 @@ def test_figures_move_while_the_pipeline_runs(spark: Any, tmp_path: Path) -> Non
 def test_live_figures_agree_with_the_committed_ones(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkbeam.progress.tracker._TrackedStage.use_final_reports", lambda *_: None)
+    final = "sparkbeam.progress.tracker._TrackedStage.use_final_reports"
+    monkeypatch.setattr(final, lambda *_: None)
     p = pipeline(spark)
     (
         p
