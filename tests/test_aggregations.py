@@ -256,7 +256,7 @@ class TestAfter:
     def test_nothing_has_run(self) -> None:
         result = SparkPipelineResult(cancel_work=lambda: None)
         result._finish(None)
-        with pytest.raises(ConfigurationError, match="Nothing has run"):
+        with pytest.raises(ConfigurationError, match="There is no run to explain"):
             result.explain()
 
     def test_a_pipeline_that_was_only_explained_has_that(self, capsys: Any) -> None:

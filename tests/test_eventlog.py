@@ -23,7 +23,8 @@ import sys, warnings
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
-from sparkbeam import SparkBeamOptions, SparkRunner, session
+from sparkbeam import SparkBeamOptions, SparkRunner
+from sparkbeam.spark import session
 
 def odd(x):
     warnings.warn("an odd one")
