@@ -24,7 +24,7 @@ import sparkbeam.io
 import sparkbeam.io.eventhubs
 import sparkbeam.state
 import sparkbeam.testing
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 
 PAGE = Path(__file__).with_suffix(".md")
 

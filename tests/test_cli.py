@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import sparkbeam
 from sparkbeam import ConfigurationError
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.explain.explanation import is_collecting
 
 GOOD = """
@@ -306,7 +306,7 @@ class TestProcess:
 
     def test_help_needs_neither_beam_nor_spark(self) -> None:
         code = (
-            "import sys; from click.testing import CliRunner; from sparkbeam.cli.main import main\n"
+            "import sys; from click.testing import CliRunner; from sparkbeam.cli import main\n"
             "for arguments in ['--help'], ['explain', '--help']:\n"
             "    assert 'Usage' in CliRunner().invoke(main, arguments).stdout\n"
             "assert not {'apache_beam', 'pyspark', 'pyarrow'} & set(sys.modules)"

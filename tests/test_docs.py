@@ -79,8 +79,9 @@ def test_messages_that_troubleshooting_explains_are_those_of_the_code() -> None:
 
 
 PLAIN_ROOMS = (
-    "batch cli coders columns common connectors eventhubs explain inspection io joins"
-    " metrics nexmark options page progress run runner spark streaming testing upstream wire"
+    "aggregate batch cli coders columns common connectors eventhubs explain inspection io joins"
+    " metrics nexmark options page plan progress run runner spark streaming"
+    " testing upstream windows wire worker"
 )
 MODULES = [PACKAGE / "state.py", PACKAGE / "errors.py"]
 MODULES += [path for room in PLAIN_ROOMS.split() for path in (PACKAGE / room).rglob("*.py")]

@@ -401,7 +401,7 @@ def error_of_program(**environment: str) -> str:
 TRIES = """
 import json, sys
 import apache_beam as beam
-from sparkbeam import session
+from sparkbeam.spark import session
 session._GRPC_SECONDS = 2
 for argument in json.loads(sys.argv[1]):
     try:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd import FEW, TEXTS, assert_short
 
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.nexmark import engine
 
 WORDS = st.one_of(

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner, Result
 
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 
 PROGRAM = """
     import sys

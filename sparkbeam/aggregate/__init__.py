@@ -1,7 +1,7 @@
-"""Aggregation by key and window: the one form of partial results, before and behind a shuffle.
+"""Aggregation by key and window: one form of partial results, before and behind a shuffle.
 
 Rows of :class:`.aggregates.Aggregates` have the number of a key, the start and the end of a window
-or slice, a timestamp, an element count and an accumulator. Accumulators are numbers of a vectorised
+or slice, a timestamp, an element count and an accumulator. Accumulators are numbers of a vectorized
 form, or objects in an array of objects; what merges them takes both. The operations are:
 
 - add: elements to aggregates (``columnar_sessions.SessionColumns.reduce``, and ``ColumnTotals``

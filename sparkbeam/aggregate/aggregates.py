@@ -20,8 +20,8 @@ class Aggregates:
         keys: the number of each one's key.
         starts, ends: of the windows, in microseconds.
         stamps: the combined timestamps of their elements, likewise.
-        totals: numbers of a vectorised form, or accumulators in an array of objects.
-        counts: how many elements each is of; None where nobody asks.
+        totals: numbers of a vectorized form, or accumulators in an array of objects.
+        counts: the number of elements of each; None if not needed.
     """
 
     keys: Micros
@@ -36,44 +36,50 @@ class Aggregates:
 
     @property
     def are_numbers(self) -> bool:
-        """Whether the accumulators are numbers of a vectorised form."""
+        """True if the accumulators are numbers of a vectorized form."""
         return bool(self.totals.dtype != object)
 
     def part(self, rows: slice | Positions | npt.NDArray[np.bool_]) -> "Aggregates":
-        """Some of the rows."""
+        """Return some of the rows."""
         times = self.starts[rows], self.ends[rows], self.stamps[rows]
         counts = None if self.counts is None else self.counts[rows]
         return Aggregates(self.keys[rows], *times, self.totals[rows], counts)
 
     def place_of(self, others: "Aggregates") -> int:
-        """How many of the sessions are before all of others, by key and time, and touch none."""
+        """Return the number of sessions that are before all of others and touch none of them.
+
+        The order is by key and time.
+        """
         low, high = self._range_of(others.keys[0])
         return int(low + np.searchsorted(self.ends[low:high], others.starts[0], "left"))
 
     def place_before(self, key: int, start: int) -> int:
-        """How many of the sessions begin before a time, by key."""
+        """Return the number of sessions that begin before a time, by key."""
         low, high = self._range_of(key)
         return int(low + np.searchsorted(self.starts[low:high], start, "left"))
 
     def firsts(self) -> Positions:
-        """Where those of each key begin."""
+        """Return the position of the first session of each key."""
         return firsts_of(self.keys)
 
     def count_reached(self, before: "Aggregates") -> int:
-        """How many of the sessions, of which none is before all of others, these may touch."""
+        """Return the number of sessions that these may touch.
+
+        None of the sessions is before all of others.
+        """
         low, high = self._range_of(before.keys[-1])
         return int(low + np.searchsorted(self.starts[low:high], before.ends[-1], "right"))
 
     def _range_of(self, key: int) -> tuple[int, int]:
-        """Where the sessions of a key begin and end."""
+        """Return the first position of a key's sessions and the position after the last."""
         low, high = (np.searchsorted(self.keys, key, side) for side in ("left", "right"))
         return int(low), int(high)
 
     def with_keys(self, keys: Micros) -> "Aggregates":
-        """The same with other numbers for the keys."""
+        """Return the same with other numbers for the keys."""
         return replace(self, keys=keys)
 
 
 def objects(values: Sequence[Any]) -> Numbers:
-    """An array of objects, also where they are sequences."""
+    """Return an array of objects, even if they are sequences."""
     return np.fromiter(values, object, len(values))

@@ -1,8 +1,8 @@
-"""What all ways to combine the sessions of a key have in common.
+"""Common parts of all ways to combine the sessions of a key.
 
-A key's sessions are a *buffer*. An element is reduced into it, two buffers merge, and in the end
-the sessions are asked for. Before a shuffle elements are reduced, behind it buffers merge, so
-that an accumulator for each session is all that travels.
+A key's sessions are a *buffer*. An element is reduced into it, two buffers merge, and the sessions
+are read at the end. Elements are reduced before a shuffle, and buffers merge behind it, so only one
+accumulator per session travels.
 """
 
 from collections.abc import Callable, Iterator, Sized
@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import apache_beam as beam
 
 Stamps = Callable[[int, int], int]
-"""What becomes of two timestamps: ``min`` for the earliest, ``max`` for the latest."""
+"""Combination of two timestamps: ``min`` for the earliest, ``max`` for the latest."""
 
 _Buffer = TypeVar("_Buffer", bound=Sized)
 
 
 class Session(NamedTuple):
-    """A session and what it has come to; times are in microseconds.
+    """Session and its accumulator; times are in microseconds.
 
     Attributes:
         start, end: of its window, which has no time in common with another one of the key.
@@ -32,45 +32,45 @@ class Session(NamedTuple):
 
 
 class Aggregator(Protocol[_Buffer]):
-    """Combines the sessions of a key, whose number is the length of their buffer.
+    """Aggregator of the sessions of a key, whose number is the length of their buffer.
 
     A buffer that was handed over belongs to the aggregator, and may be a part of the result.
     All aggregators give the same sessions, for whatever order of elements and split into buffers.
     """
 
     def zero(self) -> _Buffer:
-        """A buffer without sessions."""
+        """Return a buffer without sessions."""
 
     def reduce(self, buffer: _Buffer, start: int, end: int, stamp: int, value: Any) -> _Buffer:
-        """Takes in an element, with its own window.
+        """Take in an element, with its own window.
 
         Sessions that it joins are merged first, and its value is added to the one accumulator.
 
         Args:
             buffer: takes it.
-            start: of the window, in microseconds.
+            start: the start of the window, in microseconds.
             end: the same.
             stamp: the element's timestamp in microseconds.
             value: the element's value.
         """
 
     def merge(self, left: _Buffer, right: _Buffer) -> _Buffer:
-        """The sessions of two buffers."""
+        """Return the sessions of two buffers."""
 
     def finish(self, buffer: _Buffer) -> Iterator[Session]:
-        """The sessions, in order of their start."""
+        """Yield the sessions, in order of their start."""
 
 
 def in_session(next_start: int, start: int, end: int) -> bool:
-    """Whether a session takes in the next one by start: one that touches it stays apart.
+    """Return whether a session takes in the next one by start; one that touches it stays apart.
 
-    Where rounding leaves a session no length, it nevertheless is one with those of its start.
+    A session to which rounding leaves no length is nevertheless one with the sessions of its start.
     """
     return next_start < end or next_start == start
 
 
 def merged(combine_fn: beam.CombineFn, accumulators: list[Any]) -> Any:
-    """The accumulator of sessions that become one."""
+    """Return the accumulator of sessions that become one."""
     if len(accumulators) == 1:
         return accumulators[0]
     return combine_fn.merge_accumulators(accumulators)

@@ -16,7 +16,7 @@ Buffer = dict[Any, tuple[int, Any]]
 
 
 class Merges(WindowFn.MergeContext):
-    """Notes which windows become one."""
+    """Record of the windows that become one."""
 
     def __init__(self, windows: list[BoundedWindow]) -> None:
         super().__init__(windows)
@@ -28,18 +28,18 @@ class Merges(WindowFn.MergeContext):
                 self._into[window] = merge_result
 
     def result(self, window: BoundedWindow) -> BoundedWindow:
-        """What the window has become in the end."""
+        """Return the final window that the window has been merged into."""
         while window in self._into:
             window = self._into[window]
         return window
 
     def changed(self) -> Iterable[BoundedWindow]:
-        """The windows that have become another one."""
+        """Return the windows that have become another one."""
         return self._into
 
 
 class CanonicalSessions:
-    """Shows all windows to Beam's ``Sessions`` each time, and merges what it says.
+    """Sessions that Beam's ``Sessions`` merges, given all windows each time.
 
     The time for an element is in proportion to the number of sessions.
 

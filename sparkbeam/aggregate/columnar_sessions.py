@@ -1,4 +1,4 @@
-"""Aggregates of sessions and of windows, made of columns of elements and merged in columns."""
+"""Aggregates of sessions and of windows, made from columns of elements and merged in columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ _UFUNCS: dict[Any, np.ufunc] = {min: np.minimum, max: np.maximum}
 
 @dataclass(frozen=True)
 class _Cut:
-    """Which elements make up which sessions.
+    """Division of elements into sessions.
 
     Attributes:
-        order: the places of the elements by key and start.
-        firsts: the first of each session, among them.
+        order: the positions of the elements by key and start.
+        firsts: the position of each session's first element, in this order.
         keys, starts, ends: of the sessions.
     """
 
@@ -39,11 +39,11 @@ class _Cut:
     ends: Micros
 
     def counts(self) -> npt.NDArray[np.int64]:
-        """How many elements make up each session."""
+        """Return the number of elements of each session."""
         return np.diff(self.firsts, append=len(self.order))
 
     def of_value(self) -> _Places:
-        """The place of the session of each element, in the order in which these are there."""
+        """Return the position of each element's session, in the order of the elements."""
         session = np.zeros(len(self.order), np.int64)
         session[self.firsts[1:]] = 1
         found = np.empty_like(session)
@@ -51,20 +51,20 @@ class _Cut:
         return found
 
     def parts(self) -> tuple[list[int], list[int]]:
-        """Begin and end of each session among the elements in order."""
+        """Return the start and end of each session among the elements in order."""
         firsts = self.firsts.tolist()
         return firsts, [*firsts[1:], len(self.order)]
 
 
 class SessionColumns:
-    """Makes columns of elements, and one of two.
+    """Columns of sessions: made of elements, or merged from two.
 
     Args:
         combine_fn: of the values.
         stamps: of the timestamps, ``min`` or ``max``.
 
     Attributes:
-        form: the vectorised form of the CombineFn; without it, it is called for each session.
+        form: the vectorized form of the CombineFn; without it, it is called for each session.
     """
 
     def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:
@@ -75,7 +75,7 @@ class SessionColumns:
     def reduce(
         self, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, values: Any
     ) -> Aggregates:
-        """The sessions of elements, of which there is one at least.
+        """Return the sessions of elements, of which there is one at least.
 
         Args:
             keys: the numbers of their keys.
@@ -83,7 +83,7 @@ class SessionColumns:
             ends: the same.
             stamps: their timestamps.
             values: their values in a list, of which those of a session are added up in this order,
-                or in an array, as numbers of the vectorised form.
+                or in an array, as numbers of the vectorized form.
         """
         cut = self._cut(keys, starts, ends)
         totals: Numbers | None = None
@@ -103,11 +103,11 @@ class SessionColumns:
         return self._columns(cut, starts, ends, stamps, totals)
 
     def merge(self, *parts: Aggregates, in_runs: bool = True) -> Aggregates:
-        """The sessions that there are when those of all parts have merged.
+        """Merge the sessions of all parts.
 
         Args:
-            parts: by key and start, or anyhow.
-            in_runs: they are by key and start.
+            parts: parts sorted by key and start, or unsorted.
+            in_runs: the parts are sorted by key and start.
         """
         every = self.joined(parts)
         cut = self._cut(every.keys, every.starts, every.ends, in_runs=in_runs)
@@ -120,7 +120,7 @@ class SessionColumns:
         return self._columns(cut, *times, totals)
 
     def joined(self, parts: Sequence[Aggregates]) -> Aggregates:
-        """The sessions of all parts one after the other, as they are."""
+        """Concatenate the sessions of all parts, unchanged."""
         if len(parts) == 1:
             return parts[0]
         keys, starts, ends, stamps = (
@@ -133,14 +133,14 @@ class SessionColumns:
         return Aggregates(keys, starts, ends, stamps, np.concatenate(totals))
 
     def accumulators(self, columns: Aggregates) -> list[Any]:
-        """Those of the sessions."""
+        """Return the accumulators of the sessions."""
         if columns.totals.dtype == object:
             return columns.totals.tolist()
         assert self.form is not None
         return self.form.accumulators(columns.totals, self._combine_fn)
 
     def sessions(self, columns: Aggregates) -> Iterator[tuple[int, Session]]:
-        """The numbers of the keys, and the sessions."""
+        """Yield the numbers of the keys, and the sessions."""
         for begin in range(0, len(columns), _AT_ONCE):
             part = columns.part(slice(begin, begin + _AT_ONCE))
             times = (column.tolist() for column in (part.starts, part.ends, part.stamps))
@@ -148,9 +148,9 @@ class SessionColumns:
             yield from zip(part.keys.tolist(), found, strict=True)
 
     def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> _Cut:
-        """Where the sessions of each key begin, by the rule of ``in_session`` in aggregator.py.
+        """Find the start of each key's sessions, by the rule of ``in_session`` in aggregator.py.
 
-        Windows that are in runs are sorted in a few parts; elsewhere they are anywhere.
+        Windows in runs are sorted in a few parts; otherwise windows are in any order.
         """
         length = None if in_runs else _length_of_all(starts, ends)
         rows = arranged(keys, starts, in_runs=in_runs)
@@ -186,14 +186,14 @@ class SessionColumns:
         return Aggregates(cut.keys, cut.starts, cut.ends, combined, totals)
 
     def _reduced(self, cut: _Cut, numbers: Numbers) -> Numbers | None:
-        """What numbers of values come to."""
+        """Return the aggregates of the numbers of values."""
         assert self.form is not None
         if self.form.is_ordered:
             return self.form.add_apart(numbers, cut.of_value(), cut.counts())
         return self.form.add_up(numbers[cut.order], cut.firsts)
 
     def _added(self, cut: _Cut, values: list[Any]) -> Numbers:
-        """Accumulators of values, in the order in which they are there."""
+        """Return accumulators of values, in the order in which they are there."""
         order = np.argsort(cut.of_value(), kind="stable")
         arranged = [values[place] for place in order.tolist()]
         create, add_inputs = self._combine_fn.create_accumulator, self._combine_fn.add_inputs
@@ -215,7 +215,7 @@ class SessionColumns:
 
 
 class WindowColumns(SessionColumns):
-    """The same of windows that do not merge: each is by itself, whatever it overlaps."""
+    """Columns of windows that do not merge: each stays separate, whatever it overlaps."""
 
     def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> _Cut:
         if _length_of_all(starts, ends) is not None:
@@ -230,12 +230,12 @@ class WindowColumns(SessionColumns):
     def of_runs(
         self, parts: Aggregates, rows: _Places, firsts: _Places, windows: Aggregates
     ) -> Aggregates:
-        """Windows that are made of parts.
+        """Return windows that are made of parts.
 
         Args:
-            parts: numbers of the vectorised form.
+            parts: numbers of the vectorized form.
             rows: the parts of each window, one window after the other.
-            firsts: where those of each begin.
+            firsts: the start of the parts of each.
             windows: the keys, starts and ends.
 
         Returns:
@@ -257,13 +257,16 @@ class WindowColumns(SessionColumns):
 
 
 def _length_of_all(starts: Micros, ends: Micros) -> int | None:
-    """How long all windows are; None where they differ."""
+    """Return the length of all windows; None if lengths differ."""
     lengths = ends - starts
     return int(lengths[0]) if (lengths == lengths[0]).all() else None
 
 
 def _reach(is_other_key: npt.NDArray[np.bool_] | None, ends: Micros) -> Micros:
-    """The latest end so far, within a key; of one key where it is not said where others begin."""
+    """Return the latest end so far, within a key.
+
+    Of one key where it is not said where others begin.
+    """
     if is_other_key is None:
         return np.maximum.accumulate(ends)
     if (is_other_key | (ends[1:] >= ends[:-1])).all():

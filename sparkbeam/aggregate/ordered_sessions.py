@@ -1,4 +1,4 @@
-"""Sessions in their order: a place is found by bisection, and two buffers merge in one pass."""
+"""Sorted sessions: a position is found by bisection, and two buffers merge in one pass."""
 
 import heapq
 from array import array
@@ -19,16 +19,16 @@ _EARLIEST = -(1 << 63) - 1
 _PIECE = 64
 _MOST = 2 * _PIECE
 _NEAR = 4
-"""Most elements reach no further than so many edges."""
+"""Number of edges that most elements reach no further than."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Combining:
-    """What becomes of values.
+    """Functions that combine values.
 
     Attributes:
-        first: the accumulator of one value.
-        add: adds another one to an accumulator; None if that counts, whatever the value is.
+        first: makes the accumulator of one value.
+        add: adds another value to an accumulator; None if it counts, whatever the value is.
         merge: makes one accumulator of several.
     """
 
@@ -60,7 +60,7 @@ class Buffer:
         combining: the same; with timestamps, where these have to be kept with the accumulators.
         offset: how far before end or start timestamps are; None before the first one, and where
             they differ in that.
-        count: how many sessions there are in all.
+        count: the number of all sessions.
         blocks: those with the sessions, in order.
         last: the last one of them.
         bounds: the start of each but the first.
@@ -82,7 +82,7 @@ class Buffer:
         return self.count
 
     def append(self, start: int, end: int, accumulator: Any) -> None:
-        """Adds a session behind all others."""
+        """Add a session behind all others."""
         edges, accumulators = self.last
         edges.append(start)
         edges.append(end)
@@ -92,9 +92,9 @@ class Buffer:
             self.cut(self.last)
 
     def until(self, start: int, end: int) -> _Block:
-        """The block of a start before the last block's, and with it all that begins before an end.
+        """Return the block of a start before the last block's, with all that begins before an end.
 
-        Its sessions keep their places.
+        Its sessions keep their positions.
         """
         at = bisect_right(self.bounds, start)
         while at < len(self.bounds) and self.bounds[at] < end:
@@ -105,7 +105,7 @@ class Buffer:
         return self.blocks[at]
 
     def cut(self, block: _Block) -> None:
-        """Parts a long block."""
+        """Split a long block."""
         edges, accumulators = block
         while len(accumulators) > _MOST:
             at = bisect_right(self.bounds, edges[0])
@@ -116,7 +116,7 @@ class Buffer:
 
 
 class OrderedSessions:
-    """Keeps sessions sorted, so that an element meets none but those that it joins.
+    """Sorted sessions, so that an element meets only the sessions that it joins.
 
     Args:
         combine_fn: of their values.
@@ -176,7 +176,7 @@ class OrderedSessions:
         return buffer
 
     def _join_next(self, buffer: Buffer, block: _Block, at: int, value: Any) -> Buffer:
-        """Takes in an element that makes one of two sessions, of which the first has its start."""
+        """Take in an element that makes one of two sessions, of which the first has its start."""
         edges, accumulators = block
         del edges[at : at + 2]
         at >>= 1
@@ -192,13 +192,13 @@ class OrderedSessions:
     def _join(
         self, buffer: Buffer, block: _Block, at: int, start: int, end: int, value: Any
     ) -> Buffer:
-        """Takes in an element that may reach several sessions, or none.
+        """Take in an element that may reach several sessions, or none.
 
         Args:
             buffer: takes it.
             block: has the sessions.
-            at: how many edges in it are not behind the element's start.
-            start: of the element's window.
+            at: the number of edges in it that are not behind the element's start.
+            start: the start of the element's window.
             end: the same.
             value: its value.
         """
@@ -250,7 +250,7 @@ class OrderedSessions:
         return result
 
     def _append(self, buffer: Buffer, start: int, end: int, stamp: int, parts: list[Any]) -> None:
-        """Adds a session behind all others, if it has accumulators."""
+        """Add a session behind all others, if it has accumulators."""
         if parts:
             accumulator = merged(self._combine_fn, parts)
             if self._offset(start, end, stamp) != buffer.offset:
@@ -267,7 +267,7 @@ class OrderedSessions:
                 yield from map(Session, starts, ends, self._times(buffer, edges), accumulators)
 
     def _times(self, buffer: Buffer, edges: MutableSequence[int]) -> Iterator[int]:
-        """The timestamps of sessions with which they are not kept."""
+        """Yield the timestamps of sessions with which they are not kept."""
         assert buffer.offset is not None
         for edge in edges[self._is_latest :: 2]:
             yield edge - buffer.offset
@@ -276,7 +276,7 @@ class OrderedSessions:
         return (end if self._is_latest else start) - stamp
 
     def _with_stamp(self, buffer: Buffer, start: int, end: int, stamp: int, value: Any) -> Any:
-        """What stands for a value, or an accumulator, of which the timestamp has another offset."""
+        """Return the stored form of a value or accumulator whose timestamp has another offset."""
         if not buffer.count:
             buffer.offset = self._offset(start, end, stamp)
             return value

@@ -1,9 +1,9 @@
-"""Merges runs of sessions piece by piece.
+"""Merge of runs of sessions, piece by piece.
 
-A piece is as long as the processor's caches hold at once. What runs have in a span of time merges
-by itself, and a session that reaches beyond the span goes on to the next one: so columns as long
-as all runs are never made, whose memory would have to come from the system each time. A span in
-which one run alone has sessions stays as it is.
+A piece is as long as the processor's caches hold at once. The parts of runs in a span of time merge
+separately, and a session that reaches beyond the span goes on to the next one. Columns as long as
+all runs, whose memory would have to come from the system each time, are therefore never made. A
+span in which only one run has sessions stays unchanged.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _PIECE = 1 << 16
 def merged_in_pieces(
     make: SessionColumns, runs: Sequence[Sequence[Aggregates]]
 ) -> list[Aggregates]:
-    """The sessions of several runs, in pieces of which each follows the one before.
+    """Return the sessions of several runs, in pieces of which each follows the one before.
 
     Args:
         make: merges columns.
@@ -50,7 +50,7 @@ _Cut = tuple[int, int]
 
 
 def _cuts(runs: Sequence[Sequence[Aggregates]]) -> list[_Cut]:
-    """Where spans end, in order, so that a span has about a piece of each run."""
+    """Return the ends of spans, in order; a span has about one piece of each run."""
     every = sorted(
         (int(piece.keys[at]), int(piece.starts[at]))
         for pieces in runs
@@ -61,13 +61,13 @@ def _cuts(runs: Sequence[Sequence[Aggregates]]) -> list[_Cut]:
 
 
 class _Rest:
-    """What is left of a run."""
+    """Rest of a run."""
 
     def __init__(self, pieces: Sequence[Aggregates]) -> None:
         self._pieces = list(reversed(pieces))
 
     def until(self, cut: _Cut | None) -> list[Aggregates]:
-        """Takes what is before a cut; all without one."""
+        """Take all sessions before a cut; all sessions if there is no cut."""
         found = []
         while self._pieces:
             piece = self._pieces.pop()

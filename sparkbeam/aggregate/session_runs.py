@@ -26,10 +26,10 @@ class _Run:
         return self._length
 
     def extend(self, columns: Aggregates) -> bool:
-        """Takes in more at its end.
+        """Append further sessions.
 
-        False where they reach back too far, and nothing has changed: of its own sessions they may
-        reach fewer than they are.
+        False if they reach back too far, and nothing has changed: they may reach fewer of the
+        existing sessions than they are themselves.
         """
         last = self.pieces[-1]
         kept = last.place_of(columns)
@@ -55,7 +55,7 @@ class Runs:
     """Columns of the same keys, each more than twice as long as the next.
 
     So an element is in as many merges as the number of sessions doubles, whatever comes at once;
-    and in none where elements come in their order.
+    and in none if elements come in their order.
 
     Args:
         make: merges columns.
@@ -73,7 +73,7 @@ class Runs:
             yield from run.pieces
 
     def add(self, columns: Aggregates) -> None:
-        """Takes in some more."""
+        """Take in further sessions."""
         runs = self._runs
         if not runs or not runs[-1].extend(columns):
             runs.append(_Run(self._make, [columns]))
@@ -81,7 +81,7 @@ class Runs:
             self._merge(2)
 
     def aggregates(self) -> Aggregates | None:
-        """All of them, by key and start; None if there are none."""
+        """Return all sessions, by key and start; None if there are none."""
         if len(self._runs) > 1:
             self._merge(len(self._runs))
         if not self._runs:
@@ -91,7 +91,7 @@ class Runs:
         return run.pieces[0]
 
     def _merge(self, count: int) -> None:
-        """Makes one of the last runs."""
+        """Merge the last runs into one."""
         some = self._runs[-count:]
         pieces = merged_in_pieces(self._make, [run.pieces for run in some])
         self._runs[-count:] = [_Run(self._make, pieces)]

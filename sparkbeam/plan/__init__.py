@@ -1,1 +1,1 @@
-"""From a Beam pipeline to a graph of stages; knows nothing of Spark."""
+"""Translation of a Beam pipeline to a graph of stages; it knows nothing of Spark."""

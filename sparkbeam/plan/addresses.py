@@ -1,10 +1,10 @@
 """Addresses: the ids of stages and the tags of ports under which a checkpoint holds state.
 
-A translation numbers stages and ports, so one step more shifts the numbers of others. A checkpoint
-therefore keeps the numbers that it began with, and a later plan takes them over: a stage that of
-the stored one with the same shuffle, state or side inputs, a port that of the stored one with the
-same reader, and if there are several, or if the checkpoint tells of none, with the same writer.
-What is new gets numbers that the checkpoint has never used.
+A translation numbers stages and ports, so one more step shifts the numbers of others. A checkpoint
+therefore keeps its original numbers, and a later plan takes them over. A stage takes the number of
+the stored stage with the same shuffle, state or side inputs. A port takes the number of the stored
+port with the same reader, and if there are several, or if the checkpoint names none, with the same
+writer. New stages and ports get numbers that the checkpoint has never used.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any
 from sparkbeam.plan.model import Plan, Port, SideInput, Stage
 
 Parts = Mapping[str, str]
-"""What the state of a stage depends on, by what it is, in words."""
+"""Dependencies of a stage's state: descriptions by kind."""
 
 _NOT_STATE = frozenset(["label", "reads", "place", "state name", "steps"])
 
@@ -76,7 +76,7 @@ def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, i
     """Pair the ports of a plan with those of a checkpoint.
 
     Args:
-        old: what the checkpoint tells; see :func:`.fingerprint`.
+        old: the contents of the checkpoint; see :func:`.fingerprint`.
         new: the same of the plan.
 
     Returns:
@@ -131,7 +131,7 @@ def _tags(source: Parts) -> list[int]:
 
 
 def _read(parts: Parts) -> dict[int, str]:
-    """What a splittable DoFn has read waits for these ports, by their tags."""
+    """Return the outputs of a stage whose rows may wait in a splittable DoFn, by port tag."""
     tags = {int(name.split()[1]): text for name, text in parts.items() if is_output(name)}
     return dict(sorted(tags.items()))
 
@@ -195,7 +195,7 @@ def addresses(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Addresse
     """Find the addresses of a plan in a checkpoint.
 
     Args:
-        old: what the checkpoint tells; None for one that has yet to be written.
+        old: the contents of the checkpoint; None for one that has yet to be written.
         new: the same of the plan; see :func:`.fingerprint`.
     """
     ids, tags = list(new["stages"]), _all_tags(new)

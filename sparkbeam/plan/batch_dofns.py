@@ -1,7 +1,7 @@
-"""Batches of elements, as DoFns take and make them, out of columns and back.
+"""Batches of elements: input and output of DoFns, made from columns and turned into columns.
 
-A batch is what Beam's ``BatchConverter`` would have made of the elements, and the elements of one
-are those that it would have taken out of it.
+A batch equals the one that Beam's ``BatchConverter`` would make of the elements, and its elements
+equal those that the converter would take out of it.
 """
 
 import inspect
@@ -72,7 +72,7 @@ class Elements:
 
     Attributes:
         arrays: one after the other.
-        shape: what each element is.
+        shape: the shape of each element.
     """
 
     arrays: list[pa.Array]
@@ -80,7 +80,7 @@ class Elements:
 
 
 def plain_batching(fn: beam.DoFn) -> Batching | None:
-    """How a DoFn handles batches; None for one of elements alone, or that asks for more."""
+    """Return the batching of a DoFn; None for an element-wise DoFn or one that needs more."""
     batching = None if hasattr(fn, "_inspect_process") else batching_of(fn)
     if batching is None:
         return None
@@ -90,7 +90,7 @@ def plain_batching(fn: beam.DoFn) -> Batching | None:
 
 
 def _asks_for_one(process: Callable[..., Any]) -> bool:
-    """Whether a method asks for the element or batch alone."""
+    """Return whether a method takes the element or batch alone."""
     first, *others = inspect.signature(process).parameters.values()
     return first.kind is first.POSITIONAL_OR_KEYWORD and all(
         other.kind in (other.VAR_POSITIONAL, other.VAR_KEYWORD) for other in others
@@ -98,12 +98,12 @@ def _asks_for_one(process: Callable[..., Any]) -> bool:
 
 
 def batch_of(converter: Converter, array: pa.Array, shape: Shape) -> Any:
-    """The batch that a converter makes of the elements in a column.
+    """Return the batch that a converter makes of the elements in a column.
 
     Args:
         converter: knows the batch.
         array: the elements.
-        shape: what each of them is.
+        shape: the shape of each element.
 
     Raises:
         NotExact: that cannot be promised, or the converter raises.
@@ -130,7 +130,7 @@ def _table(schema: pa.Schema, array: pa.Array, shape: Shape) -> pa.Table:
 
 
 def _fields(names: list[str], array: pa.Array, shape: Shape) -> list[tuple[pa.Array, Shape]]:
-    """The fields that elements have under these names."""
+    """Return the fields that elements have under these names."""
     if not isinstance(shape, Record) or not all(is_field(shape, name) for name in names):
         raise NotExact(f"{shape} has not the fields of its batches")
     if array.null_count:
@@ -151,7 +151,7 @@ def _frame(dtypes: dict[str, Any], array: pa.Array, shape: Shape) -> pd.DataFram
 
 
 def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
-    """The values of a Series, which nobody else has."""
+    """Return the values as a Series that shares no memory."""
     dtype = pd.api.types.pandas_dtype(hint)
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     if dtype == np.dtype(object):
@@ -171,14 +171,14 @@ def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
 
 
 def _in_objects(array: pa.Array, shape: Shape) -> Any:
-    """Python's own objects; of None among them pandas may make something else."""
+    """Return Python's own objects; of None among them pandas may make something else."""
     if shape not in _OF_OBJECTS.values() or array.null_count:
         raise NotExact(f"{shape} is not object for certain")
     return array.to_numpy(zero_copy_only=False).astype(object)
 
 
 def _in_numpy(array: pa.Array, shape: Shape, kind: pa.DataType) -> Any:
-    """Numbers in an array that nobody else has; None is NaN."""
+    """Return numbers as an array that shares no memory; None is NaN."""
     if array.null_count and shape != FLOAT:
         raise NotExact("it meets None")
     return np.array(array_of(array, shape, kind).to_numpy(zero_copy_only=False))
@@ -192,11 +192,11 @@ def _numpy(array: pa.Array, shape: Shape) -> Any:
 
 
 def elements_of(converter: Converter, batch: Any) -> Elements:
-    """The elements that a converter takes out of a batch.
+    """Return the elements that a converter takes out of a batch.
 
     Args:
         converter: knows the batch.
-        batch: what a DoFn has made.
+        batch: the output of a DoFn.
 
     Raises:
         NotExact: they make no column.
@@ -223,7 +223,7 @@ def _elements_of(converter: Converter, batch: Any) -> Elements:
 
 
 def elements_declared(converter: Converter) -> Shape | None:
-    """What the elements of batches are that are as they were declared; None where no column."""
+    """Return the declared shape of the elements of batches; None if they do not form a column."""
     try:
         return elements_of(converter, converter.produce_batch([])).shape
     except Exception:  # Of NotExact, and where a converter makes no empty batch.
@@ -231,7 +231,7 @@ def elements_declared(converter: Converter) -> Shape | None:
 
 
 def passes(made: Converter | None, taken: Converter | None) -> bool:
-    """Whether a DoFn gets the very batches that another makes."""
+    """Return whether a DoFn takes exactly the batches that another DoFn makes."""
     return made is not None and made == taken
 
 
@@ -253,7 +253,7 @@ def _rows_of_frame(converter: DataFrameBatchConverterDropIndex, frame: pd.DataFr
 
 
 def _class_of_rows(converter: Converter, names: list[str], count: int) -> type:
-    """The class of elements that have these fields."""
+    """Return the class of elements that have these fields."""
     kind: Any = getattr(converter.element_type, "user_type", None)
     if not is_plain_namedtuple(kind) or kind._fields != tuple(names) or len(names) != count:
         raise NotExact("its batches have not the fields of their elements")
@@ -262,7 +262,7 @@ def _class_of_rows(converter: Converter, names: list[str], count: int) -> type:
 
 
 def _of_series(series: pd.Series, *, nulls: bool) -> tuple[pa.Array, Shape]:
-    """The values of a Series, where NaN and the like are None if ``nulls``."""
+    """Return the values of a Series; NaN and the like are None if ``nulls``."""
     dtype = series.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in _KINDS:
         # A DoFn may change a batch that it has put out.

@@ -1,4 +1,4 @@
-"""What is said of each step of a plan: whether it takes columns, and why it does not."""
+"""Report on the steps of a plan: for each, whether it takes columns, and the reason if not."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ _BEHIND = frozenset([Kind.MERGE, Kind.FIRE, Kind.EXTRACT])
 
 @dataclass(frozen=True)
 class _Elements:
-    """What a PCollection holds where it holds no columns.
+    """Content of a PCollection without columns.
 
     Attributes:
-        maker: what makes them, in words.
+        maker: a description of the step that makes the elements.
     """
 
     maker: str
@@ -30,14 +30,14 @@ class _Elements:
 
 _COLUMNS, _MAYBE = "columns", "known when it runs"
 _Held: TypeAlias = _Elements | str
-"""What a PCollection holds: elements, columns, or what shows when it is there."""
+"""Content of a PCollection: elements, columns, or known only at run time."""
 
 
 @memo()
 def told(plan: Plan) -> dict[str, list[ColumnStep]]:
-    """All steps of all stages by their ids, and what of their output goes to others as elements.
+    """Return the steps of all stages by stage id, and the outputs that leave as elements.
 
-    Nothing where there are no columns whatever happens, as with ``--columns=off``.
+    Empty if there can be no columns, as with ``--columns=off``.
     """
     telling = _Telling(plan)
     return {stage.id: list(telling.steps(stage)) for stage in plan.stages if stage.in_columns}
@@ -45,12 +45,12 @@ def told(plan: Plan) -> dict[str, list[ColumnStep]]:
 
 @dataclass
 class _Telling:
-    """Goes through the stages in an order in which they can run.
+    """Pass through the stages in an order in which they can run.
 
     Attributes:
-        plan: what they are in.
-        begins: where columns begin.
-        written: what ports hold, by their tags.
+        plan: the plan of the stages.
+        begins: the starting points of columns.
+        written: the contents of ports, by their tags.
     """
 
     plan: Plan
@@ -58,7 +58,7 @@ class _Telling:
     written: dict[int, _Held] = field(default_factory=dict)
 
     def steps(self, stage: Stage) -> Iterator[ColumnStep]:
-        """The steps of a stage, which comes behind those that it reads."""
+        """Yield the steps of a stage, which comes behind those that it reads."""
         walk, begun = self.begins.of(self.plan, stage)
         known = {step.label: step for step in column_steps(self.plan, stage, self.begins)}
         held: dict[str, _Held] = {walk.parsed.main_input: self._arriving(stage)}
@@ -84,7 +84,7 @@ class _Telling:
         taken: _Held,
         held: dict[str, _Held],
     ) -> ColumnStep:
-        """What is said of a step that gets no columns for certain, or hands them on."""
+        """Report on a step that does not certainly get columns, or that hands them on."""
         label = transform.unique_name
         if any(held.get(output) == _COLUMNS for output in transform.outputs.values()):
             return ColumnStep(label, None)
@@ -110,7 +110,7 @@ class _Telling:
         return ColumnStep(transform.unique_name, reason, is_certain=reason is not None)
 
     def _arriving(self, stage: Stage) -> _Held:
-        """What the main input of a stage holds, where that is not known to be columns."""
+        """Return the content of a stage's main input, if it is not known to be columns."""
         if stage.exchange is Exchange.IMPULSE:
             return _Elements(stage.labels[0])
         if stage.grouping is not None and stage.grouping.combines:
@@ -127,7 +127,7 @@ class _Telling:
         return self.written.get(tag, _MAYBE) if source is None else _Elements(source.label)
 
     def _port(self, walk: Walk, begun: Begun, port: Port, held: _Held) -> Iterator[ColumnStep]:
-        """Notes what a port holds; tells of one that takes columns as elements."""
+        """Note the content of a port; report it if it takes columns as elements."""
         reason = None
         if held == _COLUMNS:
             reason = WHY.get(port.layout) or walk.why_encoded(port, begun)
@@ -139,6 +139,6 @@ class _Telling:
 
 
 def applied(stage: Stage, label: str) -> str:
-    """The user's label of the step that a transform is a part of."""
+    """Return the user's label of the step that a transform is a part of."""
     outer = [name for name in stage.labels if label == name or label.startswith(f"{name}/")]
     return max(outer, key=len, default=label)

@@ -1,4 +1,4 @@
-"""Follows columns through the steps of a stage, without running them."""
+"""Flow of columns through the steps of a stage, found without running them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.vectorized_forms import form_of
 
 HAND_ON = frozenset([Kind.WINDOWS, Kind.IDENTITY])
-"""What hands its elements on as they are."""
+"""Kinds of operators that hand their elements on unchanged."""
 
 PRECOMBINES = frozenset([Kind.PRECOMBINE, Kind.SESSION_COMBINE])
 _SCALARS = {
@@ -69,7 +69,7 @@ _LOGICAL: dict[str, Shape] = {
     MicrosInstant.urn(): Opaque(pa.timestamp("us", "UTC")),
     DecimalLogicalType.urn(): Opaque(pa.decimal128(38, 18)),
 }
-"""What the values of Beam's logical types are, as Spark hands them over."""
+"""Shapes of the values of Beam's logical types, as Spark delivers them."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ColumnStep:
 
     Attributes:
         label: its label.
-        reason: why it takes them as elements; None where it takes them as they are.
+        reason: the reason why it takes them as elements; None if it takes them as they are.
         is_certain: or else whether it gets any shows when it runs.
     """
 
@@ -88,18 +88,18 @@ class ColumnStep:
 
     @property
     def words(self) -> str:
-        """How it takes them."""
+        """Description of the input of the step: elements or columns."""
         if self.reason is not None:
             return f"elements, because {self.reason}"
         return "columns" if self.is_certain else "columns, if it gets any when it runs"
 
 
 Begun: TypeAlias = list[tuple[str, Shape]]
-"""PCollections that are columns to begin with, and what their elements are."""
+"""PCollections that are columns to begin with, with the shapes of their elements."""
 
 
 def rows_in_columns(plan: Plan, stage: Stage) -> ReadSpec | None:
-    """The source of Spark's that a stage reads, if it gets columns of it."""
+    """Return the source of Spark's that a stage reads, if it gets columns of it."""
     source = plan.source_of(stage)
     if source is None or source.urn != READ_URN:
         return None
@@ -108,7 +108,7 @@ def rows_in_columns(plan: Plan, stage: Stage) -> ReadSpec | None:
 
 
 def schema_of(spec: ReadSpec) -> schema_pb2.Schema:
-    """What the rows of a source are."""
+    """Return the schema of the rows of a source."""
     coder: RowCoder = pickler.loads(spec.coder)
     return coder.schema
 
@@ -138,15 +138,15 @@ _Taken: TypeAlias = tuple[beam_runner_api_pb2.PTransform, Shape, Result, Compile
 
 
 class Walk:
-    """Follows columns through a stage.
+    """Flow of columns through a stage.
 
     Args:
         stage: the stage.
-        tagged: of a CoGroupByKey that it reads, the tags, and what the values with each are.
+        tagged: of a CoGroupByKey that it reads, the tags, and the shapes of their values.
 
     Attributes:
         parsed: the stage's description.
-        types: the operators of the stage, and what becomes of columns in each.
+        types: the operators of the stage, with the columns behind each.
     """
 
     def __init__(self, stage: Stage, tagged: tuple[tuple[str, Shape], ...] = ()) -> None:
@@ -156,17 +156,17 @@ class Walk:
         self.types = OutputTypes(stage, tagged)
 
     def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
-        """The PCollection that is read from a source of Spark's, and what its elements are."""
+        """Yield the PCollection read from a Spark source, and the shape of its elements."""
         if spec is not None:
             source = self.parsed.source
             for output in source.outputs.values():
                 yield output, _shape(schema_of(spec))
 
     def tables(self, plan: Plan) -> Iterator[tuple[str, str, Shape]]:
-        """The PCollections that are the rows of Arrow tables.
+        """Yield the PCollections that are the rows of Arrow tables.
 
         Yields:
-            The label of the transform that reads them, the PCollection and what its elements are.
+            The label of the transform that reads them, the PCollection, the shape of its elements.
         """
         for transform in self.types.steps(Kind.TABLE_ROWS):
             shape = rows_read(plan, transform)
@@ -175,7 +175,7 @@ class Walk:
                 yield from ((reading, output, shape) for output in transform.outputs.values())
 
     def batches(self) -> Iterator[tuple[str, Shape]]:
-        """The PCollections of elements of batches, and what these are."""
+        """Yield the PCollections of elements of batches, with the shapes of the elements."""
         for transform in self.types.steps(Kind.BATCHES):
             made = self.types.batching(transform).made
             shape = None if made is None else elements_declared(made)
@@ -183,10 +183,10 @@ class Walk:
                 yield from ((output, shape) for output in transform.outputs.values())
 
     def steps(self, begins: Begun) -> Iterator[ColumnStep]:
-        """The steps that get columns.
+        """Yield the steps that get columns.
 
         Args:
-            begins: the PCollections that are columns to begin with, and what their elements are.
+            begins: the PCollections that are columns to begin with, and their elements' shapes.
         """
         for transform, _, result, _ in self._followed(begins):
             if transform.spec.urn != SINK_URN:
@@ -194,7 +194,7 @@ class Walk:
                 yield ColumnStep(transform.unique_name, reason)
 
     def is_compiled(self, begins: Begun) -> bool:
-        """Whether all that gets columns takes them, and calls no code of the user's for that.
+        """Return whether all steps that get columns take them, without a call of user code.
 
         Args:
             begins: as for :meth:`steps`.
@@ -205,11 +205,11 @@ class Walk:
         )
 
     def _fills(self, transform: beam_runner_api_pb2.PTransform) -> bool:
-        """Whether columns leave the stage by a step: it is a sink, or combines before one."""
+        """Return whether columns leave the stage by a step: a sink, or a combine before one."""
         return transform.spec.urn == SINK_URN or self.types.operator(transform).kind in PRECOMBINES
 
     def columns(self, begins: Begun) -> Iterator[str]:
-        """The PCollections that hold columns."""
+        """Yield the PCollections that hold columns."""
         for pcollection, _ in begins:
             yield from self._handed_on(pcollection)
         for transform, _, result, _ in self._followed(begins):
@@ -219,7 +219,7 @@ class Walk:
                     yield from self._handed_on(output)
 
     def _handed_on(self, pcollection: str) -> Iterator[str]:
-        """A PCollection, and what steps make of it that hand on its elements as they are."""
+        """Yield a PCollection, and the outputs of steps that hand on its elements unchanged."""
         yield pcollection
         for transform in self.parsed.readers(pcollection):
             if self.passes_on(transform):
@@ -227,24 +227,27 @@ class Walk:
                     yield from self._handed_on(output)
 
     def passes_on(self, transform: beam_runner_api_pb2.PTransform) -> bool:
-        """Whether a step hands its elements on as they are, and looks at none."""
+        """Return whether a step hands its elements on unchanged and reads none of them."""
         if transform.spec.urn == SINK_URN:
             return False
         operator = self.types.operator(transform)
         return operator.kind in HAND_ON and operator.reason is None
 
     def combined(self, port: Port, begins: Begun) -> Iterator[Shape]:
-        """What the pairs are that the first half of a combine takes as columns, before a port."""
+        """Yield the shapes of the pairs that the first half of a combine takes before a port.
+
+        The pairs are columns.
+        """
         for transform, shape, result, _ in self._followed(begins):
             is_combine = transform.spec.urn != SINK_URN and self._fills(transform)
             if is_combine and result is None and port.pcollection in transform.outputs.values():
                 yield shape
 
     def outcomes(self, pair: Shape) -> Iterator[tuple[str, Shape]]:
-        """The PCollection that a combine makes of accumulators, and what it comes to as columns.
+        """Yield the PCollection that a combine makes of accumulators, and its shape as columns.
 
         Args:
-            pair: what the pairs are that went into it.
+            pair: the shape of the pairs that went into it.
         """
         for output, combine_fn in self.extracted():
             form = form_of(combine_fn)
@@ -253,24 +256,24 @@ class Walk:
                 yield output, outcome
 
     def extracted(self) -> Iterator[tuple[str, beam.CombineFn]]:
-        """The PCollections that combines make of accumulators, with these combines."""
+        """Yield the PCollections that combines make of accumulators, with these combines."""
         for transform in self.types.steps(Kind.EXTRACT):
             (output,) = transform.outputs.values()
             yield output, self.parsed.combine_fn(transform)
 
     def makes_columns(self, transform: beam_runner_api_pb2.PTransform) -> bool:
-        """Whether a step may make columns of elements that are tables, or of batches."""
+        """Return whether a step may make columns of elements that are tables, or of batches."""
         kind = self.types.operator(transform).kind
         is_of_batches = kind is Kind.BATCHES and self.types.batching(transform).made is not None
         return is_of_batches or kind is Kind.TABLE_ROWS
 
     def why_never(self, transform: beam_runner_api_pb2.PTransform) -> str | None:
-        """Why a step takes elements whatever the columns are that it gets; None if it may not."""
+        """Return the reason why a step takes elements, whatever its columns; None if it may not."""
         operator = self.types.operator(transform)
         return self.why_no_form(transform) if operator.kind in PRECOMBINES else operator.reason
 
     def why_no_form(self, transform: beam_runner_api_pb2.PTransform) -> str | None:
-        """Why a combine takes elements; None if it has a form over columns."""
+        """Return the reason why a combine takes elements; None if it has a form over columns."""
         combine_fn = self.parsed.combine_fn(transform)
         is_known = form_of(combine_fn) is not None
         if self.types.operator(transform).kind in PRECOMBINES:
@@ -278,7 +281,7 @@ class Walk:
         return None if is_known else NO_FORM
 
     def why_encoded(self, port: Port, begins: Begun) -> str | None:
-        """Why a port that gets columns writes elements; None if it does not."""
+        """Return the reason why a port that gets columns writes elements; None if it does not."""
         shapes = list(self._into(port, begins))
         if port.layout is Layout.CHUNKS and not any(self.hands_on(port, one) for one in shapes):
             coder = self.parsed.coder(port.pcollection)
@@ -288,10 +291,10 @@ class Walk:
         return None
 
     def written(self, port: Port, begins: Begun) -> Iterator[Shape]:
-        """What the columns are to Python that a port gets and hands on.
+        """Yield the Python shapes of the columns that a port gets and hands on.
 
         Args:
-            port: of the stage.
+            port: a port of the stage.
             begins: as for :meth:`steps`.
         """
         if port.layout in SIDES:
@@ -304,21 +307,21 @@ class Walk:
         yield from (shape for shape in self._into(port, begins) if self.hands_on(port, shape))
 
     def joined(self, port: Port, begins: Begun) -> Iterator[Record | Refused]:
-        """What the pairs that a side of a join gets are behind it, or why they are elements."""
+        """Yield the shapes of a join side's pairs behind the join, or the reasons for elements."""
         coder = self.parsed.coder(port.pcollection)
         return (as_side(coder, shape, port.layout) for shape in self._into(port, begins))
 
     def _into(self, port: Port, begins: Begun) -> Iterator[Shape]:
-        """What the columns are to Python that a port gets."""
+        """Yield the Python shapes of the columns that a port gets."""
         sink = self.parsed.transforms[port.transform_id]
         followed = self._followed(begins)
         yield from (shape for transform, shape, *_ in followed if transform is sink)
 
     def pairs(self, port: Port, begins: Begun) -> list[Record]:
-        """What the pairs are that a port gets in columns, and that a GroupByKey takes as such.
+        """Return the shapes of the pairs that a port gets, and a GroupByKey takes, as columns.
 
         Args:
-            port: of the stage.
+            port: a port of the stage.
             begins: as for :meth:`steps`.
         """
         coder = self.parsed.coder(port.pcollection)
@@ -326,7 +329,7 @@ class Walk:
         return [pair for pair in found if pair is not None]
 
     def tags(self, port: Port, begins: Begun) -> Iterator[tuple[str, Shape]]:
-        """Constant tags of the values of pairs that a port gets in columns, and what these are."""
+        """Yield the constant tags of pairs that a port gets in columns, with the values' shapes."""
         sink, coder = self.parsed.transforms[port.transform_id], self.parsed.coder(port.pcollection)
         for transform, shape, _, maker in self._followed(begins):
             if transform is not sink or maker is None:
@@ -336,26 +339,26 @@ class Walk:
                 yield tag, pair.fields[1].fields[1]
 
     def hands_on(self, port: Port, shape: Shape) -> bool:
-        """Whether columns leave the stage by a port as they are.
+        """Return whether columns leave the stage unchanged by a port.
 
         Args:
-            port: of the stage.
-            shape: what the columns are.
+            port: a port of the stage.
+            shape: the shape of the columns.
         """
         if port.layout is not Layout.CHUNKS or not tells_all(shape):
             return False
         return given_back(self.parsed.coder(port.pcollection), empty_column(shape), shape) == shape
 
     def port_of(self, sink: beam_runner_api_pb2.PTransform) -> Port:
-        """The port that a sink of the stage is for."""
+        """Return the port that a sink of the stage is for."""
         transforms = self.parsed.transforms
         (port,) = [port for port in self._stage.ports if transforms[port.transform_id] is sink]
         return port
 
     def _followed(self, begins: Begun) -> list[_Taken]:
-        """The transforms that get columns, what these are, what becomes of them there.
+        """Return the transforms that get columns, with the columns and the result of each.
 
-        And the function of which they are results; None where they are not.
+        And the function of which they are results; None if they are not.
         """
         known = self._known.get(tuple(begins))
         if known is None:
@@ -381,4 +384,4 @@ class Walk:
 
 
 walk_of = memoized(Walk)
-"""What follows columns through a stage; one for all that ask within a translation."""
+"""Return the walk that follows columns through a stage, shared by all callers in a translation."""

@@ -1,4 +1,4 @@
-"""What becomes of columns on the way through a combine."""
+"""Columns on the way through a combine."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,24 +30,24 @@ from sparkbeam.windows.window_lengths import whole_gap_of, whole_slots_of
 NO_FORM = "its CombineFn has no vectorised form"
 OTHER_SLICES = "its windows are not those that add up over columns"
 ALONE = "its sessions are merged one by one"
-"""Why a combine takes elements; the last of sessions with another trigger than the default."""
+"""Reasons why a combine takes elements; the last is for sessions with a non-default trigger."""
 
 
 def other_stamps(stamp: str | None) -> str:
-    """Why a combine takes elements whose timestamps count.
+    """Return the reason why a combine takes elements if their timestamps count.
 
     Args:
-        stamp: which of them its results have.
+        stamp: the timestamp of the elements that its results have.
     """
     return f"its results have the {stamp} timestamp of their elements"
 
 
 def by_elements(aggregator: SessionAggregator, form: Form | None) -> str:
-    """Of an aggregator that takes elements.
+    """Return the reason why an aggregator takes elements.
 
     Args:
-        aggregator: it.
-        form: the vectorised form of the CombineFn; None if it has none.
+        aggregator: the aggregator.
+        form: the vectorized form of the CombineFn; None if it has none.
     """
     reason = "--session_aggregator says so"
     if form is None and aggregator is SessionAggregator.ORDERED:
@@ -56,7 +56,7 @@ def by_elements(aggregator: SessionAggregator, form: Form | None) -> str:
 
 
 def in_another_order(form: Form, kind: Kind) -> str | None:
-    """Of numbers that add up in an order in which sessions do not have them; None of others."""
+    """Return the reason for elements if numbers add up in an order unlike sessions'; else None."""
     if form.is_ordered or not form.needs_order(kind):
         return None
     return f"{form.name} adds floats up as they come, and sessions have them in another order"
@@ -66,14 +66,17 @@ _KEYS = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
 
 
 def is_key(shape: Shape) -> bool:
-    """Whether combines tell keys of a shape apart over columns: plain ones, and tuples of such."""
+    """Return whether combines can tell keys of a shape apart over columns.
+
+    These are plain keys and tuples of plain keys.
+    """
     if isinstance(shape, Record):
         return is_tuple(shape) and all(map(is_key, shape.fields))
     return shape in _KEYS
 
 
 def pair_of(shape: Shape) -> tuple[Shape, Shape] | None:
-    """What keys and values of pairs are; None of other elements."""
+    """Return the shapes of the key and the value of a pair; None for other elements."""
     if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
         return None
     key, value = shape.fields
@@ -81,11 +84,11 @@ def pair_of(shape: Shape) -> tuple[Shape, Shape] | None:
 
 
 def outcome_of(form: Form, pair: Shape) -> Shape | None:
-    """What a combine comes to behind the shuffle; None where that is no column, or nobody can tell.
+    """Return the shape of a combine's results behind the shuffle; None if no column, or unknown.
 
     Args:
-        form: the vectorised form of its CombineFn.
-        pair: what the pairs are that it takes as columns.
+        form: the vectorized form of its CombineFn.
+        pair: the shape of the pairs that it takes as columns.
     """
     if not isinstance(pair, Record):
         return None
@@ -100,7 +103,7 @@ def outcome_of(form: Form, pair: Shape) -> Shape | None:
 
 
 def _is_plain_key(shape: Shape) -> bool:
-    """Whether keys are columns again when they are read from their encodings."""
+    """Return whether keys become columns again when they are read from their encodings."""
     if isinstance(shape, Record):
         return shape.type is tuple and all(map(_is_plain_key, shape.fields))
     return isinstance(shape, Scalar)
@@ -114,7 +117,7 @@ def why_elements(
     *,
     are_all: bool,
 ) -> str | None:
-    """Return why a combine before the shuffle takes elements; None where it takes columns.
+    """Return the reason why a combine before the shuffle takes elements; None for columns.
 
     Args:
         combine_fn: the CombineFn.
@@ -146,7 +149,7 @@ def why_elements(
 def _why_other_values(
     form: Form | None, choice: Choice | None, shape: Shape, *, are_sessions: bool
 ) -> str | None:
-    """Return why a combine takes elements of a shape one by one; None where it does not."""
+    """Return the reason why a combine takes elements of a shape one by one, or None."""
     pair = pair_of(shape)
     if pair is None:
         return f"its input is no pair, but {shape}"

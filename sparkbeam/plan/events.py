@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Elements:
-    """Elements arrive at an output: windowed values, encoded one after the other."""
+    """Arrival of elements at an output: windowed values, encoded one after the other."""
 
     output: str
     encoded: bytes
@@ -31,11 +31,11 @@ Event = Elements | Watermark | Elapse
 
 
 def packed(found: list[Event]) -> bytes:
-    """Events as the payload of a source."""
+    """Return events as the payload of a source."""
     return pickle.dumps(found)
 
 
 def unpacked(payload: bytes) -> list[Event]:
-    """The inverse of :func:`packed`."""
+    """Return the inverse of :func:`packed`."""
     found: list[Event] = pickle.loads(payload)
     return found

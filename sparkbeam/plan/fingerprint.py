@@ -1,9 +1,10 @@
-"""What of a streaming plan its checkpoint depends on, to tell a change that state cannot follow.
+"""Fingerprint of a streaming plan: the parts that its checkpoint depends on.
 
-Told apart is what state is written with: coders by URN, payload and components, CombineFns,
-windows and triggers, the kinds of states and timers, where rows travel, how state is laid out.
-What a function does may change, as long as it is not what combines; and so may steps that stand
-before the first shuffle, and those that only pass elements on behind another.
+A change of these parts is a change that state cannot follow. The fingerprint has everything that
+state is written with: coders by URN, payload and components, CombineFns, windows and triggers, the
+kinds of states and timers, the routes of rows, the layout of state. The code of a function may
+change, unless the function combines. Steps before the first shuffle may change too, and so may
+steps behind another shuffle that only pass elements on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +49,7 @@ from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
 
 STATE_FORMAT = 9
-"""How state, offsets and feedback are laid out; a change of that needs another number."""
+"""Version of the layout of state, offsets and feedback; another layout needs another number."""
 
 _KEYED = (Layout.STORED, Layout.KEYED, Layout.TIME_SORTED)
 _PARDO = "beam:transform:pardo"
@@ -56,7 +57,7 @@ _COMBINES = frozenset([common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCU
 _ROW = common_urns.coders.ROW.urn
 
 Parts = dict[str, str]
-"""What a stage's state depends on, each in words."""
+"""Dependencies of a stage's state, each as a description."""
 
 
 def fingerprint(topology: Topology, shards: int) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def to_store(topology: Topology, shards: int, addresses: Addresses) -> dict[str,
 
 
 def _ports(plan: Plan) -> dict[str, dict[str, Any]]:
-    """The writer and the readers of each port, by its tag.
+    """Return the writer and the readers of each port, by its tag.
 
     Readers are stages by their id, and which side inputs of them.
     """
@@ -116,7 +117,7 @@ def _ports(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _results(sinks: Sequence[Sink]) -> dict[str, Parts]:
-    """What the results are kept by of sinks that deliver them whole, by their labels."""
+    """Return the dependencies of the results of sinks that deliver them whole, by label."""
     specs = {sink.label: WriteSpec.unpack(sink.payload) for sink in sinks}
     names = steady_names(label for label, spec in specs.items() if spec.is_complete)
     return {
@@ -135,7 +136,7 @@ def _add_reader(ports: dict[str, dict[str, Any]], tag: int, reader: str) -> None
 
 
 def _writers(stage: Stage) -> Iterator[tuple[Port, str]]:
-    """The ports of a stage with the output of which step each is."""
+    """Return the ports of a stage with the output of which step each is."""
     outputs = {
         pcollection: f"{steady(transform.unique_name)} {name}"
         for _, transform in sorted(parsed(stage).transforms.items())
@@ -145,14 +146,14 @@ def _writers(stage: Stage) -> Iterator[tuple[Port, str]]:
 
 
 def _reads(stage: Stage) -> str:
-    """What tells a stage from others, whatever steps it has besides."""
+    """Return the name that tells a stage from others, whatever other steps it has."""
     if stage.side_inputs and stage.exchange is Exchange.FORWARD:
         return ", ".join(dict.fromkeys(steady(side.label) for side in stage.side_inputs))
     return steady(stage.begins_with)
 
 
 def unreadable_format(stored: dict[str, Any]) -> str | None:
-    """Why a checkpoint cannot be read, in words; None if it can."""
+    """Return the reason why a checkpoint cannot be read; None if it can."""
     found = stored.get("format", 1)
     if found == STATE_FORMAT:
         return None
@@ -164,7 +165,7 @@ def unreadable_format(stored: dict[str, Any]) -> str | None:
 
 
 def other_versions(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Which versions are not those that have written the state, in words."""
+    """Return descriptions of the versions that differ from those that have written the state."""
     before, now = old["versions"], new["versions"]
     return [
         f"{name} {before[name]} is now {now[name]}" for name in now if before.get(name) != now[name]
@@ -172,7 +173,7 @@ def other_versions(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return what state of the one plan does not allow in the other, in words; empty if it fits."""
+    """Return the parts of one plan's state that the other does not allow; empty if it fits."""
     found = []
     if old["shards"] != new["shards"]:
         found.append(f"--shards was {old['shards']} and is {new['shards']}")
@@ -215,7 +216,7 @@ def _other_depth(before: int, new: dict[str, Any], come: list[Parts]) -> list[st
 
 
 def _with_stored_tags(parts: Parts, tags: dict[int, int]) -> Parts:
-    """The parts of a stage with the outputs under the tags that a checkpoint has for them."""
+    """Return the parts of a stage with its outputs under the tags that a checkpoint has."""
     found = {name: text for name, text in parts.items() if not is_output(name)}
     outputs = {int(name.split()[1]): text for name, text in parts.items() if is_output(name)}
     return found | {f"output {tags[tag]}": text for tag, text in outputs.items() if tag in tags}
@@ -272,7 +273,7 @@ def _changed_results(stored: dict[str, Any], new: dict[str, Parts]) -> Iterator[
 
 
 _ADDRESSES = frozenset(["label", "reads", "place", "port", "state name", "steps"])
-"""Parts that tell where state is, and not how it is written."""
+"""Parts that identify the place of state, and not its format."""
 
 
 def _changed(before: Parts, now: Parts, *, same_python: bool, what: str = "step") -> Iterator[str]:
@@ -294,7 +295,7 @@ def _changed(before: Parts, now: Parts, *, same_python: bool, what: str = "step"
 
 
 def _comparable(text: str | None, same_python: bool) -> str | None:
-    """A part without what another version of Python changes in it."""
+    """Return a part without the text that another version of Python changes in it."""
     if text is None:
         return None
     return text if same_python else without_code(text)
@@ -318,7 +319,7 @@ def _source(source: Source) -> Parts:
 
 
 class _Describer:
-    """Tells what the state of a stage depends on."""
+    """Description of the dependencies of a stage's state."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -328,7 +329,7 @@ class _Describer:
         self._out = described.main_input
 
     def parts(self, layer: int) -> Parts:
-        """All of it by what it is, in words."""
+        """Return all dependencies of the stage's state by kind, in words."""
         stage = self._stage
         parts = {
             "label": steady(self._source.unique_name),
@@ -366,7 +367,7 @@ class _Describer:
         return parts | self._states()
 
     def _stored(self, value: str) -> str:
-        """The coder of what is kept of values: of accumulators that without their counts."""
+        """Return the coder of stored values, without the counts of accumulators."""
         how = self._stage.grouping
         if how is None or not how.counted:
             return value
@@ -422,7 +423,7 @@ class _Describer:
         return shortened(f"{name} of {', '.join(found)}") if found else name
 
     def _reading(self) -> Parts:
-        """Restrictions, and what has been read of them and waits to be handed on."""
+        """Return restrictions, and the rows read from them that wait to be handed on."""
         parts = {"restrictions": self._coder_of(self._input)}
         for payload in self._par_dos():
             if payload.restriction_coder_id:
@@ -496,7 +497,7 @@ def _field_type(kind: schema_pb2.FieldType) -> str:
 
 
 def _function(spec: beam_runner_api_pb2.FunctionSpec) -> str:
-    """A CombineFn, or another function of Beam's own kinds."""
+    """Return a CombineFn, or another function of Beam's own kinds."""
     if spec.urn == python_urns.PICKLED_COMBINE_FN:
         return identity(pickler.loads(_bytes(spec.payload)))
     return shortened(f"{spec.urn} {spec.payload.hex()}".strip())

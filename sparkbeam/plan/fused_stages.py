@@ -1,4 +1,4 @@
-"""Beam's fused stages: which of them Spark executes, what drives the others, who reads whom."""
+"""Fused stages of Beam: the ones that Spark executes, the main inputs and the readers of others."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ MERGE_ACCUMULATORS = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMU
 TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
 
 FIRE = "sparkbeam:combine_per_key_fire:v1"
-"""The step that makes panes of accumulators that know of how many elements they are.
+"""Step that makes panes of accumulators with the number of their elements.
 
 Its payload is that of the combine, and its output has the windowing with the trigger.
 """
@@ -44,7 +44,7 @@ NOTHING = "sparkbeam_nothing"
 
 
 def main_input(stage: translations.Stage) -> str:
-    """The one PCollection that drives ``stage``; :data:`NOTHING` where there is none."""
+    """Return the one PCollection that drives ``stage``, or :data:`NOTHING`."""
     produced = {pcoll for t in stage.transforms for pcoll in t.outputs.values()}
     inputs = {
         pcoll
@@ -57,7 +57,7 @@ def main_input(stage: translations.Stage) -> str:
 
 
 def is_runner_stage(stage: translations.Stage) -> bool:
-    """Whether Spark executes the stage, rather than a worker."""
+    """Return whether Spark executes the stage, rather than a worker."""
     if len(stage.transforms) != 1:
         return False
     (transform,) = stage.transforms
@@ -66,7 +66,7 @@ def is_runner_stage(stage: translations.Stage) -> bool:
 
 
 def makers_of(stages: Iterable[translations.Stage]) -> dict[str, translations.Stage]:
-    """The stage that puts out each PCollection."""
+    """Return the stage that puts out each PCollection."""
     return {
         pcoll: stage
         for stage in stages
@@ -76,7 +76,7 @@ def makers_of(stages: Iterable[translations.Stage]) -> dict[str, translations.St
 
 
 def readers_of(stages: Iterable[translations.Stage]) -> dict[str, list[translations.Stage]]:
-    """The stages that read each PCollection, once for each transform that does."""
+    """Return the stages that read each PCollection, once for each transform that does."""
     readers: dict[str, list[translations.Stage]] = defaultdict(list)
     for stage in stages:
         for transform in stage.transforms:
@@ -90,7 +90,7 @@ def reaches(
     start: translations.Stage,
     goal: translations.Stage,
 ) -> bool:
-    """Whether data of ``start`` gets to ``goal``, as main or side input."""
+    """Return whether data of ``start`` reaches ``goal``, as main or side input."""
     seen: set[translations.Stage] = set()
     pending = [start]
     while pending:
@@ -108,9 +108,9 @@ def reaches(
 
 
 def are_in_a_circle(stages: Iterable[translations.Stage]) -> bool:
-    """Whether stages wait for each other's outputs, so that none of them could be the first.
+    """Return whether stages wait for each other's outputs, so that none of them can be the first.
 
-    Beam's fusion makes such of two steps that each have the input of the other as a side input.
+    Beam's fusion makes such a cycle of two steps that each have the other's input as a side input.
     """
     makers = makers_of(stages)
     order = TopologicalSorter[translations.Stage]()

@@ -1,4 +1,4 @@
-"""What becomes of pairs in columns on the way through a GroupByKey."""
+"""Pairs in columns on the way through a GroupByKey."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,21 +10,21 @@ from sparkbeam.plan.model import Layout
 
 
 def as_pair(coder: coders.Coder, pair: Shape) -> Record | None:
-    """What pairs are behind a GroupByKey; None where it takes them as elements.
+    """Return the shape of pairs behind a GroupByKey; None if it takes them as elements.
 
     Args:
-        coder: of the pairs.
-        pair: what each of them is, as columns.
+        coder: the coder of the pairs.
+        pair: the shape of a pair, as columns.
     """
     side = as_side(coder, pair, Layout.PACKED_GROUPS)
     return side if isinstance(side, Record) and is_plain_key(side.fields[0]) else None
 
 
 def groups_of(pairs: Iterable[Shape]) -> Iterator[Record]:
-    """What groups are as columns.
+    """Yield the shapes of groups as columns.
 
     Args:
-        pairs: what the elements are that are columns.
+        pairs: the shapes of the elements that are columns.
     """
     by_key: dict[Shape, dict[Shape, None]] = {}
     for pair in pairs:
@@ -38,12 +38,12 @@ def groups_of(pairs: Iterable[Shape]) -> Iterator[Record]:
 
 
 def by_tag(group: Shape, tags: tuple[str, ...], tagged: Mapping[str, Shape]) -> Record | None:
-    """What a group of a CoGroupByKey is with its values by tag; None where nobody can tell.
+    """Return the shape of a CoGroupByKey's group with its values by tag; None if it is unknown.
 
     Args:
-        group: what it was before.
-        tags: those that there may be.
-        tagged: what the values with each of them are.
+        group: the shape of the group before.
+        tags: the possible tags.
+        tagged: the shape of the values of each tag.
     """
     if not isinstance(group, Record) or not tagged.keys() >= set(tags):
         return None
@@ -52,7 +52,7 @@ def by_tag(group: Shape, tags: tuple[str, ...], tagged: Mapping[str, Shape]) -> 
 
 
 def joined_shape(shapes: list[Shape]) -> Shape | None:
-    """What values of several shapes are as one column; None where no column holds them."""
+    """Return the shape of values of several shapes as one column; None if no column holds them."""
     if len(shapes) == 1:
         return shapes[0]
     members = tuple(shape for shape in sorted(shapes, key=str) if isinstance(shape, Record))
@@ -60,4 +60,4 @@ def joined_shape(shapes: list[Shape]) -> Shape | None:
 
 
 _MOST_MEMBERS = 100
-"""Of a union: its type codes are bytes."""
+"""Maximum number of members of a union: its type codes are bytes."""

@@ -1,10 +1,11 @@
-"""How a GroupByKey is done: the one place that decides it.
+"""Choice of the evaluator of a GroupByKey; no other module decides it.
 
-With the default trigger a window fires once in batch, at the end of the input, and in streaming
-when the watermark passes its end, and for late elements. So nobody needs to be asked when: the
-window of a non-merging WindowFn is as good as a part of the key, and sessions merge in order of
-their start. So does a combine in batch whatever its trigger is, which is asked behind the grouping
-(:mod:`sparkbeam.plan.lifting`). All else is up to Beam's trigger driver.
+With the default trigger a window fires once in batch, at the end of the input. In streaming it
+fires when the watermark passes its end, and for late elements. The firing times are therefore
+known without a trigger driver: the window of a non-merging WindowFn is equivalent to a part of the
+key, and sessions merge in order of their start. The same holds for a combine in batch with any
+trigger, which is evaluated behind the grouping (:mod:`sparkbeam.plan.lifting`). Everything else is
+left to Beam's trigger driver.
 """
 
 from collections.abc import Callable
@@ -40,15 +41,16 @@ def decide(
     sessions: SessionAggregator | None = None,
     fires: Windowing | None = None,
 ) -> Grouping:
-    """How the GroupByKey of elements with a windowing is done.
+    """Decide the evaluator of the GroupByKey of elements with a windowing.
 
     Args:
-        windowing: theirs.
-        combines: gives what merges the values behind it, which are accumulators; None where
-            they are not.
+        windowing: the windowing of the elements.
+        combines: returns the CombineFn that merges the values behind it, which are accumulators;
+            None if they are not.
         streaming: the pipeline is a streaming query.
-        sessions: how sessions are to be combined; None where that is for us to choose.
-        fires: has the trigger that is asked behind it, by the number of elements; None if none is.
+        sessions: the requested way to combine sessions; None leaves the choice to sparkbeam.
+        fires: has the trigger that is evaluated behind it, by the number of elements; None if there
+            is none.
     """
     evaluator, reason = _in_streaming(windowing) if streaming else _in_batch(windowing, fires)
     if evaluator in _OF_WINDOWS and combines is not None and makes_totals(windowing.windowfn):
@@ -75,23 +77,23 @@ def decide(
 
 
 def stamp_of(windowing: Windowing) -> str | None:
-    """Which of its elements' timestamps a group has, in words; None for the end of its window."""
+    """Return the name of the elements' timestamp that a group has; None for its window's end."""
     return _STAMPS.get(windowing.timestamp_combiner)
 
 
 def tells_stamps(windowing: Windowing) -> bool:
-    """Return whether elements in a stream differ if only their timestamps do.
+    """Return whether elements in a stream that differ only in their timestamps count as different.
 
-    The earliest one counts among those that are not behind the output watermark, which nobody knows
-    before the shuffle. Of the latest one that is so for sessions, whose elements are late one by
-    one.
+    The earliest timestamp counts among those that are not behind the output watermark, which is
+    not known before the shuffle. The same holds for the latest timestamp in sessions, whose
+    elements are late one by one.
     """
     is_earliest = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EARLIEST
     return is_earliest or (stamp_of(windowing) is not None and windowing.windowfn.is_merging())
 
 
 def makes_totals(window_fn: WindowFn) -> bool:
-    """Whether the windows of a WindowFn are known by their start."""
+    """Return whether the windows of a WindowFn are identified by their start."""
     return type(window_fn) in (GlobalWindows, FixedWindows, SlidingWindows)
 
 

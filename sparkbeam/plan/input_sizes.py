@@ -1,4 +1,4 @@
-"""How many bytes a pipeline reads for its PCollections, as far as that is known before it runs."""
+"""Number of bytes that a pipeline reads for its PCollections, as far as known before it runs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +13,11 @@ from sparkbeam.upstream.beam_files import size_of_read
 
 
 class ReadBytes:
-    """Tells it of one plan after the other PCollection.
+    """Sizes in bytes of the input of one plan's PCollections.
 
     Args:
-        plan: in batch.
-        of_source: the bytes of a root that is not a stage; None where they are not known.
+        plan: a batch plan.
+        of_source: the bytes of a root that is not a stage; None if they are not known.
     """
 
     def __init__(self, plan: Plan, of_source: Callable[[Source], float | None]) -> None:
@@ -25,10 +25,11 @@ class ReadBytes:
         self._of_source = of_source
 
     def of(self, tags: tuple[int, ...]) -> float | None:
-        """All that is read for some ports: files, rows of Spark's sources, values of a Create.
+        """Return the size of all that is read for some ports.
 
-        None where that is not known, or says nothing of how much there is at the ports: where a
-        join comes before them, or a step that may make many elements of a value of a Create.
+        This covers files, rows of Spark's sources and values of a Create. None if the size is not
+        known, or says nothing of the amount at the ports: if a join comes before them, or a step
+        that may make many elements of a value of a Create.
         """
         stages, sources = _before(self._plan, tags)
         if any(stage.join is not None for stage in stages):
@@ -42,7 +43,7 @@ class ReadBytes:
 
 
 def _before(plan: Plan, tags: tuple[int, ...]) -> tuple[list[Stage], list[Source]]:
-    """The stages that ports depend on, side inputs included, and the roots that are no stages."""
+    """Return the stages that ports depend on, side inputs included, and roots without a stage."""
     stages: dict[str, Stage] = {}
     sources: dict[str, Source] = {}
     pending = [*tags]
@@ -61,7 +62,7 @@ def _before(plan: Plan, tags: tuple[int, ...]) -> tuple[list[Stage], list[Source
 
 
 def _of_root(stage: Stage, *, multiplies: bool) -> float | None:
-    """The bytes that a stage reads which nothing comes into."""
+    """Return the bytes read by a stage that has no input."""
     sizes = []
     for transform in parsed(stage).transforms.values():
         fn = dofn_of(transform)
@@ -76,7 +77,7 @@ def _of_root(stage: Stage, *, multiplies: bool) -> float | None:
 
 
 def _multiplies(stage: Stage) -> bool:
-    """Whether a step of a stage may make many elements of one."""
+    """Return whether a step of a stage may make many elements of one."""
     for transform in parsed(stage).transforms.values():
         fn = dofn_of(transform)
         if transform.spec.urn not in translations.PAR_DO_URNS or is_of_create(fn):

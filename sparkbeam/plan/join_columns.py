@@ -1,4 +1,4 @@
-"""What becomes of columns on the sides of a join by Spark, and behind it."""
+"""Columns on the sides of a join by Spark, and behind the join."""
 
 from collections.abc import Iterable, Iterator
 
@@ -17,7 +17,7 @@ _PAIR = 2
 
 
 def why_no_cells(shape: Shape) -> str | None:
-    """Why values do not travel one to a row as parts of columns, in words; None if they do."""
+    """Return why values do not travel one per row as parts of columns; None if they do."""
     match shape:
         case Record():
             return next(filter(None, map(why_no_cells, shape.fields)), None)
@@ -29,12 +29,12 @@ def why_no_cells(shape: Shape) -> str | None:
 
 
 def as_side(coder: coders.Coder, pair: Shape, layout: Layout) -> Record | Refused:
-    """What the pairs of a side of a join are behind it, or why it takes them as elements.
+    """Return the shape of a join side's pairs behind the join, or the reason why it takes elements.
 
     Args:
-        coder: of the pairs of a key and an element.
-        pair: what each of them is, as columns.
-        layout: of the side.
+        coder: the coder of the pairs of a key and an element.
+        pair: the shape of a pair, as columns.
+        layout: the layout of the side.
     """
     if not isinstance(pair, Record) or pair.type is not tuple or len(pair.fields) != _PAIR:
         return Refused(f"its elements are {pair}")
@@ -51,7 +51,7 @@ def as_side(coder: coders.Coder, pair: Shape, layout: Layout) -> Record | Refuse
 
 
 def side_of(plan: Plan, tag: int) -> str:
-    """The side of a join that a port feeds, in words."""
+    """Return the side of a join that a port feeds, in words."""
     return next(
         f"{stage.labels[0]} ({side})"
         for stage in plan.stages
@@ -62,12 +62,12 @@ def side_of(plan: Plan, tag: int) -> str:
 
 
 def triples(spec: JoinSpec, lefts: Iterable[Shape], rights: Iterable[Shape]) -> Iterator[Record]:
-    """What comes out of a join as columns.
+    """Yield the shapes of the results of a join as columns.
 
     Args:
-        spec: how it joins.
-        lefts: the pairs of the left side that are columns.
-        rights: those of the right side.
+        spec: the specification of the join.
+        lefts: the shapes of the pairs of the left side that are columns.
+        rights: the shapes of the pairs of the right side that are columns.
     """
     of_left = [pair.fields for pair in lefts if isinstance(pair, Record)]
     of_right = [pair.fields for pair in rights if isinstance(pair, Record)]
@@ -85,12 +85,12 @@ def triples(spec: JoinSpec, lefts: Iterable[Shape], rights: Iterable[Shape]) -> 
 
 
 def triple(key: Shape, left: Shape, right: Shape) -> Record:
-    """What the results of a join are, if keys and elements of both sides are these."""
+    """Return the shape of the results of a join with this key and these elements of both sides."""
     return Record(tuple, _NAMES, (key, left, right))
 
 
 def is_plain_key(shape: Shape) -> bool:
-    """Whether keys are columns again, which are read from their encodings."""
+    """Return whether keys that are read from their encodings become columns again."""
     if isinstance(shape, Record):
         return shape.type is tuple and bool(shape.fields) and all(map(is_plain_key, shape.fields))
     return isinstance(shape, Scalar)

@@ -1,4 +1,4 @@
-"""What a pipeline says of a join that Spark may do: the payload of its transform."""
+"""Payload of the transform of a join that Spark may execute."""
 
 import json
 from dataclasses import dataclass
@@ -25,27 +25,27 @@ _KEPT_WHOLE = {
     "semi": (LEFT,),
     "anti": (LEFT,),
 }
-"""The sides of which elements come out, or do not, whatever is on the other one."""
+"""Sides whose elements come out, or do not, whatever the other side has."""
 
 
 def may_be_broadcast(how: str, side: str) -> bool:
-    """Whether tasks may each join a part of the other side with all of this one."""
+    """Return whether each task may join a part of the other side with all of this side."""
     return side not in _KEPT_WHOLE[how]
 
 
 def needs_partners(how: str, side: str) -> bool:
-    """Whether elements of a side that have no partner change nothing."""
+    """Return whether elements of a side without a partner have no effect on the result."""
     return side not in _KEPT_WHOLE[how] or (how == "semi" and side == LEFT)
 
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """How two sides are joined.
+    """Specification of the join of two sides.
 
     Attributes:
         how: one of :data:`HOWS`.
         broadcast: ``left`` or ``right`` for the side that goes to all tasks of the other, ``auto``
-            where Spark decides by the sizes that it finds, ``never`` for neither.
+            if Spark decides by the sizes that it finds, ``never`` for neither.
     """
 
     how: str
@@ -53,16 +53,16 @@ class JoinSpec:
 
     @property
     def keeps_right(self) -> bool:
-        """Whether anything of the right side comes out."""
+        """True if the results contain anything of the right side."""
         return self.how not in ("semi", "anti")
 
     def pack(self) -> bytes:
-        """As a payload."""
+        """Encode it as a payload."""
         return json.dumps([self.how, self.broadcast]).encode()
 
     @classmethod
     def unpack(cls, payload: bytes) -> Self:
-        """The inverse of :meth:`pack`.
+        """Return the inverse of :meth:`pack`.
 
         Raises:
             ValueError: the payload is damaged.

@@ -1,4 +1,4 @@
-"""Labels without the number or the hash that a notebook gives its cells: the same each time."""
+"""Labels without the number or hash of a notebook's cell: the same each time."""
 
 import re
 import sys
@@ -11,14 +11,14 @@ _IN_CELL = re.compile(
     r"<lambda at (<ipython-input-[^>]*>|<?(ipython-input-|command-)[\d-]+[\w-]*(\.py)?>?):\d+>"
 )
 _IN_NUMBER = re.compile(r"<lambda at \d+\.py:\d+>")
-"""In a cell of Jupyter, or in a program whose name is a number."""
+"""Lambda in a cell of Jupyter, or in a program whose name is a number."""
 _LAMBDA = "<lambda>"
 _PROMPT = re.compile(r"(^|/)\[[^\]/]*\]: ")
-"""Beam puts the number of the cell before what is applied in a notebook."""
+"""Prefix of a cell's number that Beam puts before a transform applied in a notebook."""
 
 
 def without_cells(label: str) -> str:
-    """A label that does not say in which cell of a notebook it was given."""
+    """Return a label that does not say in which cell of a notebook it was given."""
     label = _IN_CELL.sub(_LAMBDA, label)
     if _PROMPT.search(label) or _is_in_ipython():
         label = _IN_NUMBER.sub(_LAMBDA, label)
@@ -31,9 +31,9 @@ def _is_in_ipython() -> bool:
 
 
 def rename(pipeline: beam_runner_api_pb2.Pipeline) -> None:
-    """Gives the transforms of a pipeline such labels.
+    """Give the transforms of a pipeline labels without notebook cells.
 
-    What would be called the same gets a number, in the order in which the user has applied it.
+    Equal labels get a number, in the order in which the user has applied the transforms.
     """
     transforms = pipeline.components.transforms
     before = {id: transform.unique_name for id, transform in transforms.items()}

@@ -1,4 +1,4 @@
-"""Where the stages of a streaming plan run: in a linear chain of layers.
+"""Placement of the stages of a streaming plan in a linear chain of layers.
 
 A Structured Streaming query has one sink and no shared sub-plans, so a graph of
 stages cannot become a graph of operators. It becomes a chain: the layer of a stage
@@ -13,7 +13,7 @@ from sparkbeam.plan.model import Exchange, Plan, Stage
 
 
 class Way(Enum):
-    """How the rows of a port reach one of its readers."""
+    """Route of the rows of a port to one of its readers."""
 
     LOCAL = "local"
     """The reader is in the same layer, and runs in the same shard."""
@@ -25,10 +25,10 @@ class Way(Enum):
     """Evenly over all shards."""
 
     BY_KEY = "by_key"
-    """To the shard of the key."""
+    """Route to the shard of the key."""
 
     BROADCAST = "broadcast"
-    """To all shards: the reader takes it as a side input."""
+    """Route to all shards: the reader takes it as a side input."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ class Topology:
         return len(self.layers)
 
     def layer(self, stage: Stage) -> int:
-        """The layer of a stage."""
+        """Return the layer of a stage."""
         return next(number for number, stages in enumerate(self.layers) if stage in stages)
 
     def hops(self, stage: Stage) -> dict[int, tuple[Hop, ...]]:
-        """The ways out of each port of a stage, by its tag."""
+        """Return the ways out of each port of a stage, by its tag."""
         own = self.layer(stage)
         return {port.tag: self._hops(port.tag, own) for port in stage.ports}
 
     def source_hops(self, tag: int) -> tuple[Hop, ...]:
-        """The ways of the rows of a source, which counts as a part of layer 0."""
+        """Return the ways of the rows of a source, which counts as a part of layer 0."""
         return self._hops(tag, 0)
 
     def _hops(self, tag: int, own: int) -> tuple[Hop, ...]:
@@ -84,7 +84,7 @@ class Topology:
         return tuple(hop for hop in found if hop.way is not Way.FORWARD or hop.layer not in spread)
 
     def roots(self, tag: int) -> frozenset[int]:
-        """The tags of the sources from which the rows of a port of layer 0 come."""
+        """Return the tags of the sources from which the rows of a port of layer 0 come."""
         if self.plan.source(tag) is not None:
             return frozenset([tag])
         inputs = self.plan.producer(tag).inputs
@@ -102,7 +102,7 @@ def _way(exchange: Exchange, same_layer: bool) -> Way:
 
 
 def topology(plan: Plan) -> Topology:
-    """Assigns the stages of a plan to layers."""
+    """Assign the stages of a plan to layers."""
     of_tag = {tag: 0 for source in plan.sources for _, tag in source.outputs}
     layers: list[list[Stage]] = [[]]
     for stage in plan.stages:

@@ -1,7 +1,7 @@
 """Combines in their parts: partial accumulators, a grouping, their merge, the outputs.
 
-Beam lifts a combine only where its trigger need not see each element. Here all are lifted: with
-another trigger than the default one partial accumulators know of how many elements they are.
+Beam lifts a combine only if its trigger need not see each element. Here all combines are lifted.
+With a non-default trigger, partial accumulators carry their number of elements.
 
 - In batch all elements of a window are there before its first pane. So the grouping is that of the
   default trigger, and behind the merge :data:`~sparkbeam.plan.fused_stages.FIRE` puts out the panes
@@ -29,14 +29,14 @@ _CODERS = common_urns.coders
 def lift_in_batch(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> Iterator[translations.Stage]:
-    """Lifts all combines; behind their groupings triggers fire, by how many elements there are."""
+    """Lift all combines; triggers fire behind their groupings, by the number of elements."""
     return _lift(stages, context, _fired)
 
 
 def lift_in_streaming(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> Iterator[translations.Stage]:
-    """Lifts all combines; their groupings ask the trigger."""
+    """Lift all combines; their groupings evaluate the trigger."""
     return _lift(stages, context, _counted_before)
 
 
@@ -47,7 +47,7 @@ def _lift(
         [translations.Stage, translations.TransformContext], Iterator[translations.Stage]
     ],
 ) -> Iterator[translations.Stage]:
-    """Lifts combines, those with another trigger than the default one in a way of their own."""
+    """Lift combines; those with a non-default trigger are lifted in another way."""
     for stage in stages:
         if _is_triggered(stage, context):
             yield from of_triggered(stage, context)
@@ -66,7 +66,7 @@ def _is_triggered(stage: translations.Stage, context: translations.TransformCont
 def _windowing(
     combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext
 ) -> beam_runner_api_pb2.WindowingStrategy:
-    """The windowing of what a combine takes."""
+    """Return the windowing of a combine's input."""
     components = context.components
     return components.windowing_strategies[_input(combine, context).windowing_strategy_id]
 
@@ -81,7 +81,7 @@ def _input(
 def _fired(
     stage: translations.Stage, context: translations.TransformContext
 ) -> Iterator[translations.Stage]:
-    """The parts of a combine in batch."""
+    """Yield the parts of a combine in batch."""
     *counted, _ = _lifted(stage, context, _counting(stage.transforms[0], context))
     *_, merge, extract = _lifted(stage, context, stage.transforms[0].spec.payload)
     pcollections = context.components.pcollections
@@ -103,7 +103,7 @@ def _fired(
 def _counted_before(
     stage: translations.Stage, context: translations.TransformContext
 ) -> Iterator[translations.Stage]:
-    """The parts of a combine in streaming."""
+    """Yield the parts of a combine in streaming."""
     partial, *_ = _lifted(stage, context, _counting(stage.transforms[0], context))
     _, group, *others = _lifted(stage, context, stage.transforms[0].spec.payload)
     group.transforms[0].inputs["in"] = partial.transforms[0].outputs["out"]
@@ -113,7 +113,7 @@ def _counted_before(
 def _lifted(
     stage: translations.Stage, context: translations.TransformContext, payload: bytes
 ) -> list[translations.Stage]:
-    """The four parts of a combine with a payload, whatever its trigger is."""
+    """Return the four parts of a combine with a payload, for any trigger."""
     transform = copy.deepcopy(stage.transforms[0])
     transform.spec.payload = payload
     changed = copy.copy(stage)
@@ -129,7 +129,7 @@ def _lifted(
 def _counting(
     combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext
 ) -> bytes:
-    """The payload of a combine whose accumulators know of how many elements they are."""
+    """Return the payload of a combine whose accumulators have the number of their elements."""
     payload = copy.deepcopy(
         proto_utils.parse_Bytes(combine.spec.payload, beam_runner_api_pb2.CombinePayload)
     )
@@ -150,7 +150,7 @@ def _coder(context: translations.TransformContext, urn: str, *parts: str) -> str
 
 
 def _once(combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext) -> str:
-    """The windowing of what a combine takes, where windows fire once."""
+    """Return the windowing of a combine's input for windows that fire once."""
     once = copy.deepcopy(_windowing(combine, context))
     _fire_once(once)
     once.accumulation_mode = beam_runner_api_pb2.AccumulationMode.DISCARDING
@@ -163,6 +163,6 @@ def _once(combine: beam_runner_api_pb2.PTransform, context: translations.Transfo
 
 
 def _fire_once(windowing: beam_runner_api_pb2.WindowingStrategy) -> None:
-    """Gives a windowing the default trigger, in place."""
+    """Give a windowing the default trigger, in place."""
     windowing.trigger.Clear()
     windowing.trigger.default.SetInParent()

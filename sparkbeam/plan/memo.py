@@ -1,6 +1,6 @@
-"""Results that are found once while a pipeline is translated or explained.
+"""Cache of results while a pipeline is translated or explained.
 
-They may hold what is the user's, and large things, so they are forgotten with its end.
+The results may hold the user's objects, and large ones, so they are dropped at its end.
 """
 
 import functools
@@ -18,7 +18,10 @@ _memo: ContextVar[dict[Any, Any] | None] = ContextVar("_memo", default=None)
 
 @contextmanager
 def memo() -> Iterator[None]:
-    """While it lasts, :func:`memoized` functions remember; one within another is the same one."""
+    """Have :func:`memoized` functions remember results within the context.
+
+    A nested context is the same one.
+    """
     if _memo.get() is not None:
         yield
         return
@@ -32,9 +35,9 @@ def memo() -> Iterator[None]:
 
 
 def memoized(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
-    """A function that is called once for equal arguments within a :func:`memo`, else each time.
+    """Return a function that is called once for equal arguments within a :func:`memo`.
 
-    Its result is everybody's: nobody may change it.
+    Outside of a memo it is called each time. Its result is shared: it must not be changed.
 
     Args:
         function: of arguments that have a hash.
@@ -55,11 +58,11 @@ def memoized(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
 
 
 def remember(function: Callable[..., _Result], result: _Result, *args: Any) -> None:
-    """Give the result of a memoized function that is already there.
+    """Provide the known result of a memoized function.
 
     Args:
         function: one that :func:`memoized` has returned.
-        result: what it would return, which nobody may change.
+        result: its result, which must not be changed.
         args: its arguments.
     """
     known = _memo.get()

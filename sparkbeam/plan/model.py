@@ -27,7 +27,7 @@ CREATE_URN = "sparkbeam:create:v1"
 
 
 class Layout(Enum):
-    """What one row of a port holds."""
+    """Content of one row of a port."""
 
     CHUNKS = "chunks"
     """Many encoded windowed values in one cell."""
@@ -36,7 +36,7 @@ class Layout(Enum):
     """A key (and window) with a run of its encoded values, on the way to a GroupByKey."""
 
     PACKED_GROUPS = "packed_groups"
-    """As GROUPS, many keys in a row: of columns each value is in a cell of its own."""
+    """Rows as GROUPS, with many keys each; each value of a column is in a separate cell."""
 
     TOTALS = "totals"
     """A key and window, or slice of windows, with an accumulator, ordered by its start."""
@@ -45,13 +45,13 @@ class Layout(Enum):
     """A key with one locally merged session of its values, ordered by the session's start."""
 
     SESSION_TOTALS = "session_totals"
-    """As SESSIONS, where numbers stand for accumulators."""
+    """Rows as SESSIONS, with numbers that stand for accumulators."""
 
     TRIGGERED = "triggered"
     """A key with a run of its windowed values, on the way to Beam's trigger driver."""
 
     STORED = "stored"
-    """As TRIGGERED, in streaming: each value has its length before it, as it will be stored."""
+    """Rows as TRIGGERED, in streaming: each value has its length before it, as in state."""
 
     KEYED = "keyed"
     """A key with a run of its windowed elements, in the order in which they were produced."""
@@ -73,7 +73,7 @@ class Layout(Enum):
 
 
 PACKED = frozenset([Layout.TOTALS, Layout.SESSION_TOTALS])
-"""Layouts whose rows are so many and small that they travel in packs."""
+"""Layouts with many small rows, which therefore travel in packs."""
 
 
 SIDES = frozenset([Layout.JOIN_SIDE, Layout.JOIN_KEYS])
@@ -81,9 +81,9 @@ SIDES = frozenset([Layout.JOIN_SIDE, Layout.JOIN_KEYS])
 
 
 class Evaluator(Enum):
-    """What makes the groups of a GroupByKey: the first nine in batch, the others in streaming.
+    """Evaluator of a GroupByKey: the first nine are for batch, the others for streaming.
 
-    :mod:`sparkbeam.plan.grouping` decides which it is.
+    :mod:`sparkbeam.plan.grouping` chooses it.
     """
 
     GLOBAL = "global"
@@ -93,10 +93,10 @@ class Evaluator(Enum):
     """All values of a key and a window are a group, at the end of the window."""
 
     PACKED = "packed"
-    """As GLOBAL and WINDOWED, of many keys at once: where pairs came as columns groups are such."""
+    """Groups as GLOBAL and WINDOWED, of many keys at once; columns of pairs give columns."""
 
     STAMPED = "stamped"
-    """As WINDOWED, where the timestamps of the values combine into that of the group."""
+    """Groups as WINDOWED, with the timestamps of the values combined into that of the group."""
 
     TOTALS = "totals"
     """The accumulators of many keys and windows that do not merge are merged at once."""
@@ -123,14 +123,14 @@ class Evaluator(Enum):
     """Beam's trigger driver over the state of a key; it sees the windows of new elements."""
 
     DRIVEN_SESSIONS = "driven_sessions"
-    """As DRIVEN_WINDOWS, with the sessions that those of new elements overlap."""
+    """Groups as DRIVEN_WINDOWS, with the sessions that those of new elements overlap."""
 
     DRIVEN_MERGING = "driven_merging"
-    """As DRIVEN_WINDOWS, with all windows of the key."""
+    """Groups as DRIVEN_WINDOWS, with all windows of the key."""
 
 
 class SessionAggregator(Enum):
-    """How the sessions of a key are combined before the shuffle; see :mod:`sparkbeam.windows`."""
+    """Way to combine the sessions of a key before the shuffle; see :mod:`sparkbeam.windows`."""
 
     CANONICAL = "canonical"
     """Beam's own merge over all sessions, for each element."""
@@ -157,19 +157,19 @@ _GROUPED = {
 
 @dataclass(frozen=True)
 class Grouping:
-    """How a GroupByKey is done.
+    """Decision on the execution of a GroupByKey.
 
     Attributes:
-        evaluator: what makes its groups.
-        reason: why it is that one, in words.
+        evaluator: the evaluator of its groups.
+        reason: the reason for the evaluator, in words.
         combines: the values are accumulators, and the stage merges them first of all.
-        aggregator: what has made them of elements, session by session; None where it is not
-            sessions that are combined, or they stay apart before the shuffle.
-        aggregator_reason: why it is that one, in words.
+        aggregator: the way in which the accumulators were made of elements, session by session;
+            None if no sessions are combined, or they stay apart before the shuffle.
+        aggregator_reason: the reason for the aggregator, in words.
         by_time: the trigger sees the elements of a micro-batch one timestamp after the other.
         counted: each accumulator has the number of its elements before it, which the trigger
             counts.
-        by_stamp: in an accumulator are elements with the same timestamp.
+        by_stamp: an accumulator holds elements with the same timestamp.
     """
 
     evaluator: Evaluator
@@ -183,12 +183,12 @@ class Grouping:
 
     @property
     def layout(self) -> Layout:
-        """What a row on the way to the evaluator holds."""
+        """Layout of the rows on the way to the evaluator."""
         return _GROUPED.get(self.evaluator, Layout.STORED)
 
 
 class Exchange(Enum):
-    """How rows travel from ports to the stage that reads them."""
+    """Exchange of rows between ports and the stage that reads them."""
 
     IMPULSE = "impulse"
     """One row from nowhere."""
@@ -216,13 +216,13 @@ class Port:
     Attributes:
         tag: unique in the plan.
         pcollection: the PCollection.
-        layout: what a row holds.
+        layout: the layout of a row.
         transform_id: the sink operation in the stage's descriptor.
         firings: rows tell which firing of a grouping they belong to, for a view that has the
             newest ones.
-        aggregator: how sessions are combined before it; None where they are not.
+        aggregator: the way sessions are combined before it; None if they are not.
         spreads: some reader has its rows spread over all partitions.
-        takes_numbers: its readers keep accumulators, and merge numbers of a vectorised form too.
+        takes_numbers: its readers keep accumulators, and merge numbers of a vectorized form too.
     """
 
     tag: int
@@ -236,7 +236,7 @@ class Port:
 
 
 class Firings(Enum):
-    """How what a side input has of a window may change, in streaming."""
+    """Possible changes of a side input's content for a window, in streaming."""
 
     NONE = "none"
     """No grouping fires its elements: they are added as they arrive."""
@@ -250,19 +250,19 @@ class Firings(Enum):
 
 @dataclass(frozen=True)
 class SideInput:
-    """A side input of a stage: which ports feed it, and who asks for it by which name.
+    """A side input of a stage: the ports that feed it, and its reader and name.
 
     Attributes:
-        transform_id: of the transform that asks for it.
+        transform_id: the id of the transform that reads it.
         local_name: the name that it has there.
-        label: of the transform.
-        layout: what a row of its ports holds.
+        label: the label of the transform.
+        layout: the layout of the rows of its ports.
         sources: the tags of its ports.
         windows: in streaming, the pickled pair of Beam's function from windows of the main input to
             those of the side input, and the coder of the latter.
-        early: what has arrived of a window may be read before the window has ended: it may fire
+        early: the data of a window may be read before the window has ended: it may fire
             before, or it never ends.
-        firings: how what it has of a window may change.
+        firings: the possible changes of its content for a window.
         discards: its panes are in discarding mode: those of a window that ends are its parts.
         singleton: it shows one element, that of the newest firing of any key.
         lateness: the allowed lateness of its windows, in microseconds.
@@ -303,30 +303,30 @@ class Stage:
     Attributes:
         id: unique in the plan.
         labels: the user's transform labels, in execution order.
-        descriptor: a serialised ``ProcessBundleDescriptor`` whose data
+        descriptor: a serialized ``ProcessBundleDescriptor`` whose data
             operations are sparkbeam's own.
         source_id: the source operation in the descriptor.
-        exchange: how the input rows arrive.
-        layout: what an input row holds.
+        exchange: the exchange of the input rows.
+        layout: the layout of an input row.
         inputs: the tags of the ports that feed the main input; a tag that
             stands there twice is read twice.
         grouped: the PCollection that went into the GroupByKey or Reshuffle that
             the stage reads, or None; its coder need not be that of what comes out.
-        grouping: how the GroupByKey is done that the stage reads; None if it reads none.
+        grouping: the decision on the GroupByKey that the stage reads; None if it reads none.
         join: the join by Spark that it reads; None if it reads none.
         joined: the PCollections of the two sides of the join.
-        ports: the outputs that somebody reads.
-        side_inputs: what must be there before the stage starts.
-        most_tasks: in more of them it would take longer to begin than to run; None where nobody
+        ports: the outputs that have readers.
+        side_inputs: the data required before the stage starts.
+        most_tasks: in more of them it would take longer to begin than to run; None if nobody
             knows.
         reads_unbounded: the stage processes the restrictions of a splittable DoFn whose
             output is unbounded.
         row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.row_types`.
-        operators: what runs its transforms, in an order in which they can run.
+        operators: the operators of its transforms, in an order in which they can run.
         in_columns: steps may make columns of what they read.
         begins_with: the full label of the GroupByKey or Reshuffle that it reads, or else of its
             first step.
-        address: under which name its state is stored; see :mod:`sparkbeam.plan.addresses`.
+        address: the name under which its state is stored; see :mod:`sparkbeam.plan.addresses`.
         state_name: the same of the states and timers of its DoFn.
     """
 
@@ -354,17 +354,17 @@ class Stage:
 
     @property
     def steps(self) -> int:
-        """How many transforms there are, which call each other."""
+        """Number of transforms, which call each other."""
         return len(self.operators)
 
     @property
     def creates(self) -> bool:
-        """Whether it starts with a Create, of whose values each task takes its share."""
+        """True if it starts with a Create, of whose values each task takes its share."""
         return any(operator.kind is Kind.CREATE for operator in self.operators)
 
     @property
     def is_behind_shuffle(self) -> bool:
-        """Whether nothing of its input is read before all that writes it has ended."""
+        """True if no input is read before all of its writers have ended."""
         if self.join is not None:
             return self.join.spec.broadcast in (AUTO, NEVER)
         return self.exchange in _SHUFFLES
@@ -386,7 +386,7 @@ class Source:
 
     Attributes:
         label: the user's transform label.
-        urn: what kind of a source it is.
+        urn: the kind of the source.
         payload: the transform's own description of itself.
         outputs: the tag of the port that each of its outputs feeds, by the name of
             the output.
@@ -419,8 +419,8 @@ class Plan:
 
     Attributes:
         stages: the stages.
-        sources: what feeds them beside Impulses.
-        sinks: what takes their rows, beside other stages.
+        sources: their inputs besides Impulses.
+        sinks: the readers of their rows besides other stages.
         streaming: the pipeline runs as a streaming query.
         kept: the tags of ports whose rows are in files of the workers' when they are read; see
             :mod:`sparkbeam.plan.spilled`.
@@ -433,10 +433,10 @@ class Plan:
     kept: frozenset[int] = frozenset()
 
     def reads(self, stage: Stage) -> int:
-        """How many times the rows of ``stage`` are read by later stages.
+        """Return the number of times that later stages read the rows of ``stage``.
 
-        Ports that a stage reads as one input are read together, and those do not count that are
-        kept in files.
+        Ports that a stage reads as one input are read together. Reads of ports that are kept in
+        files do not count.
         """
         tags = {port.tag for port in stage.ports} - self.kept
         inputs = [
@@ -464,27 +464,27 @@ class Plan:
         return main + len(side) + sinks + dropped
 
     def persisted_reads(self, stage: Stage) -> int:
-        """How many times rows of ``stage`` that Spark persists are read; 0 if it does not."""
+        """Return the number of reads of persisted rows of ``stage``; 0 if Spark persists none."""
         times = self.reads(stage)
         return times if times > 1 and not self.streaming else 0
 
     def source(self, tag: int) -> Source | None:
-        """The source that feeds the port ``tag``; None if it is a stage that writes it."""
+        """Return the source that feeds the port ``tag``; None if it is a stage that writes it."""
         return next((s for s in self.sources if any(tag == own for _, own in s.outputs)), None)
 
     def source_of(self, stage: Stage) -> Source | None:
-        """The source whose rows are all that a stage reads, in the tasks that read them."""
+        """Return the source whose rows are all that a stage reads, in the tasks that read them."""
         if len(stage.inputs) != 1 or stage.exchange is not Exchange.FORWARD:
             return None
         return self.source(*stage.inputs)
 
     def producer(self, tag: int) -> Stage:
-        """The stage that writes the port ``tag``."""
+        """Return the stage that writes the port ``tag``."""
         return next(s for s in self.stages for p in s.ports if p.tag == tag)
 
 
 def in_order(stages: list[Stage]) -> list[Stage]:
-    """Sorts the stages so that each comes after those that it reads."""
+    """Sort the stages so that each comes after those that it reads."""
     producer = {port.tag: stage for stage in stages for port in stage.ports}
     ordered: dict[str, Stage] = {}
     seen: set[str] = set()

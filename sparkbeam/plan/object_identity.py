@@ -1,9 +1,9 @@
-"""What an object is, in words that are the same in each process that makes it again.
+"""Identity of an object as a text that is the same in each process that makes the object again.
 
 State is written by coders and CombineFns that travel as pickles, whose bytes differ from one
-process to the next. So what they are is told by the names of their classes and functions, and by
-what of their attributes cannot differ by chance. A function without a name of its own, a lambda or
-one within another, is told by a digest of its bytecode, which knows no file, line or label.
+process to the next. Their identity therefore consists of the names of their classes and functions,
+and of the attributes that cannot differ by chance. A function without a name, a lambda or a nested
+function, is identified by a digest of its bytecode, which knows no file, line or label.
 """
 
 import enum
@@ -31,7 +31,7 @@ _CODE = re.compile(r"#[0-9a-f]{8}\b")
 
 @functools.lru_cache(4096)
 def steady(label: str) -> str:
-    """A label without the cells of a notebook and the lines of code in it.
+    """Return a label without the cells of a notebook and the lines of code in it.
 
     They change where what a step does has not.
     """
@@ -39,7 +39,7 @@ def steady(label: str) -> str:
 
 
 def steady_names(labels: Iterable[str]) -> dict[str, str]:
-    """Names for labels that stay where cells and lines move, each another one."""
+    """Return distinct names for labels that stay the same if cells and lines move."""
     counts = Counter[str]()
     found = {}
     for label in sorted(set(labels), key=steady_order):
@@ -50,26 +50,26 @@ def steady_names(labels: Iterable[str]) -> dict[str, str]:
 
 
 def steady_order(label: str) -> tuple[str, list[int]]:
-    """What labels are sorted by, so that steps keep their order when lines or cells move."""
+    """Return the sort key of a label that keeps the order of steps when lines or cells move."""
     return steady(label), [int(number) for number in re.findall("[0-9]+", label)]
 
 
 def without_code(text: str) -> str:
-    """An identity without its digests of bytecode, which another version of Python writes anew."""
+    """Return an identity without its digests of bytecode, which depend on the Python version."""
     return _CODE.sub("#", text)
 
 
 def identity(value: Any) -> str:
-    """What a value is; of an object its class, and the attributes that tell it from others.
+    """Return the identity of a value; of an object its class and its distinguishing attributes.
 
-    Of a user's objects only numbers, functions and classes are told: a text may be made up
-    anew in each process, and what a method does may change, as functions may.
+    Of a user's objects only numbers, functions and classes are included. A text may be made up
+    anew in each process, and the code of a method may change, as that of a function may.
     """
     return shortened(_Teller().told(value, 0))
 
 
 def shortened(text: str) -> str:
-    """A text that is not long; two that differ stay different."""
+    """Return a text that is not long; two that differ stay different."""
     if len(text) <= _LONGEST:
         return text
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
@@ -77,7 +77,7 @@ def shortened(text: str) -> str:
 
 
 class _Teller:
-    """Tells one value, and of what it is made up as far as that is not endless."""
+    """Identity of one value and of its parts, as far as they are not endless."""
 
     def __init__(self) -> None:
         self._left = _MOST_PARTS
@@ -157,7 +157,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _is_steady(content: Any) -> bool:
-    """Whether an attribute of a user's object tells something that is not made up by chance."""
+    """Return whether an attribute of a user's object has content that is not made up by chance."""
     if content is None or isinstance(content, bool | int | type | enum.Enum):
         return True
     if callable(content) and hasattr(content, "__qualname__"):
@@ -181,7 +181,7 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _code(code: types.CodeType) -> Iterator[str]:
-    """All of a function's bytecode that does not tell where it stands."""
+    """Yield all of a function's bytecode that is independent of its location."""
     yield code.co_code.hex()
     yield repr((code.co_names, code.co_freevars, code.co_cellvars))
     for constant in code.co_consts:

@@ -72,7 +72,7 @@ class Candidate:
 
     @cached_property
     def par_do(self) -> beam_runner_api_pb2.ParDoPayload:
-        """The payload of a ParDo, which nobody may change."""
+        """The payload of a ParDo, which must not be changed."""
         return par_do_payload(self.transform.spec.payload)
 
     @property
@@ -134,7 +134,7 @@ def _has_urn(urn: str, step: Candidate) -> bool:
 
 
 def _tells_stamps(step: Candidate) -> bool:
-    """Return whether a combine tells elements apart by their timestamps."""
+    """Return whether a combine distinguishes elements by their timestamps."""
     return (
         step.urn == _PRECOMBINE
         and any(port.layout is Layout.STORED for port in step.ports)
@@ -162,7 +162,7 @@ def _has_arguments(step: Candidate) -> bool:
 
 
 def _asks(step: Candidate, *, stateful: bool) -> bool:
-    """Return whether all that a DoFn asks for can be looked up once for many elements."""
+    """Return whether all parameters of a DoFn can be looked up once for many elements."""
     return (
         step.is_stateful == stateful
         and step.dofn is not None
@@ -232,7 +232,7 @@ def _chosen(step: Candidate) -> Operator:
 
 
 def _reason(kind: Kind, step: Candidate) -> str | None:
-    """Return why an operator takes single elements; None where it may take columns."""
+    """Return the reason why an operator takes single elements; None if it may take columns."""
     match kind:
         case Kind.WINDOWS:
             is_known = type(step.windowing.windowfn) in _BY_TIMESTAMP

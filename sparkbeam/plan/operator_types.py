@@ -50,7 +50,7 @@ def _stamped(shape: Shape, part: StampedPart) -> Refused | Record:
 
 
 def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | None:
-    """Return why a conversion does not take columns of a shape; None where it does."""
+    """Return the reason why a conversion does not take columns of a shape; None if it does."""
     try:
         make(empty_column(shape), shape, *more)
     except (NotExact, UnknownShape) as error:
@@ -153,7 +153,7 @@ class OutputTypes:
         return compiled[0] if compiled else found[0]
 
     def _batched(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
-        """Return why a DoFn of batches takes no columns; None where it does."""
+        """Return the reason why a DoFn of batches takes no columns; None if it does."""
         batching = self.batching(transform)
         assert batching.taken is not None
         if any(passes(made, batching.taken) for made in self._batches_into(transform)):
@@ -172,7 +172,7 @@ class OutputTypes:
                 yield made
 
     def _combined(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
-        """Return why a combine before the shuffle takes no columns; None where it does."""
+        """Return the reason why a combine before the shuffle takes no columns; None if it does."""
         (output,) = transform.outputs.values()
         readers = list(self._parsed.readers(output))
         ports = [port for port in self._stage.ports if port.pcollection == output]

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 BEAMS_OWN = "it runs as Beam's own operation"
-"""Why a step without an operation of sparkbeam's takes single elements."""
+"""Reason why a step without an operation of sparkbeam takes single elements."""
 
 
 class Kind(Enum):
-    """Which operation runs a step; :mod:`sparkbeam.plan.operator_choice` has the rules."""
+    """Operation that runs a step; :mod:`sparkbeam.plan.operator_choice` has the rules."""
 
     CREATE = "a share of the values of a Create"
     FIRE = "panes of accumulators"
@@ -39,8 +39,8 @@ class Operator:
 
     Attributes:
         label: the label of the step, which is the id of its transform.
-        kind: which operation runs it.
-        reason: why it takes single elements; None where it may take columns.
+        kind: the kind of the operation that runs it.
+        reason: the reason why it takes single elements; None if it may take columns.
     """
 
     label: str

@@ -46,7 +46,7 @@ _Item = TypeVar("_Item")
 
 
 class _PlainCoderContext(translations.TransformContext):
-    """A context that leaves coders as they are."""
+    """Context that leaves coders unchanged."""
 
     def maybe_length_prefixed_coder(self, coder_id: str) -> str:
         self.safe_coders[coder_id] = coder_id
@@ -61,7 +61,7 @@ def optimize(
     local: bool = False,
     sides_apart: bool = False,
 ) -> tuple[translations.TransformContext, list[translations.Stage]]:
-    """Fuses ``pipeline`` into stages.
+    """Fuse ``pipeline`` into stages.
 
     Args:
         pipeline: the pipeline; its components are extended in place.
@@ -114,7 +114,7 @@ def optimize(
 def code_timers_as_main_inputs(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Gives the timers of each ParDo with side inputs the coder that its main input asks for.
+    """Give the timers of each ParDo with side inputs the coder that its main input needs.
 
     Beam's SDK takes the key and the windows of any of its inputs: of the first in a set of names.
     """
@@ -151,7 +151,7 @@ def _code_timers(
 def side_input_readers_as_roots(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Starts a stage with each ParDo that has side inputs.
+    """Start a stage with each ParDo that has side inputs.
 
     In streaming an element waits for the side inputs of its window, so the
     stage's input has to be what the ParDo itself reads. In batch stages could wait for
@@ -166,7 +166,7 @@ def side_input_readers_as_roots(
 def strip_reshuffles(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Leaves a Reshuffle in a splittable DoFn with the restrictions as its only input.
+    """Leave a Reshuffle in a splittable DoFn with the restrictions as its only input.
 
     Beam's expansion gives it the side inputs of the DoFn as well.
     """
@@ -189,9 +189,10 @@ def strip_reshuffles(
 def divide_reads(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Divides the files that are read right now, so that no job has to do it.
+    """Divide the files that are read right now, so that no job has to do it.
 
-    What puts their source out becomes a :data:`~sparkbeam.plan.model.CREATE_URN` of its parts.
+    The step that puts out their source becomes a :data:`~sparkbeam.plan.model.CREATE_URN` of its
+    parts.
     """
     readers = readers_of(stages)
     needless: list[translations.Stage] = []
@@ -214,7 +215,7 @@ def divide_reads(
 def _dividing(
     transform: beam_runner_api_pb2.PTransform, readers: dict[str, list[translations.Stage]]
 ) -> list[translations.Stage]:
-    """The stages that divide what a transform puts out, up to where that is spread."""
+    """Return the stages that divide a transform's output, up to the step that spreads it."""
     found: list[translations.Stage] = []
     for urn in (PAIR_WITH_RESTRICTION, SPLIT_RESTRICTIONS, RESHUFFLE):
         following = _only_reader(transform, readers)
@@ -228,9 +229,9 @@ def _dividing(
 def spread_creates(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Takes the Reshuffle out of each Create: its values need not be shuffled to be spread.
+    """Take the Reshuffle out of each Create: its values need not be shuffled to be spread.
 
-    What holds the values becomes a :data:`~sparkbeam.plan.model.CREATE_URN`,
+    The step that holds the values becomes a :data:`~sparkbeam.plan.model.CREATE_URN`,
     which runs in several tasks; each puts out its share.
     """
     readers = readers_of(stages)
@@ -253,7 +254,7 @@ def spread_creates(
 def strip_reshuffles_of_creates(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Takes out a Reshuffle behind a Create whose values are spread already."""
+    """Take out a Reshuffle behind a Create whose values are spread already."""
     readers = readers_of(stages)
     needless = []
     for stage in stages:
@@ -272,13 +273,16 @@ def strip_reshuffles_of_creates(
 def _only_reader(
     transform: beam_runner_api_pb2.PTransform, readers: dict[str, list[translations.Stage]]
 ) -> translations.Stage | None:
-    """The stage that alone reads what a transform puts out; None if there are others or none."""
+    """Return the only stage that reads a transform's output.
+
+    None if there are others or none.
+    """
     found = [stage for pcoll in transform.outputs.values() for stage in readers[pcoll]]
     return found[0] if len(found) == 1 else None
 
 
 def _put_out(transform: beam_runner_api_pb2.PTransform, last: translations.Stage) -> None:
-    """Lets a transform put out what a later stage does."""
+    """Let a transform put out the output of a later stage."""
     (tag,) = transform.outputs
     (transform.outputs[tag],) = last.transforms[0].outputs.values()
 
@@ -286,7 +290,7 @@ def _put_out(transform: beam_runner_api_pb2.PTransform, last: translations.Stage
 def drive_empty_flattens(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Adds :data:`NOTHING` to a pipeline that has a Flatten without inputs."""
+    """Add :data:`NOTHING` to a pipeline that has a Flatten without inputs."""
     for stage in stages:
         for transform in stage.transforms:
             if transform.spec.urn == FLATTEN and not transform.inputs:
@@ -302,9 +306,9 @@ def drive_empty_flattens(
 def in_fixed_order(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Orders stages and transforms as they execute, and else by label.
+    """Order stages and transforms as they execute, and otherwise by label.
 
-    Beam's fusion leaves the order to chance. What follows keeps it, so a
+    Beam's fusion leaves the order to chance. The later phases keep this order, so a
     pipeline has the same plan each time.
     """
     for stage in stages:
@@ -315,7 +319,7 @@ def in_fixed_order(
 def _as_executed(
     items: list[_Item], transforms: Callable[[_Item], list[beam_runner_api_pb2.PTransform]]
 ) -> list[_Item]:
-    """Each item behind those whose output it reads, else by the label of its first transform."""
+    """Return items in dependency order, and otherwise by the label of their first transform."""
     by_label = sorted(items, key=lambda item: steady_order(transforms(item)[0].unique_name))
     producer = {
         pcoll: number
@@ -344,7 +348,7 @@ def _as_executed(
 def fuse_siblings(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Fuses worker stages that read the same PCollection, unless one needs the other.
+    """Fuse worker stages that read the same PCollection, unless one needs the other.
 
     Stateful stages stay alone: their input is partitioned by their own key.
     """

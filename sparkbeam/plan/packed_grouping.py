@@ -1,4 +1,4 @@
-"""Which GroupByKeys get columns: they have many keys in a row."""
+"""Selection of the GroupByKeys that get columns: those with many keys in a row."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ _TOGETHER = frozenset([Evaluator.GLOBAL, Evaluator.WINDOWED])
 
 
 def in_packs(plan: Plan) -> Plan:
-    """The plan with such GroupByKeys of a batch pipeline; the others are as they were."""
+    """Return the plan with packed GroupByKeys of a batch pipeline; the others are unchanged."""
     begins = Begins()
     for stage in () if plan.streaming else plan.stages:
         if _may_group(plan, stage) and any(begins.pairs(plan, tag) for tag in stage.inputs):
@@ -20,7 +20,7 @@ def in_packs(plan: Plan) -> Plan:
 
 
 def _may_group(plan: Plan, stage: Stage) -> bool:
-    """Whether all that read what a stage reads may group many keys at once."""
+    """Return whether all readers of a stage's input may group many keys at once."""
     readers = [one for one in plan.stages if not set(stage.inputs).isdisjoint(one.inputs)]
     return all(map(_takes_packs, readers)) and all(
         set(one.inputs) == set(stage.inputs) for one in readers
@@ -38,7 +38,7 @@ def _takes_packs(stage: Stage) -> bool:
 
 
 def _packed(plan: Plan, tags: frozenset[int]) -> Plan:
-    """The plan with packs in some ports and on the way to all that read them."""
+    """Return the plan with packs in some ports and on the way to all that read them."""
     return replace(plan, stages=tuple(_with_packs(stage, tags) for stage in plan.stages))
 
 

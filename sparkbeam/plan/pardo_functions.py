@@ -1,4 +1,4 @@
-"""Tells apart the functions of which ParDos consist."""
+"""Classification of the functions of ParDos."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -33,32 +33,32 @@ _Function: TypeAlias = Callable[..., Any] | Mapping[str, Callable[..., Any]] | K
 
 
 class Arguments(NamedTuple):
-    """What a function gets beside the element; placeholders stand for side inputs."""
+    """Arguments of a function besides the element; placeholders stand for side inputs."""
 
     by_position: list[Any]
     by_name: dict[str, Any]
 
     def filled(self, sides: list[Any]) -> "Arguments":
-        """The same with these in the place of the side inputs."""
+        """Return the same with these in the place of the side inputs."""
         return Arguments(*util.insert_values_in_args(*self, sides))
 
     @property
     def sides(self) -> int:
-        """How many side inputs there are."""
+        """Number of side inputs."""
         given = (*self.by_position, *self.by_name.values())
         return sum(isinstance(one, util.ArgumentPlaceholder) for one in given)
 
 
 ALONE = Arguments([], {})
-"""Of a function of the element alone."""
+"""Arguments of a function of the element alone."""
 
 
 def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrapperDoFn | None:
-    """A DoFn that is a function of the element alone; None for another.
+    """Return a DoFn that is a function of the element alone; None for another.
 
     Args:
         fn: the DoFn.
-        args: what it gets beside the element by position.
+        args: its arguments besides the element, by position.
         kwargs: likewise by name.
     """
     if not isinstance(fn, core.CallableWrapperDoFn) or args or kwargs:
@@ -68,19 +68,19 @@ def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrappe
 
 
 def function_with_arguments(fn: beam.DoFn, args: Any, kwargs: Any) -> beam.DoFn | None:
-    """Likewise, a DoFn that is a function of the element and further arguments."""
+    """Return a DoFn that is a function of the element and further arguments; None for another."""
     return plain_function(fn, (), {}) if args or kwargs else None
 
 
 def is_of_the_element_alone(fn: beam.DoFn) -> bool:
-    """Whether a DoFn consists of a ``process`` that asks for nothing but the element."""
+    """Return whether a DoFn consists of a ``process`` that takes only the element."""
     if any(is_overridden(fn, name) for name in LIFE) or not asks_plainly(fn):
         return False
     return len(inspect.signature(fn.process).parameters) == 1
 
 
 def asks_plainly(fn: beam.DoFn) -> bool:
-    """Whether ``process`` asks for the element and what else stands in its signature."""
+    """Return whether ``process`` takes the element and nothing beyond its signature."""
     if hasattr(fn, "_inspect_process") or handles_batches(fn):
         return False
     try:
@@ -94,7 +94,7 @@ def asks_plainly(fn: beam.DoFn) -> bool:
 
 
 def asks_for_known_parameters(fn: beam.DoFn, *, stateful: bool) -> bool:
-    """Whether all that ``process`` asks for is the same for elements that share their windowing.
+    """Return whether all that ``process`` takes is equal for elements that share their windowing.
 
     Args:
         fn: the DoFn.
@@ -116,7 +116,7 @@ def _is_known(default: Any, *, stateful: bool) -> bool:
 
 
 def is_overridden(fn: beam.DoFn, name: str) -> bool:
-    """Whether a DoFn has a method of its own."""
+    """Return whether a DoFn overrides a method."""
     return getattr(type(fn), name) is not getattr(beam.DoFn, name)
 
 
@@ -125,14 +125,14 @@ LIFE = ("setup", "start_bundle", "finish_bundle", "teardown")
 
 
 def one_to_one(process: Callable[[Any], Any]) -> Callable[[Any], Any] | None:
-    """What gives the one result for an element, of a ``process`` that always has one."""
+    """Return the function that gives the result, of a ``process`` that always has exactly one."""
     if isinstance(getattr(process, "__self__", None), KeyWithNone):
         return _with_none
     return function_of_map(process)
 
 
 def _with_none(element: Any) -> tuple[None, Any]:
-    """The one result of Beam's ``_KeyWithNone``."""
+    """Return the one result of Beam's ``_KeyWithNone``."""
     return None, element
 
 
@@ -143,13 +143,13 @@ def over_columns(
     arguments: Arguments = ALONE,
     may_stamp: bool,
 ) -> Compiled | Refused:
-    """A function of the element over columns, or why it has to be called.
+    """Return a function of the element over columns, or the reason why it has to be called.
 
     Args:
-        process: that of the DoFn.
-        shape: of the elements.
-        sides: of the side inputs.
-        arguments: what it gets beside the element.
+        process: the ``process`` of the DoFn.
+        shape: the shape of the elements.
+        sides: the shapes of the side inputs.
+        arguments: the arguments besides the element.
         may_stamp: its results may bring their timestamps.
     """
     args, kwargs = arguments.filled([Argument(1 + at) for at in range(len(sides))])
@@ -165,7 +165,7 @@ def over_columns(
 
 
 def _as_written(process: Callable[..., Any]) -> tuple[_Function, ResultKind]:
-    """The function of which Beam has made the ``process`` of a DoFn, and what its result means."""
+    """Return the function of which Beam has made a DoFn's ``process``, and its kind of result."""
     of_filter = function_of_filter(process)
     if of_filter is not None:
         return of_filter, ResultKind.FILTER
@@ -174,7 +174,10 @@ def _as_written(process: Callable[..., Any]) -> tuple[_Function, ResultKind]:
 
 
 def _in_parts(function: Callable[..., Any]) -> _Function:
-    """The functions of which Beam has made one that makes Rows or keys and values; else itself."""
+    """Return the functions of which Beam has made one that makes Rows or keys and values.
+
+    Else itself.
+    """
     aggregation = aggregation_of(function)
     if aggregation is not None:
         return Keyed(*aggregation)
@@ -182,7 +185,10 @@ def _in_parts(function: Callable[..., Any]) -> _Function:
 
 
 def _of_tuples(process: Callable[..., Any]) -> Callable[[Any], Any] | None:
-    """The same as what ends a ``CoGroupByKey`` of several PCollections in a tuple; else None."""
+    """Return an equivalent of the function that makes tuples of a ``CoGroupByKey``'s groups.
+
+    Else None.
+    """
     tags = tuples_of_cogroup(process)
     if tags is None or len(tags) < 2:
         return None
@@ -192,15 +198,15 @@ def _of_tuples(process: Callable[..., Any]) -> Callable[[Any], Any] | None:
 
 @memoized
 def par_do_payload(encoded: bytes) -> beam_runner_api_pb2.ParDoPayload:
-    """The payload of a ParDo, which nobody may change."""
+    """Return the payload of a ParDo, which must not be changed."""
     return beam_runner_api_pb2.ParDoPayload.FromString(encoded)
 
 
 @memoized
 def loaded(pickled: bytes) -> tuple[Any, ...]:
-    """A DoFn, what it gets beside the element by position and by name, and further parts.
+    """Return a DoFn, its arguments by position and by name, and further parts.
 
-    Nobody may change them.
+    They must not be changed.
 
     Args:
         pickled: as in the payload of a ParDo.
@@ -210,9 +216,10 @@ def loaded(pickled: bytes) -> tuple[Any, ...]:
 
 
 def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
-    """The DoFn of a ParDo that gives it nothing but the element; None for any other transform.
+    """Return the DoFn of a ParDo that gives it only the element; None for any other transform.
 
-    Nobody may change it. What holds the values of a Create, or the parts of files, is such a ParDo.
+    It must not be changed. The step that holds the values of a Create, or the parts of files, is
+    such a ParDo.
     """
     if transform.spec.urn not in (common_urns.primitives.PAR_DO.urn, CREATE_URN):
         return None
@@ -220,7 +227,7 @@ def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
 
 
 def dofn_in(encoded: bytes) -> beam.DoFn | None:
-    """Likewise, of a ParDo by its payload."""
+    """Return the DoFn of a ParDo that gives it only the element, by the ParDo's payload."""
     payload = par_do_payload(encoded)
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
@@ -229,7 +236,7 @@ def dofn_in(encoded: bytes) -> beam.DoFn | None:
 
 
 def set_dofn(transform: beam_runner_api_pb2.PTransform, fn: beam.DoFn) -> None:
-    """Gives a ParDo, of which :func:`dofn_of` has got a DoFn, another one."""
+    """Set the DoFn of a ParDo that has one for :func:`dofn_of`."""
     payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
     _, *others = loaded(payload.do_fn.payload)
     payload.do_fn.payload = pickles.dumps((fn, *others))
@@ -237,23 +244,29 @@ def set_dofn(transform: beam_runner_api_pb2.PTransform, fn: beam.DoFn) -> None:
 
 
 def is_create(transform: beam_runner_api_pb2.PTransform) -> bool:
-    """Whether a transform is the step of ``beam.Create`` that holds the values."""
+    """Return whether a transform is the step of ``beam.Create`` that holds the values."""
     return is_of_create(function_of(transform))
 
 
 def is_decoding_for_create(transform: beam_runner_api_pb2.PTransform) -> bool:
-    """Whether a transform is the step of ``beam.Create`` that decodes the values."""
+    """Return whether a transform is the step of ``beam.Create`` that decodes the values."""
     return decodes_for_create(getattr(dofn_of(transform), "process", None))
 
 
 def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
-    """The DoFn of a ParDo that is a function of the element alone; None for any other transform."""
+    """Return the DoFn of a ParDo that is a function of the element alone.
+
+    None for any other transform.
+    """
     return function_in(transform.spec.payload) if is_plain(transform) else None
 
 
 @memoized
 def function_in(encoded: bytes) -> beam.DoFn | None:
-    """Likewise, of a ParDo with one output and neither state nor restrictions, by its payload."""
+    """Return the DoFn that is a function of the element alone, by the payload of its ParDo.
+
+    The ParDo has one output and neither state nor restrictions.
+    """
     payload = par_do_payload(encoded)
     if payload.side_inputs:
         return None
@@ -268,9 +281,9 @@ def function_in(encoded: bytes) -> beam.DoFn | None:
 
 @memoized
 def function_and_arguments_in(encoded: bytes) -> tuple[beam.DoFn, Arguments] | None:
-    """The DoFn of a ParDo that is a function of the element and further arguments, and these.
+    """Return the DoFn of a ParDo that is a function of the element and further arguments.
 
-    None for any other.
+    The arguments come with it. None for any other DoFn.
 
     Args:
         encoded: the payload of a ParDo with one output and neither state nor restrictions.
@@ -284,7 +297,7 @@ def function_and_arguments_in(encoded: bytes) -> tuple[beam.DoFn, Arguments] | N
 
 
 def is_plain(transform: beam_runner_api_pb2.PTransform) -> bool:
-    """Whether it is a ParDo with one output, which needs no more than side inputs."""
+    """Return whether a transform is a ParDo with one output that needs no more than side inputs."""
     if transform.spec.urn != common_urns.primitives.PAR_DO.urn or len(transform.outputs) != 1:
         return False
     payload = par_do_payload(transform.spec.payload)

@@ -20,7 +20,7 @@ class ParsedStage:
     """A stage's ``ProcessBundleDescriptor`` with typed views of its parts.
 
     Args:
-        proto: the descriptor, which nobody may change.
+        proto: the descriptor, which must not be changed.
         source_id: the source operation in it.
         context: Beam's objects for its coders and windowing, if they are known.
 
@@ -87,23 +87,23 @@ class ParsedStage:
                     yield transform
 
     def coder(self, pcollection: str) -> coders.Coder:
-        """The coder of the elements of a PCollection."""
+        """Return the coder of the elements of a PCollection."""
         coder_id = self.proto.pcollections[pcollection].coder_id
         return self.context.coders.get_by_id(coder_id)
 
     def windowing(self, pcollection: str) -> Windowing:
-        """The windowing of a PCollection."""
+        """Return the windowing of a PCollection."""
         strategy_id = self.proto.pcollections[pcollection].windowing_strategy_id
         return self.context.windowing_strategies.get_by_id(strategy_id)
 
     def window_coder(self, pcollection: str) -> coders.Coder:
-        """The coder of the windows of a PCollection."""
+        """Return the coder of the windows of a PCollection."""
         strategy_id = self.proto.pcollections[pcollection].windowing_strategy_id
         coder_id = self.proto.windowing_strategies[strategy_id].window_coder_id
         return self.context.coders.get_by_id(coder_id)
 
     def combine_fn(self, transform: beam_runner_api_pb2.PTransform) -> beam.CombineFn:
-        """The CombineFn of a combine or of one of its phases."""
+        """Return the CombineFn of a combine or of one of its phases."""
         return combine_fn_of(transform, self.context)
 
 

@@ -1,4 +1,4 @@
-"""Tells which step cannot be serialised, as Beam's own error does not."""
+"""Search for the step that cannot be serialized, which Beam's own error does not name."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from apache_beam.pipeline import Pipeline, PipelineVisitor
 
 
 def unpicklable(pipeline: Pipeline) -> tuple[str, Exception] | None:
-    """The label of the first step whose function cannot be pickled, and why."""
+    """Return the label of the first step whose function cannot be pickled, and why."""
     finder = _Finder()
     pipeline.visit(finder)
     return finder.found

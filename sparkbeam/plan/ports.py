@@ -1,4 +1,4 @@
-"""What people call the ports of stages, and why some take elements."""
+"""Names of the ports of stages for people, and the reasons why some take elements."""
 
 from sparkbeam.plan.join_columns import side_of
 from sparkbeam.plan.model import SIDES, Exchange, Layout, Plan, Port
@@ -15,11 +15,11 @@ WHY: dict[Layout, str] = {
     Layout.SIDE_ITERABLE: "side inputs hold elements",
     Layout.SIDE_MULTIMAP: "side inputs hold elements",
 }
-"""Of layouts whose rows never hold columns."""
+"""Reason for layouts whose rows never hold columns."""
 
 
 def name_of(plan: Plan, port: Port) -> str:
-    """What is behind a port, in words: the side of a join, or which stages read it."""
+    """Return a description of the data of a port: a side of a join, or the stages that read it."""
     if port.layout in SIDES:
         return side_of(plan, port.tag)
     main = [stage for stage in plan.stages if port.tag in stage.inputs]

@@ -1,7 +1,7 @@
-"""Leaves out columns of Spark's sources, of Parquet files and of record batches: all unread ones.
+"""Projection: unread columns of Spark's sources, Parquet files and record batches are left out.
 
-What steps look at is known where their functions are compiled (:mod:`sparkbeam.columns`): whether
-such a function is evaluated over columns or called, it does not see the other fields.
+The fields that a step reads are known if its function is compiled (:mod:`sparkbeam.columns`).
+Such a function does not see the other fields, whether it is evaluated over columns or called.
 """
 
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ from sparkbeam.upstream.parquet import (
 )
 
 _COLUMNAR = frozenset(["parquet", "orc", "delta"])
-"""Formats of which a column can be left out. In others it may be what makes a row malformed."""
+"""Formats whose columns can be left out. In others a column may be what makes a row malformed."""
 
 
 def projected(plan: Plan) -> Plan:
-    """The plan with sources that know which of their columns are needed."""
+    """Return the plan with sources that know which of their columns are needed."""
     needs = Needs(plan)
     stages = plan.stages if plan.streaming else _over_fewer_columns(plan, needs)
     sources = tuple(_projected(plan, needs, source) for source in plan.sources)
@@ -39,7 +39,10 @@ def projected(plan: Plan) -> Plan:
 
 
 def read_of_tables(stage: Stage) -> Iterator[tuple[str, int, int]]:
-    """The transforms of a stage that read some columns of tables: how many, and of how many."""
+    """Yield the transforms of a stage that read some columns of tables.
+
+    Each comes with the number of columns that it reads, and the number of all columns.
+    """
     for transform in parsed(stage).transforms.values():
         fn = dofn_of(transform)
         source = source_of_read(fn)
@@ -51,7 +54,7 @@ def read_of_tables(stage: Stage) -> Iterator[tuple[str, int, int]]:
 
 
 def _over_fewer_columns(plan: Plan, needs: Needs) -> tuple[Stage, ...]:
-    """The stages, in which Beam's ``ReadFromParquet`` reads row groups of what anybody looks at."""
+    """Return the stages with Beam's ``ReadFromParquet`` reading row groups of needed columns."""
     found: dict[str, frozenset[str]] = {}
     whole: set[str] = set()
     for stage in plan.stages:
@@ -71,7 +74,10 @@ def _over_fewer_columns(plan: Plan, needs: Needs) -> tuple[Stage, ...]:
 
 
 def _most_tasks(stage: Stage) -> int | None:
-    """In how many tasks a stage has a batch of rows each, if it begins with files of columns."""
+    """Return the number of tasks in which a stage has a batch of rows each.
+
+    It is for a stage that begins with files of columns.
+    """
     creates = list(parsed(stage).with_urn(CREATE_URN))
     fn = dofn_of(creates[0]) if len(creates) == 1 else None
     if not isinstance(fn, DividedRead) or fn.volume is None:
@@ -82,7 +88,7 @@ def _most_tasks(stage: Stage) -> int | None:
 
 
 def _reading(stage: Stage, fewer: dict[str, frozenset[str]]) -> Stage:
-    """A stage in which some transforms read fewer columns."""
+    """Return a stage in which some transforms read fewer columns."""
     descriptor = proto_of(stage.descriptor)
     changed = False
     for transform in descriptor.transforms.values():
@@ -97,7 +103,7 @@ def _reading(stage: Stage, fewer: dict[str, frozenset[str]]) -> Stage:
 
 
 def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str] | None) -> bool:
-    """Whether a step reads tables, or puts out a source of them, and now does so in another way.
+    """Return whether a step reads tables, or puts out a source of them, and was changed.
 
     Args:
         transform: the step.
@@ -136,7 +142,7 @@ def _projected(plan: Plan, needs: Needs, source: Source) -> Source:
 
 
 def _needed(plan: Plan, needs: Needs, source: Source) -> frozenset[int] | None:
-    """The positions of the columns that some stage looks at; None for all."""
+    """Return the positions of the columns that some stage looks at; None for all."""
     tags = {tag for _, tag in source.outputs}
     if any(tags.intersection(sink.inputs) for sink in plan.sinks):
         return None

@@ -6,10 +6,10 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 
 def pruned(pipeline: beam_runner_api_pb2.Pipeline, label: str) -> beam_runner_api_pb2.Pipeline:
-    """The pipeline without what a transform does not need: neither its elements nor side inputs.
+    """Return the pipeline without everything that a transform needs neither as elements nor sides.
 
     Args:
-        pipeline: stays as it is.
+        pipeline: stays unchanged.
         label: the full label of the transform.
     """
     result = beam_runner_api_pb2.Pipeline()
@@ -31,7 +31,7 @@ def pruned(pipeline: beam_runner_api_pb2.Pipeline, label: str) -> beam_runner_ap
 
 
 def _needed(pipeline: beam_runner_api_pb2.Pipeline, wanted: Iterable[str]) -> set[str]:
-    """The ids of the transforms without parts that lead to some, with them."""
+    """Return the ids of the transforms without parts that lead to some, with them."""
     transforms = pipeline.components.transforms
     producers = {
         pcollection: id
@@ -72,7 +72,7 @@ def _children_first(pipeline: beam_runner_api_pb2.Pipeline) -> list[str]:
 
 
 def _without_loose_ends(pipeline: beam_runner_api_pb2.Pipeline) -> None:
-    """Takes out PCollections that nothing produces any more, and what composites say of them."""
+    """Remove PCollections without a producer, and references to them in composites."""
     transforms = pipeline.components.transforms
     produced = {
         pcollection

@@ -1,7 +1,7 @@
-"""Takes what nobody is to see out of texts: plans, explanations, logs, errors.
+"""Redaction of secrets in texts: plans, explanations, logs, errors.
 
-What is secret is known from the options of a pipeline's sources and sinks, and of the session. A
-text may hold it as it is, or as a URL, JSON, Python or HTML writes it, in whatever mixture.
+Secrets are known from the options of a pipeline's sources and sinks, and of the session. A text
+may hold a secret verbatim, or as a URL, JSON, Python or HTML writes it, in any mixture.
 """
 
 import json
@@ -33,7 +33,7 @@ _SHORTEST_OF_ADDRESS = 4
 
 
 class Redaction:
-    """Takes secrets out of texts.
+    """Redaction of secrets in texts.
 
     Beside those that it is given, it takes out what looks like one anywhere, as
     :func:`.secrecy.hidden` does.
@@ -65,12 +65,12 @@ class Redaction:
         settings: Iterable[tuple[str, str]] = (),
         more: Iterable[tuple[str, str]] = (),
     ) -> "Redaction":
-        """For the texts that a run of a plan gives; ``more`` are further options."""
+        """Create the redaction for the texts of a plan's run; ``more`` are further options."""
         options = (option for spec in _specs(plan) for option in spec.options)
         return cls((*options, *more), settings)
 
     def __call__(self, text: str) -> str:
-        """The text with ``***`` in the place of each secret."""
+        """Return the text with ``***`` in the place of each secret."""
         for secret in self._long:
             text = text.replace(secret, HIDDEN)
         if self._known is not None:
@@ -79,13 +79,13 @@ class Redaction:
 
 
 def shown_url(url: str) -> str:
-    """A URL as it may be shown: without its account and its parameters, and not too long."""
+    """Return a URL as it may be shown: without its account and its parameters, and not too long."""
     address = re.split(r"[;?#]|%3[bB]", url, maxsplit=1)[0]
     return shortened(address, _MOST_OF_URL, Redaction([("address", url)]))
 
 
 def redacted(plan: Plan, redaction: Callable[[str], str]) -> Plan:
-    """A plan with labels that may be shown."""
+    """Return a plan with labels that may be shown."""
     return replace(
         plan,
         stages=tuple(
@@ -110,7 +110,7 @@ _SEGMENT = 8
 
 
 def _secrets(name: str, value: str, *, addresses: bool = True) -> Iterator[str]:
-    """The parts of an option's value that nobody is to see."""
+    """Yield the secret parts of an option's value."""
     if is_secret_name(name):
         yield from _worth_hiding(value, 1)
     elif addresses and _ADDRESS_NAME.search(name):
@@ -132,7 +132,7 @@ def _secrets(name: str, value: str, *, addresses: bool = True) -> Iterator[str]:
 
 
 def _of_pair(value: str) -> Iterator[str]:
-    """The second part of a name and a password, alone or before the address of a database."""
+    """Yield the second part of a name and a password, alone or before the address of a database."""
     pair = _PAIR.fullmatch(value)
     if pair is not None and "://" not in value:
         before, at, _ = pair[1].rpartition("@")
@@ -140,7 +140,7 @@ def _of_pair(value: str) -> Iterator[str]:
 
 
 def _of_span(found: str, *, is_account: bool) -> Iterator[str]:
-    """What looks like a secret, and what of it may stand alone."""
+    """Yield the text that looks like a secret, and the parts of it that may stand alone."""
     found = re.sub(r"^[bru]?(\\*[\"'])(.*)\1$", r"\2", found, flags=re.DOTALL).strip("{}")
     if is_account:
         yield from _address(found)
@@ -153,7 +153,7 @@ def _of_span(found: str, *, is_account: bool) -> Iterator[str]:
 
 
 def _address(text: str) -> Iterator[str]:
-    """What may be a secret; a number or a short word more likely is none."""
+    """Yield the text if it may be a secret; a number or a short word probably is none."""
     if not text.isdigit():
         yield from _worth_hiding(text, _SHORTEST_OF_ADDRESS)
 
@@ -165,7 +165,7 @@ def _worth_hiding(text: str, shortest: int) -> Iterator[str]:
 
 
 def _parts(secret: str) -> Iterator[str]:
-    """A secret, or the lines of one that is as long as a key in a file."""
+    """Yield a secret, or the lines of one that is as long as a key in a file."""
     if len(secret) <= _LONG:
         yield secret
         return
@@ -175,7 +175,7 @@ def _parts(secret: str) -> Iterator[str]:
 
 
 def _written(secret: str) -> Iterator[str]:
-    """A long secret as a whole, in the ways in which it is most likely written."""
+    """Yield a long secret as a whole, in the ways in which it is most likely written."""
     in_json = [json.dumps(secret), json.dumps(secret, ensure_ascii=False)]
     written = [*in_json, repr(secret), ascii(secret), *map(json.dumps, in_json)]
     yield secret
@@ -196,7 +196,7 @@ _ENTITIES = {"&": "amp", '"': "quot", "'": "apos", "<": "lt", ">": "gt"}
 
 
 def _pattern(secret: str) -> str:
-    """Finds a secret in whatever way it is written; a short one only where it stands alone."""
+    """Return a pattern that finds a secret in any notation; a short one only if it stands alone."""
     found = "".join(map(_character, secret))
     if len(secret) == _HEAD:  # Perhaps the beginning of a line.
         return rf"{found}[\w+/=%.~-]*"
@@ -206,7 +206,7 @@ def _pattern(secret: str) -> str:
 
 
 def _character(character: str) -> str:
-    """Finds a character: as it is, percent-encoded, escaped once or more often, as an entity."""
+    """Return a pattern of a character: plain, percent-encoded, escaped repeatedly, as an entity."""
     encoded = character.encode("utf-8", "surrogatepass")
     percent = "".join(f"%(?:25)*{octet:02X}" for octet in encoded)
     if character.isascii() and character.isalnum():
@@ -235,7 +235,7 @@ def _character(character: str) -> str:
 
 
 def _any_case(pattern: str) -> str:
-    """A pattern of hexadecimal digits, in capitals or not."""
+    """Return a pattern of hexadecimal digits, in capitals or not."""
     return f"(?i:{pattern})"
 
 

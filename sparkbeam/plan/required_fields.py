@@ -1,4 +1,4 @@
-"""Which parts of the elements of sources the steps of a plan look at."""
+"""Parts of the elements of sources that the steps of a plan read."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -11,14 +11,14 @@ from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
 from sparkbeam.windows.vectorized_forms import form_of
 
 _KEYS: Paths = frozenset([(0,)])
-"""Of pairs."""
+"""Path of the keys of pairs."""
 
 
 class Needs:
-    """What the steps of a plan look at, followed through all stages that get columns.
+    """Fields that the steps of a plan read, followed through all stages that get columns.
 
     Args:
-        plan: in streaming, all is needed of what a stage hands on to another one.
+        plan: in streaming, all fields are needed of the elements that a stage hands on to another.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -26,10 +26,10 @@ class Needs:
         self._walk = cache(walk_of)
 
     def of_rows(self, stage: Stage) -> frozenset[int] | None:
-        """The positions of the fields that are needed of the rows that a stage reads from Spark.
+        """Return the positions of the fields that are needed of a stage's rows from Spark.
 
-        It may do without those that nobody looks at, and that may be zero or None. None where it
-        gets no rows in columns, or somebody may look at all fields.
+        The stage may do without the fields that nobody reads, and that may be zero or None. None
+        if it gets no rows in columns, or if all fields may be read.
         """
         spec = rows_in_columns(self._plan, stage)
         if spec is None:
@@ -47,9 +47,9 @@ class Needs:
         return frozenset(found)
 
     def is_compiled(self, stage: Stage) -> bool:
-        """Whether a stage does all over columns that it does with what it reads.
+        """Return whether a stage does all its work on its input over columns.
 
-        False where it reads no columns.
+        False if it reads no columns.
         """
         walk, spec = self._walk(stage), rows_in_columns(self._plan, stage)
         begins = list(walk.read(spec))
@@ -58,7 +58,7 @@ class Needs:
         return bool(begins) and walk.is_compiled(begins)
 
     def of_tables(self, stage: Stage) -> dict[str, frozenset[str] | None]:
-        """The names of the columns that are needed of tables; None for all.
+        """Return the names of the columns that are needed of tables; None for all.
 
         Returns:
             For each transform that reads tables whose rows the stage gets. Where these are of
@@ -71,7 +71,7 @@ class Needs:
         return found
 
     def _of(self, stage: Stage, pcollection: str, shape: Shape) -> Paths:
-        """The parts of the elements of a PCollection that somebody looks at."""
+        """Return the parts of the elements of a PCollection that are read."""
         found: Paths = frozenset()
         for transform in self._walk(stage).parsed.readers(pcollection):
             found |= self._of_step(stage, transform, shape)
@@ -82,7 +82,7 @@ class Needs:
     def _of_step(
         self, stage: Stage, transform: beam_runner_api_pb2.PTransform, shape: Shape
     ) -> Paths:
-        """The parts of its elements that a step looks at, or somebody of what it makes of them."""
+        """Return the parts of its elements that a step reads, or that are read of its outputs."""
         walk = self._walk(stage)
         if transform.spec.urn == SINK_URN:
             return self._of_port(stage, walk.port_of(transform), shape)
@@ -103,7 +103,7 @@ class Needs:
         return frozenset().union(*(self._of(stage, output, shape) for output in outputs))
 
     def _of_port(self, stage: Stage, port: Port, shape: Shape) -> Paths:
-        """The parts that other stages look at of what they are handed."""
+        """Return the parts that other stages read of the elements that they are handed."""
         plan, tag = self._plan, port.tag
         sides = [side for one in plan.stages for side in one.side_inputs]
         if (
@@ -122,7 +122,10 @@ class Needs:
 
 
 def _names(shape: Shape, needed: Paths) -> Iterator[str]:
-    """The names of fields; of records of several classes they are behind that of the class."""
+    """Yield the names of fields.
+
+    Of records of several classes they are behind that of the class.
+    """
     for first, *further in needed:
         match shape:
             case Record():

@@ -1,8 +1,8 @@
-"""What becomes of the values of a column that a coder encodes and decodes.
+"""Values of a column behind a coder that encodes and decodes them.
 
-Elements leave a stage encoded. A column may leave it as it is where the coder gives back equal
-values: most do, but a ``FloatCoder`` makes floats of ints, a ``RowCoder`` instances of the class
-that its schema stands for, and a coder of the user's anything.
+Elements leave a stage encoded. A column may leave it unchanged if the coder gives back equal
+values. Most coders do, but a ``FloatCoder`` makes floats of ints, a ``RowCoder`` makes instances of
+the class that its schema stands for, and a user's coder may make anything.
 """
 
 import pyarrow as pa
@@ -32,9 +32,9 @@ OF_TYPE: dict[type[coders.Coder], Scalar] = {
 
 
 def given_back(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | None:
-    """What values are to Python when a coder has encoded and decoded those of a column.
+    """Return the Python shape of a column's values after a coder has encoded and decoded them.
 
-    They are equal if the shape is. None where a coder might not take them or give others back.
+    The values are equal if the shape is. None if a coder might refuse them or return others.
     """
     part = part_of_nullable(coder)
     takes_none = part is not None or type(coder) is coders.FastPrimitivesCoder
@@ -42,7 +42,7 @@ def given_back(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | No
 
 
 def _but_none(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | None:
-    """The same for all values but None."""
+    """Return the same for all values but None."""
     kind = type(coder)
     if kind is coders.FastPrimitivesCoder:
         return shape if tells_all(shape) else None

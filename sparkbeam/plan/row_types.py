@@ -1,7 +1,7 @@
-"""The user's classes behind schemas, so that workers put out the same classes again.
+"""Classes of the user behind schemas, so that workers put out the same classes again.
 
-A schema travels with a coder, the class that it was made from does not: where
-nobody has registered the class, Beam makes up one with the same fields.
+A schema travels with a coder; the class from which it was made does not. If the class is not
+registered, Beam makes up one with the same fields.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,10 @@ from sparkbeam.upstream.beam import is_generated
 
 
 def pickled_row_types(components: beam_runner_api_pb2.Components) -> bytes:
-    """The user's classes of all row coders by the ids of their schemas, pickled; empty if none."""
+    """Return the user's classes of all row coders by the ids of their schemas, pickled.
+
+    Empty if none.
+    """
     found = {}
     for coder in components.coders.values():
         if coder.spec.urn == common_urns.coders.ROW.urn:

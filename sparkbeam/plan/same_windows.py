@@ -1,4 +1,4 @@
-"""Compares the windows of two PCollections."""
+"""Comparison of the windows of two PCollections."""
 
 from contextlib import suppress
 from typing import Any

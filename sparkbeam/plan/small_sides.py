@@ -1,8 +1,8 @@
-"""Sides of joins that may turn out to be small: they are worth a look before the other ones run.
+"""Sides of joins that may turn out to be small, and are measured before the others run.
 
-A side whose size is known need not be shuffled to find it out, and neither need the other one then.
-What it costs: the side is kept, and read again, and runs alone. So it has to be likely that what is
-read for it is far less than what is read for the other side.
+If the size of a side is known, it need not be shuffled to find it, and neither need the other side.
+The cost: the side is kept, read again, and runs alone. So its input must probably be far smaller
+than the input of the other side.
 """
 
 from collections import Counter
@@ -14,16 +14,16 @@ from sparkbeam.plan.join_payload import AUTO, LEFT, RIGHT, may_be_broadcast, nee
 from sparkbeam.plan.model import Plan, Source, Stage
 
 _TIMES_AS_MUCH = 4
-"""So many times as much has to be read for the other side."""
+"""Factor by which the other side must have more to read."""
 
 _LEAST = 16 << 20
-"""What takes fewer bytes than these is shuffled before a look at the other side has ended."""
+"""Size in bytes below which data is shuffled before the other side has been measured."""
 
 _MOST = 1 << 30
 """A side for which more bytes than these are read is not kept for a look."""
 
 _UNKNOWN = 256 << 20
-"""What is taken for the other side where nothing is known of it."""
+"""Size in bytes that is assumed for the other side if nothing is known of it."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class SmallSide:
 
     Attributes:
         reader: the id of the stage that reads the join.
-        label: of the join, for people.
-        side: which one it is.
-        tags: of the ports that feed it.
+        label: the label of the join, for people.
+        side: the name of the side.
+        tags: the tags of the ports that feed it.
         others: of those that feed the other side.
         is_for_tasks: if it is small, all of it goes to all tasks of the other side.
         is_for_writers: what writes the other side may leave out what has no partner on this one.
@@ -50,11 +50,11 @@ class SmallSide:
 
 
 def small_sides(plan: Plan, of_source: Callable[[Source], float | None]) -> list[SmallSide]:
-    """One side at most of each join that may be done in any way.
+    """Return at most one side of each join that may be executed in any way.
 
     Args:
-        plan: in batch.
-        of_source: the bytes of a root that is not a stage; None where they are not known.
+        plan: a batch plan.
+        of_source: the bytes of a root that is not a stage; None if they are not known.
     """
     sizes = ReadBytes(plan, of_source)
     found = []
@@ -85,7 +85,7 @@ def _smaller(plan: Plan, stage: Stage, sizes: ReadBytes) -> SmallSide | None:
 
 
 def small_sides_first(plan: Plan, sides: list[SmallSide]) -> list[Stage]:
-    """The stages in an order in which small sides come before what writes the other ones.
+    """Return the stages in an order with small sides before the writers of the other sides.
 
     Where that cannot be, because a small side is made of the other one, it comes later.
     """
@@ -104,13 +104,13 @@ def small_sides_first(plan: Plan, sides: list[SmallSide]) -> list[Stage]:
 
 
 def _needed(plan: Plan, stage: Stage) -> list[str]:
-    """The ids of the stages that a stage reads."""
+    """Return the ids of the stages that a stage reads."""
     tags = [*stage.inputs, *(tag for one in stage.side_inputs for tag in one.sources)]
     return [plan.producer(tag).id for tag in tags if plan.source(tag) is None]
 
 
 def _in_order(wanted: list[str], needs: dict[str, list[str]]) -> list[str]:
-    """Stages and all that they need, each after what it needs, by their ids."""
+    """Return the ids of stages and of all that they need, each after its needs."""
     found: dict[str, None] = {}
     pending = [*reversed(wanted)]
     while pending:

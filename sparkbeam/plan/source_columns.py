@@ -1,4 +1,4 @@
-"""Which steps of a stage take the columns of a source, found out without running them."""
+"""Steps of a stage that take the columns of a source, found without running them."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -18,7 +18,7 @@ BEHIND_COMBINES = frozenset([Evaluator.TOTALS, Evaluator.SESSION_TOTALS])
 
 
 def column_steps(plan: Plan, stage: Stage, begun: "Begins | None" = None) -> list[ColumnStep]:
-    """The steps of a stage that get columns, up to those that make elements of them."""
+    """Return the steps of a stage that get columns, up to those that make elements of them."""
     walk, begins = (begun or Begins()).of(plan, stage)
     found: dict[str, ColumnStep] = {}
     for step in chain(walk.steps(begins), _sides(plan, stage, walk, begins)):
@@ -28,7 +28,7 @@ def column_steps(plan: Plan, stage: Stage, begun: "Begins | None" = None) -> lis
 
 
 def _sides(plan: Plan, stage: Stage, walk: "Walk", begins: "Begun") -> Iterator[ColumnStep]:
-    """The sides of joins that get columns."""
+    """Yield the sides of joins that get columns."""
     for port in stage.ports:
         if port.layout in SIDES:
             for side in walk.joined(port, begins):
@@ -37,13 +37,13 @@ def _sides(plan: Plan, stage: Stage, walk: "Walk", begins: "Begun") -> Iterator[
 
 
 class Begins:
-    """Where stages begin with columns.
+    """Starting points of columns in stages.
 
-    Each stage is followed once, after those that it reads; how these hand on what they write may
-    change meanwhile.
+    Each stage is followed once, after the stages that it reads. The way in which these hand on
+    their output may change meanwhile.
 
     Args:
-        behind_combines: what combines come to counts, too.
+        behind_combines: the results of combines count, too.
     """
 
     def __init__(self, *, behind_combines: bool = False) -> None:
@@ -51,14 +51,14 @@ class Begins:
         self._known: dict[str, tuple[Walk, Begun]] = {}
 
     def of(self, plan: Plan, stage: Stage) -> "tuple[Walk, Begun]":
-        """What follows columns through a stage, and where they begin there."""
+        """Return the walk that follows columns through a stage, and the columns it begins with."""
         if stage.id not in self._known:
             walk = walk_of(stage, self._tagged(plan, stage))
             self._known[stage.id] = walk, self._begun(plan, stage, walk)
         return self._known[stage.id]
 
     def pairs(self, plan: Plan, tag: int) -> list[Record]:
-        """What the pairs are that a port gets in columns, and that a GroupByKey takes as such."""
+        """Return the shapes of the pairs that a port gets, and a GroupByKey takes, as columns."""
         if plan.source(tag) is not None:
             return []
         walk, begins = self.of(plan, plan.producer(tag))
@@ -75,7 +75,7 @@ class Begins:
         return begins
 
     def _combined(self, plan: Plan, stage: Stage, walk: "Walk") -> Iterator[tuple[str, Shape]]:
-        """What a combine comes to behind the shuffle, where its accumulators are columns."""
+        """Yield the shapes of a combine's results behind a shuffle, if accumulators are columns."""
         if stage.grouping is None or stage.grouping.evaluator not in BEHIND_COMBINES:
             return
         for tag in dict.fromkeys(stage.inputs):
@@ -84,7 +84,7 @@ class Begins:
                 yield from walk.outcomes(pair)
 
     def _tagged(self, plan: Plan, stage: Stage) -> tuple[tuple[str, Shape], ...]:
-        """What the values with each tag are; those that are of several types are not there."""
+        """Return the shape of the values of each tag, except for values of several types."""
         if not stage.in_columns or stage.layout is not Layout.PACKED_GROUPS:
             return ()
         found: dict[str, set[Shape]] = {}
@@ -95,7 +95,7 @@ class Begins:
         return tuple((name, shapes.pop()) for name, shapes in found.items() if len(shapes) == 1)
 
     def _arriving(self, plan: Plan, stage: Stage) -> Iterator[Shape]:
-        """What the columns are to Python that other stages hand on to one."""
+        """Yield the Python shapes of the columns that other stages hand on to a stage."""
         if stage.join is not None:
             sides = (self._written(plan, tags) for tags in (stage.join.left, stage.join.right))
             yield from triples(stage.join.spec, *sides)
@@ -105,7 +105,7 @@ class Begins:
             yield from self._written(plan, stage.inputs)
 
     def _written(self, plan: Plan, tags: Iterable[int]) -> Iterator[Shape]:
-        """What the columns are to Python that ports get and hand on."""
+        """Yield the Python shapes of the columns that ports get and hand on."""
         for tag in dict.fromkeys(tags):
             if plan.source(tag) is None:
                 walk, begins = self.of(plan, plan.producer(tag))

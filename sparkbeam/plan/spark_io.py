@@ -1,4 +1,4 @@
-"""What a pipeline says of Spark's own sources and sinks: the payloads of their transforms.
+"""Payloads of the transforms of Spark's own sources and sinks.
 
 The options of a source or a sink may hold passwords and keys. They travel in payloads, which
 no description of a plan shows; see :mod:`sparkbeam.plan.redaction`.
@@ -17,7 +17,7 @@ WRITE_URN = "sparkbeam:write_to_spark:v1"
 """An end of a pipeline whose cells go to a Spark sink; its payload is a :class:`WriteSpec`."""
 
 PARTITION_SEPARATOR = "/"
-"""Between the values of several columns that tell the partition of a row."""
+"""Separator between the values of several columns that identify the partition of a row."""
 
 APPEND, UPDATE, COMPLETE = OUTPUT_MODES = ("append", "update", "complete")
 """Output modes of a sink, as Structured Streaming names them."""
@@ -31,51 +31,52 @@ class RowPacker:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether elements that are columns stay columns."""
+        """True if elements that are columns stay columns."""
         return True
 
 
 class _Payload:
     def pack(self) -> bytes:
-        """As a payload."""
+        """Encode it as a payload."""
         return pickle.dumps(self)
 
     @classmethod
     def unpack(cls, payload: bytes) -> Self:
-        """The inverse of :meth:`pack`."""
+        """Return the inverse of :meth:`pack`."""
         spec: Self = pickle.loads(payload)
         return spec
 
 
 @dataclass(frozen=True)
 class ReadSpec(_Payload):
-    """What Spark is to read: a data source, a table, a query or a DataFrame.
+    """Specification of a read by Spark: of a data source, a table, a query or a DataFrame.
 
     Attributes:
-        format: of the data source; empty where something else is read.
-        options: of the data source or the table.
+        format: the format of the data source; empty for other kinds of reads.
+        options: the options of the data source or the table.
         table: the name of a table or view; empty for none.
         query: the text of a query in SQL; empty for none.
         frame: the number under which the process has a DataFrame; empty for none.
-        schema: what the source is told of its columns, as Spark's JSON; None for nothing.
+        schema: the schema that the source is given, as Spark's JSON; None for none.
         columns: the names of the columns to read.
-        timestamp_column: that of the event time; None for none.
-        delay: how far the watermark stays behind, in microseconds.
-        partition_columns: the values of these together tell the partition of a row.
+        timestamp_column: the column of the event time; None for none.
+        delay: the lag of the watermark, in microseconds.
+        partition_columns: the columns whose values together identify the partition of a row.
         tells_partitions: the source tells its partitions in its offsets, as Kafka does.
-        by_files: the partition of a row is the file that it is in.
-        idle: how long a partition without rows holds the watermark back, in microseconds;
-            None for ever. Where it is known that nothing is left of it, from then on.
+        by_files: the partition of a row is its file.
+        idle: the time for which a partition without rows holds the watermark back, in
+            microseconds; None for ever. A partition that is known to have nothing left stops
+            holding it from then on.
         follows_clock: the watermark follows the clock once all partitions are idle.
-        coder: of the elements, pickled; set when the pipeline is translated.
+        coder: the coder of the elements, pickled; set when the pipeline is translated.
         in_columns: steps may take the rows as columns; set likewise.
-        needed: the names of those columns that are read; None for all. Set likewise.
-        looked_at: the names of those that some step looks at, of a source that may have to compute
-            the others nevertheless; None for all. Set likewise.
+        needed: the names of the columns that are read; None for all. Set likewise.
+        looked_at: the names of the columns that some step reads, of a source that may have to
+            compute the others nevertheless; None for all. Set likewise.
         is_own: the data source is one of this package, which the session does not know yet.
-        is_compiled: all that is done with its rows in the stage that reads them is known to be
-            done over columns, without a call of the user's code. Set likewise, in batch.
-        nested: those of all the names that are dotted paths into structs.
+        is_compiled: all work on its rows in the stage that reads them is known to be done over
+            columns, without a call of the user's code. Set likewise, in batch.
+        nested: the names that are dotted paths into structs, of all the names.
     """
 
     format: str = ""
@@ -102,12 +103,12 @@ class ReadSpec(_Payload):
 
     @property
     def kind(self) -> str:
-        """What is read, in a word that says which columns and partitions there may be."""
+        """Kind of the read, as a word that determines the possible columns and partitions."""
         return self.format or ("table" if self.table else "query" if self.query else "DataFrame")
 
     @property
     def what(self) -> str:
-        """What is read, for a message; the text of a query may hold a secret."""
+        """Description of the read for a message; the text of a query may hold a secret."""
         if self.table:
             return f"the table '{shortened(self.table, 60)}'"
         return f"'{shortened(self.format, 60)}'" if self.format else f"the {self.kind}"
@@ -119,39 +120,40 @@ class ReadSpec(_Payload):
 
     @property
     def tells_ends(self) -> bool:
-        """Whether it becomes known in streaming which partitions have nothing left."""
+        """True if streaming learns which partitions have nothing left."""
         return self.is_own
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether its rows come with their partitions in streaming."""
+        """True if its rows come with their partitions in streaming."""
         return self.timestamp_column is not None and bool(self.partition_columns or self.by_files)
 
     def of_files(self) -> "ReadSpec":
-        """The same where workers read its files, and nothing has to be computed."""
+        """Return the specification for workers that read its files, with nothing to be computed."""
         return self if self.looked_at is None else replace(self, needed=self.looked_at)
 
     def translated(self, coder: bytes, *, in_columns: bool) -> "ReadSpec":
-        """The same with what becomes known when the pipeline is translated."""
+        """Return the same specification with what is known once the pipeline is translated."""
         return replace(self, coder=coder, in_columns=in_columns)
 
 
 @dataclass(frozen=True)
 class WriteSpec(_Payload):
-    """Where Spark is to write: to a data source or table, or to what a user's function does.
+    """Specification of a write by Spark: to a data source or table, or by a user's function.
 
     Attributes:
-        format: of the data source; None where there is a function or a writer, or for a table that
-            has one already, or is made with Spark's default.
-        options: of the data source or the table.
+        format: the format of the data source; None for a function or a writer, or for a table that
+            has a format already or is made with Spark's default.
+        options: the options of the data source or the table.
         mode: Spark's save mode.
-        partition_by: the columns by which rows go into folders of their own.
+        partition_by: the columns by which rows go into separate folders.
         output_mode: the rows that a micro-batch delivers: ``append`` for its own, ``update`` for
             the latest of each key among them, ``complete`` for the latest of each key so far.
         key: the columns that identify a row; empty in append mode.
-        order_by: the columns by which the delivered rows are sorted, and whether ascending.
+        order_by: the columns by which the delivered rows are sorted, each with its direction
+            (true for ascending).
         empty_batches: micro-batches without rows are delivered too.
-        schema: of the rows, as Spark's JSON; None where elements reach the writer as they are.
+        schema: the schema of the rows, as Spark's JSON; None if the writer gets the elements.
         function: takes each micro-batch as a DataFrame, pickled; empty for none.
         writer: takes each element, pickled; empty for none.
         has_manifest: files are to be in a log that Spark's readers follow.
@@ -179,5 +181,5 @@ class WriteSpec(_Payload):
 
     @property
     def is_complete(self) -> bool:
-        """Whether each delivery is the whole result so far."""
+        """True if each delivery is the whole result so far."""
         return self.output_mode == COMPLETE

@@ -1,8 +1,8 @@
 """Ports whose rows the workers keep in files, in place of Spark, which would persist the stage.
 
-A stage that is read twice would run twice. Where one of its readers waits for side inputs that come
-of the same stage, the run that collects them writes down what this reader needs: no row of that
-has to go through Spark, and the stage is run once all the same.
+A stage that is read twice would run twice. If one of its readers waits for side inputs that come
+from the same stage, the run that collects them writes the rows for this reader to files. None of
+these rows goes through Spark, and the stage still runs once.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Stage
 
 
 def keeping(plan: Plan) -> Plan:
-    """The plan with what is to be kept in files.
+    """Return the plan with the ports whose rows are kept in files.
 
     Args:
         plan: in batch, of a session whose workers share a file system with the driver.
@@ -31,7 +31,7 @@ def keeping(plan: Plan) -> Plan:
 
 
 def _may_be_kept(plan: Plan, stage: Stage, port: Port) -> bool:
-    """Whether all that read a port read nothing else, in the order in which it is written."""
+    """Return whether all readers of a port read only this port, in the order of its writing."""
     if port.layout is not Layout.CHUNKS or any(port.tag in sink.inputs for sink in plan.sinks):
         return False
     readers = _readers(plan, port.tag)
@@ -53,7 +53,7 @@ def _readers(plan: Plan, tag: int) -> list[Stage]:
 
 
 def _waits_for(plan: Plan, reader: Stage, stage: Stage) -> bool:
-    """Whether the reports of a stage are collected before a reader is composed."""
+    """Return whether the reports of a stage are collected before a reader is composed."""
     seen: set[str] = set()
     waiting = [*_asked(plan, reader)]
     while waiting:
@@ -71,13 +71,13 @@ def _waits_for(plan: Plan, reader: Stage, stage: Stage) -> bool:
 
 
 def _asked(plan: Plan, stage: Stage) -> Iterator[Stage]:
-    """The stages whose rows are collected for the side inputs of a stage."""
+    """Yield the stages whose rows are collected for the side inputs of a stage."""
     for side_input in stage.side_inputs:
         yield from map(plan.producer, side_input.sources)
 
 
 def _runs_with(plan: Plan, stage: Stage) -> Iterator[Stage]:
-    """The stages whose reports come with the rows of one that reads them."""
+    """Yield the stages whose reports come with the rows of one that reads them."""
     if stage.join is None:
         for tag in stage.inputs:
             if tag not in plan.kept and plan.source(tag) is None:

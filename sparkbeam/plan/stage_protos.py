@@ -1,4 +1,4 @@
-"""Protos of a stage: its ends, its steps under their names, and what they say of its input."""
+"""Protos of a stage: its ends, its steps by name, and their statements on its input."""
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
@@ -13,7 +13,7 @@ def end(
     inputs: dict[str, str] | None = None,
     outputs: dict[str, str] | None = None,
 ) -> beam_runner_api_pb2.PTransform:
-    """A source or a sink of a stage."""
+    """Return a source or a sink of a stage."""
     return beam_runner_api_pb2.PTransform(
         unique_name=label,
         spec=beam_runner_api_pb2.FunctionSpec(urn=urn),
@@ -23,7 +23,7 @@ def end(
 
 
 def keyed_layout(transforms: list[beam_runner_api_pb2.PTransform]) -> Layout | None:
-    """The layout that a stateful stage reads, or None for a stateless one."""
+    """Return the layout that a stateful stage reads, or None for a stateless one."""
     stateful = False
     for transform in transforms:
         if transform.spec.urn in translations.PAR_DO_URNS:
@@ -37,7 +37,7 @@ def keyed_layout(transforms: list[beam_runner_api_pb2.PTransform]) -> Layout | N
 def named(
     transforms: list[beam_runner_api_pb2.PTransform],
 ) -> dict[str, beam_runner_api_pb2.PTransform]:
-    """By the ids that metrics are reported under."""
+    """Return transforms by the ids under which metrics are reported."""
     named = {}
     for transform in transforms:
         named[transform.unique_name] = beam_runner_api_pb2.PTransform()

@@ -1,4 +1,4 @@
-"""What this runner can execute, and the error for what it cannot.
+"""Features that this runner can execute, and the error for all others.
 
 :data:`FEATURES` is the source of the support table in the docs.
 """
@@ -141,11 +141,11 @@ VERSIONS: tuple[Feature, ...] = (
     Feature("pyspark 3.5, 4.0, 4.1", "yes", "no", "the error names the version that it needs"),
     Feature("apache-beam 2.72 to 2.77", "yes", "yes", "`./dev beam 2.74.0` runs tests with one"),
 )
-"""What has been tested; the bounds of the dependencies are these."""
+"""Tested versions; they are the bounds of the dependencies."""
 
 
 def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
-    """Raises :class:`UnsupportedTransform` for the first transform that cannot run."""
+    """Raise :class:`UnsupportedTransform` for the first transform that cannot run."""
     components = pipeline.components
     known = (
         RUNNER_URNS
@@ -187,7 +187,7 @@ _OF_RUNNERS = {
         "Read with sparkbeam.io.ReadFromSpark, or with a splittable DoFn.",
     ),
 }
-"""What there is to say of primitives that Beam leaves to its runners."""
+"""Advice on primitives that Beam leaves to its runners."""
 
 _REQUIREMENTS = frozenset(
     requirement.urn
@@ -225,7 +225,7 @@ def _is_python(environment: beam_runner_api_pb2.Environment) -> bool:
 
 
 def table() -> str:
-    """The support table in Markdown."""
+    """Return the support table in Markdown."""
     rows = [f"| {f.name} | {f.batch} | {f.streaming} | {f.note} |" for f in FEATURES]
     head = ["| part of the Beam model | batch | streaming | notes |", "|---|---|---|---|"]
     versions = [f"| {v.name} | {v.batch} | {v.streaming} | {v.note} |" for v in VERSIONS]

@@ -12,16 +12,16 @@ from sparkbeam.plan.table_rows import Batch
 
 
 class ReadBatches(beam.DoFn):
-    """Reads the record batches of a split.
+    """Reader of the record batches of a split.
 
     Args:
         read: gives the batches of a split, or where there is a schema, of a split and a list of
             the names of their parts that matter.
-        schema: of the batches; None if only they tell.
+        schema: the schema of the batches; None if only they tell.
         kinds: the classes of the members of a dense union, of which each field is a part. All
             other columns are parts as they are.
         timestamp_column: the one with the timestamps, which is always read; None if there is none.
-        needed: the names of the other parts that somebody looks at; None for all.
+        needed: the names of the other parts that are read; None for all.
 
     Attributes:
         names: those of all parts, in their order; of a field they have that of its class before it.
@@ -50,7 +50,7 @@ class ReadBatches(beam.DoFn):
         ]
 
     def process(self, split: Any) -> Iterator[Batch]:
-        """Gives the batches, each with all columns of the schema."""
+        """Give the batches, each with all columns of the schema."""
         if self._schema is None:
             yield from self._read(split)
             return
@@ -59,7 +59,7 @@ class ReadBatches(beam.DoFn):
                 yield part if part.schema.equals(self._schema) else self._filled(part)
 
     def reading(self, needed: frozenset[str]) -> "ReadBatches":
-        """The same of some parts; zeros or empty values are in the place of the others."""
+        """Return the same of some parts; zeros or empty values are in the place of the others."""
         return ReadBatches(self._read, self._schema, self._kinds, self._timestamp_column, needed)
 
     def _filled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -72,13 +72,13 @@ class ReadBatches(beam.DoFn):
     def _of_fields(
         self, fields: Iterable[pa.Field], there: dict[str, pa.Array], count: int, of: str = ""
     ) -> Iterator[pa.Array]:
-        """The columns of some fields.
+        """Yield the columns of some fields.
 
         Args:
-            fields: theirs.
+            fields: the fields.
             there: columns by name.
             count: of rows.
-            of: what the names of the parts begin with.
+            of: the prefix of the names of the parts.
 
         Raises:
             ValueError: a column is missing, or of another type.
@@ -114,7 +114,7 @@ class ReadBatches(beam.DoFn):
 def _parts(
     fields: Iterable[pa.Field], kinds: tuple[type, ...], of: str = ""
 ) -> Iterator[tuple[str, pa.DataType]]:
-    """The names and types of what may be read alone."""
+    """Yield the names and types of the parts that can be read alone."""
     for field in fields:
         if not _is_union(field.type, kinds):
             yield of + field.name, field.type
@@ -124,7 +124,7 @@ def _parts(
 
 
 def _is_union(kind: pa.DataType, kinds: tuple[type, ...]) -> bool:
-    """Whether a type is that of records of some classes."""
+    """Return whether a type is that of records of some classes."""
     return (
         bool(kinds)
         and pa.types.is_union(kind)

@@ -29,10 +29,10 @@ Batch: TypeAlias = pa.RecordBatch | pa.Table
 
 @dataclass(frozen=True)
 class TableRows:
-    """What a step makes of tables that have the same columns.
+    """Elements that a step makes of tables with the same columns.
 
     Attributes:
-        shape: what its elements are.
+        shape: the shape of the elements.
         timestamp_column: the column with their timestamps; None if they keep that of the table.
         of_one_column: they are the values of the one other column, and not records of all.
     """
@@ -42,13 +42,13 @@ class TableRows:
     of_one_column: bool = False
 
     def elements(self, batch: pa.RecordBatch) -> pa.Array:
-        """The elements of a batch."""
+        """Return the elements of a batch."""
         if self.timestamp_column is not None:
             batch = batch.drop_columns([self.timestamp_column])
         return as_counted(batch.column(0) if self.of_one_column else batch.to_struct_array())
 
     def times(self, batch: pa.RecordBatch) -> Micros | None:
-        """Their timestamps in microseconds; None if they keep that of the batch.
+        """Return the timestamps of elements in microseconds; None if they keep that of the batch.
 
         Raises:
             ValueError: one of them is null.
@@ -66,7 +66,7 @@ class TableRows:
 
 
 class ElementsOfBatches(beam.DoFn):
-    """Makes elements of the rows of record batches.
+    """DoFn that makes elements of the rows of record batches.
 
     Args:
         kind: what the rows are: a NamedTuple class that has the columns as its fields, or
@@ -74,7 +74,7 @@ class ElementsOfBatches(beam.DoFn):
             which has a child for each of them.
         timestamp_column: the column with the timestamps, which is no field then: timestamps, or
             integers that count microseconds. None if there is none.
-        schema: of the batches; None if only they tell.
+        schema: the schema of the batches; None if only they tell.
 
     Attributes:
         schema: the same.
@@ -89,7 +89,7 @@ class ElementsOfBatches(beam.DoFn):
         self.schema = schema
 
     def rows(self, schema: pa.Schema) -> TableRows:
-        """What it makes of the rows of batches.
+        """Return a description of the elements that it makes of the rows of batches.
 
         Raises:
             UnknownShape: the columns do not fit.
@@ -112,7 +112,7 @@ class ElementsOfBatches(beam.DoFn):
         return TableRows(shape, self._timestamp_column)
 
     def process(self, batch: Batch) -> Iterator[Any]:
-        """Gives the elements one by one."""
+        """Give the elements one by one."""
         rows = self.rows(batch.schema)
         for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
             values, times = values_of(rows.elements(part), rows.shape), rows.times(part)
@@ -124,17 +124,19 @@ class ElementsOfBatches(beam.DoFn):
 
 
 def makes_rows_of_tables(fn: Any) -> bool:
-    """Whether a DoFn makes elements of the rows of Arrow tables."""
+    """Return whether a DoFn makes elements of the rows of Arrow tables."""
     kind = type(fn)
     return kind in (ElementsOfBatches, TABLES_TO_DICTS) or row_type_of_tables(fn) is not None
 
 
 def rows_of_tables(fn: Any, schema: pa.Schema) -> TableRows:
-    """What such a DoFn makes of the rows of a table, of whose batches :func:`.plain` is taken.
+    """Return a description of the elements that a DoFn makes of the rows of a table.
+
+    The batches of the table are passed through :func:`.plain`.
 
     Args:
-        fn: the DoFn.
-        schema: of the table.
+        fn: the DoFn, which makes elements of rows.
+        schema: the schema of the table.
 
     Raises:
         UnknownShape: only the DoFn itself can tell.
@@ -153,13 +155,13 @@ def rows_of_tables(fn: Any, schema: pa.Schema) -> TableRows:
 
 
 def rows_read(plan: Plan, transform: beam_runner_api_pb2.PTransform) -> Shape | None:
-    """What a step gives that makes rows of tables of which one knows the columns.
+    """Return the shape of the elements that a step makes of rows of tables with known columns.
 
-    Of Parquet files, the footer of the first one is read for that. None for any other step, and
-    where there is no file yet or it cannot be read.
+    For Parquet files the footer of the first file is read. None for any other step, and if there is
+    no file yet or it cannot be read.
 
     Args:
-        plan: of the pipeline.
+        plan: the plan of the pipeline.
         transform: the step.
     """
     fn = dofn_of(transform)
@@ -178,7 +180,7 @@ def rows_read(plan: Plan, transform: beam_runner_api_pb2.PTransform) -> Shape | 
 
 
 def _schema_of_files(plan: Plan, reading: str) -> pa.Schema | None:
-    """The columns of the files that the transform with a label reads."""
+    """Return the columns of the files that the transform with a label reads."""
     for stage in plan.stages:
         for transform in parsed(stage).transforms.values():
             is_in_read = transform.unique_name.startswith(f"{reading}/Read/")
@@ -189,10 +191,10 @@ def _schema_of_files(plan: Plan, reading: str) -> pa.Schema | None:
 
 @memoized
 def schema_read(payload: bytes) -> pa.Schema | None:
-    """The columns of the Parquet files of which a step puts out a source; None of any other step.
+    """Return the columns of the Parquet files of which a step puts out a source, or None.
 
     Args:
-        payload: of the step, a ParDo.
+        payload: the payload of the step, a ParDo.
     """
     source = source_of_read(dofn_in(payload))
     return None if source is None else parquet_schema(source)

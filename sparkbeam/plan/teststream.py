@@ -1,4 +1,4 @@
-"""From the proto of a TestStream to its events."""
+"""Conversion of the proto of a TestStream to its events."""
 
 from apache_beam.coders import coders
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -16,7 +16,7 @@ def encoded_events(
     components: beam_runner_api_pb2.Components,
     context: PipelineContext,
 ) -> bytes:
-    """The events of a TestStream; see :func:`~sparkbeam.plan.events.unpacked`.
+    """Return the events of a TestStream; see :func:`~sparkbeam.plan.events.unpacked`.
 
     Its elements are encoded as the PCollections of its outputs are, which need not be the
     coder that it has itself.
@@ -55,5 +55,5 @@ def encoded_events(
 
 
 def _output(tag: str) -> str:
-    """The name of an output in its transform, by the tag that an event has."""
+    """Return the name of an output in its transform, by the tag that an event has."""
     return tag or str(None)

@@ -1,4 +1,4 @@
-"""Whether the tick of a micro-batch has anything to do in the first layer."""
+"""Need for the tick of a micro-batch in the first layer."""
 
 from apache_beam.runners.portability.fn_api_runner import translations
 
@@ -10,10 +10,10 @@ from sparkbeam.plan.spark_io import READ_URN
 
 
 def start_steps(topology: Topology) -> bool:
-    """Whether steps of layer 0 are to run where Spark's sources have nothing.
+    """Return whether steps of layer 0 run when Spark's sources have no rows.
 
-    So it is where elements come with the tick, those of an Impulse or a TestStream, and where a
-    bundle finalizer may wait for it.
+    They do if elements come with the tick, those of an Impulse or a TestStream, and if a bundle
+    finalizer may wait for it.
     """
     return any(source.urn != READ_URN for source in topology.plan.sources) or any(
         stage.exchange is Exchange.IMPULSE or _finalizes(stage) for stage in topology.layers[0]

@@ -1,4 +1,4 @@
-"""What sparkbeam's own stateful DoFns ask for beside Beam's parameters: watermark and hold."""
+"""Parameters of sparkbeam's own stateful DoFns besides Beam's: watermark and hold."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ _PROTOCOL = "sparkbeam:user_state:event_time:v1"
 
 
 class EventTimeSpec(StateSpec):
-    """Gives a DoFn the watermark of its input, and a hold on that of its output."""
+    """Parameter that gives a DoFn the watermark of its input, and a hold on that of its output."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, coders.BytesCoder())
 
     def to_runner_api(self, context: Any) -> beam_runner_api_pb2.StateSpec:
-        """Beam's hook: the state in a pipeline's proto."""
+        """Return the state in a pipeline's proto; Beam's hook."""
         return beam_runner_api_pb2.StateSpec(
             bag_spec=beam_runner_api_pb2.BagStateSpec(
                 element_coder_id=context.coders.get_id(self.coder)

@@ -17,11 +17,11 @@ _NAMES = ("0", "1")
 def with_times(
     array: pa.Array, shape: Shape, part: StampedPart, times: Micros | None = None
 ) -> tuple[pa.Array, Record]:
-    """Elements of a column with their timestamps.
+    """Return elements of a column with their timestamps.
 
     Args:
         array: the elements.
-        shape: what each of them is.
+        shape: the shape of each element.
         part: to what of each the timestamp is joined.
         times: the timestamps in microseconds; None for those of an empty column.
 

@@ -1,4 +1,4 @@
-"""From a Beam pipeline proto to a :class:`~sparkbeam.plan.model.Plan`.
+"""Translation of a Beam pipeline proto to a :class:`~sparkbeam.plan.model.Plan`.
 
 Beam's optimizer gives fused stages and, between them, the transforms that
 Spark executes. Here each worker stage gets its data operations, and each of
@@ -81,13 +81,13 @@ def translate(
     in_columns: bool = True,
     local: bool = False,
 ) -> Plan:
-    """Turns a pipeline into a plan.
+    """Convert a pipeline into a plan.
 
     Args:
         pipeline: the proto; it is not changed.
         drain: truncate unbounded restrictions, so that the pipeline ends.
         streaming: the plan is for a streaming query.
-        sessions: how sessions are combined in batch; None where that is for the plan to choose.
+        sessions: how sessions are combined in batch; None if that is for the plan to choose.
         in_columns: steps may take what is read as columns.
         local: the files that workers see are seen by this process as well.
 
@@ -117,7 +117,7 @@ def translate(
 def _fused(
     pipeline: beam_runner_api_pb2.Pipeline, **how: bool
 ) -> tuple[translations.TransformContext, list[translations.Stage]]:
-    """What Beam's optimizer makes of a copy of a pipeline."""
+    """Return the context and the stages that Beam's optimizer makes of a copy of a pipeline."""
     pipeline = copy.deepcopy(pipeline)
     support.check(pipeline)
     validate_pipeline_graph(pipeline)
@@ -137,7 +137,7 @@ class _Draft:
 
 @dataclass(frozen=True)
 class _Input:
-    """How rows reach a stage; see :class:`~sparkbeam.plan.model.Stage`."""
+    """Input of a stage; see :class:`~sparkbeam.plan.model.Stage`."""
 
     exchange: Exchange
     layout: Layout
@@ -215,7 +215,7 @@ class _Translation:
         return Plan(tuple(in_order(described)), sources, self._streaming, sinks)
 
     def _ports_that_tell(self, finished: "_Finished") -> frozenset[int]:
-        """The ports whose rows tell which firing they belong to."""
+        """Return the ports whose rows identify their firing."""
         reads = {
             port.tag: (read.exchange, read.grouping is not None, read.inputs)
             for draft in self._drafts
@@ -245,7 +245,7 @@ class _Translation:
             yield Sink(label, transform.spec.payload, tags)
 
     def _sources(self) -> Iterator[Source]:
-        """The sources of which something is read."""
+        """Yield the sources of which something is read."""
         transforms = {t.unique_name: t for t in self._runner_transform.values()}
         for name, transform in sorted(transforms.items()):
             outputs = tuple(
@@ -318,14 +318,17 @@ class _Translation:
         return _Input(Exchange.JOIN, Layout.JOIN_SIDE, left + right, join=join, joined=joined)
 
     def _combines(self, draft: _Draft) -> Callable[[], CombineFn] | None:
-        """Gives the CombineFn of a stage that does nothing with its elements but merge them."""
+        """Return a getter of the CombineFn of a stage that only merges its elements; else None."""
         readers = [t for t in draft.transforms if draft.input in t.inputs.values()]
         if [t.spec.urn for t in readers] != [fused_stages.MERGE_ACCUMULATORS]:
             return None
         return partial(combine_fn_of, readers[0], self._context)
 
     def _fires(self, draft: _Draft) -> Windowing | None:
-        """The windowing whose trigger a stage asks behind a grouping; None if it asks none."""
+        """Return the windowing whose trigger a stage evaluates behind a grouping.
+
+        None if it evaluates none.
+        """
         outputs = [
             self._windowing(output)
             for transform in draft.transforms
@@ -353,7 +356,7 @@ class _Translation:
     def _view(
         self, read: SideInput, side_input: beam_runner_api_pb2.SideInput, pcollection: str
     ) -> SideInput:
-        """A side input with what a streaming query has to know of it."""
+        """Return a side input with the details that a streaming query needs."""
         windowing = self._windowing(pcollection)
         is_endless = isinstance(windowing.windowfn, window.GlobalWindows)
         is_default = isinstance(windowing.triggerfn, trigger.DefaultTrigger)
@@ -373,7 +376,7 @@ class _Translation:
         return bool(is_bounded == beam_runner_api_pb2.IsBounded.UNBOUNDED)
 
     def _ports(self, pcollection: str, layout: Layout) -> tuple[int, ...]:
-        """The tags of the ports that together hold ``pcollection``."""
+        """Return the tags of the ports that together hold ``pcollection``."""
         transform = self._runner_transform.get(pcollection)
         if transform is not None and transform.spec.urn == fused_stages.FLATTEN:
             return tuple(
@@ -395,7 +398,7 @@ class _Translation:
         return (port.tag,)
 
     def _add_identity(self, pcollection: str) -> None:
-        """Adds a stage that hands on what one of Spark's transforms produced."""
+        """Add a stage that hands on the output of one of Spark's transforms."""
         self._writer[pcollection] = self._add_draft([], pcollection)
 
     # What a stage consists of.
@@ -453,7 +456,7 @@ class _Translation:
     def _descriptor(
         self, id: str, transforms: dict[str, beam_runner_api_pb2.PTransform], read: _Input
     ) -> Descriptor:
-        """What a worker makes the steps of a stage from."""
+        """Return the descriptor from which a worker makes the steps of a stage."""
         needed = {*([read.grouped] if read.grouped else []), *read.joined}
         for transform in transforms.values():
             needed |= {*transform.inputs.values(), *transform.outputs.values()}
@@ -470,7 +473,7 @@ class _Translation:
         )
 
     def _told(self, port: Port) -> Port:
-        """A port with what its writer needs to know of its readers."""
+        """Return a port with the details of its readers that its writer needs."""
         return replace(
             port,
             firings=port.tag in self._telling,
@@ -485,11 +488,11 @@ class _Translation:
         )
 
     def _labels(self, transforms: list[beam_runner_api_pb2.PTransform]) -> tuple[str, ...]:
-        """The user's labels of a stage, each once."""
+        """Return the user's labels of a stage, each once."""
         return tuple(dict.fromkeys(self._label(t.unique_name) for t in transforms))
 
     def _label(self, unique_name: str) -> str:
-        """The label of the user's transform that the one of this name is part of."""
+        """Return the label of the user's transform that the one of this name is part of."""
         parts = unique_name.split("/")
         outer = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
         return next((name for name in outer if name in self._applied), parts[0])
@@ -499,7 +502,7 @@ class _Translation:
 
 
 def _applied(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
-    """The labels of the transforms that the user applied to the pipeline itself."""
+    """Return the labels of the transforms that the user applied to the pipeline itself."""
     transforms = pipeline.components.transforms
     return frozenset(
         transforms[applied].unique_name
@@ -512,7 +515,7 @@ _MERGING_NUMBERS = (Evaluator.STORED_WINDOWS, Evaluator.STORED_SESSIONS)
 
 
 def _merging_numbers(every: Iterable[_Input]) -> frozenset[int]:
-    """The ports whose readers all keep accumulators, and merge numbers, too."""
+    """Return the ports whose readers all keep accumulators, and merge numbers, too."""
     merging, others = set[int](), set[int]()
     for read in every:
         how = read.grouping
@@ -522,7 +525,7 @@ def _merging_numbers(every: Iterable[_Input]) -> frozenset[int]:
 
 
 def _versioned(environment: beam_runner_api_pb2.Environment) -> beam_runner_api_pb2.Environment:
-    """An environment that tells its version alone of what it can do, which workers compare."""
+    """Return an environment with only its version capability, which workers compare."""
     versioned = copy.deepcopy(environment)
     del versioned.capabilities[:]
     versioned.capabilities.extend(

@@ -1,10 +1,10 @@
-"""Flattens without a stage of their own: what reads one runs where its inputs are made.
+"""Unzipping of Flattens: the reader of one runs in the stages that make its inputs.
 
-What follows a Flatten would be a stage that reads rows of several others. A copy of it for each of
-those is part of them instead, and what comes out of the copies is flattened in turn, up to the
-next shuffle. Inputs that one stage makes are flattened within it. This is the unzipping of
-Flattens that Beam's other runners know, after fusion, so that there are never more copies than
-stages that make inputs.
+The steps behind a Flatten would be a stage that reads rows of several others. Instead, each of
+those stages gets a copy of them. The outputs of the copies are flattened in turn, up to the next
+shuffle. Inputs that one stage makes are flattened within it. This is the unzipping of Flattens
+known from Beam's other runners, after fusion, so that there are never more copies than stages that
+make inputs.
 """
 
 from collections import defaultdict, deque
@@ -24,17 +24,20 @@ from sparkbeam.plan.fused_stages import (
 )
 
 _MOST_COPIES = 16
-"""Each costs a little in every plan, and where there are many, tasks are many and small anyway."""
+"""Maximum number of copies.
+
+Each copy costs a little in every plan, and with many copies tasks are many and small anyway.
+"""
 
 
 def unzip_flattens(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Moves what reads a Flatten into the stages that make its inputs, wherever that can be.
+    """Move readers of a Flatten into the stages that make its inputs, wherever possible.
 
     Args:
-        stages: fused ones.
-        context: whose components get the PCollections of the copies.
+        stages: fused stages.
+        context: its components get the PCollections of the copies.
     """
     graph = _Graph(stages)
     pending = deque(filter(_is_flatten, stages))
@@ -53,7 +56,7 @@ def _is_flatten(stage: translations.Stage) -> bool:
 
 
 class _Graph:
-    """Stages, and who makes and reads what, while some are replaced.
+    """Graph of stages, with the makers and readers of PCollections, while some are replaced.
 
     Attributes:
         stages: in the order in which they came.
@@ -67,7 +70,7 @@ class _Graph:
         self.readers = readers_of(stages)
 
     def replace(self, gone: set[translations.Stage], made: list[translations.Stage]) -> None:
-        """Puts stages in the place of others; the maker of what nobody reads then stays known."""
+        """Replace stages by others; the makers of PCollections that nobody reads stay known."""
         for stage in gone:
             del self.stages[stage]
             for transform in stage.transforms:
@@ -112,7 +115,10 @@ class _Unzipping:
         (self._output,) = self._transform.outputs.values()
 
     def replacement(self) -> tuple[set[translations.Stage], list[translations.Stage]] | None:
-        """The stages that go and those that come instead; None where the Flatten stays as it is."""
+        """Return the stages that go and those that come instead.
+
+        None if the Flatten stays as it is.
+        """
         inputs = [pcollection for _, pcollection in sorted(self._transform.inputs.items())]
         reader = self._reader_of(self._output)
         if reader is None or len(set(inputs)) < len(inputs):
@@ -138,7 +144,7 @@ class _Unzipping:
         return gone, made
 
     def _reader_of(self, pcollection: str) -> translations.Stage | None:
-        """The stage of workers that reads a PCollection as it comes, if there is one."""
+        """Return the stage of workers that reads a PCollection as it comes, if there is one."""
         for stage in self._graph.readers.get(pcollection, ()):
             is_workers = not is_runner_stage(stage) and not stage.forced_root
             if is_workers and main_input(stage) == pcollection:
@@ -156,7 +162,7 @@ class _Unzipping:
         return list(branches.values())
 
     def _takes(self, branch: _Branch, reader: translations.Stage) -> bool:
-        """Whether the reader may become a part of the host of a branch."""
+        """Return whether the reader may become a part of the host of a branch."""
         host = branch.host
         if host is None:
             return True
@@ -171,7 +177,7 @@ class _Unzipping:
     def _joined(
         self, branch: _Branch, reader: translations.Stage, copies: dict[str, list[str]]
     ) -> translations.Stage:
-        """The host of a branch with a copy of the reader in it, or the copy alone."""
+        """Return the host of a branch with a copy of the reader in it, or the copy alone."""
         host, source = branch.host, branch.pcollections[0]
         if len(branch.pcollections) > 1:
             source = self._copied(self._output)
@@ -194,7 +200,7 @@ class _Unzipping:
         return copy if host is None else host.fuse(copy, self._context)
 
     def _copied(self, pcollection: str) -> str:
-        """A new PCollection that is like another one."""
+        """Return a new PCollection that is like another one."""
         pcollections = self._context.components.pcollections
         copy: str = translations.unique_name(pcollections, pcollection)
         pcollections[copy].CopyFrom(pcollections[pcollection])
@@ -216,7 +222,7 @@ class _Unzipping:
         )
 
     def _is_read(self, pcollection: str, reader: translations.Stage) -> bool:
-        """Whether any other stage reads a PCollection."""
+        """Return whether any other stage reads a PCollection."""
         return any(stage is not reader for stage in self._graph.readers.get(pcollection, ()))
 
 
@@ -227,7 +233,7 @@ def _names(stage: translations.Stage) -> set[str]:
 def _renamed(
     transform: beam_runner_api_pb2.PTransform, pcollections: dict[str, str]
 ) -> beam_runner_api_pb2.PTransform:
-    """A copy of a transform with other PCollections."""
+    """Return a copy of a transform with other PCollections."""
     copy = beam_runner_api_pb2.PTransform()
     copy.CopyFrom(transform)
     for ends in (copy.inputs, copy.outputs):

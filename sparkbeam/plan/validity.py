@@ -1,7 +1,7 @@
-"""Whether the proto of a pipeline holds together, before anything is made of it.
+"""Validation of a pipeline proto, before it is translated.
 
-Beam's own phases take a proto as the SDK writes it. One that was damaged or put together by hand
-would end in a ``KeyError`` somewhere, or go round in circles.
+Beam's own phases expect a proto as the SDK writes it. A proto that was damaged or put together by
+hand would end in a ``KeyError`` somewhere, or in an endless loop.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ _PAYLOADS: Mapping[str, Any] = {
 
 
 def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
-    """Sees to it that all references lead somewhere and none in a circle, and payloads are whole.
+    """Check that all references resolve, that none form a circle, and that payloads are whole.
 
     Raises:
         UnsupportedTransform: a transform is not whole; the message has its label.
@@ -46,7 +46,7 @@ def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
 
 
 def damaged(error: Exception) -> SparkBeamError:
-    """The error for one that a phase raises over a proto that seems whole."""
+    """Return the error for one that a phase raises over a proto that seems whole."""
     text = shortened(f"{type(error).__name__}: {' '.join(str(error).split())}", 200)
     return ConfigurationError(
         f"The pipeline cannot be translated: {text}. If this is not from a coder or a class of "
@@ -90,7 +90,7 @@ def _check_tree(pipeline: beam_runner_api_pb2.Pipeline) -> None:
 def _reachable(
     pipeline: beam_runner_api_pb2.Pipeline,
 ) -> dict[str, beam_runner_api_pb2.PTransform]:
-    """The transforms that the pipeline consists of by their ids, in the order of the user."""
+    """Return the transforms of the pipeline by their ids, in the order of the user."""
     found: dict[str, beam_runner_api_pb2.PTransform] = {}
     pending = deque(pipeline.root_transform_ids)
     while pending:
@@ -125,7 +125,7 @@ def _check_transform(
 
 
 def _check_flow(reachable: dict[str, beam_runner_api_pb2.PTransform]) -> None:
-    """Sees to it that each PCollection has one origin, and that none goes into its own."""
+    """Check that each PCollection has one origin and does not contribute to it."""
     leaves = {id: transform for id, transform in reachable.items() if not transform.subtransforms}
     producer: dict[str, str] = {}
     for id in sorted(leaves):
@@ -145,7 +145,7 @@ def _check_flow(reachable: dict[str, beam_runner_api_pb2.PTransform]) -> None:
 
 
 def _circle(ids: Iterable[str], following: Callable[[str], Iterable[str]]) -> str | None:
-    """One of those that lead back to themselves; None if none does."""
+    """Return one of the ids that lead back to themselves; None if none does."""
     done: set[str] = set()
     for start in sorted(ids):
         path: dict[str, Iterator[str]] = {} if start in done else {start: iter(following(start))}

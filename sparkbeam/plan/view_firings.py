@@ -1,9 +1,9 @@
-"""Firings of side inputs: what a view has of a window is its newest one.
+"""Firings of side inputs: the content of a view for a window is its newest firing.
 
-Where elements reach a view without a grouping after their ``WindowInto``, nobody has asked their
-trigger yet. A GroupByKey of all of them does (:func:`group_for_views`), as in Beam's other runners.
-Behind a grouping its panes are the firings. Ports from there to the view tell with each row which
-one it belongs to (:func:`telling_ports`).
+If elements reach a view without a grouping after their ``WindowInto``, their trigger has not been
+evaluated yet. A GroupByKey of all of them does that (:func:`group_for_views`), as in Beam's other
+runners. Behind a grouping its panes are the firings. Ports from there to the view identify the
+firing of each row (:func:`telling_ports`).
 """
 
 import copy
@@ -30,11 +30,11 @@ _PAR_DO = common_urns.primitives.PAR_DO.urn
 _CODERS = common_urns.coders
 
 Makers = Mapping[str, beam_runner_api_pb2.PTransform]
-"""The transform that puts out each PCollection."""
+"""Return the transform that puts out each PCollection."""
 
 
 class WithTime(beam.DoFn):
-    """Gives all elements one key, and each its timestamp in microseconds."""
+    """DoFn that gives all elements one key, and each its timestamp in microseconds."""
 
     def process(
         self, element: Any, timestamp: Any = beam.DoFn.TimestampParam
@@ -61,10 +61,10 @@ class Fired(beam.DoFn):
 
 
 class OnlyDefault(beam.DoFn):
-    """The default value of a ``CombineGlobally`` where there is none that has been combined.
+    """The default value of a ``CombineGlobally``, if there is no combined value.
 
     Args:
-        fn: gives what there is, and else the default value.
+        fn: gives the combined value, and else the default value.
     """
 
     def __init__(self, fn: beam.DoFn) -> None:
@@ -76,14 +76,14 @@ class OnlyDefault(beam.DoFn):
 
 
 def makers_in(transforms: Iterable[beam_runner_api_pb2.PTransform]) -> Makers:
-    """The transform that puts out each PCollection."""
+    """Return the transform that puts out each PCollection."""
     return {pcoll: made for made in transforms for pcoll in made.outputs.values()}
 
 
 def firings_of(
     pcollection: str, makers: Makers, components: beam_runner_api_pb2.Components
 ) -> Firings:
-    """How what a view has of a window may change."""
+    """Return the possible changes of a view's content for a window."""
     strategy = _strategy(pcollection, components)
     if not _is_grouped(pcollection, makers):
         return Firings.NONE
@@ -92,7 +92,7 @@ def firings_of(
 
 
 def has_default_trigger(strategy: beam_runner_api_pb2.WindowingStrategy) -> bool:
-    """Whether the windows of elements fire at their end and for late ones."""
+    """Return whether the windows of elements fire at their end and for late elements."""
     return bool(strategy.trigger.WhichOneof("trigger") in (None, "default"))
 
 
@@ -105,7 +105,7 @@ def _strategy(
 
 
 def _is_grouped(pcollection: str, makers: Makers) -> bool:
-    """Whether a grouping has fired some of the elements, since their windows were assigned."""
+    """Return whether a grouping has fired some elements since their windows were assigned."""
     seen, pending = set[str](), [pcollection]
     while pending:
         read = pending.pop()
@@ -123,7 +123,7 @@ def _is_grouped(pcollection: str, makers: Makers) -> bool:
 def telling_ports(
     views: Iterable[int], reads: Mapping[int, tuple[Exchange, bool, tuple[int, ...]]]
 ) -> frozenset[int]:
-    """The ports whose rows tell which firing they belong to.
+    """Return the ports whose rows identify their firing.
 
     Args:
         views: the ports that feed views with firings.
@@ -146,12 +146,12 @@ def telling_ports(
 def group_for_views(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Adds the grouping that asks the trigger of a view's elements where there is none."""
+    """Add the grouping that evaluates the trigger of a view's elements, if there is none."""
     return _Adding(stages, context).stages
 
 
 class _Adding:
-    """Adds groupings to the stages of single transforms."""
+    """Addition of groupings to the stages of single transforms."""
 
     def __init__(
         self, stages: list[translations.Stage], context: translations.TransformContext
@@ -176,7 +176,7 @@ class _Adding:
         reader.inputs[tag] = self._made[read, newest]
 
     def _grouped(self, read: str, environment: str, *, newest: bool) -> str:
-        """Adds the transforms that group a PCollection; what they put out."""
+        """Add the transforms that group a PCollection; return their output."""
         maker = self._makers[read]
         (output,) = (tag for tag, pcollection in maker.outputs.items() if pcollection == read)
         of = f" of {output}" if len(maker.outputs) > 1 else ""
@@ -205,7 +205,7 @@ class _Adding:
         return fired
 
     def _discard(self, pcollection: str) -> None:
-        """Lets the firings of a PCollection be without what has been in one before."""
+        """Make the firings of a PCollection discard the contents of earlier firings."""
         components = self._context.components
         strategies = components.windowing_strategies
         discarding = copy.deepcopy(_strategy(pcollection, components))
@@ -226,10 +226,10 @@ class _Adding:
 def always_combined(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
-    """Lets a ``CombineGlobally`` with a default value put out each firing.
+    """Make a ``CombineGlobally`` with a default value put out each firing.
 
-    Beam's own expansion looks at what has been combined once, as the default value is needed
-    where there is nothing.
+    Beam's own expansion looks once at the combined value, as the default value is needed where
+    there is nothing.
     """
     makers = makers_in(t for stage in stages for t in stage.transforms)
     for at, stage in reversed(list(enumerate(stages))):
@@ -258,7 +258,10 @@ def always_combined(
 
 
 def _combined_with_default(transform: beam_runner_api_pb2.PTransform) -> str | None:
-    """What a step puts out if there is any, and else the default value; None for other steps."""
+    """Return the PCollection that a step puts out, replaced by a default value if it is empty.
+
+    None for other steps.
+    """
     sides = list(translations.side_inputs(transform).values())
     if transform.spec.urn != _PAR_DO or len(sides) != 1:
         return None
@@ -279,7 +282,7 @@ def _set_only_default(transform: beam_runner_api_pb2.PTransform) -> None:
 def _added_pcollection(
     context: translations.TransformContext, like: str, name: str, coder: str
 ) -> str:
-    """Adds a PCollection that is windowed as another one."""
+    """Add a PCollection with the windowing of another one."""
     pcollections = context.components.pcollections
     id = translations.unique_name(pcollections, name)
     pcollections[id].CopyFrom(_like(pcollections[like], id, coder))

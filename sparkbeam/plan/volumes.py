@@ -1,14 +1,14 @@
-"""How much there is to read, in batches."""
+"""Amount of input, in batches."""
 
 BATCH_ROWS, BATCH_BYTES = 1 << 16, 8 << 20
-"""What is read at once: at most so many rows, and about so many bytes."""
+"""Bounds of a batch of input: a maximum number of rows, and an approximate number of bytes."""
 
 
 def batches(rows: int, size: int) -> float:
-    """How many batches come to some rows.
+    """Return the number of batches that some rows make.
 
     Args:
-        rows: how many.
-        size: of all of them, in bytes.
+        rows: the number of rows.
+        size: the size of all of them, in bytes.
     """
     return max(rows / BATCH_ROWS, size / BATCH_BYTES)

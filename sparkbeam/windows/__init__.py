@@ -1,1 +1,1 @@
-"""Sessions that are combined: how they are kept, and how they merge."""
+"""Combined sessions: their storage, and their merge."""

@@ -1,6 +1,6 @@
-"""CombineFns that give one of their values: of many in columns, the few that may be given.
+"""CombineFns that return one of their values: the few possible results among many, in columns.
 
-The CombineFn then takes these in alone, and comes to what it comes to with all of them.
+The CombineFn takes in only these, with the same result as for all values.
 """
 
 from abc import ABC, abstractmethod
@@ -17,21 +17,21 @@ from sparkbeam.upstream.beam import function_of_combine, top_of_one
 
 
 class Choice(ABC):
-    """How one of many values is chosen.
+    """Way to choose one of many values.
 
     Attributes:
-        name: for people.
+        name: a name for people.
     """
 
     name: str
 
     @abstractmethod
     def is_for(self, shape: Shape) -> bool:
-        """Whether it knows values of a shape."""
+        """Return whether it supports values of a shape."""
 
     @abstractmethod
     def chosen(self, places: Positions, values: pa.Array) -> tuple[Positions, pa.Array]:
-        """One value for each group, which the CombineFn gives for all of them.
+        """Return one value for each group, which the CombineFn gives for all of them.
 
         Args:
             places: the group of each value.
@@ -91,7 +91,7 @@ _LATEST = _Latest()
 
 
 def choice_of(combine_fn: beam.CombineFn) -> Choice | None:
-    """How a CombineFn chooses one of its values; None for one that does not, or in another way."""
+    """Return the choice that a CombineFn makes; None if it makes none, or in another way."""
     if type(combine_fn) is LatestCombineFn:
         return _LATEST
     function = function_of_combine(combine_fn)

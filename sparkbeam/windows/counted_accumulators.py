@@ -1,4 +1,4 @@
-"""Accumulators that know of how many elements they are."""
+"""Accumulators with the number of their elements."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ Counted = tuple[int, Any]
 
 
 class CountingCombineFn(beam.CombineFn):
-    """Combines as another CombineFn does, and counts the elements.
+    """CombineFn that combines as another one does, and counts the elements.
 
     Args:
         combine_fn: the other one.
@@ -57,5 +57,5 @@ class CountingCombineFn(beam.CombineFn):
 
 
 def uncounted(combine_fn: beam.CombineFn) -> beam.CombineFn:
-    """The CombineFn itself, without the count."""
+    """Return the CombineFn itself, without the count."""
     return combine_fn.combine_fn if isinstance(combine_fn, CountingCombineFn) else combine_fn

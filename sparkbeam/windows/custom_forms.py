@@ -1,4 +1,4 @@
-"""The vectorised form of a CombineFn that brings its own."""
+"""Vectorized form of a user's vectorized CombineFn."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ class Own(Form):
             return self.kind
 
     def _each(self, values: pa.Array | None) -> Numbers | None:
-        """The accumulator of each value."""
+        """Return the accumulator of each value."""
         if values is None:
             return None
         found = reduced(self._combine_fn, np.arange(len(values)), values, len(values))
@@ -112,7 +112,7 @@ class Own(Form):
 
 
 def _kind_of(accumulators: pa.DataType | None) -> Kind | None:
-    """The numbers of accumulators; None where they are of another type."""
+    """Return the numbers of accumulators; None if they are of another type."""
     if accumulators == pa.int64():
         return INTS
     if accumulators == pa.float64():
@@ -127,7 +127,7 @@ def _kind_of(accumulators: pa.DataType | None) -> Kind | None:
 
 
 def _column(numbers: Numbers, kind: pa.DataType) -> pa.Array:
-    """Numbers as accumulators of a type."""
+    """Return numbers as accumulators of a type."""
     if not pa.types.is_struct(kind):
         return pa.array(np.ascontiguousarray(numbers), kind)
     pairs = zip(parts_of(numbers), kind, strict=True)

@@ -1,7 +1,7 @@
-"""Values as a CombineFn over columns gets them: of each kind one type of Arrow.
+"""Input values of a CombineFn over columns: one Arrow type for each kind.
 
-Columns have those of their source, such as int32 or a dictionary. What is made of them here has
-the same type as what is made of the same values in Python.
+Columns have the types of their source, such as int32 or a dictionary. The input made of a column
+has the same type as the input made of the same values in Python.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _CAST = frozenset([INT, FLOAT, BOOL, STR, BYTES])
 
 
 def input_of(column: pa.Array, shape: Shape) -> pa.Array | None:
-    """Values of a shape; None where they are of several types, or beyond 64 bits."""
+    """Return values of a shape; None if they are of several types, or beyond 64 bits."""
     match shape:
         case Scalar() | Opaque():
             if pa.types.is_dictionary(column.type):
@@ -52,7 +52,7 @@ def _structs(parts: list[pa.Array | None], column: pa.Array, shape: Record) -> p
 
 
 def input_of_values(values: Sequence[Any]) -> pa.Array | None:
-    """Python's values likewise."""
+    """Return Python values as an input, likewise."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) > 1:
         return None
@@ -76,7 +76,7 @@ def input_of_values(values: Sequence[Any]) -> pa.Array | None:
 
 
 def _names(kind: type, values: Sequence[Any]) -> list[str] | None:
-    """The names of the fields of the first record; None of what is none."""
+    """Return the names of the fields of the first record; None if it is not a record."""
     if not issubclass(kind, tuple | dict | beam.Row):
         return None
     first = next(value for value in values if value is not None)

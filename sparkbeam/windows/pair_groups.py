@@ -1,6 +1,6 @@
-"""Rows that are equal in two numbers, and what those of each such group come to.
+"""Groups of rows that are equal in two numbers, and their aggregates.
 
-Where there are hardly more pairs of numbers than rows, each row is added to the place of its group;
+If there are hardly more pairs of numbers than rows, each row is added at the position of its group;
 that takes a fraction of the time of sorting the rows.
 """
 
@@ -31,19 +31,19 @@ class Groups(Protocol):
     def second(self) -> _Numbers: ...
 
     def added(self, form: Form, numbers: Numbers) -> Numbers | None:
-        """What the numbers of values come to; None if that is not exact."""
+        """Return the aggregate of the numbers of values; None if it is not exact."""
 
     def combined(self, ufunc: np.ufunc, numbers: _Numbers) -> _Numbers:
-        """The sums of numbers, or the least or greatest, by ``add``, ``minimum`` or ``maximum``."""
+        """Return sums, minima or maxima of numbers, by ``add``, ``minimum`` or ``maximum``."""
 
 
 @dataclass(frozen=True)
 class _Scattered:
-    """Groups of which each has a place, and rows by that of their group.
+    """Groups with a position each, and rows by the position of their group.
 
     Attributes:
         places: of the rows.
-        counts: how many rows each place has.
+        counts: the number of rows of each place.
         present: the places that have any.
         width: as many places have the same first number.
         least: the second number of the first place.
@@ -77,7 +77,7 @@ class _Runs:
 
     Attributes:
         order: the places of the rows.
-        firsts: where each group begins, in that order.
+        firsts: the start of each group, in that order.
         first, second: the numbers of each.
     """
 
@@ -98,7 +98,7 @@ class _Runs:
 
 
 def groups_of(first: _Numbers, count: int, second: _Numbers) -> Groups:
-    """The groups of rows, by their first number and then by the second.
+    """Return the groups of rows, by their first number and then by the second.
 
     Args:
         first: of each row, of which there is one at least.

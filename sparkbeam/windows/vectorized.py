@@ -1,4 +1,4 @@
-"""CombineFns of one's own that combine whole columns of values."""
+"""User-defined CombineFns that combine whole columns of values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -66,16 +66,16 @@ class VectorizedCombineFn(beam.CombineFn):
     is_ordered: bool = False
 
     def reduce_batch(self, groups: Groups, values: pa.Array, count: int) -> pa.Array | None:
-        """The accumulators of values.
+        """Return the accumulators of values.
 
         Args:
             groups: the group of each value, at least 0 and less than ``count``, in any order;
                 there may be groups without values.
-            values: what is combined, as many. ``int``, ``float``, ``bool``, ``str`` and ``bytes``
-                are ``int64``, ``float64``, ``bool``, ``string`` and ``binary``; tuples,
-                NamedTuples, Rows and dicts are structs, those of tuples with fields ``"0"``,
-                ``"1"``, …; None is null; all else is as in its source.
-            count: how many groups there are.
+            values: the values to combine, one for each of ``groups``. ``int``, ``float``,
+                ``bool``, ``str`` and ``bytes`` are ``int64``, ``float64``, ``bool``, ``string``
+                and ``binary``; tuples, NamedTuples, Rows and dicts are structs, those of tuples
+                with fields ``"0"``, ``"1"``, …; None is null; all else is as in its source.
+            count: the number of groups.
 
         Returns:
             An accumulator for each group, of ``accumulator_type`` and without nulls. None refuses
@@ -85,15 +85,15 @@ class VectorizedCombineFn(beam.CombineFn):
         raise NotImplementedError(f"{type(self).__name__}.reduce_batch")
 
     def merge_batch(self, groups: Groups, accumulators: pa.Array, count: int) -> pa.Array:
-        """What accumulators come to that belong together.
+        """Merge the accumulators of each group.
 
-        It cannot refuse any: what may become too large for ``accumulator_type`` is to be refused
-        by :meth:`reduce_batch`, or to be counted in floats.
+        It cannot refuse any accumulators. A value that may become too large for
+        ``accumulator_type`` must be refused by :meth:`reduce_batch`, or be counted in floats.
 
         Args:
             groups: the group of each accumulator, as for :meth:`reduce_batch`.
-            accumulators: of ``accumulator_type``; none at all where that of nothing is asked for.
-            count: how many groups there are.
+            accumulators: of ``accumulator_type``; empty if the accumulator of no values is needed.
+            count: the number of groups.
 
         Returns:
             An accumulator for each group, likewise.
@@ -101,11 +101,11 @@ class VectorizedCombineFn(beam.CombineFn):
         raise NotImplementedError(f"{type(self).__name__}.merge_batch")
 
     def extract_batch(self, accumulators: pa.Array) -> pa.Array:
-        """What each accumulator comes to in the end; a struct is a :class:`beam.Row`."""
+        """Return the result of each accumulator; a struct is a :class:`beam.Row`."""
         raise NotImplementedError(f"{type(self).__name__}.extract_batch")
 
     def accumulators(self, *fields: Any) -> pa.Array:
-        """Accumulators of the fields of ``accumulator_type``, or of the one number that they are.
+        """Make accumulators of the fields of ``accumulator_type``, or of its one number.
 
         Args:
             fields: arrays of numpy or Arrow, of which numbers are converted where that loses
@@ -131,7 +131,7 @@ class VectorizedCombineFn(beam.CombineFn):
     def add_inputs(
         self, mutable_accumulator: Any, elements: Iterable[Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Adds values to an accumulator.
+        """Add values to an accumulator.
 
         Raises:
             ValueError: a value is none that :meth:`reduce_batch` accepts.
@@ -151,7 +151,7 @@ class VectorizedCombineFn(beam.CombineFn):
         return values_of(found, shape_of(found.type))[0]
 
     def _reduced(self, values: Sequence[Any]) -> Any:
-        """The accumulator of values; None where they are refused."""
+        """Return the accumulator of values; None if they are refused."""
         column = input_of_values(values)
         found = None if column is None else reduced(self, np.zeros(len(values), int), column, 1)
         return None if found is None else _as_python(found)[0]
@@ -170,11 +170,11 @@ class VectorizedCombineFn(beam.CombineFn):
 def reduced(
     combine_fn: VectorizedCombineFn, groups: Groups, values: pa.Array, count: int
 ) -> pa.Array | None:
-    """What ``reduce_batch`` gives.
+    """Return the result of ``reduce_batch``, checked.
 
     Raises:
-        TypeError: that is not of the accumulators' type.
-        ValueError: it is not as many, or some are null.
+        TypeError: the result is not of the accumulators' type.
+        ValueError: its length differs, or some accumulators are null.
     """
     found = combine_fn.reduce_batch(groups, values, count)
     if found is not None:
@@ -185,14 +185,14 @@ def reduced(
 def merged(
     combine_fn: VectorizedCombineFn, groups: Groups, accumulators: pa.Array, count: int
 ) -> pa.Array:
-    """What ``merge_batch`` gives; raises as :func:`reduced`."""
+    """Return the result of ``merge_batch``, checked; raises as :func:`reduced`."""
     found = combine_fn.merge_batch(groups, accumulators, count)
     _check(combine_fn, "merge_batch", found, count, combine_fn.accumulator_type)
     return found
 
 
 def extracted(combine_fn: VectorizedCombineFn, accumulators: pa.Array) -> pa.Array:
-    """What ``extract_batch`` gives; raises as :func:`reduced`."""
+    """Return the result of ``extract_batch``, checked; raises as :func:`reduced`."""
     found = combine_fn.extract_batch(accumulators)
     _check(combine_fn, "extract_batch", found, len(accumulators), None)
     return found
@@ -226,7 +226,7 @@ def _cast(numbers: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _column(accumulators: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Accumulators in a column."""
+    """Return accumulators in a column."""
     if not pa.types.is_struct(kind):
         return pa.array(accumulators, kind)
     parts = zip(*accumulators, strict=True) if accumulators else [()] * kind.num_fields
@@ -235,7 +235,7 @@ def _column(accumulators: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _as_python(column: pa.Array) -> list[Any]:
-    """The inverse of :func:`_column`."""
+    """Return the inverse of :func:`_column`."""
     if not pa.types.is_struct(column.type):
         found: list[Any] = column.to_pylist()
         return found

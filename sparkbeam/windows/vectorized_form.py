@@ -1,8 +1,8 @@
-"""What a vectorised form of a CombineFn is, and the numbers that it has.
+"""Vectorized form of a CombineFn, and its numbers.
 
 A form has *numbers* for each session or key, from which the accumulator is made in the end: one
-of 64 bits, or a record of several. It gives what the CombineFn gives, or nothing: what it cannot
-promise that of is left to the CombineFn.
+of 64 bits, or a record of several. It gives the result of the CombineFn, or none: values for which
+it cannot promise that are left to the CombineFn.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ import pyarrow as pa
 from sparkbeam.columns.python_types import Shape
 
 Numbers: TypeAlias = npt.NDArray[Any]
-"""Of ``int64`` or ``float64``, or records of such, or of records."""
+"""Type of numbers: ``int64`` or ``float64``, or records of them, or of records."""
 
 Kind: TypeAlias = np.dtype[Any]
 """The type of numbers."""
@@ -30,14 +30,14 @@ MOST_LEAVES = 24
 
 
 class Form(ABC):
-    """How numbers add up.
+    """Addition of numbers.
 
     Attributes:
-        name: for people.
-        takes_values: the values count, not only how many there are.
-        tells_values: its numbers tell the values.
+        name: a name for people.
+        takes_values: the values count, not only their number.
+        tells_values: the values can be told from its numbers.
         is_ordered: values are added up in the order in which they come.
-        kind: of its numbers; where an int is here, they may have a float.
+        kind: the kind of its numbers; they may have a float where the kind has an int.
     """
 
     name: str
@@ -48,46 +48,46 @@ class Form(ABC):
 
     @abstractmethod
     def numbers(self, values: list[Any]) -> Numbers | None:
-        """The numbers of each value; None if they are not what the form is for."""
+        """Return the numbers of each value; None if the form does not support them."""
 
     @abstractmethod
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
-        """The same of values in a column, which are of a shape; None likewise.
+        """Return the numbers of values in a column of a shape; None likewise.
 
         They are copies: a part of a column would keep the whole batch of rows in memory.
         """
 
     def kind_of(self, column: pa.Array, shape: Shape) -> Kind | None:
-        """The kind of the numbers of values of a shape, of which there are none in a column.
+        """Return the kind of the numbers of a shape's values, without any values in a column.
 
-        That is asked before the pipeline runs. It is None if there are no numbers of them.
+        Called at planning time. None if the values have no numbers.
         """
         numbers = self.numbers_of(column, shape)
         return None if numbers is None else numbers.dtype
 
     def needs_order(self, kind: Kind) -> bool:
-        """Whether numbers of a kind add up in their order alone."""
+        """Return whether numbers of a kind add up only in their order."""
         return self.is_ordered
 
     def of_counts(self, counts: npt.NDArray[np.int64]) -> Numbers | None:
-        """What so many values each come to; None where that depends on the values."""
+        """Return the numbers of some counts of values; None if they depend on the values."""
         return None
 
     @abstractmethod
     def add_up(self, numbers: Numbers, firsts: npt.NDArray[np.intp]) -> Numbers | None:
-        """What runs of numbers come to, by where each run begins; None if that is not exact.
+        """Add up runs of numbers, given the start of each run; None if the result is not exact.
 
-        It is not where the order within a run makes a difference.
+        It is not exact if the order within a run makes a difference.
         """
 
     def add_in_order(
         self, numbers: Numbers, firsts: npt.NDArray[np.intp], *, merges: bool
     ) -> Numbers | None:
-        """As :meth:`add_up`, of runs whose order is that in which the CombineFn takes them in.
+        """Add up runs as :meth:`add_up`, in the order in which the CombineFn takes in their values.
 
         Args:
-            numbers: of the runs.
-            firsts: where each run begins.
+            numbers: the numbers of the runs.
+            firsts: the start of each run.
             merges: they are of accumulators, and not of values behind the first, which may be one.
         """
         return self.add_up(numbers, firsts)
@@ -96,21 +96,21 @@ class Form(ABC):
     def add_apart(
         self, numbers: Numbers, places: npt.NDArray[np.intp], counts: npt.NDArray[np.int64]
     ) -> Numbers | None:
-        """As :meth:`add_in_order` of values, where the numbers of a run do not follow each other.
+        """Add up values as :meth:`add_in_order`, though the numbers of a run are not adjacent.
 
         Args:
-            numbers: of all runs; those of each one in their order.
-            places: that of the run of each number.
-            counts: how many numbers each run has. Nobody looks at what one without any comes to.
+            numbers: the numbers of all runs; those of each run in their order.
+            places: the position of the run of each number.
+            counts: the count of numbers of each run. The result of an empty run is not read.
         """
 
     def values(self, numbers: Numbers) -> list[Any]:
-        """Values that come to the same as those of which the numbers are, one for each."""
+        """Return one value per number that aggregates to it."""
         found: list[Any] = numbers.tolist()
         return found
 
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
-        """The accumulators that numbers stand for."""
+        """Return the accumulators that numbers stand for."""
         create, add_input = combine_fn.create_accumulator, combine_fn.add_input
         return [add_input(create(), number) for number in numbers.tolist()]
 
@@ -121,13 +121,13 @@ class Form(ABC):
         firsts: npt.NDArray[np.intp],
         combine_fn: beam.CombineFn,
     ) -> list[Any] | None:
-        """The accumulators of runs of numbers that come after what is known.
+        """Return the accumulators of runs of numbers that follow known accumulators.
 
         Args:
-            known: the accumulator so far for each run; None where there is none.
-            numbers: of the runs, in the order of their values.
-            firsts: where each run begins.
-            combine_fn: has made those that are known.
+            known: the accumulator so far for each run; None for a run without one.
+            numbers: the numbers of the runs, in the order of their values.
+            firsts: the start of each run.
+            combine_fn: has made the known accumulators.
 
         Returns:
             None if that is not exact; then the CombineFn may take in the values all the same.
@@ -143,13 +143,13 @@ class Form(ABC):
 
     @abstractmethod
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
-        """What the CombineFn makes of accumulators in the end, in a column, and of what shape."""
+        """Return the CombineFn's results for accumulators, as a column, and their shape."""
 
 
 def combined_apart(
     ufunc: np.ufunc, numbers: Numbers, places: npt.NDArray[np.intp], count: int
 ) -> Numbers:
-    """What as many runs come to by ``add``, ``minimum`` or ``maximum``; see ``add_apart``."""
+    """Return the aggregates of runs by ``add``, ``minimum`` or ``maximum``; see ``add_apart``."""
     if ufunc is np.add:
         found = np.zeros(count, numbers.dtype)
     else:
@@ -160,7 +160,7 @@ def combined_apart(
 
 
 def record_of(*parts: Numbers) -> Numbers:
-    """Records of what stands at the same place; their fields are called by their numbers."""
+    """Return records of the numbers at the same position; the fields are named by position."""
     kind = [(str(at), part.dtype) for at, part in enumerate(parts)]
     found = np.empty(len(parts[0]), kind)
     for at, part in enumerate(parts):
@@ -169,13 +169,13 @@ def record_of(*parts: Numbers) -> Numbers:
 
 
 def parts_of(numbers: Numbers) -> list[Numbers]:
-    """The inverse of :func:`record_of`."""
+    """Return the inverse of :func:`record_of`."""
     assert numbers.dtype.names is not None
     return [numbers[name] for name in numbers.dtype.names]
 
 
 def leaves_of(kind: Kind) -> Iterator[Kind]:
-    """The types of the single numbers."""
+    """Yield the types of the single numbers."""
     if kind.names is None:
         yield kind
         return
@@ -184,7 +184,7 @@ def leaves_of(kind: Kind) -> Iterator[Kind]:
 
 
 def kind_of_leaves(like: Kind, leaves: Iterable[Kind]) -> Kind:
-    """A type as another one, with other types of the single numbers."""
+    """Return a type as another one, with other types of the single numbers."""
     remaining = iter(leaves)
 
     def made(kind: Kind) -> Kind:
@@ -196,7 +196,7 @@ def kind_of_leaves(like: Kind, leaves: Iterable[Kind]) -> Kind:
 
 
 def as_column(numbers: Numbers) -> pa.Array:
-    """Numbers as an array of Arrow; records become structs."""
+    """Return numbers as an array of Arrow; records become structs."""
     if numbers.dtype.names is None:
         return pa.array(numbers)
     return pa.StructArray.from_arrays(
@@ -205,7 +205,7 @@ def as_column(numbers: Numbers) -> pa.Array:
 
 
 def from_column(column: pa.Array) -> Numbers:
-    """The inverse of :func:`as_column`."""
+    """Return the inverse of :func:`as_column`."""
     if pa.types.is_struct(column.type):
         return record_of(*(from_column(column.field(at)) for at in range(column.type.num_fields)))
     found: Numbers = column.to_numpy()

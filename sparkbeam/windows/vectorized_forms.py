@@ -1,4 +1,4 @@
-"""The CombineFns that numpy can do: those of which there are vectorised forms."""
+"""CombineFns with vectorized forms in numpy."""
 
 import sys
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ _Places = npt.NDArray[np.intp]
 _Counts = npt.NDArray[np.int64]
 
 _SUM_FOLDS = sys.version_info < (3, 12)
-"""Whether ``sum`` of floats adds one after the other. Later it makes up for what that loses."""
+"""True if ``sum`` of floats adds one after the other. Later versions compensate for the loss."""
 
 _LARGEST = np.iinfo(np.int64).max
 _PLAIN = frozenset([bool, int, float, str, bytes, type(None)])
@@ -69,7 +69,7 @@ class _Count(Form):
 
 
 class _Sum(Form):
-    """Of whole numbers, or of floats one after the other: their places make a difference."""
+    """Sums of whole numbers, or of floats one after the other: their order makes a difference."""
 
     name = "sum"
 
@@ -105,7 +105,7 @@ class _Sum(Form):
 
 
 class _Extreme(Form):
-    """Of whole numbers, or of floats without NaN, of which not both zeros are there.
+    """Extremes of whole numbers, or of floats without NaN and without both zeros.
 
     Args:
         name: for people.
@@ -157,7 +157,7 @@ class _Top(_Extreme):
 
 
 class _Truth(Form):
-    """Whether all values are true, or any: 1 for what is true."""
+    """Truth of all values, or of any: 1 for true."""
 
     tells_values = False
 
@@ -314,7 +314,7 @@ class _Tuple(Form):
     def _columns(
         self, column: pa.Array, shape: Shape
     ) -> list[tuple[Form, tuple[pa.Array, Shape]]] | None:
-        """What each CombineFn gets of a column; None where it is not of so many parts."""
+        """Return the input of each CombineFn of a column; None if the number of parts differs."""
         forms = [form for form, _ in self._parts]
         if self._is_of_one:
             return [(form, (column, shape)) for form in forms]
@@ -395,12 +395,15 @@ def _sums_apart(numbers: Numbers, places: _Places, counts: _Counts) -> Numbers |
 
 
 def _may_be_too_large(numbers: Numbers, longest: int) -> bool:
-    """Whether the sum of so many whole numbers may not be one of 64 bits."""
+    """Return whether the sum of whole numbers may exceed 64 bits."""
     return max(int(numbers.max()), -int(numbers.min())) * longest > _LARGEST
 
 
 def _has_both_zeros(numbers: Numbers) -> bool:
-    """Whether there are both of floats: they are equal, so that the first of them is the result."""
+    """Return whether floats include both zeros.
+
+    The zeros are equal, so the first of them is the result.
+    """
     if numbers.dtype != FLOATS:
         return False
     signs = np.signbit(numbers[numbers == 0])
@@ -408,7 +411,7 @@ def _has_both_zeros(numbers: Numbers) -> bool:
 
 
 def _are_whole(accumulators: list[Any]) -> bool:
-    """Whether sums are whole numbers; Beam's own functions keep them as such or in a list."""
+    """Return whether sums are whole numbers; Beam's own functions keep them plain or in a list."""
     return all(
         type(accumulator) is not list or {int}.issuperset(map(type, accumulator))
         for accumulator in accumulators
@@ -416,7 +419,7 @@ def _are_whole(accumulators: list[Any]) -> bool:
 
 
 def _in_turn(before: list[Any], numbers: Numbers, firsts: _Places) -> list[Any] | None:
-    """Sums of runs, each added to what is before it, in the order in which Python adds."""
+    """Return sums of runs, each added to the sum before it, in Python's order of addition."""
     try:
         starts = np.array(list(map(float, before)))
     except OverflowError:
@@ -426,12 +429,12 @@ def _in_turn(before: list[Any], numbers: Numbers, firsts: _Places) -> list[Any] 
 
 
 def _folded(numbers: Numbers, firsts: _Places) -> Numbers:
-    """Sums of runs, from 0 on, one number after the other."""
+    """Return sums of runs, from 0 on, one number after the other."""
     return np.bincount(_runs(numbers, firsts), numbers)
 
 
 def _runs(numbers: Numbers, firsts: _Places) -> _Places:
-    """Of each number the run that it is in."""
+    """Return the run of each number."""
     return np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(numbers)))
 
 
@@ -491,7 +494,7 @@ _OF_CLASSES: dict[type, Form] = {
 
 
 def form_of(combine_fn: beam.CombineFn) -> Form | None:
-    """The vectorised form of a CombineFn; None if it has none.
+    """Return the vectorized form of a CombineFn; None if it has none.
 
     Raises:
         TypeError: it brings its own, with accumulators of a type that there may not be.
@@ -514,7 +517,7 @@ def form_of(combine_fn: beam.CombineFn) -> Form | None:
 
 
 def _with_count(combine_fn: beam.CombineFn) -> Form | None:
-    """The form of accumulators with their counts; it is called as that without."""
+    """Return the form of accumulators with their counts; it is called as that without."""
     form, alone = _of_tuple([CountCombineFn(), combine_fn], is_of_one=True), form_of(combine_fn)
     if form is not None and alone is not None:
         form.name = alone.name

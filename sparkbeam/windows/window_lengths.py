@@ -3,13 +3,13 @@
 from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, WindowFn
 
 _MILLI = 1000
-"""Beam's coders keep milliseconds of windows: finer ones are not told apart."""
+"""Resolution of windows in Beam's coders, milliseconds: finer ones are not told apart."""
 
 
 def slots_of(window_fn: WindowFn) -> tuple[int, int] | None:
-    """Offset and length of the spans of time in which all elements get the same windows.
+    """Return offset and length of the spans of time in which all elements get the same windows.
 
-    None where there are none. Both are in microseconds.
+    None if there are none. Both are in microseconds.
     """
     match window_fn:
         case FixedWindows():
@@ -20,13 +20,13 @@ def slots_of(window_fn: WindowFn) -> tuple[int, int] | None:
 
 
 def whole_slots_of(window_fn: WindowFn) -> tuple[int, int] | None:
-    """As :func:`slots_of`; None also where they are finer than a millisecond."""
+    """Return the result of :func:`slots_of`; None also if spans are finer than a millisecond."""
     bounds = slots_of(window_fn)
     return None if bounds is None or any(micros % _MILLI for micros in bounds) else bounds
 
 
 def whole_gap_of(window_fn: WindowFn) -> int | None:
-    """The gap of sessions, in microseconds; None of others, and where it is finer."""
+    """Return the gap of sessions, in microseconds; None of others, and where it is finer."""
     if type(window_fn) is not Sessions or window_fn.gap_size.micros % _MILLI:
         return None
     gap: int = window_fn.gap_size.micros

@@ -1,1 +1,1 @@
-"""What runs inside Spark's Python workers; knows nothing of the driver."""
+"""Code that runs inside Spark's Python workers; it knows nothing of the driver."""

@@ -32,7 +32,7 @@ from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.value_columns import Column
 
 GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
-"""The windowing of elements before anybody gives them another."""
+"""Windowing of elements before any other is assigned."""
 
 SMALLEST_BLOCK = 4
 """Fewer values are handed on one by one."""
@@ -41,21 +41,21 @@ BLOCK_SIZE = 2000
 """The most values in a block."""
 
 BLOCK_BYTES = 1 << 20
-"""A block has fewer values where they would take more than about this."""
+"""Approximate maximum size of a block: with more bytes than this it has fewer values."""
 
 COLUMN_ROWS = 65_536
 """The most values in a block that is a column."""
 
 COLUMN_BYTES = 4 << 20
-"""Such a block has fewer values where they would take more than about this as a column."""
+"""Approximate maximum size of a block that is a column, likewise."""
 
 LOOK = 64
-"""A block that is being filled is measured each time that it has so many values more."""
+"""Number of further values after which a block that is being filled is measured again."""
 
 _MEASURED = 8
 
 Assigned = WindowFn | Intervals
-"""What gives each value its windows: a WindowFn that asks for its timestamp alone, or a list."""
+"""Source of the windows of values: a WindowFn that needs only a timestamp, or a list."""
 
 
 class Block:
@@ -110,11 +110,11 @@ class Block:
 
     @property
     def is_stamped(self) -> bool:
-        """Whether each value has a timestamp of its own."""
+        """True if each value has a separate timestamp."""
         return self._stamps is not None
 
     def example(self) -> WindowedValue:
-        """The first of the elements."""
+        """Return the first of the elements."""
         first = self.column.first() if self._values is None and self.column else self.values[0]
         if self._stamps is None:
             return self.windowing.with_value(first)
@@ -129,7 +129,7 @@ class Block:
         return windowed_value.create(first, micros, windows, self.windowing.pane_info)
 
     def elements(self) -> Iterator[WindowedValue]:
-        """The values one by one, with their windowing; each is made when it is asked for."""
+        """Return the values one by one, with their windowing; each is made when it is asked for."""
         assert not isinstance(self.assigned, WindowFn)
         if self.stamps is None:
             return map(self.windowing.with_value, self.values)
@@ -142,36 +142,36 @@ class Block:
         return (create(value, micros, windows, pane) for value, micros in stamped)
 
     def times(self) -> list[int]:
-        """The timestamp of each value, in microseconds."""
+        """Return the timestamp of each value, in microseconds."""
         if self.stamps is None:
             return [self.windowing.timestamp_micros] * len(self)
         return self.stamps
 
     def time_column(self) -> Micros:
-        """The same as an array."""
+        """Return the same as an array."""
         if self._stamps is None:
             return np.full(len(self), self.windowing.timestamp_micros, np.int64)
         return np.asarray(self._stamps, np.int64)
 
     def with_values(self, values: list[Any]) -> "Block":
-        """Another value in the place of each of these."""
+        """Return the block with another value in the place of each value."""
         return Block(self.windowing, values, self._stamps, self.assigned)
 
     def with_part(self, part: slice, values: list[Any]) -> "Block":
-        """Other values for some neighbours."""
+        """Return the block with other values for a range of elements."""
         stamps = None if self.stamps is None else self.stamps[part]
         return Block(self.windowing, values, stamps, self.assigned_at(part))
 
     def with_windowing(self, windowing: WindowedValue) -> "Block":
-        """The same values and timestamps in other windows, or with another pane."""
+        """Return the same values and timestamps in other windows, or with another pane."""
         return Block(windowing, self._either(), self._stamps)
 
     def with_assigned(self, window_fn: WindowFn) -> "Block":
-        """The same values and timestamps, each in the windows that it is given."""
+        """Return the same values and timestamps, each in the windows that it is given."""
         return Block(GLOBAL, self._either(), self.time_column(), window_fn)
 
     def with_column(self, column: Column, rows: Positions | None) -> "Block":
-        """Other values for some elements.
+        """Return the block with other values for some elements.
 
         Args:
             column: the values.
@@ -181,7 +181,7 @@ class Block:
         return Block(self.windowing, column, self._stamps_at(rows), assigned)
 
     def taken(self, rows: Positions) -> "Block":
-        """The elements at some positions."""
+        """Return the elements at some positions."""
         some: list[Any] | Column
         if self.column is None:
             values = self.values
@@ -191,7 +191,7 @@ class Block:
         return Block(self.windowing, some, self._stamps_at(rows), self.assigned_at(rows))
 
     def assigned_at(self, rows: Positions | slice) -> Assigned | None:
-        """What gives the values at some positions their windows."""
+        """Return the source of the windows of the values at some positions."""
         assigned = self.assigned
         return assigned.taken(rows) if isinstance(assigned, Intervals) else assigned
 
@@ -201,7 +201,7 @@ class Block:
         return self.time_column() if rows is None else self.time_column()[rows]
 
     def unstamped(self) -> "Iterator[Block]":
-        """The same values in blocks that share their timestamp."""
+        """Return the same values in blocks that share their timestamp."""
         if self._stamps is None:
             return iter((self,))
         return (Block(element, [element.value]) for element in self.elements())
@@ -211,17 +211,17 @@ class Block:
 
 
 def column_rows(rows: int, size: int) -> int:
-    """How many rows a block that is a column may have, of so many that take so many bytes."""
+    """Return the maximum number of rows of a block that is a column, given its rows and bytes."""
     return max(1, min(COLUMN_ROWS, COLUMN_BYTES * rows // max(1, size)))
 
 
 def windows_at(window_fn: WindowFn, micros: int) -> tuple[BoundedWindow, ...]:
-    """The windows of a time, by a WindowFn that asks for nothing else."""
+    """Return the windows of a time, by a WindowFn that needs only the time."""
     return tuple(window_fn.assign(WindowFn.AssignContext(Timestamp(micros=micros))))
 
 
 def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
-    """Joins neighbours with the same windowing."""
+    """Join neighbours with the same windowing."""
     template: WindowedValue | None = None
     values: list[Any] = []
     size = each = 0
@@ -248,12 +248,12 @@ def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
 
 
 def is_heavy(values: list[Any]) -> bool:
-    """Whether values that are to be a block have as many bytes as it may, by the last of them."""
+    """Return whether values of a future block reach its byte limit, judged by the last value."""
     return len(values) * size_of(values[-1]) >= BLOCK_BYTES
 
 
 class BlockLimit:
-    """How many values make a block; learnt from the blocks of a bundle so far.
+    """Number of values of a block; learnt from the blocks of a bundle so far.
 
     Attributes:
         values: the limit.
@@ -263,17 +263,17 @@ class BlockLimit:
         self.forget()
 
     def forget(self) -> None:
-        """Starts anew, as a bundle that runs again elsewhere has to make the same blocks."""
+        """Reset the limit, as a bundle that runs again elsewhere has to make the same blocks."""
         self.values = 16
 
     def learn(self, values: list[Any]) -> None:
-        """Takes the values of a block into account."""
+        """Take the values of a block into account."""
         size = max(size_of(values[0]), size_of(values[-1]))
         self.values = max(1, min(2 * self.values, BLOCK_SIZE, BLOCK_BYTES // size))
 
 
 def joined(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Joins neighbours whose windowing is one object."""
+    """Join neighbours whose windowing is one object."""
     limit = BlockLimit()
     windowing: WindowedValue | None = None
     values: list[Any] = []
@@ -296,6 +296,6 @@ def joined(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def unstamped(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Blocks of values that all share their timestamp."""
+    """Yield blocks of values that all share their timestamp."""
     for block in blocks:
         yield from block.unstamped()

@@ -1,4 +1,4 @@
-"""What the user's code writes in a worker of Spark, line by line, with the label of its step."""
+"""Output of user code in a Spark worker, line by line, with the label of its step."""
 
 import io
 import sys
@@ -16,7 +16,7 @@ from sparkbeam.worker.output_socket import OUTLET
 
 
 class StepStream(io.TextIOBase):
-    """Stands for a standard stream of the worker while tasks run.
+    """Replacement of a standard stream of the worker while tasks run.
 
     Args:
         name: of the stream.
@@ -44,7 +44,7 @@ class StepStream(io.TextIOBase):
         self._stream.flush()
 
     def complete(self) -> None:
-        """Takes lines that have no end yet as they are."""
+        """Take unfinished lines as complete."""
         while self._unfinished:
             self._emit(self._unfinished.popitem()[1])
 
@@ -75,7 +75,7 @@ class StepStream(io.TextIOBase):
 
 @contextmanager
 def caught(spec: OutputSpec, hide: Callable[[str], str] = str) -> Iterator[None]:
-    """Catches what is written while a task runs; does nothing outside of Spark's workers."""
+    """Capture output while a task runs; do nothing outside of Spark's workers."""
     logs.install(spec.levels, hide)
     if TaskContext.get() is None:
         yield
@@ -97,7 +97,7 @@ def caught(spec: OutputSpec, hide: Callable[[str], str] = str) -> Iterator[None]
 
 
 def taken() -> Written:
-    """What is to travel with the report of the task."""
+    """Return the output that travels with the report of the task."""
     for stream in _streams():
         stream.complete()
     return OUTLET.taken()

@@ -1,4 +1,4 @@
-"""Accumulators in columns: numbers of the vectorised form stand for each."""
+"""Accumulators in columns, represented by numbers of the vectorized form."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,12 +17,12 @@ _NAMES = ("0", "1")
 
 @dataclass(frozen=True)
 class Totals(Column):
-    """Pairs of a key and the numbers that its accumulators have come to.
+    """Pairs of a key and the aggregated numbers of its accumulators.
 
-    To who asks for the values they are pairs of the key and what ``make`` takes the numbers for.
+    Their values are pairs of the key and the object that ``make`` makes of the numbers.
 
     Attributes:
-        form: whose numbers they are.
+        form: the form of the numbers.
     """
 
     form: Form
@@ -34,7 +34,7 @@ class Totals(Column):
         return replace(self, array=self.array.take(pa.array(rows)))
 
     def outputs(self) -> Column:
-        """Keys with what a combine gives."""
+        """Return keys with the results of a combine."""
         assert isinstance(self.shape, Record)
         outputs, shape = self.form.outputs(from_column(self.array.field(1)))
         array = pa.StructArray.from_arrays([self.array.field(0), outputs], _NAMES)
@@ -43,12 +43,12 @@ class Totals(Column):
 
 @dataclass(frozen=True)
 class Combine:
-    """How accumulators are merged, and what they come to.
+    """Merge of accumulators, and extraction of their results.
 
     Attributes:
-        combine_fn: merges them.
-        form: its vectorised form; None if it has none.
-        label: of the step.
+        combine_fn: merges the accumulators.
+        form: its vectorized form; None if it has none.
+        label: the label of the step.
     """
 
     combine_fn: beam.CombineFn
@@ -56,12 +56,12 @@ class Combine:
     label: str
 
     def grouped(self, keys: list[Any], places: Numbers, numbers: Numbers) -> Totals | None:
-        """Keys, each with a list of one accumulator; None where keys make no column.
+        """Return keys, each with a list of one accumulator; None if keys make no column.
 
         Args:
-            keys: what there are.
-            places: of each number's key among them.
-            numbers: of the vectorised form.
+            keys: the keys.
+            places: the position of each number's key among them.
+            numbers: numbers of the vectorized form.
         """
         column = column_of_keys(keys)
         if column is None:
@@ -74,13 +74,13 @@ class Combine:
         return Totals(array, shape, partial(self._pairs, shape=shape, in_list=True), self.form)
 
     def merged(self, totals: Totals) -> Totals:
-        """The same, each with an accumulator."""
+        """Return the same, each with an accumulator."""
         assert isinstance(totals.shape, Record)
         make = partial(self._pairs, shape=totals.shape, in_list=False)
         return replace(totals, make=make)
 
     def uncounted(self, totals: Totals) -> tuple[Numbers, Totals]:
-        """Return of how many elements each of the accumulators is, and these alone.
+        """Return the element count of each accumulator, and the accumulators without the counts.
 
         Args:
             totals: as of this combine, and of a count before it.

@@ -16,7 +16,7 @@ from sparkbeam.worker.spark_connection import hurry
 
 
 def preload() -> None:
-    """Imports what tasks need, without what Beam has to say of that: the driver has said it."""
+    """Import the modules that tasks need, without Beam's warnings: the driver has shown them."""
     logging.disable(logging.WARNING)
     try:
         from sparkbeam.worker.batch import stage  # noqa: F401
@@ -26,9 +26,9 @@ def preload() -> None:
 
 
 def keep_directories() -> None:
-    """Spares each task to read again which modules there are in the archives that Spark ships.
+    """Keep the directories of the archives that Spark ships from being read again by each task.
 
-    PySpark has all finders forget what they know before each task, as there may be new files. An
+    PySpark has all finders forget their knowledge before each task, as there may be new files. An
     archive that is on the path by now does not change.
     """
     for finder in sys.path_importer_cache.values():
@@ -40,7 +40,7 @@ _serve = pyspark.daemon.worker
 
 
 def serve(sock: Any, authenticated: bool) -> int:
-    """Serves a task, and ends without a word where Spark has cancelled it and hung up."""
+    """Serve a task, and end silently if Spark has cancelled it and closed the connection."""
     hurry(sock)
     try:
         code: int = _serve(sock, authenticated)

@@ -37,7 +37,7 @@ class Emitter:
         ]
 
     def block(self, block: Block) -> None:
-        """Hands on many elements; where their windows are assigned, to those who know of that."""
+        """Hand on many elements; if windows are assigned, to consumers that support that."""
         if not len(block):
             return
         if block.assigned is not None and not self._take_assigned and not are_scattered(block):
@@ -54,7 +54,7 @@ class Emitter:
         self.hand_on(self._takers, block, block.example(), len(block))
 
     def _count_refused(self, block: Block) -> None:
-        """Counts a block of columns with those that get its elements one by one."""
+        """Count a block of columns with those that get its elements one by one."""
         for consumer in self._consumers:
             if getattr(consumer, "process_block", None) is None:
                 count_refused_by(consumer, BEAMS_OWN)
@@ -64,7 +64,7 @@ class Emitter:
                 count_refused_by(consumer, "another step gets the same elements as batches")
 
     def _are_single(self, block: Block) -> bool:
-        """Whether elements are handed on one by one."""
+        """Return whether elements are handed on one by one."""
         if not self._in_blocks:
             return True
         if block.assigned is None:
@@ -78,13 +78,13 @@ class Emitter:
         example: WindowedValue,
         count: int,
     ) -> None:
-        """Hands on many elements in a form of their own.
+        """Hand on many elements in a special form.
 
         Args:
-            takers: know the form.
+            takers: consumers that know the form.
             many: the elements.
             example: one of them.
-            count: how many there are.
+            count: the number of elements.
         """
         # Counts as the receiver does: one element through the sampler, the rest by number.
         self._counter.update_from(example)
@@ -94,12 +94,12 @@ class Emitter:
         self._counter.update_collect()
 
     def single(self, element: WindowedValue) -> None:
-        """Hands on one element."""
+        """Hand on one element."""
         self._receiver.receive(element)
 
 
 def _one_by_one(consumer: operations.Operation, block: Block) -> None:
-    """Hands many elements to an operation that knows no blocks."""
+    """Hand many elements to an operation that knows no blocks."""
     if block.column is not None:
         count_refused_by(consumer, BEAMS_OWN)
     for element in block.elements():

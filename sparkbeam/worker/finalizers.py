@@ -1,8 +1,8 @@
-"""The callbacks of bundles, kept until what the bundles have put out is committed.
+"""Callbacks of bundles, kept until the output of the bundles is committed.
 
-They are objects of this process, as a rule with a connection in them, so they stay in it. What
-tells that a task's output is committed is a token that travels with the output: another attempt
-at the same task has another one.
+They are objects of this process, as a rule with a connection in them, so they stay in it. A token
+that travels with a task's output tells that it is committed. Another attempt at the same task has
+another token.
 """
 
 import logging
@@ -27,7 +27,7 @@ class Kept:
         self._by_token: OrderedDict[str, list[Callback]] = OrderedDict()
 
     def keep(self, callbacks: list[Callback]) -> str:
-        """Keeps the callbacks of a task; gives their token."""
+        """Keep the callbacks of a task; return their token."""
         token = uuid.uuid4().hex
         with self._lock:
             self._by_token[token] = callbacks
@@ -36,7 +36,7 @@ class Kept:
         return token
 
     def run(self, tokens: Iterable[str]) -> list[str]:
-        """Calls what is kept for tokens, once; gives those for which there was something."""
+        """Call the callbacks kept for tokens, once; return the tokens that had some."""
         with self._lock:
             found = {token: self._by_token.pop(token, None) for token in tokens}
         for callbacks in found.values():
@@ -44,7 +44,7 @@ class Kept:
         return [token for token, callbacks in found.items() if callbacks is not None]
 
     def clear(self) -> None:
-        """Forgets all, as the end of the process does."""
+        """Forget all, as the end of the process does."""
         with self._lock:
             self._by_token.clear()
 
@@ -54,7 +54,7 @@ KEPT = Kept()
 
 
 def call(callbacks: Iterable[Callback]) -> None:
-    """Calls all, whichever of them fail."""
+    """Call all callbacks, even if some fail."""
     for callback in callbacks:
         try:
             callback()

@@ -1,8 +1,9 @@
-"""When a worker looks for cycles of garbage.
+"""Time of a worker's search for cycles of garbage.
 
-Spark's daemon has the collector look through all objects after each task. What a worker keeps for
-its next tasks are many, and that takes longer than a small task, which waits for it. So after a
-task the collector looks at what is new, and at all when that has cost little of the time since.
+Spark's daemon has the collector examine all objects after each task. A worker keeps many objects
+for its next tasks. Examining them takes longer than a small task, which waits for it. Therefore the
+collector examines new objects after a task, and all objects when that has taken little of the time
+since.
 """
 
 import gc
@@ -16,17 +17,17 @@ _OLDEST, _NEWER = 2, 1
 
 
 class Garbage:
-    """What the daemon takes for the module ``gc``."""
+    """Replacement of the module ``gc`` in the daemon."""
 
     def __init__(self) -> None:
         self._due = 0.0
 
     def collect(self) -> None:
-        """Called after each task."""
+        """Collect garbage after a task; called by the daemon."""
         self.sweep() if time.monotonic() >= self._due else gc.collect(_NEWER)
 
     def sweep(self) -> None:
-        """Frees all garbage."""
+        """Free all garbage."""
         began = time.monotonic()
         gc.collect(_OLDEST)
         ended = time.monotonic()

@@ -22,14 +22,17 @@ ONLY_FIRING = trigger.BatchGlobalTriggerDriver.ONLY_FIRING
 
 
 def combine_stamps(windowing: Windowing) -> Callable[[int, int], int] | None:
-    """How the timestamps of a group combine, in microseconds; None for the window's end."""
+    """Return the function that combines two timestamps of a group; None for the window's end.
+
+    The timestamps are in microseconds.
+    """
     return {TimestampCombiner.OUTPUT_AT_EARLIEST: min, TimestampCombiner.OUTPUT_AT_LATEST: max}.get(
         windowing.timestamp_combiner
     )
 
 
 def stamps_of(windowing: Windowing) -> TimestampCombinerImpl:
-    """What combines the timestamps of a group."""
+    """Return the combiner of the timestamps of a group."""
     # Beam's annotation has the enumeration, not its values.
     combiner: Any = windowing.timestamp_combiner
     return TimestampCombiner.get_impl(combiner, windowing.windowfn)

@@ -1,4 +1,4 @@
-"""Windows of a block in which each value has one of its own."""
+"""Windows of a block in which each value has a separate window."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class Intervals:
         return len(self.starts)
 
     def taken(self, rows: Positions | slice) -> "Intervals":
-        """Those at some positions."""
+        """Return the intervals at some positions."""
         return Intervals(self.starts[rows], self.ends[rows])
 
     def windows(self) -> Iterator[tuple[IntervalWindow]]:
-        """The windows of each value; neighbours with the same one share it."""
+        """Yield the windows of each value; neighbours with the same one share it."""
         last: tuple[int, int] | None = None
         windows = (IntervalWindow(Timestamp(0), Timestamp(0)),)
         for span in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
@@ -39,7 +39,7 @@ class Intervals:
             yield windows
 
     def numbers(self) -> Micros:
-        """A number for each value, which is the same where the window is."""
+        """Return a number for each value; values in the same window have the same number."""
         _, starts = np.unique(self.starts, return_inverse=True)
         ends, places = np.unique(self.ends, return_inverse=True)
         numbers: Micros = starts * len(ends) + places

@@ -1,4 +1,4 @@
-"""Aggregates with their keys: how the map side of a combine hands them to a sink."""
+"""Aggregates with their keys, as the map side of a combine hands them to a sink."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from sparkbeam.worker.value_columns import Column
 
 @dataclass(frozen=True)
 class KeyedAggregates:
-    """Aggregates, of which each key and window, or slice, is there once.
+    """Aggregates with unique pairs of key and window, or slice.
 
     Attributes:
         keys: each once, by their numbers.
         rows: the aggregates.
-        template: a windowed value with the window of all rows; None where each has its own.
+        template: a windowed value with the window of all rows; None if each has its own.
     """
 
     keys: list[Any] | Column
@@ -30,19 +30,19 @@ class KeyedAggregates:
         return len(self.rows)
 
     def count(self) -> int:
-        """How many elements they are of."""
+        """Return the number of elements in the aggregates."""
         assert self.rows.counts is not None
         return int(self.rows.counts.sum())
 
     def first_key(self) -> Any:
-        """The key of the first row."""
+        """Return the key of the first row."""
         place = int(self.rows.keys[0])
         if isinstance(self.keys, Column):
             return self.keys[place : place + 1].first()
         return self.keys[place]
 
     def elements(self) -> Iterator[WindowedValue]:
-        """Accumulators that are objects, each as an element of its window."""
+        """Yield accumulators that are objects, each as an element of its window."""
         assert not self.rows.are_numbers
         keys = self.keys.values() if isinstance(self.keys, Column) else self.keys
         rows = self.rows
@@ -53,18 +53,18 @@ class KeyedAggregates:
 
 
 class ExtraElements(NamedTuple):
-    """Accumulators of a window stand for more elements than there are accumulators.
+    """Number of elements of a window beyond its number of accumulators.
 
     Sinks need this where elements can be late.
 
     Attributes:
         template: a windowed value with the window.
-        number: how many more.
+        number: the number of further elements.
     """
 
     template: WindowedValue
     number: int
 
     def elements(self) -> Iterator[WindowedValue]:
-        """None: it is no element."""
+        """Yield nothing: the content is not an element."""
         return iter(())

@@ -1,4 +1,4 @@
-"""Both ends of each layout: who writes its rows, and who reads them."""
+"""Ends of each layout: the writer and the reader of its rows."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -31,14 +31,14 @@ from sparkbeam.worker.layouts.total_rows import TotalsSink
 
 @dataclass(frozen=True)
 class Port:
-    """What a writer is told.
+    """Parameters of a writer.
 
     Attributes:
-        tag: of the port.
+        tag: the tag of the port.
         rows: takes the rows.
-        coder: of the elements.
-        windowing: theirs.
-        partition: of the task.
+        coder: the coder of the elements.
+        windowing: the windowing of the elements.
+        partition: the partition of the task.
         spreads: some reader has its rows spread over all partitions.
     """
 
@@ -51,16 +51,16 @@ class Port:
 
 
 Reader = Callable[[Iterator[Row], coders.WindowedValueCoder], Iterator[Block]]
-"""Reads rows that were written with a coder."""
+"""Reader of rows that were written with a coder."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Both ends of a layout.
+    """Ends of a layout.
 
     Attributes:
-        sink: makes what writes it.
-        read: reads all elements; None where they are read key by key, or by what groups or joins
+        sink: makes the writer.
+        read: reads all elements; None if they are read key by key, or by what groups or joins
             them.
     """
 
@@ -123,7 +123,7 @@ ENDS = {
 
 
 def sink_of(layout: Layout, port: Port, *, firings: bool) -> Sink:
-    """What writes a layout; with firings, its rows tell those that they belong to."""
+    """Return the writer of a layout; with firings, its rows tell the firings they belong to."""
     made = ENDS[layout].sink
     if not firings:
         return made(port)

@@ -20,10 +20,10 @@ _NOWHERE = "-"
 
 
 class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes records with the label of the step whose code runs in the thread.
+    """Handler that writes records with the label of the step whose code runs in the thread.
 
     Attributes:
-        hide: takes out of a line what nobody is to see.
+        hide: removes secrets from a line.
     """
 
     hide: Callable[[str], str] = staticmethod(str)
@@ -34,7 +34,7 @@ class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
         self.setFormatter(logging.Formatter(_FORMAT))
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
+        """Return the line of a record."""
         record.step = line(step())
         return printable(self.hide(super().format(record)))
 
@@ -49,7 +49,7 @@ class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 class _Here(threading.local):
-    """What the thread works on."""
+    """Current work of the thread."""
 
     stage: Stage | None = None
 
@@ -58,12 +58,12 @@ _here = _Here()
 
 
 def works_on(stage: Stage) -> None:
-    """Notes that this thread works on a stage from now on."""
+    """Note that this thread works on a stage from now on."""
     _here.stage = stage
 
 
 def at(stage: Stage) -> str:
-    """Notes that the task, in this thread, is at a stage from now on.
+    """Note that the task, in this thread, is at a stage from now on.
 
     Returns:
         The label of the step to name for what fails outside of its operations: it reads.
@@ -74,14 +74,14 @@ def at(stage: Stage) -> str:
 
 
 def install(levels: LogLevels, hide: Callable[[str], str] = str) -> None:
-    """Sees to it that the records of a worker of Spark are written.
+    """Install logging, so that the records of a Spark worker are written.
 
-    Where the root logger has a handler that somebody else has put there, they decide, and
-    nothing is changed. So it is outside of Spark's workers.
+    Nothing is changed if the root logger has a handler from elsewhere, as it does outside of
+    Spark's workers.
 
     Args:
-        levels: which of them.
-        hide: takes out of a line what nobody is to see.
+        levels: the log levels.
+        hide: removes secrets from a line.
     """
     if TaskContext.get() is None:
         return
@@ -100,7 +100,7 @@ _set_before: set[str] = set()
 
 
 def _set(levels: LogLevels) -> None:
-    """A worker may have served another pipeline before, with other levels."""
+    """Set the levels; a worker may have served another pipeline before, with other levels."""
     logging.getLogger().setLevel(levels.default)
     for name in _set_before - levels.overrides.keys():
         logging.getLogger(name).setLevel(logging.NOTSET)
@@ -111,7 +111,7 @@ def _set(levels: LogLevels) -> None:
 
 
 def _is_of_python(handler: logging.Handler) -> bool:
-    """Whether it is what the first ``logging.warning`` without any handler installs."""
+    """Return whether a handler is the one that ``logging.warning`` installs if there is none."""
     formatter = handler.formatter
     return (
         type(handler) is logging.StreamHandler
@@ -121,17 +121,17 @@ def _is_of_python(handler: logging.Handler) -> bool:
 
 
 def _is_failure(record: logging.LogRecord) -> bool:
-    """Whether it is Beam's of an exception that it raises on, out of the user's code."""
+    """Return whether a record is Beam's, of an exception of user code that Beam raises on."""
     return record.name == "apache_beam.runners.common" and bool(record.exc_info)
 
 
 def step() -> str:
-    """The label of the step that Beam is in, or else all of the stage, as in a ``setup``."""
+    """Return the label of the step that Beam is in, or else all of the stage, as in a ``setup``."""
     return step_in(_here.stage, statesampler.get_current_tracker())
 
 
 def step_in(stage: Stage | None, tracker: Any) -> str:
-    """The same of a thread that works on a stage, by its state sampler."""
+    """Return the label of the step of a thread that works on a stage, by its state sampler."""
     state = tracker.current_state() if tracker is not None else None
     context = state.name_context if state is not None else None
     if context is None or (stage is not None and _is_of_runner(stage, context.transform_id)):
@@ -140,5 +140,5 @@ def step_in(stage: Stage | None, tracker: Any) -> str:
 
 
 def _is_of_runner(stage: Stage, transform_id: str) -> bool:
-    """Whether it is an operation that the user has not written, and has no label for."""
+    """Return whether an operation is not written by the user, who has no label for it."""
     return transform_id in (stage.source_id, *(port.transform_id for port in stage.ports))

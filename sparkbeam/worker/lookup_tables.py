@@ -11,11 +11,11 @@ from sparkbeam.worker.value_columns import Column, column_of, column_of_values
 _KINDS = (dict, list, set, frozenset)
 _KEYS = frozenset([INT, STR, BYTES])
 _MOST = 4
-"""A table has no more keys than so many for each element, as they are hashed for each block."""
+"""Maximum number of keys of a table for each element, as they are hashed for each block."""
 
 
 class _Known(NamedTuple):
-    """What a table has been made of, and how long each part was."""
+    """Sources of a table, and the length of each part."""
 
     values: tuple[Any, ...]
     lengths: list[int]
@@ -23,18 +23,18 @@ class _Known(NamedTuple):
 
 
 class Tables:
-    """Makes tables, and keeps the last one of each argument, for which the next block may ask."""
+    """Tables, with the last one of each argument kept, as the next block may need it."""
 
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}
 
     def of(self, argument: int, values: tuple[Any, ...], count: int) -> Column | None:
-        """A column of tables; None where these are none, or too large.
+        """Return a column of tables; None if the values are none, or too large.
 
         Args:
             argument: the number of the argument.
-            values: what it is in each window, of which there is one at least.
-            count: how many elements may look something up.
+            values: its value in each window, of which there is at least one.
+            count: the number of elements that may look something up.
         """
         kind = type(values[0])
         if kind not in _KINDS or any(type(one) is not kind for one in values):

@@ -1,7 +1,8 @@
-"""The modules of the user's program in a worker, which serves one pipeline after the other.
+"""Modules of the user's program in a worker, which serves one pipeline after the other.
 
-Functions of modules are pickled by their names, so what runs is what the worker has loaded. Between
-two pipelines a module may have been edited, or another folder come first on the path.
+Functions of modules are pickled by their names, so the code that runs is the code that the worker
+has loaded. Between two pipelines a module may have been edited, or another folder may come first
+on the path.
 """
 
 import hashlib
@@ -39,14 +40,14 @@ class Modules:
         self.run_id = ""
 
     def follow(self, run_id: str, sources: Sources) -> bool:
-        """Makes modules be found as the driver of a run finds them.
+        """Set up imports to find modules as the driver of a run finds them.
 
         Args:
-            run_id: of the run.
-            sources: of the run.
+            run_id: the id of the run.
+            sources: the sources of the run.
 
         Returns:
-            Whether modules have been forgotten, to be loaded anew.
+            True if modules have been forgotten, to be loaded anew.
         """
         self.run_id = run_id
         self._install()
@@ -65,7 +66,7 @@ class Modules:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Finds a module along the path; called by an import."""
+        """Find a module along the path; called by an import."""
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and is_of_user(name, spec.origin):
             seen = _seen(spec)
@@ -77,7 +78,7 @@ class Modules:
         return spec
 
     def _order(self, sources: Sources) -> None:
-        """Puts the driver's folders where they are found first, in its order."""
+        """Put the driver's folders where they are found first, in its order."""
         there = [entry for entry in sys.path if entry not in self._added]
         by_name = {os.path.basename(entry): entry for entry in there}
         shipped = [by_name[name] for name in sources.archives if name in by_name]
@@ -88,7 +89,7 @@ class Modules:
         sys.path[:] = [*first, *rest, *last]
 
     def _changed(self) -> Iterator[str]:
-        """The names of modules that would be found otherwise now."""
+        """Yield the names of modules that would be found otherwise now."""
         for name, module in list(sys.modules.items()):
             if not _is_loaded_by_user(name, module):
                 continue
@@ -97,9 +98,9 @@ class Modules:
                 yield name
 
     def _forget(self) -> None:
-        """Forgets all modules of the program.
+        """Forget all modules of the program.
 
-        What one has of another, such as a constant, does not tell where it is from.
+        The origin of an object that one module has of another, such as a constant, is not known.
         """
         for name, module in list(sys.modules.items()):
             if not _is_loaded_by_user(name, module):
@@ -116,7 +117,7 @@ def _is_loaded_by_user(name: str, module: Any) -> bool:
 
 
 def _found_now(name: str) -> ModuleSpec | None:
-    """What an import of a module would find; None where that cannot be told."""
+    """Return the module that an import would find; None if that is unknown."""
     parent, _, _ = name.rpartition(".")
     path = getattr(sys.modules.get(parent), "__path__", None) if parent else None
     if parent and path is None:
@@ -128,7 +129,7 @@ def _found_now(name: str) -> ModuleSpec | None:
 
 
 def _seen(spec: ModuleSpec | None) -> Seen | None:
-    """What tells a module from a changed one; None for one that is no plain module of Python."""
+    """Return the identity of a module's content; None if it is not a plain Python module."""
     loader: Any = spec.loader if spec is not None else None
     if spec is None or spec.origin is None or not hasattr(loader, "get_data"):
         return None
@@ -142,7 +143,7 @@ def _seen(spec: ModuleSpec | None) -> Seen | None:
 
 
 class _FromSource(SourceFileLoader):
-    """Compiles a module from its source, whatever bytecode there is."""
+    """Loader that compiles a module from its source, whatever bytecode there is."""
 
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
@@ -154,7 +155,7 @@ MODULES = Modules()
 
 
 def enter(run_id: str, environment: Environment) -> None:
-    """Has the user's code of a run find in this process what it finds on the driver."""
+    """Set up this process so that the user's code of a run finds what it finds on the driver."""
     anew = False
     # Outside of Spark's workers the process is the driver's.
     if TaskContext.get() is not None and MODULES.run_id != run_id:

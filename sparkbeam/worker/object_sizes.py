@@ -1,8 +1,8 @@
-"""About how many bytes a value takes in memory, whatever it is.
+"""Approximate size of any value in memory, in bytes.
 
-The answer decides how much is gathered before it is handed on, so it has to be right to a
-factor of two and must cost little: of a large collection a few members are looked at, and
-objects within objects only so deep.
+The size decides how much is gathered before it is handed on. It must be right to a factor of two
+and cost little. Therefore only a few members of a large collection are measured, and nested objects
+only to a limited depth.
 """
 
 import sys
@@ -17,16 +17,16 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.worker.type_cache import ByType
 
 SMALL_BYTES = 50
-"""What a small object takes, with its place in a list."""
+"""Size of a small object, with its place in a list."""
 
 _LOOKED_AT = (16, 8, 4, 2)
-"""How many members of a collection are looked at, by its depth in the value."""
+"""Number of members of a collection that are measured, by its depth in the value."""
 
 _Sizer = Callable[[Any, int], int]
 
 
 def size_of(value: Any) -> int:
-    """About how many bytes a value takes, at least :data:`SMALL_BYTES`."""
+    """Return the approximate size of a value in bytes, at least :data:`SMALL_BYTES`."""
     return max(SMALL_BYTES, _size(value, 0))
 
 
@@ -87,7 +87,7 @@ def _object(value: Any, depth: int) -> int:
 
 
 def _members(members: Iterable[Any], count: int, depth: int) -> int:
-    """The members of a collection, by the mean of some of them."""
+    """Return the members of a collection, by the mean of some of them."""
     if not count or depth >= len(_LOOKED_AT):
         return 0
     most = _LOOKED_AT[depth]
@@ -106,7 +106,7 @@ def _slots(kind: type) -> list[str]:
 
 
 def _sizer(kind: type) -> _Sizer:
-    """How values of a type are measured."""
+    """Return the function that measures values of a type."""
     if kind in _SMALL:
         return _small
     if issubclass(kind, str | bytes | bytearray):
@@ -125,7 +125,7 @@ def _sizer(kind: type) -> _Sizer:
 
 
 def _safely(sizer: _Sizer) -> _Sizer:
-    """Takes a value whose own code fails for a small one."""
+    """Return a sizer that takes a value whose own code fails as a small one."""
 
     def measured(value: Any, depth: int) -> int:
         try:

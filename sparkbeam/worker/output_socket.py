@@ -1,11 +1,11 @@
-"""The way of what steps print and log out of a worker.
+"""Path of printed and logged output of steps out of a worker.
 
 A driver on the same machine gets each line at once, over a connection on its loopback interface.
 From elsewhere the first lines of each step travel with the reports of the tasks, and all of them
 are where Spark keeps the output of its executors.
 
-The connection tells the driver as well what the worker is at, so that it can name the step in which
-a worker has died.
+The connection also tells the driver the current step of the worker, so that it can name the step in
+which a worker has died.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class Outlet:
         self._hide: Callable[[str], str] = hidden
 
     def open(self, relay: Relay | None, hide: Callable[[str], str] = hidden) -> None:
-        """Called when a task begins; what nobody took of an earlier one is not told as its own."""
+        """Begin a task; output that nobody took of an earlier task is not reported as its own."""
         with self._lock:
             self._forget()
             self._hide = hide
@@ -48,28 +48,28 @@ class Outlet:
 
     @property
     def is_live(self) -> bool:
-        """Whether there is a driver that is told at once."""
+        """True if a driver gets the output at once."""
         return self._connection is not None
 
     def close(self) -> None:
-        """Called when the task has ended."""
+        """End the task."""
         with self._lock:
             self._at = ""
             self._send(IDLE)
 
     def hidden(self, text: str) -> str:
-        """A text without what nobody is to see of the task."""
+        """Return a text without the secrets of the task."""
         return self._hide(text)
 
     def at(self, steps: str) -> None:
-        """Notes what the task is at, by the labels of the steps; from any thread."""
+        """Note the current steps of the task, by their labels; from any thread."""
         with self._lock:
             if steps != self._at:
                 self._at = steps
                 self._send(AT, steps)
 
     def write(self, line: OutputLine) -> bool:
-        """Gives a line out; returns whether the driver has been told at once."""
+        """Write a line; return whether the driver has been told at once."""
         with self._lock:
             if self._send(*line):
                 return True
@@ -81,7 +81,7 @@ class Outlet:
             return False
 
     def taken(self) -> Written:
-        """What is to travel with the task's report, once."""
+        """Return the output that travels with the task's report, once."""
         with self._lock:
             written = Written.from_lines(self._lines, self._more)
             self._forget()
@@ -107,7 +107,7 @@ class Outlet:
 
 
 def _connected(relay: Relay) -> socket.socket | None:
-    """A connection to the driver; None where it is on another machine, or has gone."""
+    """Return a connection to the driver; None if it is on another machine, or has gone."""
     with contextlib.suppress(OSError):
         connection = socket.create_connection(("127.0.0.1", relay.port), _CONNECT_SECONDS)
         connection.settimeout(_SEND_SECONDS)

@@ -6,11 +6,11 @@ from apache_beam.runners.worker import operations
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
 
 SCATTERED = "its elements have so many windows that they are few in each"
-"""Why blocks whose elements have windows of their own are taken apart."""
+"""Reason why blocks whose elements have separate windows are taken apart."""
 
 
 def count_refused(reason: str) -> None:
-    """Counts a block of columns that the step at work has to take element by element.
+    """Count a block of columns that the step at work has to take element by element.
 
     The counter is ``refused_blocks`` with the reason, in the namespace ``sparkbeam`` of the step's
     metrics.
@@ -19,6 +19,6 @@ def count_refused(reason: str) -> None:
 
 
 def count_refused_by(step: operations.Operation, reason: str) -> None:
-    """The same, where another step is at work."""
+    """Count a refused block of another step."""
     with step.scoped_process_state:
         count_refused(reason)

@@ -22,11 +22,11 @@ from sparkbeam.worker.layouts.side_rows import window_key
 
 
 class RememberedMapping:
-    """A window mapping that is asked once for elements in a row that share their window.
+    """Window mapping that is called once for adjacent elements that share their window.
 
     Args:
         mapping: from a window of the main input to that of the side input.
-        label: of the step that has the side input.
+        label: the label of the step that has the side input.
     """
 
     def __init__(self, mapping: Callable[[BoundedWindow], BoundedWindow], label: str) -> None:
@@ -35,7 +35,7 @@ class RememberedMapping:
         self._last: tuple[BoundedWindow, BoundedWindow] | None = None
 
     def __call__(self, window: BoundedWindow) -> BoundedWindow:
-        """Maps a window.
+        """Map a window.
 
         Raises:
             UserCodeFailed: the WindowFn of the side input gives none.
@@ -48,7 +48,10 @@ class RememberedMapping:
 
 
 def mapping_windows(label: str) -> AbstractContextManager[None]:
-    """Names a step, and what is asked of a WindowFn, for what the window of a side input raises."""
+    """Attach the step's label, and the requirement on the WindowFn, to errors of window mapping.
+
+    These are the errors that the window of a side input raises.
+    """
     return within_step(
         label,
         "the WindowFn of its side input gives no window: it gets the end of a window of the main "
@@ -59,7 +62,7 @@ def mapping_windows(label: str) -> AbstractContextManager[None]:
 def remember_windows(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, sides: Iterable[SideInput]
 ) -> None:
-    """Makes the mappings of all side inputs remembered ones, in place."""
+    """Make the mappings of all side inputs remember results, in place."""
     for id in dict.fromkeys(side.transform_id for side in sides):
         transform = descriptor.transforms[id]
         payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
@@ -82,17 +85,17 @@ class SideInputs(ABC):
         key: bytes,
         coder: coder_impl.CoderImpl,
     ) -> Iterable[Any]:
-        """The values of a window, or of a key in it; can be iterated again and again."""
+        """Return the values of a window, or of a key in it; can be iterated again and again."""
         runs = functools.partial(self._runs, transform_id, name, window_key(window, key))
         return _Values(runs, RunCoder(coder))
 
     @abstractmethod
     def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
-        """The runs under a :func:`~sparkbeam.worker.layouts.side_rows.window_key`."""
+        """Return the runs under a :func:`~sparkbeam.worker.layouts.side_rows.window_key`."""
 
 
 class SideInputMap(bundle_processor.StateBackedSideInputMap):
-    """What a DoFn sees of a side input in its windows; the keys of a multimap are encodings."""
+    """A DoFn's view of a side input in its windows; the keys of a multimap are encodings."""
 
     def __init__(
         self,
@@ -130,7 +133,7 @@ class _MultiMap:
 
     Args:
         values: gives those of an encoded key, for a coder of values.
-        coder: of the pairs.
+        coder: the coder of the pairs.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""Slices of time: of equal length, and the windows of a fixed or sliding WindowFn are some of them.
+"""Slices of time of equal length, of which the windows of a fixed or sliding WindowFn consist.
 
 An element of a sliding window of an hour every five minutes is in twelve windows, and in one slice
-of five minutes. So it is added up once, and what has come together in a slice goes to the twelve.
+of five minutes. It is added up once, in the slice, and the sum of the slice goes to the twelve
+windows.
 """
 
 from collections.abc import Sequence
@@ -25,17 +26,17 @@ _MILLI = 1000
 _BEGIN, _END = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
 
 _WINDOWS_IN_SPAN = 4
-"""Windows that begin in a span of so many lengths of a window go together."""
+"""Length of a span, in windows: windows that begin in the same span go together."""
 
 
 @dataclass(frozen=True)
 class Slices:
-    """How windows are made of slices.
+    """Division of windows into slices.
 
     Attributes:
-        offset: where some slice begins, in microseconds.
-        length: of a slice, likewise.
-        count: how many make a window.
+        offset: the start of some slice, in microseconds.
+        length: the length of a slice, likewise.
+        count: the number of slices in a window.
     """
 
     offset: int
@@ -44,11 +45,11 @@ class Slices:
 
     @property
     def size(self) -> int:
-        """How long a window is, in microseconds."""
+        """Length of a window, in microseconds."""
         return self.length * self.count
 
     def numbers(self, times: Micros) -> Micros | None:
-        """In which slice each time is; None where some have a window that leaves time's bounds."""
+        """Return the slice of each time; None if some window leaves time's bounds."""
         if not len(times):
             return times
         if not self._are_inside(int(times.min()), int(times.max())):
@@ -56,13 +57,13 @@ class Slices:
         return slot_numbers(times, (self.offset, self.length))
 
     def of_intervals(self, given: Intervals) -> Micros | None:
-        """The number of the slice that each window is; None where they are no single ones."""
+        """Return the number of the slice that each window is; None if some are no single slices."""
         return self.numbers(given.starts) if self.count == 1 else None
 
     def shared(self, windows: Sequence[BoundedWindow], count: int) -> Micros | None:
-        """The number of the slice of so many elements in the same windows.
+        """Return the slice number of elements that share windows, ``count`` times.
 
-        None where these are not all windows of a slice, or leave time's bounds.
+        None if the windows are not all windows of a slice, or leave time's bounds.
         """
         if len(windows) != self.count or not all(type(one) is IntervalWindow for one in windows):
             return None
@@ -75,19 +76,19 @@ class Slices:
         return np.full(count, number, np.int64)
 
     def _are_inside(self, first: int, last: int) -> bool:
-        """Whether all windows of all times between two are within time's bounds, and coded so."""
+        """Return whether the windows of all times between two are in time's bounds and coded so."""
         return first - _BEGIN >= 2 * self.size and _END - last >= 2 * self.size
 
     def numbers_at(self, starts: Micros) -> Micros:
-        """The numbers of slices that begin somewhere, in microseconds."""
+        """Return the numbers of the slices that begin at these times, in microseconds."""
         return (starts - self.offset) // self.length
 
     def starts(self, numbers: Micros) -> Micros:
-        """Where slices begin, in microseconds."""
+        """Return the starts of slices, in microseconds."""
         return numbers * self.length + self.offset
 
     def in_windows(self, numbers: Micros) -> tuple[Positions, Micros]:
-        """The windows that slices are in, all those of a slice before those of the next one.
+        """Return the windows that slices are in, all those of a slice before those of the next one.
 
         Args:
             numbers: of the slices.
@@ -100,23 +101,23 @@ class Slices:
         return places, numbers[places] - np.tile(np.arange(self.count), len(numbers))
 
     def window(self, number: int) -> IntervalWindow:
-        """The window that begins with a slice."""
+        """Return the window that begins with a slice."""
         start = number * self.length + self.offset
         return IntervalWindow(Timestamp(micros=start), Timestamp(micros=start + self.size))
 
     def windows(self, number: int) -> tuple[IntervalWindow, ...]:
-        """All windows that a slice is in, the last first as Beam has them."""
+        """Return all windows that a slice is in, the last first as Beam has them."""
         return tuple(self.window(number - back) for back in range(self.count))
 
     def spans(self, starts: Micros) -> Micros:
-        """The number of the span of time in which each window begins, whose groups go together."""
+        """Return the number of the time span of each window's start; its groups go together."""
         if self.count == 1:
             return starts
         found: Micros = starts // (_WINDOWS_IN_SPAN * self.size)
         return found
 
     def places(self, numbers: Micros, spans: Micros) -> Micros:
-        """The places of slices on a line where no window of one span reaches into the next.
+        """Return the places of slices on a line where no window of one span reaches into the next.
 
         Args:
             numbers: of the slices, each of which is in a window that begins in its span.
@@ -125,11 +126,14 @@ class Slices:
         return numbers + spans * self.count
 
     def at_places(self, places: Micros) -> Micros:
-        """The numbers of the slices that are at such places."""
+        """Return the numbers of the slices at positions that :meth:`places` returns."""
         return places - places // self._places_of_span * self.count
 
     def begins_at(self, places: Micros) -> tuple[Micros, Micros]:
-        """The places where the first and the last window begin that a slice at a place is in."""
+        """Return the positions at which the first and the last window with a slice begin.
+
+        The slice is given by its position.
+        """
         first = places // self._places_of_span * self._places_of_span
         last = first + _WINDOWS_IN_SPAN * self.count - 1
         return np.maximum(places - self.count + 1, first), np.minimum(places, last)
@@ -139,13 +143,13 @@ class Slices:
         return (_WINDOWS_IN_SPAN + 1) * self.count
 
     def in_spans(self, starts: Micros) -> tuple[Positions, Micros]:
-        """The spans in which windows begin that slices are in: one, or two that are neighbours.
+        """Return the spans that the windows of slices begin in: one, or two neighbours.
 
         Args:
-            starts: of the slices, in microseconds.
+            starts: the starts of the slices, in microseconds.
 
         Returns:
-            for each slice and span the place of the slice, and the number of the span.
+            for each slice and span the position of the slice, and the number of the span.
         """
         last, first = self.spans(starts), self.spans(starts - (self.size - self.length))
         both = np.flatnonzero(first != last)
@@ -155,10 +159,10 @@ class Slices:
 
 @dataclass(frozen=True)
 class Moments(Slices):
-    """Each millisecond with the window that begins there: those of sessions before they merge.
+    """Milliseconds, each with the window that begins there: session windows before they merge.
 
     Attributes:
-        gap: how long the windows are, in microseconds.
+        gap: the length of the windows, in microseconds.
     """
 
     gap: int
@@ -174,13 +178,13 @@ class Moments(Slices):
 
 
 def moments_of(window_fn: WindowFn) -> Moments | None:
-    """The windows of sessions before they merge; None where Beam's coders round them."""
+    """Return the windows of sessions before they merge; None if Beam's coders round them."""
     gap = whole_gap_of(window_fn)
     return None if gap is None else Moments(0, _MILLI, 1, gap)
 
 
 def slices_of(window_fn: WindowFn) -> Slices | None:
-    """The slices of a WindowFn; None where its windows are not made of whole ones."""
+    """Return the slices of a WindowFn; None if its windows are not made of whole ones."""
     bounds = whole_slots_of(window_fn)
     if bounds is None:
         return None

@@ -1,4 +1,4 @@
-"""The windows of a block, where they depend on nothing but the timestamp."""
+"""Windows of a block, if they depend only on the timestamp."""
 
 from collections.abc import Iterator
 
@@ -18,16 +18,16 @@ from sparkbeam.worker.blocks import SMALLEST_BLOCK, Assigned, Block, windows_at
 from sparkbeam.worker.intervals import Intervals
 
 _FEWEST = SMALLEST_BLOCK
-"""With fewer values to a window blocks do not pay."""
+"""Minimum number of values per window: with fewer values blocks do not pay."""
 
 
 def parts_of(block: Block) -> Iterator[Block]:
-    """The values in blocks that share their windows."""
+    """Return the values in blocks that share their windows."""
     return iter((block,)) if block.assigned is None else in_slots(block)
 
 
 def in_slots(block: Block) -> Iterator[Block]:
-    """The values by what windows they are assigned, with these windows."""
+    """Yield the values grouped by their assigned windows, with these windows."""
     given = block.assigned
     assert given is not None
     times = block.time_column()
@@ -37,9 +37,9 @@ def in_slots(block: Block) -> Iterator[Block]:
 
 
 def single_windows(block: Block) -> tuple[list[WindowedValue], Positions] | None:
-    """The windows that the values are assigned, each once, and the position of each value's.
+    """Return the distinct windows that the values are assigned, and each value's position in them.
 
-    A template has the window. None where values have several windows.
+    A template has the window. None if values have several windows.
     """
     given = block.assigned
     assert given is not None
@@ -54,7 +54,7 @@ def single_windows(block: Block) -> tuple[list[WindowedValue], Positions] | None
 
 
 def _template(block: Block, row: int, micros: int) -> WindowedValue:
-    """The windows that a value is assigned, with its timestamp."""
+    """Return the windows that a value is assigned, with its timestamp."""
     given = block.assigned
     windows: tuple[BoundedWindow, ...]
     if isinstance(given, Intervals):
@@ -66,13 +66,13 @@ def _template(block: Block, row: int, micros: int) -> WindowedValue:
 
 
 def are_scattered(block: Block) -> bool:
-    """Whether the values have so many windows that they are better taken one by one."""
+    """Return whether values have so many windows that they are better taken one by one."""
     given = block.assigned
     return isinstance(given, Intervals) and _FEWEST * len(np.unique(given.starts)) > len(given)
 
 
 def _numbers(given: Assigned, times: Micros) -> Micros:
-    """A number for each value, which is the same where the windows are."""
+    """Return a number for each value; values in the same windows have the same number."""
     if isinstance(given, Intervals):
         return given.numbers()
     bounds = slots_of(given)
@@ -80,7 +80,7 @@ def _numbers(given: Assigned, times: Micros) -> Micros:
 
 
 def slot_numbers(times: Micros, bounds: tuple[int, int]) -> Micros:
-    """In which slot each time is."""
+    """Return the slot of each time."""
     offset, length = bounds
     numbers = floored(times, length)
     # To subtract the offset first could leave 64 bits.
@@ -88,9 +88,9 @@ def slot_numbers(times: Micros, bounds: tuple[int, int]) -> Micros:
 
 
 def runs_of(numbers: Micros) -> Iterator[tuple[int, Micros | None]]:
-    """The positions of equal numbers, in their order, by where each is first.
+    """Yield the positions of equal numbers, in order, by the first position of each number.
 
-    They are None where all numbers are equal.
+    They are None if all numbers are equal.
     """
     if not len(numbers):
         return

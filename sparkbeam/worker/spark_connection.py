@@ -1,4 +1,4 @@
-"""The worker's connection to Spark, which tells whether its task is still wanted.
+"""Connection of the worker to Spark, which tells whether its task is still wanted.
 
 Spark ends a cancelled task by closing the connection. A worker notices that
 when it writes, but a bundle may run for hours before it puts anything out.
@@ -15,10 +15,10 @@ _CLOSED = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 
 def hurry(connection: socket.socket) -> None:
-    """Lets neither side of a connection wait until the other has acknowledged what it was sent.
+    """Keep either side of a connection from waiting for the acknowledgement of what it sent.
 
     A JVM sends a task and its rows in small parts, each after the one before it is acknowledged.
-    Linux does that 40 ms later, unless it is told, for as long as the worker sends nothing itself.
+    Linux acknowledges 40 ms later, unless told otherwise, while the worker itself sends nothing.
     """
     with suppress(OSError):  # It may be one of another kind than TCP.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -27,7 +27,7 @@ def hurry(connection: socket.socket) -> None:
 
 
 def hurry_task() -> None:
-    """Does so for the connection of the task that the calling thread runs.
+    """Apply :func:`hurry` to the connection of the task that the calling thread runs.
 
     A daemon of Spark's own, in a session of the user's, does not.
     """
@@ -39,7 +39,7 @@ def hurry_task() -> None:
 
 
 class Connection:
-    """Looks at the connection of the task that the calling thread runs."""
+    """Monitor of the connection of the task that the calling thread runs."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -48,5 +48,5 @@ class Connection:
             self._poll.register(stream, getattr(select, "POLLRDHUP", 0))
 
     def is_closed(self) -> bool:
-        """Whether nobody waits for the output any more; False where that cannot be told."""
+        """Return whether nobody reads the output any more; False if that is unknown."""
         return any(event & _CLOSED for _, event in self._poll.poll(0))

@@ -1,4 +1,4 @@
-"""What the bundles of a task have to report, added up while it runs."""
+"""Reports of the bundles of a task, added up while it runs."""
 
 import contextlib
 import threading
@@ -31,7 +31,7 @@ REPORT_SECONDS = 0.3
 """A running task sends a signal about this often."""
 
 _METRICS_SECONDS = 1.0
-"""And with it, this often, what it has counted."""
+"""Interval in seconds at which such a signal also has the counts so far."""
 
 _MAX_WARNINGS = 20
 
@@ -39,14 +39,14 @@ _T = TypeVar("_T")
 
 
 class Tally:
-    """Adds up what the bundles of a task have to report.
+    """Sum of the reports of the bundles of a task.
 
     Args:
-        stage_id: of the stage that the task runs.
-        partition: of its input.
-        reporter: where signals go; None where there is nobody, or :meth:`report_to` tells.
+        stage_id: the id of the stage that the task runs.
+        partition: the partition of its input.
+        reporter: receives signals; None if there is no receiver, or :meth:`report_to` tells.
         repeatable: two attempts of the task are to put out the same report.
-        number: of the run of the pipeline.
+        number: the number of the run of the pipeline.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Tally:
         self._send(SignalKind.STARTED)
 
     def report_to(self, reporter: Reporter | None, partition: int, number: int) -> None:
-        """Sends signals from now on, of a task of a micro-batch.
+        """Send signals from now on, of a task of a micro-batch.
 
         Args:
-            reporter: where they go; None where there is nobody.
+            reporter: receives the signals; None if there is no receiver.
             partition: tells the task from the others of the stage.
-            number: of the micro-batch's tick.
+            number: the number of the micro-batch's tick.
         """
         self._reporter, self._partition, self._number = reporter, partition, number
         self._spark_stage = spark_stage()
@@ -88,13 +88,13 @@ class Tally:
     def followed(
         self, processor: "StageProcessor", items: Iterable[_T], *, resumed: bool = False
     ) -> Iterator[_T]:
-        """The input of a bundle, which is followed from when it asks for the first item.
+        """Yield the input of a bundle, which is followed from its request for the first item.
 
         Until then the processor may still show the bundle before. It ends with :meth:`add`.
 
         Args:
             processor: runs the bundle.
-            items: what goes into it.
+            items: the input of the bundle.
             resumed: see :class:`Bundle`.
         """
         with self._lock:
@@ -102,19 +102,19 @@ class Tally:
         yield from items
 
     def add(self, infos: Infos) -> None:
-        """Takes in the metrics of a bundle, which has ended."""
+        """Add the metrics of a bundle that has ended."""
         together = consolidate([*self._infos, *infos]) if self._infos else infos
         with self._lock:
             self._counts = self._total()
             self._infos, self._bundle = together, None
 
     def arrived(self, elements: int) -> None:
-        """Counts elements that go into the stage, but into no bundle yet."""
+        """Count elements that go into the stage, but into no bundle yet."""
         with self._lock:
             self._counts = self._counts.plus(ElementCounts(elements=elements))
 
     def tick(self) -> None:
-        """Reports how far the task has come, if it is time; from any thread."""
+        """Report the progress of the task, if it is time; from any thread."""
         now = time.monotonic()
         if now - self._reported >= REPORT_SECONDS:
             self._reported = now
@@ -129,7 +129,7 @@ class Tally:
         caught: Iterable[warnings.WarningMessage],
         kept: tuple[tuple[int, str], ...] = (),
     ) -> bytes:
-        """Reports success; returns the report for the output.
+        """Report success; return the report for the output.
 
         Args:
             caught: the warnings of all bundles.
@@ -150,11 +150,11 @@ class Tally:
         return report.serialize()
 
     def failed(self) -> None:
-        """Reports a failed attempt with what it had counted, the unfinished bundle too."""
+        """Report a failed attempt with its counts, including the unfinished bundle."""
         self._send(SignalKind.FAILED, self._so_far())
 
     def _so_far(self) -> str:
-        """The metrics as a signal carries them, with those of the bundle that runs."""
+        """Return the metrics in the form of a signal, with those of the running bundle."""
         if self._reporter is None:
             return ""
         with self._lock:
@@ -212,7 +212,7 @@ class Bundle:
         ]
 
     def counts(self) -> ElementCounts:
-        """The elements so far."""
+        """Return the counts of elements so far."""
         elements = 0 if self._elements is None else self._elements.value()
         return ElementCounts(elements, max((counter.value() for counter in self._all), default=0))
 

@@ -12,11 +12,11 @@ _LARGEST_KEPT, _KEPT = 32 << 20, 128 << 20
 
 @functools.cache
 def settle() -> None:
-    """Spares a worker of Spark work that is in vain.
+    """Keep a Spark worker from work that is in vain.
 
-    What is loaded by now stays loaded: for the garbage collector to look through all of Beam, as
-    Spark makes it do after each task, takes longer than a small task. And a table of a million
-    lists is no reason to look for cycles each 700 of them.
+    Loaded objects stay loaded: a search of all of Beam by the garbage collector, which Spark has
+    it do after each task, takes longer than a small task. A table of a million lists is no reason
+    to look for cycles each 700 of them.
 
     Columns come and go, a few megabytes each. The C library would give each back to the system,
     and the system clear the memory of the next one, which takes longer than most kernels.
@@ -40,7 +40,7 @@ def _is_worker() -> bool:
 
 
 def partition_id() -> int:
-    """The number of the Spark task's partition; 0 outside of Spark."""
+    """Return the number of the Spark task's partition; 0 outside of Spark."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -48,7 +48,7 @@ def partition_id() -> int:
 
 
 def spark_stage() -> int:
-    """The number of Spark's stage that the task is one of; -1 outside of Spark."""
+    """Return the number of Spark's stage that the task is one of; -1 outside of Spark."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,4 +1,4 @@
-"""What is known of types, as long as these are there."""
+"""Knowledge of types, kept as long as the types exist."""
 
 import weakref
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class ByType(Generic[_Value]):
         self.get = self._values.get
 
     def learn(self, kind: type) -> _Value:
-        """Finds the value of a type that is not known."""
+        """Find the value of a type that is not known."""
         number = id(kind)
         value = self._find(kind)
 

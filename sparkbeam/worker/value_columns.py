@@ -1,4 +1,4 @@
-"""Values of a block as an Arrow array: Python objects are made of them when somebody asks."""
+"""Values of a block as an Arrow array: Python objects are made on demand."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ _PLAIN = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
 
 @dataclass(frozen=True)
 class Column:
-    """An array, and what it is to Python.
+    """Array with its Python type.
 
     Attributes:
         array: the values.
@@ -48,17 +48,17 @@ class Column:
         return Column(self.array[part], self.shape, self.make)
 
     def values(self) -> list[Any]:
-        """Python's values."""
+        """Return Python's values."""
         return self.make(self.array)
 
     def first(self) -> Any:
-        """The first value."""
+        """Return the first value."""
         if isinstance(self.shape, Union):
             return first_member(self.array, self.shape)
         return self.make(self.array.slice(0, 1))[0]
 
     def taken(self, rows: Positions) -> "Column":
-        """The values at some positions."""
+        """Return the values at some positions."""
         if are_neighbours(rows):
             some = self.array.slice(rows[0], len(rows))
         else:
@@ -67,18 +67,21 @@ class Column:
 
 
 def column_of(array: pa.Array, shape: Shape) -> Column:
-    """A column of whose shape alone values can be made; see :func:`tells_all`."""
+    """Return a column of whose shape alone values can be made; see :func:`tells_all`."""
     return Column(array, shape, partial(values_of, shape=shape))
 
 
 def column_of_values(values: list[Any]) -> Column | None:
-    """A column of plain values: of one type, or tuples of such. None where they make none."""
+    """Return a column of plain values: of one type, or tuples of plain values.
+
+    None if they make no column.
+    """
     made = _arranged(values)
     return None if made is None else column_of(*made)
 
 
 def column_of_keys(keys: list[Any]) -> Column | None:
-    """As :func:`column_of_values`, where some may be None, or all are empty tuples."""
+    """Return a column as :func:`column_of_values`; some keys may be None, or all empty tuples."""
     if set(map(type, keys)) == {tuple} and not any(keys):
         return column_of(pa.array([{}] * len(keys), pa.struct([])), Record(tuple, (), ()))
     there = [key for key in keys if key is not None]

@@ -11,7 +11,7 @@ import streams
 from apache_beam.transforms.window import FixedWindows
 from click.testing import CliRunner
 
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.io import ReadFromSpark
 
 SCHEMA = "id bigint, time timestamp"

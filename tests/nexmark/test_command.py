@@ -20,7 +20,7 @@ from in_process import StreamingRunner
 from pasts import COMMITS, SHORT, a_past, planted
 from runs import a_run, runs_of
 
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.nexmark import available_runners, commandline, engine, history, measure, provenance
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.engine import Engine
@@ -451,7 +451,7 @@ class TestGenerate:
 
 def test_help_needs_neither_beam_nor_spark_nor_the_extra() -> None:
     program = (
-        "import sys; from sparkbeam.cli.main import main\n"
+        "import sys; from sparkbeam.cli.commands import main\n"
         "try: main(['nexmark', '--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'apache_beam', 'pyspark', 'pandas', 'altair', 'jinja2', 'psutil'}\n"

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from runs import a_run
 
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.nexmark import history
 from sparkbeam.nexmark.record import write_json
 

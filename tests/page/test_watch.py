@@ -20,7 +20,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from click.testing import CliRunner
 from in_process import StreamingRunner
 
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.page.page_address import Beacon
 from sparkbeam.page.watch import CheckpointView

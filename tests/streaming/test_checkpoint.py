@@ -14,7 +14,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from click.testing import CliRunner, Result
 from in_process import Crash, Point, Spark, StreamingRunner
 
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.streaming import tick_source
 

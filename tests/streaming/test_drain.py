@@ -25,7 +25,7 @@ from in_process import Crash, Crashes, Point, Spark, StreamingRunner
 from waiting import until
 
 from sparkbeam import SparkRunner
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.streaming.checkpoint_files import LocalFiles

@@ -33,7 +33,7 @@ from apache_beam.utils.timestamp import Timestamp
 from click.testing import CliRunner
 from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
 
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFailed
 from sparkbeam.explain.explanation import plan_of
 from sparkbeam.inspection import state_reader

@@ -14,7 +14,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from click.testing import CliRunner
 from in_process import StreamingRunner
 
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.metrics.figures import runner_metrics
 from sparkbeam.progress.snapshot import StreamingProgress

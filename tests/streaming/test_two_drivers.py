@@ -29,7 +29,7 @@ from in_process import Crash, Crashes, Point, Spark, StreamingRunner
 from numbers_sink import write_numbers, written
 from test_file_sink import BATCHES, ROWS, WRITER, Reader, Unsteady, as_spark, rows_in
 
-from sparkbeam.cli.main import main
+from sparkbeam.cli.commands import main
 from sparkbeam.common import local_files
 from sparkbeam.errors import CheckpointTaken, ConfigurationError, PipelineFailed
 from sparkbeam.io import committed_files

@@ -1,6 +1,6 @@
-"""The side inputs that the driver has collected: small ones in memory, large ones in a file.
+"""Side inputs that the driver has collected: small ones in memory, large ones in a file.
 
-A worker reads what a DoFn asks for and keeps no more than a page cache.
+A worker reads the parts that a DoFn needs and keeps no more than a page cache.
 """
 
 import os

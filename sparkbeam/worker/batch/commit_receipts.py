@@ -1,4 +1,4 @@
-"""What a task knows of the tasks of earlier stages: Spark has taken what it reads of them."""
+"""Receipts of a task for earlier stages: Spark has taken the rows that it reads of their tasks."""
 
 import threading
 
@@ -7,16 +7,16 @@ from sparkbeam.wire.reports import Reporter, Signal, SignalKind, TaskReport
 
 
 class Witness:
-    """Tells the driver of the reports that a task behind a shuffle reads.
+    """Sender of the reports that a task behind a shuffle reads, to the driver.
 
     A shuffle is read once all tasks before it have succeeded, and holds the output of one attempt
     of each. So what the reports in it tell of is committed, long before they come out of the plan.
 
     Args:
-        stage_id: of the stage that the task runs.
-        partition: of its input.
-        reporter: where signals go.
-        number: of the run of the pipeline.
+        stage_id: the id of the stage that the task runs.
+        partition: the partition of its input.
+        reporter: receives signals.
+        number: the number of the run of the pipeline.
     """
 
     def __init__(self, stage_id: str, partition: int, reporter: Reporter, number: int) -> None:
@@ -29,14 +29,14 @@ class Witness:
         self._untold: set[str] = set()
 
     def saw(self, serialized: bytes) -> None:
-        """Takes a report in."""
+        """Take a report in."""
         report = TaskReport.parse(serialized)
         with self._lock:
             self._seen.setdefault(report.stage, []).append(report)
             self._untold.add(report.stage)
 
     def tell(self) -> None:
-        """Sends what has come since the last time, with all before; from any thread."""
+        """Send everything since the last time, with all before; from any thread."""
         with self._lock:
             untold = [self._together(stage) for stage in sorted(self._untold)]
             self._untold.clear()

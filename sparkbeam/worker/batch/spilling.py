@@ -17,7 +17,7 @@ class KeptRows:
     A file has its name when all of the task is in it, so none is seen of an attempt that fails.
 
     Args:
-        partition: of the task.
+        partition: the partition of the task.
         repeatable: two attempts put out the same, and their files have the same names.
     """
 
@@ -30,7 +30,7 @@ class KeptRows:
         self._open = contextlib.ExitStack()
 
     def rows(self, tag: int, folder: str) -> RowWriter:
-        """Takes the rows of a port, for a file in a folder."""
+        """Return the writer of the rows of a port to a file in a folder."""
         self._folders[tag] = Path(folder)
         return self._buffers.setdefault(tag, RowBuffer(partial(self._write, tag)))
 
@@ -44,7 +44,7 @@ class KeptRows:
         return self._folders[tag] / f"{self._attempt}-{tag}"
 
     def written(self) -> tuple[tuple[int, str], ...]:
-        """Ends the files; gives the tag and the name of each."""
+        """Close the files; return the tag and the name of each."""
         for buffer in self._buffers.values():
             buffer.flush()
         self._open.close()
@@ -54,7 +54,7 @@ class KeptRows:
         return found
 
     def close(self) -> None:
-        """Lets go of the files of a task that has failed, or ended."""
+        """Release the files of a task that has failed, or ended."""
         with contextlib.suppress(Exception):  # The disk may be full; the task has said so.
             self._open.close()
 
@@ -62,11 +62,11 @@ class KeptRows:
 def kept_batches(
     paths: tuple[str, ...], given: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a task.
+    """Yield the rows of a task.
 
     Args:
         paths: those of all files of the port.
-        given: what Spark hands over: numbers of files.
+        given: the input from Spark: numbers of files.
     """
     # Spark reuses a worker only if it has read its input to the end.
     numbers = [number for batch in given for number in batch.column(0).to_pylist()]

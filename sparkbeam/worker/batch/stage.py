@@ -56,25 +56,25 @@ _QUEUED_BATCHES = 3
 
 @dataclass(frozen=True)
 class StageTask:
-    """What a Spark task needs to run a stage; it is pickled into the plan.
+    """Input of a Spark task that runs a stage; it is pickled into the plan.
 
     Attributes:
         run_id: unique for each run of a pipeline.
-        stage: what to run.
+        stage: the stage to run.
         side_inputs: by transform id and local name.
-        reporter: where live progress goes, or None.
-        tasks: in how many tasks the stage runs if it reads nothing.
-        source: the source of Spark's whose rows are what the stage reads, in place of cells.
-        repeatable: two attempts of a task are to put out the same report.
-        output: what becomes of what steps print and log.
-        environment: what user code finds around it.
-        reports: those of the run, of its failures.
-        number: how often the run has started before.
+        reporter: receives live progress, or None.
+        tasks: the number of tasks in which the stage runs if it reads nothing.
+        source: the Spark source whose rows the stage reads, in place of cells.
+        repeatable: two attempts of a task must put out the same report.
+        output: handling of the output that steps print and log.
+        environment: the environment of user code.
+        reports: the reports of the run, of its failures.
+        number: the number of earlier starts of the run.
         partners: by the tag of a port that feeds a side of a join, the keys of the other side;
-            what has none of them may be left out.
-        keeps: the folder in which it keeps the rows of some ports, by their tags.
-        kept: the paths of the files with what the stage reads, of which Spark gives a task the
-            numbers of its own; None where it gives it rows.
+            rows with none of them may be left out.
+        keeps: the folder in which the task keeps the rows of some ports, by their tags.
+        kept: the paths of the files with the stage's input, of which Spark gives a task the numbers
+            of its own; None if Spark gives it rows.
     """
 
     run_id: str
@@ -93,7 +93,7 @@ class StageTask:
     kept: tuple[str, ...] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs the stage over a partition; the function for ``mapInArrow``."""
+        """Run the stage over a partition; the function for ``mapInArrow``."""
         with captured_output.caught(self.output, self.reports.redaction):
             enter(self.run_id, self.environment)
             yield from _Run(self, batches).output()
@@ -174,7 +174,7 @@ class _Run:
             self._end_if_unwanted()
 
     def _end_if_unwanted(self) -> None:
-        """Ends the worker if Spark has hung up: the user's code has no other end."""
+        """End the worker if Spark has closed the connection: user code has no other end."""
         # Spark kills a worker itself if it can.
         if self._connection.is_closed():
             os._exit(1)
@@ -254,7 +254,7 @@ class _Run:
             self._finish(bundles, bundles.process(self._elements(source, rows)))
 
     def _process_keyed(self, bundles: Bundles, rows: Iterator[Row]) -> None:
-        """Processes one key after the other: all its elements, then all its timers."""
+        """Process one key after the other: all its elements, then all its timers."""
         processor, records = bundles.processor, MemoryRecords()
         processor.state.records = records
         source, timers = processor.source, processor.timers
@@ -276,18 +276,18 @@ class _Run:
 
     @property
     def _combined(self) -> Combines | None:
-        """What groups over columns, if the stage groups in such a way."""
+        """Operation that groups over columns, if the stage groups in such a way."""
         how = self._task.stage.grouping
         return None if how is None else COMBINED.get(how.evaluator)
 
     def _grouped(self, source: SourceOperation) -> tuple[coders.WindowedValueCoder, Windowing]:
-        """Of what goes into the groups, the coder and the windowing."""
+        """Return the coder and the windowing of the input of the groups."""
         assert source.grouped_coder is not None
         assert source.grouped_windowing is not None
         return source.grouped_coder, source.grouped_windowing
 
     def _finish(self, bundles: Bundles, residuals: list[Residual]) -> None:
-        """Processes what a bundle has deferred till nothing is left; puts out its rows before."""
+        """Process the deferred work of a bundle until nothing is left; put out its rows before."""
         waiting: list[tuple[float, int, bytes]] = []
         order = itertools.count()
         while True:
@@ -308,14 +308,14 @@ class _Run:
             residuals = bundles.resume(due_now)
 
     def _wanted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The input, as long as anybody wants the output."""
+        """Yield the input, as long as the output is wanted."""
         for batch in batches:
             if self._abandoned.is_set():
                 raise _Abandoned
             yield batch
 
     def _data_rows(self) -> Iterator[Row]:
-        """The rows of data."""
+        """Yield the rows of data."""
         if self._task.stage.layout in PACKED:
             yield from rows_of(unpacked(self._data()))
             return
@@ -323,7 +323,7 @@ class _Run:
             yield from _tuples(batch)
 
     def _data(self) -> Iterator[pa.RecordBatch]:
-        """Batches of rows of data; reports of earlier stages go straight to the output."""
+        """Yield batches of rows of data; reports of earlier stages go straight to the output."""
         for batch in self._wanted(self._batches):
             reports = pc.equal(batch.column(0), METRICS_TAG)
             if pc.any(reports).as_py():
@@ -336,7 +336,7 @@ class _Run:
 
 
 def _tuples(batch: pa.RecordBatch) -> Iterator[Row]:
-    """Key, order and value of each row; a few megabytes of them at a time."""
+    """Yield key, order and value of each row; a few megabytes of them at a time."""
     step = max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes))
     for start in range(0, batch.num_rows, step):
         part = batch.slice(start, step)

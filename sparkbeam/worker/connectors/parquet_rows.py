@@ -1,4 +1,4 @@
-"""From Parquet files to the columns that Spark would hand over of their rows."""
+"""Columns of Parquet files, equal to those that Spark would hand over for their rows."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from sparkbeam.wire.timestamps import MIN_MICROS
 
 
 def batches_of(files: ParquetFiles, share: int) -> Iterator[pa.RecordBatch]:
-    """The columns of the rows of a share, and behind them the timestamps in microseconds.
+    """Yield the columns of the rows of a share, and behind them the timestamps in microseconds.
 
     Args:
         files: all files of the source.
@@ -40,7 +40,7 @@ def _read(part: FilePart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _between(batches: Iterable[pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:
-    """The rows from one to before another; nothing is read behind them."""
+    """Yield the rows from one to before another; nothing is read behind them."""
     before = 0
     for batch in batches:
         first, before = before, before + batch.num_rows
@@ -65,5 +65,5 @@ def _ordered(read: pa.RecordBatch, files: ParquetFiles) -> pa.RecordBatch:
 
 
 def shares_of(batches: Iterable[pa.RecordBatch]) -> list[int]:
-    """The numbers of the shares of a task: Spark hands over nothing else."""
+    """Return the numbers of the shares of a task: Spark hands over nothing else."""
     return [number for batch in batches for number in batch.column(0).to_pylist()]

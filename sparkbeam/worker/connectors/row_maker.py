@@ -1,4 +1,4 @@
-"""From the columns of a source to rows as Beam's schemas have them."""
+"""Conversion of the columns of a source to rows of Beam's schemas."""
 
 from typing import Any
 
@@ -27,10 +27,10 @@ _ARROW = {
 
 
 class RowMaker:
-    """Makes rows, of the class that the coder decodes them to.
+    """Maker of rows, of the class that the coder decodes them to.
 
     Args:
-        coder: of the rows.
+        coder: the coder of the rows.
     """
 
     def __init__(self, coder: RowCoder) -> None:
@@ -41,10 +41,10 @@ class RowMaker:
         self._shapes: dict[pa.DataType, Shape] = {}
 
     def filled(self, arrays: list[pa.Array | None], count: int) -> list[pa.Array]:
-        """Arrays in the order of the schema, where nobody looks at those that are None.
+        """Return arrays in the order of the schema; those that are None are not read.
 
         Args:
-            arrays: those that there are.
+            arrays: the existing arrays.
             count: the number of rows.
         """
         return [
@@ -53,7 +53,7 @@ class RowMaker:
         ]
 
     def column(self, arrays: list[pa.Array]) -> Column:
-        """The rows of arrays, which are in the order of the schema."""
+        """Return the rows of arrays, which are in the order of the schema."""
         structs = pa.StructArray.from_arrays(arrays, self._names)
         shape = self._shapes.get(structs.type)
         if shape is None:
@@ -71,7 +71,7 @@ def _class_of(schema: schema_pb2.Schema) -> Any:
 
 
 def _rows(kind: schema_pb2.FieldType) -> Rows | None:
-    """The classes of the structs in a type; None if there are none."""
+    """Return the classes of the structs in a type; None if there are none."""
     match kind.WhichOneof("type_info"):
         case "row_type":
             schema = kind.row_type.schema

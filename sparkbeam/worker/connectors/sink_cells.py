@@ -1,4 +1,4 @@
-"""From elements to the cells that go to Spark's sinks, and back.
+"""Conversion of elements to the cells that go to Spark's sinks, and back.
 
 A cell holds many elements: as a record batch for what takes a DataFrame, or pickled for a
 user's own writer. So a sink costs a DoFn in the pipeline and a pass over cells behind it.
@@ -27,7 +27,7 @@ from sparkbeam.wire.rows import Row
 from sparkbeam.worker.layouts.chunks import chunks
 
 CELL_ROWS = 5000
-"""So many rows make a cell."""
+"""Number of rows of a cell."""
 
 _FLOATS = frozenset([float, np.float16, np.float32, np.float64])
 _FIRST_MICROS, _LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -35,19 +35,19 @@ _CELLS = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder
 
 
 class PackElements(beam.DoFn):
-    """Gathers the elements of a bundle into cells."""
+    """DoFn that gathers the elements of a bundle into cells."""
 
     def start_bundle(self) -> None:
-        """Starts with no element."""
+        """Start with no element."""
         self._elements: list[Any] = []
 
     def process(self, element: Any) -> Iterable[WindowedValue] | None:
-        """Keeps an element; puts out a cell when there are many."""
+        """Keep an element; puts out a cell when there are many."""
         self._elements.append(element)
         return self._cell() if len(self._elements) >= CELL_ROWS else None
 
     def finish_bundle(self) -> Iterable[WindowedValue] | None:
-        """Puts out the rest."""
+        """Put out the rest."""
         return self._cell() if self._elements else None
 
     def _cell(self) -> list[WindowedValue]:
@@ -56,7 +56,7 @@ class PackElements(beam.DoFn):
 
     @abstractmethod
     def _packed(self, elements: list[Any]) -> bytes:
-        """The elements as one cell."""
+        """Return the elements as one cell."""
 
 
 class PackPickled(PackElements):
@@ -70,7 +70,7 @@ class PackArrow(PackElements, RowPacker):
     """Elements with named fields, as rows of a DataFrame.
 
     Args:
-        schema: of the rows.
+        schema: the schema of the rows.
         whole: elements have no fields, and are the values of the only column.
 
     Attributes:
@@ -104,7 +104,7 @@ class PackTimed(PackArrow):
     time, where elements are that have been given none.
 
     Args:
-        schema: of the rows, with that column.
+        schema: the schema of the rows, with that column.
         whole: elements are the values of the first of two columns.
     """
 
@@ -126,12 +126,12 @@ class PackTimed(PackArrow):
 
 
 def cell_of(batch: pa.RecordBatch) -> bytes:
-    """The cell that a sink makes rows of."""
+    """Return the cell that a sink makes rows of."""
     return bytes(batch.serialize().to_pybytes())
 
 
 def _sayable(micros: int) -> int | None:
-    """A time in microseconds if it is in the years 1 to 9999."""
+    """Return a time in microseconds if it is in the years 1 to 9999."""
     return micros if _FIRST_MICROS <= micros <= _LAST_MICROS else None
 
 
@@ -151,7 +151,7 @@ def _column(values: list[Any], field: pa.Field) -> pa.Array:
 
 
 def _field(element: Any, name: str) -> Any:
-    """A field of a dictionary, where it may be missing, or of a row."""
+    """Return a field of a dictionary, where it may be missing, or of a row."""
     if isinstance(element, dict):
         return element.get(name)
     try:
@@ -164,7 +164,7 @@ def _field(element: Any, name: str) -> Any:
 
 
 def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """What makes of a field something that Arrow takes; None for nothing."""
+    """Return the function that converts a field for Arrow; None if no conversion is needed."""
     if pa.types.is_timestamp(kind):
         return lambda value: (
             value.to_utc_datetime(has_tz=True) if isinstance(value, Timestamp) else value
@@ -194,7 +194,7 @@ class CellsAsRows:
     """The function for ``mapInArrow`` that gives a sink its rows.
 
     Attributes:
-        schema: of the rows.
+        schema: the schema of the rows.
         unpack: gives the rows of ports that a value of the query's DataFrame holds.
         placed: the rows get a last column :data:`PLACE`.
     """
@@ -217,17 +217,17 @@ PLACE = "sparkbeam place"
 
 
 def rows_of(cell: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of a cell; the inverse of :func:`cell_of`."""
+    """Return the rows of a cell; the inverse of :func:`cell_of`."""
     return pa.ipc.read_record_batch(pa.py_buffer(cell), schema)
 
 
 def placed_cells(
     batches: Iterable[pa.RecordBatch], unpack: Callable[[bytes], list[Row]]
 ) -> Iterator[tuple[tuple[int, ...], bytes]]:
-    """Cells with their places: sorted by these they are in the order in which they were written.
+    """Yield cells with their positions, which sort them in the order in which they were written.
 
     Args:
-        batches: with the numbers that tell the place of a value, and the value last.
+        batches: with the numbers that tell the position of a value, and the value last.
         unpack: as that of :class:`CellsAsRows`.
     """
     for batch in batches:
@@ -249,7 +249,7 @@ class CellsToWriter:
     """The function for ``mapInArrow`` that hands elements to a user's writer; gives no rows.
 
     Attributes:
-        label: of the transform.
+        label: the label of the transform.
         writer: pickled; see :class:`sparkbeam.io.Foreach`.
         epoch: the number of the micro-batch.
         run: tells the sink, and its run or the checkpoint of its query, from all others.
@@ -301,5 +301,5 @@ def _cells(
 
 
 def plain_row(value: bytes) -> list[Row]:
-    """The row of a port in batch, where each value is one cell."""
+    """Return the row of a port in batch, where each value is one cell."""
     return [(b"", 0, value)]

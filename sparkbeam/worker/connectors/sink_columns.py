@@ -1,4 +1,4 @@
-"""From columns of elements to the columns of a sink's rows, without an object for each element."""
+"""Conversion of columns of elements to those of a sink's rows, without an object per element."""
 
 import pyarrow as pa
 
@@ -9,9 +9,9 @@ from sparkbeam.worker.value_columns import Column
 
 
 def columns_of(column: Column, schema: pa.Schema) -> list[pa.Array] | None:
-    """The columns of a schema, as they would be made of the elements one by one.
+    """Return the columns of a schema, as they would be made of the elements one by one.
 
-    None where that cannot be promised: elements without named fields or that are None, a field
+    None if that cannot be promised: elements without named fields or that are None, a field
     that is missing or of another type than its column, an integer that this has no room for.
     """
     shape, array = column.shape, column.array

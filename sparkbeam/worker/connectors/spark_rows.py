@@ -1,4 +1,4 @@
-"""From the rows of a Spark source, in Arrow's columns, to elements and to cells of them."""
+"""Conversion of a Spark source's rows, in Arrow's columns, to elements and to cells of them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from sparkbeam.worker.layouts.cells import BlockCoder
 
 
 class RowReader:
-    """Makes elements of the rows of a source.
+    """Reader that makes elements of the rows of a source.
 
     Args:
         spec: of the source.
@@ -50,7 +50,7 @@ class RowReader:
         self.newest: dict[str, int] = {}
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[Block]:
-        """The elements of a batch, with the timestamp of each if they differ.
+        """Yield the elements of a batch, with the timestamp of each if they differ.
 
         Args:
             batch: the columns of the source, the timestamps in microseconds, and the partitions
@@ -83,7 +83,7 @@ class RowReader:
             yield Block(template, values, None if stamps is None else stamps[part])
 
     def _all_columns(self, columns: list[pa.Array], count: int) -> list[pa.Array]:
-        """The columns, and something in the place of those that nobody looks at."""
+        """Return the columns, with placeholders for those that are not read."""
         if self._spec.needed is None:
             return columns
         found = dict(zip(self._spec.needed, columns, strict=True))
@@ -98,7 +98,7 @@ class RowReader:
         self.newest[partition] = max(micros, self.newest.get(partition, micros))
 
     def cells(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """Elements as cells of ``Layout.CHUNKS``."""
+        """Yield elements as cells of ``Layout.CHUNKS``."""
         encode = self._encode
         stream = coder_impl.create_OutputStream()
         for block in blocks:
@@ -119,9 +119,9 @@ class RowSource:
     """A source in batch.
 
     Attributes:
-        label: of the transform that reads it.
-        spec: what it reads.
-        files: those that tasks read themselves; None where Spark hands them the rows.
+        label: the label of the transform that reads it.
+        spec: the specification of the read.
+        files: those that tasks read themselves; None if Spark hands them the rows.
     """
 
     label: str
@@ -129,10 +129,10 @@ class RowSource:
     files: ParquetFiles | None = None
 
     def batches(self, given: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        """The columns of its rows in this task.
+        """Return the columns of its rows in this task.
 
         Args:
-            given: what Spark hands over: the rows, or else the number of a share of the files.
+            given: the input from Spark: the rows, or else the number of a share of the files.
 
         Raises:
             StepFailed: a file cannot be read.
@@ -147,7 +147,7 @@ class RowSource:
             raise StepFailed(self.label, "its files cannot be read") from error
 
     def blocks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
-        """The elements of its rows.
+        """Yield the elements of its rows.
 
         Raises:
             StepFailed: there are none of them.

@@ -1,1 +1,1 @@
-"""How the elements of a key become groups."""
+"""Grouping of the elements of a key."""

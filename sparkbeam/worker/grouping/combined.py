@@ -1,7 +1,7 @@
 """Groups of accumulators over columns: many keys and windows are merged at once.
 
-For combines that have a vectorised form. A group has one accumulator when it leaves, which has come
-of all that belong to it.
+These groups require a combine with a vectorized form. A group leaves with one accumulator, merged
+from all accumulators that belong to it.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,15 +32,15 @@ from sparkbeam.worker.layouts.total_rows import pane_of
 from sparkbeam.worker.slices import Slices, slices_of
 
 _TIMES = 2
-"""Before an accumulator: the end of its window, and the combined timestamp."""
+"""Number of times before an accumulator: the end of its window and the combined timestamp."""
 
 _Expand = Callable[[Accumulated, Micros, Micros, Micros], Aggregates]
-"""Makes groups of what rows have, of their starts, the numbers of their keys, and their spans."""
+"""Function of rows' contents, starts, key numbers and spans that makes their groups."""
 
 
 @dataclass(frozen=True)
 class _Open:
-    """Groups to which rows that follow may belong.
+    """Groups to which later rows may belong.
 
     Attributes:
         keys: the encoded keys that there are.
@@ -52,10 +52,10 @@ class _Open:
 
 
 class _Combined:
-    """Merges the groups of rows.
+    """Merger of the groups of rows.
 
     Args:
-        cells: reads what is in them.
+        cells: reads the content of cells.
         expand: makes groups of that.
         make: merges these.
         block: makes a block of groups and their encoded keys.
@@ -77,7 +77,7 @@ class _Combined:
         self._label = label
 
     def blocks(self, packed: Iterator[Unpacked]) -> Iterator[Block]:
-        """The groups of rows."""
+        """Yield the groups of rows."""
         before: _Open | None = None
         for some in packed:
             keys, found = self._merged(before, some)
@@ -90,7 +90,7 @@ class _Combined:
                 yield self._block(found, keys)
 
     def _merged(self, before: _Open | None, some: Unpacked) -> tuple[pa.Array, Aggregates]:
-        """Keys, and the groups of rows and of what was open before them."""
+        """Return keys, the groups of rows, and those open before them."""
         keys, numbers, parts = some.keys, some.places, []
         if before is not None:
             every = pa.concat_arrays([before.keys, keys]).dictionary_encode()
@@ -117,11 +117,11 @@ def _groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) 
 
 
 class _Blocks:
-    """Makes blocks of groups.
+    """Builder of blocks of groups.
 
     Args:
         windowing: of the elements that they are of.
-        combine: how they have been merged.
+        combine: the combine that has merged them.
         make: has merged them.
         coder: of the elements.
     """
@@ -142,7 +142,7 @@ class _Blocks:
         self._decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
 
     def of(self, found: Aggregates, encoded: pa.Array) -> Block:
-        """A block of groups and their encoded keys, by the number that these have there."""
+        """Return a block of groups and their encoded keys, by the number that these have there."""
         keys, places = list(map(self._decode_key, encoded.to_pylist())), found.keys
         totals = None
         if found.totals.dtype != object:
@@ -166,7 +166,7 @@ def combined_sessions(
     windowing: Windowing,
     combine: Combine,
 ) -> Iterator[Block]:
-    """The sessions of ``Layout.SESSION_TOTALS``."""
+    """Yield the sessions of ``Layout.SESSION_TOTALS``."""
     make = SessionColumns(combine.combine_fn, combine_stamps(windowing) or max)
     blocks = _Blocks(windowing, combine, make, coder)
     return _Combined(_cells(coder, combine), _groups, make, blocks.of, combine.label).blocks(packed)
@@ -178,7 +178,7 @@ def combined_totals(
     windowing: Windowing,
     combine: Combine,
 ) -> Iterator[Block]:
-    """The groups by key and window of ``Layout.TOTALS``."""
+    """Yield the groups by key and window of ``Layout.TOTALS``."""
     make = WindowColumns(combine.combine_fn, combine_stamps(windowing) or max)
     blocks = _Blocks(windowing, combine, make, coder)
     slices = slices_of(windowing.windowfn)
@@ -191,7 +191,7 @@ def _cells(coder: coders.WindowedValueCoder, combine: Combine) -> Cells:
 
 
 def _of_slices(slices: Slices, make: WindowColumns) -> _Expand:
-    """Makes the groups of slices, which are in several windows."""
+    """Create the groups of slices, which are in several windows."""
 
     def groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) -> Aggregates:
         if not found.are_numbers:

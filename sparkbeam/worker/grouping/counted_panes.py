@@ -1,8 +1,8 @@
-"""The panes of windows of which only the numbers of elements are known.
+"""The panes of windows of which only the element counts are known.
 
-In batch all elements of a window are there before its first pane. A trigger tells windows apart by
-which of its counts they reach, and by when they end if it asks the clock. So Beam's trigger driver
-is asked once for all windows that reach the same count, or for each window.
+In batch all elements of a window are there before its first pane. A trigger distinguishes windows
+by the counts that they reach, and by their ends if it depends on the clock. Therefore Beam's
+trigger driver runs once for all windows that reach the same count, or for each window.
 """
 
 import copy
@@ -28,7 +28,7 @@ from sparkbeam.worker.grouping.panes import Panes
 from sparkbeam.worker.grouping.triggers import asks_the_clock, counts_of
 
 _STAMP = Timestamp(micros=MIN_TIMESTAMP.micros + 1000)
-"""A timestamp that no pane has but by its elements."""
+"""Timestamp that a pane has only if it comes from its elements."""
 
 
 class CountedPane(NamedTuple):
@@ -52,7 +52,7 @@ Kind = tuple[CountedPane, ...]
 
 
 class CountedPanes:
-    """Tells the panes of windows.
+    """Panes of windows by their element counts.
 
     Args:
         windowing: with a trigger that is not the default one.
@@ -72,10 +72,10 @@ class CountedPanes:
     def kinds(
         self, counts: Micros, windows: Callable[[], Iterable[BoundedWindow]]
     ) -> Iterator[tuple[Kind, Positions]]:
-        """Windows with the same panes, by their places.
+        """Yield windows with the same panes, by position.
 
         Args:
-            counts: how many elements each window has.
+            counts: the number of elements of each window.
             windows: gives them, for a trigger that asks the clock.
         """
         reached = np.searchsorted(self._counts, counts, side="right") - 1
@@ -90,7 +90,7 @@ class CountedPanes:
     def _by_the_clock(
         self, reached: Positions, windows: Iterable[BoundedWindow]
     ) -> Iterator[tuple[Kind, Positions]]:
-        """The same, each window by itself."""
+        """Yield each window by itself."""
         rows: defaultdict[Kind, list[int]] = defaultdict(list)
         for row, (place, window) in enumerate(zip(reached.tolist(), windows, strict=True)):
             rows[self._of(place, window)].append(row)
@@ -98,7 +98,7 @@ class CountedPanes:
             yield kind, np.array(some)
 
     def _of_all(self, place: int) -> Kind:
-        """The panes of all windows that reach a count."""
+        """Return the panes of all windows that reach a count."""
         known = self._known.get(place)
         if known is None:
             window = GlobalWindow() if self._is_global else IntervalWindow(0, 10)

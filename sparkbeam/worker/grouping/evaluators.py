@@ -1,4 +1,4 @@
-"""What makes groups, by the name that it has in the plan."""
+"""Grouping evaluators by their names in the plan."""
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -34,11 +34,11 @@ from sparkbeam.worker.layouts.total_rows import totals_groups
 _KEY = itemgetter(0)
 
 Groups = Callable[[Iterator[Row], coders.WindowedValueCoder, Windowing], Iterator[Block]]
-"""Makes the groups of rows that are sorted by key, of elements with a coder and a windowing."""
+"""Function that groups rows sorted by key, of elements with a coder and a windowing."""
 
 
 def _of_each_key(panes: type[MergingGroups | Panes]) -> Groups:
-    """Gathers all elements of a key, and asks for its panes."""
+    """Gather all elements of a key, and request its panes."""
 
     def made(
         rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
@@ -70,24 +70,24 @@ BATCH: dict[Evaluator, Groups] = {
     Evaluator.MERGING: _of_each_key(MergingGroups),
     Evaluator.PANES: _of_each_key(Panes),
 }
-"""Over all elements of a key at once."""
+"""Evaluators over all elements of a key at once."""
 
 Combines = Callable[
     [Iterator[Unpacked], coders.WindowedValueCoder, Windowing, Combine], Iterator[Block]
 ]
-"""Makes the groups of rows that come in packs, which are combined."""
+"""Function that groups and combines rows that come in packs."""
 
 COMBINED: dict[Evaluator, Combines] = {
     Evaluator.TOTALS: combined_totals,
     Evaluator.SESSION_TOTALS: combined_sessions,
 }
-"""Over columns, where the combine has a vectorised form."""
+"""Evaluators over columns, if the combine has a vectorized form."""
 
 IN_PACKS: dict[
     Evaluator,
     Callable[[Iterator[CellsRead], coders.WindowedValueCoder, Windowing], Iterator[Block]],
 ] = {Evaluator.PACKED: packed_groups}
-"""Over keys of which many come in a row."""
+"""Evaluators over rows with many keys each."""
 
 STREAMING: dict[Evaluator, type[StreamGrouping]] = {
     Evaluator.STORED_WINDOWS: WindowGrouping,
@@ -96,4 +96,4 @@ STREAMING: dict[Evaluator, type[StreamGrouping]] = {
     Evaluator.DRIVEN_SESSIONS: SessionGrouping,
     Evaluator.DRIVEN_MERGING: MergingGrouping,
 }
-"""Over what is kept of a key."""
+"""Evaluators over the stored state of a key."""

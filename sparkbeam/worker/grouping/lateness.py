@@ -1,4 +1,4 @@
-"""Which elements are too late, for groupings and stateful DoFns alike."""
+"""Late elements, for groupings and stateful DoFns alike."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -13,7 +13,7 @@ from sparkbeam.worker.blocks import Block
 
 
 def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
-    """Tells at which watermark what is kept for a window is forgotten: its *expiry*."""
+    """Return the *expiry* of a window: the watermark at which its state is forgotten."""
     lateness = windowing.allowed_lateness.micros
 
     def expiry(window: BoundedWindow) -> int:
@@ -29,7 +29,7 @@ def _expiry_at(end: int, lateness: int) -> int:
 
 
 def latest_over(watermark: int) -> int:
-    """The latest expiry of the windows for which elements are too late at a watermark.
+    """Return the latest expiry of the windows for which elements are too late at a watermark.
 
     The watermark need only be at a window's end and the allowed lateness, not past it.
     """
@@ -37,13 +37,13 @@ def latest_over(watermark: int) -> int:
 
 
 class Lateness:
-    """Drops what is too late.
+    """Filter for late elements.
 
     Args:
         windowing: of the elements.
 
     Attributes:
-        dropped: how many elements there were, in how many windows each.
+        dropped: the number of elements dropped, each counted once per window.
     """
 
     def __init__(self, windowing: Windowing) -> None:
@@ -53,14 +53,14 @@ class Lateness:
         self.dropped = 0
 
     def in_time(self, blocks: Iterable[Block], watermark: int) -> Iterator[Block]:
-        """Elements without the windows for which they are too late."""
+        """Yield elements without the windows for which they are too late."""
         for block in blocks:
             kept = self.kept(block, watermark)
             if kept is not None:
                 yield kept
 
     def kept(self, block: Block, watermark: int) -> Block | None:
-        """What is left of a block without the windows for which it is too late; None for none."""
+        """Return a block without the windows for which it is too late; None if nothing remains."""
         template = block.windowing
         before = self._before
         # Most blocks have the windowing of the one before.
@@ -75,15 +75,15 @@ class Lateness:
         return None if kept is None else block.with_windowing(kept)
 
     def expiry_at(self, end: int) -> int:
-        """The expiry of an interval that ends at a time; both are in microseconds."""
+        """Return the expiry of an interval that ends at a time; both are in microseconds."""
         return _expiry_at(end, self._allowed)
 
     def rows_in_time(self, ends: Micros, counts: Micros, watermark: int) -> Positions:
-        """The positions of those windows of which many have one each that are not too late.
+        """Return the positions of the windows that are not too late.
 
         Args:
             ends: of the windows, in microseconds.
-            counts: how many elements each is of.
+            counts: the number of elements of each.
             watermark: in microseconds.
         """
         # As the expiry of each would say, in numbers that stay within 64 bits.
@@ -95,7 +95,7 @@ class Lateness:
         return np.flatnonzero(~is_late)
 
     def count(self, template: WindowedValue, number: int, watermark: int) -> None:
-        """Takes in how many elements stand behind accumulators, beyond one for each."""
+        """Add the number of elements behind accumulators, beyond one for each."""
         if self._kept(template, latest_over(watermark)) is None:
             self.dropped += number
 

@@ -1,8 +1,7 @@
 """Groups of merging windows that fire once: one call of the WindowFn for each key.
 
-Beam's trigger driver merges with each batch of elements that it is given and
-keeps state for panes to come. In batch, with the default trigger, all elements
-of a key are there and there is one pane.
+Beam's trigger driver merges windows with each batch of elements and keeps state for later panes. In
+batch, with the default trigger, all elements of a key are there and there is one pane.
 """
 
 from collections import defaultdict
@@ -19,7 +18,7 @@ from sparkbeam.worker.group_timestamps import ON_TIME, stamps_of
 
 
 class MergingGroups:
-    """Makes the groups of a key.
+    """Groups of a key.
 
     Args:
         windowing: with the default trigger.
@@ -30,7 +29,7 @@ class MergingGroups:
         self._stamps = stamps_of(windowing)
 
     def of(self, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
-        """For each window that is left after merging, the list of its values."""
+        """Yield the list of values of each window that remains after merging."""
         by_window: dict[BoundedWindow, list[WindowedValue]] = defaultdict(list)
         for element in elements:
             for window in element.windows:

@@ -1,4 +1,4 @@
-"""What a stage sees of time in a shard."""
+"""Time in a shard as a stage sees it."""
 
 from dataclasses import dataclass
 
@@ -21,12 +21,12 @@ class Moment:
     draining: bool = False
 
     def time(self) -> float:
-        """Processing time in seconds."""
+        """Return the processing time in seconds."""
         return self.clock / 1e6
 
     def processing_limit(self) -> int:
-        """Up to when timers in processing time fire.
+        """Return the time up to which timers in processing time fire.
 
-        Where no more input can come, there is nothing to wait for.
+        If no more input can come, there is nothing to wait for.
         """
         return MAX_MICROS if self.input_watermark >= MAX_MICROS else self.clock

@@ -1,8 +1,7 @@
 """Groups of many keys and windows at once, of rows of ``Layout.PACKED_GROUPS``.
 
-Where all values of a group came as columns and are few it is one of a column of groups: pairs of a
-key and a list. Values of several classes are a union there. All other groups are objects, one by
-one.
+A group whose values all came as columns and are few is part of a column of groups: pairs of a key
+and a list. Values of several classes form a union there. All other groups are objects, one by one.
 """
 
 from collections.abc import Iterator
@@ -40,7 +39,7 @@ _NAMES = ("0", "1")
 def packed_groups(
     read: Iterator[CellsRead], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
-    """Groups at the end of their windows.
+    """Yield groups at the end of their windows.
 
     Args:
         read: rows.
@@ -57,7 +56,7 @@ class _Sorted:
     Attributes:
         keys: each once.
         cells: those of a key follow one another.
-        bounds: where those of each key begin, and the last end.
+        bounds: the start of the cells of each key, and the last end.
     """
 
     keys: pa.Array
@@ -66,7 +65,7 @@ class _Sorted:
 
     @classmethod
     def of(cls, some: KeyCells) -> "_Sorted":
-        """The cells of keys that may be there several times."""
+        """Return the cells of keys that may be there several times."""
         found = some.keys.dictionary_encode()
         places = found.indices.to_numpy()
         counts = np.bincount(places, minlength=len(found.dictionary))
@@ -75,19 +74,19 @@ class _Sorted:
         return cls(found.dictionary, some.cells.take(pa.array(order)), bounds)
 
     def sizes(self) -> Positions:
-        """The bytes of the cells of each key."""
+        """Return the bytes of the cells of each key."""
         ends = offsets_of(self.cells).astype(np.int64)[self.bounds]
         return np.diff(ends)
 
     def taken(self, places: Positions) -> "_Sorted":
-        """Those of some keys."""
+        """Return the cells of some keys."""
         counts = np.diff(self.bounds)[places]
         bounds = np.concatenate([[0], np.cumsum(counts)])
         rows = np.arange(bounds[-1]) + np.repeat(self.bounds[places] - bounds[:-1], counts)
         return _Sorted(self.keys.take(pa.array(places)), self.cells.take(pa.array(rows)), bounds)
 
     def part(self, start: int, stop: int) -> "_Sorted":
-        """Those of some neighbours."""
+        """Return the cells of some neighbouring keys."""
         first, last = self.bounds[start], self.bounds[stop]
         cells = self.cells.slice(first, last - first)
         return _Sorted(
@@ -107,14 +106,14 @@ class _Groups:
         self._large: dict[bytes, ValuesBuilder] = {}
 
     def blocks(self, read: Iterator[CellsRead]) -> Iterator[Block]:
-        """The groups of rows."""
+        """Yield the groups of rows."""
         for some in read:
             complete, large = self._complete(some)
             yield from self._of_columns(complete, large)
             yield from by_window(self._elements(large), self._template)
 
     def _complete(self, read: CellsRead) -> tuple[dict[Kind, KeyCells], dict[bytes, ValuesBuilder]]:
-        """What no row that follows belongs to: few values, and those of large groups."""
+        """Return the values that no later row can add to: few values, and those of large groups."""
         for key, run in read.large:
             self._builder(self._large, key).append(run)
         found = {
@@ -147,7 +146,7 @@ class _Groups:
     def _of_columns(
         self, complete: dict[Kind, KeyCells], large: dict[bytes, ValuesBuilder]
     ) -> Iterator[Block]:
-        """The groups that are columns; what else there is goes to builders of values."""
+        """Yield the groups that are columns; all others go to builders of values."""
         values, runs = complete.get(Kind.VALUES), complete.get(Kind.RUNS)
         if runs is not None:
             for key, run in zip(runs.keys.to_pylist(), runs.cells.to_pylist(), strict=True):
@@ -172,7 +171,7 @@ class _Groups:
                 yield self._block(column, part.keys)
 
     def _build(self, groups: _Sorted, large: dict[bytes, ValuesBuilder]) -> None:
-        """Hands groups of cells to builders."""
+        """Pass groups of cells to builders."""
         values = self._cells.values(groups.cells)
         for key, (start, end) in zip(
             groups.keys.to_pylist(), pairwise(groups.bounds.tolist()), strict=True
@@ -180,7 +179,7 @@ class _Groups:
             self._builder(large, key).append(self._runs.encode(values[start:end]))
 
     def _column(self, groups: _Sorted) -> Column | None:
-        """Groups as a column; None where keys or values make none."""
+        """Return groups as a column; None if keys or values form none."""
         encoded = groups.keys if self._is_global else _without_spans(groups.keys)
         keys = column_of_keys(list(map(self._decode_key, encoded.to_pylist())))
         items = None if keys is None else _joined(list(self._cells.decode(groups.cells)))
@@ -200,7 +199,7 @@ class _Groups:
     def _elements(
         self, large: dict[bytes, ValuesBuilder]
     ) -> Iterator[tuple[bytes, Any, ValuesBuilder]]:
-        """Windows, keys and values."""
+        """Yield windows, keys and values."""
         for encoded, values in large.items():
             end = len(encoded) - (0 if self._is_global else SPAN.size)
             yield encoded[end:], self._decode_key(encoded[:end]), values
@@ -217,7 +216,7 @@ def _at_end(window: Any, pane: Any) -> WindowedValue:
 
 
 def _is_open(keys: pa.Array, bucket: int, order: int) -> Any:
-    """Of which keys rows may follow the one of a bucket and an order."""
+    """Return the mask of the keys whose rows may follow a bucket and an order."""
     if not len(keys):
         return np.zeros(0, np.bool_)
     buckets, orders = bucket_and_order(keys)
@@ -225,7 +224,7 @@ def _is_open(keys: pa.Array, bucket: int, order: int) -> Any:
 
 
 def _without_spans(keys: pa.Array) -> pa.Array:
-    """Keys without the windows behind them."""
+    """Return keys without the windows behind them."""
     offsets = offsets_of(keys).astype(np.int64)
     bounds = np.empty(2 * len(keys), np.int32)
     bounds[::2], bounds[1::2] = offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - SPAN.size
@@ -234,10 +233,10 @@ def _without_spans(keys: pa.Array) -> pa.Array:
 
 
 def _joined(parts: list[tuple[Column, Positions | None]]) -> tuple[pa.Array, Shape] | None:
-    """Values of several shapes as one column; None where no column holds them.
+    """Return values of several shapes as one column; None if no column holds them.
 
     Args:
-        parts: columns, and at which positions their values are.
+        parts: columns, and the positions of their values.
     """
     if len(parts) == 1:
         return parts[0][0].array, parts[0][0].shape

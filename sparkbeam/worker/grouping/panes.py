@@ -1,8 +1,8 @@
-"""The panes of a key where the trigger is not the default one.
+"""The panes of a key with a trigger other than the default one.
 
-Beam's trigger driver decides which there are, element by element, at some 20 µs each.
-In batch all elements of a key are there. Those of a window therefore go to the driver as
-one element, whose value is the list of their values and which counts for as many.
+Beam's trigger driver determines the panes element by element, at some 20 µs each. In batch all
+elements of a key are there. Therefore the elements of a window go to the driver as one element,
+whose value is the list of their values and which counts for all of them.
 """
 
 import math
@@ -28,7 +28,7 @@ _ELEMENTS = trigger.GeneralTriggerDriver.ELEMENTS
 
 
 class Panes:
-    """Makes the panes of a key that there are when both times go to their end.
+    """Panes of a key after both times have reached their end.
 
     Args:
         windowing: with a trigger that is not the default one.
@@ -40,24 +40,24 @@ class Panes:
         self._picks_up = picks_up_the_rest(windowing)
 
     def of(self, elements: Iterable[WindowedValue]) -> Iterator[WindowedValue]:
-        """Panes whose values are lists."""
+        """Yield panes whose values are lists."""
         for pane in self._fired(self._gathered(elements)):
             values = list(chain.from_iterable(pane.value))
             yield WindowedValue(values, coded(pane.timestamp), pane.windows, pane.pane_info)
 
     def of_one(self, window: BoundedWindow, stamp: Timestamp, count: int) -> list[WindowedValue]:
-        """The panes of a window with so many elements; their values say whether these are in them.
+        """Return the panes of a window; the value of each says whether elements are in it.
 
         Args:
             window: the only one.
-            stamp: what the timestamps of its elements have combined to.
-            count: how many there are.
+            stamp: the combined timestamp of its elements.
+            count: the number of elements.
         """
         panes = self._fired([WindowedValue(range(count), stamp, (window,))])
         return [pane.with_value(any(True for _ in pane.value)) for pane in panes]
 
     def _gathered(self, elements: Iterable[WindowedValue]) -> list[WindowedValue]:
-        """One element for all that are in the same windows, with the timestamp that decides."""
+        """Return one element for all in the same windows, with the deciding timestamp."""
         gathered: dict[Any, tuple[list[Any], list[int]]] = {}
         windows: Any = None
         values: list[Any] = []
@@ -74,9 +74,9 @@ class Panes:
         ]
 
     def _fired(self, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
-        """As the driver's ``process_entire_key``, with two things that it has not.
+        """Yield panes like the driver's ``process_entire_key``, with two additions.
 
-        It cannot fire in processing time, and loses what no trigger lets out.
+        It cannot fire in processing time, and loses content that no trigger emits.
         """
         state = _State()
         put_out: set[BoundedWindow] = set()
@@ -96,7 +96,7 @@ class Panes:
                 yield last_pane(self._driver, state, window, MAX_TIMESTAMP)
 
     def _asked_for(self, state: "_State", elements: list[WindowedValue]) -> Iterator[WindowedValue]:
-        """The panes that the trigger asks for.
+        """Yield the panes that the trigger asks for.
 
         No element is late, so that there is nothing for a timer of the clock behind the pane on
         time, as the driver would have it of one that an early trigger has set.
@@ -115,17 +115,17 @@ class Panes:
 
 
 def picks_up_the_rest(windowing: Windowing) -> bool:
-    """Whether a window puts out what no trigger has let out when it expires.
+    """Return whether a window emits at its expiry all that no trigger has emitted.
 
-    So Beam's model has it. Of triggers that may lose data, which a pipeline has to allow, Beam's
-    own suites demand that they do.
+    Beam's model defines this. For triggers that may lose data, which a pipeline has to allow,
+    Beam's own suites demand that they do lose it.
     """
     reason = windowing.triggerfn.may_lose_data(windowing)
     return bool(reason == trigger.DataLossReason.NO_POTENTIAL_LOSS)
 
 
 class _State(trigger.InMemoryUnmergedState):
-    """Counts an element that stands for several as so many.
+    """Trigger state that counts an element with the number of elements that it stands for.
 
     The driver adds an element to the state before it shows it to the trigger.
     """

@@ -1,4 +1,4 @@
-"""What is stored of the sessions of a key, in streaming."""
+"""Stored sessions of a key, in streaming."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -9,7 +9,7 @@ from sparkbeam.aggregate.aggregator import in_session
 from sparkbeam.worker.state.records import Record
 
 EARLIEST = -(1 << 63)
-"""No session starts before it."""
+"""Time before which no session starts."""
 
 _SESSIONS, _VALUES, _OUTSIDE = b"sessions", b"session values", b"stamps outside"
 _BUCKET_BYTES = 8 << 10
@@ -23,14 +23,14 @@ Value = tuple[int, bytes]
 
 
 class KeptSession(NamedTuple):
-    """A session that is stored; times are in microseconds.
+    """A stored session; times are in microseconds.
 
     Attributes:
         start, end: of its window.
-        panes: how many it has had.
+        panes: the number of its panes so far.
         stamp: the combined timestamp of its elements since the last one, None if that counts none.
-        accumulator: of its values, encoded; None where these are kept, and if there are none.
-        held: its values, where they are few bytes; None where they are kept aside, or combined.
+        accumulator: encoded, of its values; None if values are kept or there are none.
+        held: its values, if they are few bytes; None if they are kept aside, or combined.
     """
 
     start: int
@@ -41,7 +41,7 @@ class KeptSession(NamedTuple):
     held: bytes | None
 
     def packed(self) -> bytes:
-        """All but the start."""
+        """Return all but the start."""
         _, end, panes, stamp, accumulator, held = self
         flags = _STAMPED * (stamp is not None)
         flags |= _COMBINED * (accumulator is not None) | _HOLDING * (held is not None)
@@ -49,7 +49,7 @@ class KeptSession(NamedTuple):
 
     @classmethod
     def unpacked(cls, start: int, packed: bytes) -> "KeptSession":
-        """The session of a start and of all else."""
+        """Return the session of a start and of all else."""
         end, panes, flags, stamp = _HEAD.unpack_from(packed)
         return cls(
             start,
@@ -62,7 +62,7 @@ class KeptSession(NamedTuple):
 
 
 class KeptSessions:
-    """The sessions of a key, of which no two overlap, in order, and the values that are kept.
+    """The sessions of a key in order, no two of which overlap, and the kept values.
 
     They must not change while some are read.
 
@@ -76,22 +76,22 @@ class KeptSessions:
         self._all_values = record.ordered(_VALUES, _BUCKET_BYTES)
 
     def add(self, sessions: Iterable[KeptSession]) -> None:
-        """Stores sessions that are not there."""
+        """Store sessions that are not there."""
         self._sessions.add((session.start, session.packed()) for session in sessions)
 
     def remove(self, start: int, until: int) -> None:
-        """Forgets the sessions that start within some time; their values stay."""
+        """Forget the sessions that start within some time; their values stay."""
         self._sessions.clear(start, until)
 
     def between(self, start: int, until: int | None) -> Iterator[KeptSession]:
-        """The sessions that start within some time, in order."""
+        """Yield the sessions that start within some time, in order."""
         for at, packed in self._sessions.range(start, until):
             yield KeptSession.unpacked(at, packed)
 
     def overlapping(self, windows: Sequence[tuple[int, int]]) -> Iterator[list[KeptSession]]:
-        """For each window the sessions that are one with it, the last one first.
+        """Yield the sessions that merge with each window, the last one first.
 
-        What is stored about all windows is read in few accesses.
+        The stored facts of all windows are read in few accesses.
         """
         lasts = self._sessions.lasts_before([max(end, start + 1) for start, end in windows])
         for (start, end), found in zip(windows, lasts, strict=True):
@@ -107,14 +107,14 @@ class KeptSessions:
             yield sessions
 
     def first_after(self, time: int) -> KeptSession | None:
-        """The first session that ends after a time."""
+        """Return the first session that ends after a time."""
         found = self._sessions.last_before(time + 1)
         if found is not None and (session := KeptSession.unpacked(*found)).end > time:
             return session
         return next(self.between(time + 1, None), None)
 
     def first_stamp(self, first: KeptSession | None) -> int | None:
-        """The least timestamp from a session on; None if there is none."""
+        """Return the least timestamp from a session on; None if there is none."""
         if first is None:
             return None
         stamps = (session.stamp for session in self.between(first.start, None))
@@ -124,33 +124,33 @@ class KeptSessions:
         return next(known, None)
 
     def note_outside(self) -> None:
-        """Notes that an element has a timestamp outside of its window: order no longer tells."""
+        """Record that an element is timestamped outside of its window: order no longer tells."""
         self._record.set(_OUTSIDE, True)
 
     def add_values(self, values: Iterable[Value]) -> None:
-        """Keeps values aside."""
+        """Store values aside."""
         entries = list(values)
         self._all_values.prefetch(time for time, _ in entries)
         self._all_values.add(entries)
 
     def values(self, session: KeptSession) -> list[bytes]:
-        """The values of a session, in order of their times."""
+        """Return the values of a session, in order of their times."""
         found: Iterable[Value] = self._all_values.range(session.start, _until(session))
         if session.held is not None:
             found = sorted(_values_in(session.held), key=itemgetter(0))
         return [value for _, value in found]
 
     def clear_values(self, session: KeptSession) -> None:
-        """Forgets what values of a session are aside."""
+        """Forget the values of a session that are aside."""
         if session.held is None:
             self._all_values.clear(session.start, _until(session))
 
 
 def gathered(before: Iterable[KeptSession], added: list[Value]) -> tuple[bytes | None, list[Value]]:
-    """The values of sessions that become one, with new ones.
+    """Return the values of merging sessions, with new ones.
 
     Returns:
-        What the session holds, and which values are to be kept aside.
+        The values of the session to hold, and those to keep aside.
     """
     parts = [session.held for session in before]
     held_parts = [part for part in parts if part is not None]

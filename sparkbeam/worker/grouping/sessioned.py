@@ -1,11 +1,11 @@
 """GroupByKey in streaming of sessions that fire once at their end, and then for late elements.
 
-It puts out what Beam's trigger driver does with the default trigger. The sessions of a key are an
-ordered bag by their start; as no two of them overlap, that is the order of their ends too. So a
-micro-batch reads and writes those that it changes, however many are open, and a key has one timer
-and one hold: those of the first session that waits for its end. A session holds its values while
-they are few bytes. More are no part of it, but those of another ordered bag that lie within its
-time; so they stay where they are when sessions merge.
+The output is that of Beam's trigger driver with the default trigger. The sessions of a key are an
+ordered bag by start. As no two of them overlap, that is also the order of their ends. A micro-batch
+reads and writes only the sessions that it changes, however many are open. A key has one timer and
+one hold: those of the first session that waits for its end. A session contains its values while
+they are few bytes. More values are in another ordered bag, within the session's time, and stay in
+place when sessions merge.
 """
 
 from collections.abc import Iterable, Iterator
@@ -51,7 +51,7 @@ class SessionedGrouping(StoredGrouping):
         self._spanned = self._make_spanned()
 
     def _make_spanned(self) -> Spanned | None:
-        """What merges numbers; None where there are none."""
+        """Return the merger of numbers; None if the accumulators are no numbers."""
         if self._combine_fn is None or form_of(self._combine_fn) is None:
             return None
         return Spanned(self._combine_fn, self._encode, self._lateness)
@@ -76,7 +76,7 @@ class SessionedGrouping(StoredGrouping):
             self._schedule(record, kept, kept.first_after(watermark))
 
     def _arrived_by_key(self, rows: list[Row]) -> Iterator[tuple[bytes, list["_Arrival"]]]:
-        """What has arrived of each key, in order of its start."""
+        """Yield the arrivals of each key, ordered by start."""
         cells = [row[2] for row in rows if row[2][:1] == SPANS_CELL]
         if not cells:
             for key, blocks in self._arrived(rows):
@@ -110,7 +110,10 @@ class SessionedGrouping(StoredGrouping):
             self._schedule(record, kept, kept.first_after(watermark))
 
     def _merged(self, group: "_Group", kept: KeptSessions, aside: list[Value]) -> KeptSession:
-        """What becomes of sessions that are one with new elements; adds what to keep aside."""
+        """Return the session that results from merging sessions with new elements.
+
+        Values to keep aside are added to ``aside``.
+        """
         start, end, before = group.start, group.end, group.before
         # The number of panes counts for a window; what merges is another one.
         same = before.get(start)
@@ -140,7 +143,7 @@ class SessionedGrouping(StoredGrouping):
         return self._stamp(window, (session.stamp for session in group.before.values()), stamps)
 
     def _ended(self, key: Any, kept: KeptSessions, first: int) -> Iterator[WindowedValue]:
-        """Fires the sessions from one on that the watermark has passed."""
+        """Fire the sessions from one on that the watermark has passed."""
         while due := list(islice(takewhile(self._is_over, kept.between(first, None)), _AT_ONCE)):
             kept.remove(first, due[-1].start + 1)
             first = due[-1].start + 1
@@ -153,7 +156,7 @@ class SessionedGrouping(StoredGrouping):
     def _pane(
         self, key: Any, kept: KeptSessions, session: KeptSession, *, on_time: bool
     ) -> WindowedValue:
-        """The pane of a session that is not stored; stores what late elements need."""
+        """Return the pane of a session that is not stored; store what late elements need."""
         window = _window(session.start, session.end)
         if self._combine_fn is None:
             values = self._values([kept.values(session)])
@@ -171,7 +174,7 @@ class SessionedGrouping(StoredGrouping):
         return self._made_pane(key, values, window, latest, stamp, session.panes, on_time=on_time)
 
     def _forget_expired(self, kept: KeptSessions) -> None:
-        """Forgets the sessions for which no element can come any more."""
+        """Forget the sessions for which no element can come any more."""
         sessions = kept.between(EARLIEST, None)
         while over := list(islice(takewhile(self._is_expired, sessions), _AT_ONCE)):
             kept.remove(EARLIEST, over[-1].start + 1)
@@ -187,7 +190,7 @@ class SessionedGrouping(StoredGrouping):
         return min(self._lateness.expiry_at(session.end), MAX_MICROS)
 
     def _schedule(self, record: Record, kept: KeptSessions, waiting: KeptSession | None) -> None:
-        """Sets timers and hold by the first session that waits for its end; ends are in order."""
+        """Set timers and hold by the first session that waits for its end; ends are in order."""
         first = next(kept.between(EARLIEST, None), None)
         _set_timer(record, _END, waiting and (min(waiting.end, MAX_MICROS), waiting.start))
         _set_timer(record, _EXPIRY, first and (self._expiry(first), None))
@@ -196,7 +199,7 @@ class SessionedGrouping(StoredGrouping):
 
 
 class _Arrival:
-    """New elements with the same window, or combined ones whose windows overlap.
+    """New elements with the same window, or combined elements whose windows overlap.
 
     Attributes:
         start, end: of the window, or of all of them.
@@ -213,14 +216,14 @@ class _Arrival:
         self.blocks: list[Block] = []
 
     def stored(self) -> list[bytes]:
-        """The values, encoded."""
+        """Return the values, encoded."""
         if self.accumulator is not None:
             return [self.accumulator]
         return [value for block in self.blocks for value in block.values]
 
 
 class _Group:
-    """New elements and sessions that are there, which are one session.
+    """New elements and stored sessions that form one session.
 
     Attributes:
         start, end: of them all.
@@ -237,7 +240,7 @@ class _Group:
         self.before: dict[int, KeptSession] = {}
 
     def add(self, arrival: _Arrival, before: Iterable[KeptSession]) -> None:
-        """Takes elements in, with the sessions that their window overlaps."""
+        """Add elements, with the sessions that their window overlaps."""
         self.arrived.append(arrival)
         self.end = max(self.end, arrival.end)
         for session in before:
@@ -246,12 +249,12 @@ class _Group:
             self.end = max(self.end, session.end)
 
     def entries(self) -> list[Value]:
-        """The new values, at the start of their window."""
+        """Return the new values, at the start of their window."""
         return [(arrival.start, value) for arrival in self.arrived for value in arrival.stored()]
 
 
 def _arrivals(blocks: list[Block]) -> list[_Arrival]:
-    """The elements by window, in order of their start."""
+    """Return the elements by window, in order of their start."""
     found: dict[tuple[int, int], _Arrival] = {}
     for block in blocks:
         for window in block.windowing.windows:
@@ -264,7 +267,7 @@ def _arrivals(blocks: list[Block]) -> list[_Arrival]:
 
 
 def _joined(arrivals: list[_Arrival], kept: KeptSessions) -> Iterator[_Group]:
-    """Elements whose windows overlap, with the sessions that they overlap.
+    """Yield elements whose windows overlap, with the sessions that they overlap.
 
     As no session overlaps another one, none belongs to a group but those that a window of the
     group overlaps itself.
@@ -286,7 +289,7 @@ def _window(start: int, end: int) -> IntervalWindow:
 
 
 def _set_timer(record: Record, id: bytes, timer: tuple[int, int | None] | None) -> None:
-    """Sets a timer to a time with a payload, unless it is; None clears it."""
+    """Set a timer to a time with a payload, if it differs; None clears it."""
     if timer is None:
         record.clear_timer(id)
         return

@@ -1,7 +1,7 @@
-"""From groups by slice of time to groups by window, behind the shuffle.
+"""Conversion of groups by time slice to groups by window, after the shuffle.
 
-Slices of a key and span are put in their order. Then a window has some that follow each other, and
-windows come out in their order too.
+Slices of a key and span are sorted. Then the slices of a window are contiguous, and windows are in
+order, too.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class _Windows:
 
     Attributes:
         keys: the number of each one's key.
-        begins: the place of the slice with which each begins; see :meth:`Slices.places`.
+        begins: the position of the first slice of each; see :meth:`Slices.places`.
         firsts, behind: which slices each has: the first of them, and the first that it has not.
     """
 
@@ -31,21 +31,21 @@ class _Windows:
     behind: Positions
 
     def slices(self) -> tuple[Positions, Positions]:
-        """The slices of each window one after the other, and where those of each begin."""
+        """Return the concatenated slices of the windows, and the start of each window's."""
         return ranges_of(self.firsts, self.behind - self.firsts)
 
 
 def windows_of_slices(slices: Slices, make: WindowColumns, given: Aggregates) -> Aggregates:
-    """The windows that slices are in.
+    """Return the windows that slices are in.
 
     Args:
-        slices: how windows are made of them.
+        slices: define the windows made of slices.
         make: merges them.
         given: the slices, of which there is one at least, each with the number of its span in the
             place of its end. It goes to those of its windows that begin in the span.
 
     Returns:
-        The windows by key and start; several with the same where numbers do not add up exactly.
+        The windows by key and start; several with the same if numbers do not add up exactly.
     """
     places = slices.places(slices.numbers_at(given.starts), given.ends)
     merged = make.merge(Aggregates(given.keys, places, places, given.stamps, given.totals))
@@ -63,7 +63,7 @@ def windows_of_slices(slices: Slices, make: WindowColumns, given: Aggregates) ->
 
 
 def _windows(slices: Slices, keys: Micros, places: Micros) -> _Windows:
-    """The windows that slices are in, by key and place."""
+    """Return the windows that slices are in, by key and place."""
     low, high = slices.begins_at(places)
     # Those of them that no slice before is in.
     follows = np.flatnonzero(keys[1:] == keys[:-1])

@@ -1,7 +1,7 @@
 """Numbers of many keys, each with the window of one moment, merged to sessions in columns.
 
-So what a micro-batch brings is one accumulator for each session that its elements make among
-themselves, before anybody looks at what is stored of a key.
+The input of a micro-batch becomes one accumulator for each session that its elements form among
+themselves, before the stored state of a key is read.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,12 +24,12 @@ from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
 
 
 class Spans(NamedTuple):
-    """What has arrived of many keys.
+    """Arrivals of many keys.
 
     Attributes:
-        keys: in order.
-        each: each of them with the sessions that its new elements make, in their order; their
-            accumulators are encoded.
+        keys: the keys, in order.
+        each: each key with the sessions of its new elements, in order; their accumulators are
+            encoded.
     """
 
     keys: list[bytes]
@@ -37,12 +37,12 @@ class Spans(NamedTuple):
 
 
 class Spanned:
-    """Merges numbers to sessions.
+    """Merger of numbers into sessions.
 
     Args:
-        combine_fn: how numbers are merged; it has a vectorised form.
+        combine_fn: merges numbers; it has a vectorized form.
         encode: encodes an accumulator.
-        lateness: drops what is too late.
+        lateness: drops late elements.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class Spanned:
         self._lateness = lateness
 
     def spans(self, cells: list[bytes], watermark: int) -> Spans:
-        """What cells have that is not too late.
+        """Return the arrivals in cells that are not too late.
 
         Args:
-            cells: those of :mod:`~sparkbeam.worker.layouts.aggregate_cells`, one at least.
-            watermark: of the input, in microseconds.
+            cells: those of :mod:`~sparkbeam.worker.layouts.aggregate_cells`, at least one.
+            watermark: the input watermark, in microseconds.
         """
         assert self._make.form is not None
         keys: list[pa.Array] = []
@@ -86,7 +86,7 @@ class Spanned:
 
 
 def _in_order(keys: pa.Array) -> tuple[list[bytes], Micros]:
-    """The keys that there are, each once and in order, and the place of each one's among them."""
+    """Return the distinct keys in order, and the position of each one's among them."""
     encoded = keys.dictionary_encode()
     order = pc.array_sort_indices(encoded.dictionary)
     places = np.empty(len(order), np.int64)

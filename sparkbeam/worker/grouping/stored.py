@@ -1,4 +1,4 @@
-"""What groupings share whose windows fire once at their end, and then for late elements."""
+"""Common base of groupings whose windows fire once at their end, and then for late elements."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -25,7 +25,7 @@ class StoredGrouping(StreamGrouping):
         self._accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
 
     def _combined(self, stored: list[bytes]) -> bytes:
-        """One accumulator for several, all encoded."""
+        """Merge several encoded accumulators into one."""
         assert self._combine_fn is not None
         if len(stored) == 1:
             return stored[0]
@@ -35,12 +35,12 @@ class StoredGrouping(StreamGrouping):
     def _stamp(
         self, window: BoundedWindow, held: Iterable[int | None], stamps: Iterable[Timestamp]
     ) -> int | None:
-        """The combined timestamp, of those elements that are not behind the output watermark.
+        """Return the combined timestamp of the elements not behind the output watermark.
 
         Args:
             window: of all.
-            held: what the timestamps before have combined to, in microseconds, where there is any.
-            stamps: those of new elements, as they are assigned to the window.
+            held: the combined earlier timestamps, in microseconds, if there are any.
+            stamps: the timestamps of new elements, as assigned to the window.
         """
         combiner, output = self._stamps, self._moment.output_watermark
         merged = combiner.merge(window, (stamp for stamp in stamps if stamp.micros >= output))
@@ -59,7 +59,7 @@ class StoredGrouping(StreamGrouping):
         *,
         on_time: bool,
     ) -> WindowedValue:
-        """A pane of a window that has had so many, none of them an early one."""
+        """Return the next pane of a window after this many, none of which was early."""
         timestamp = latest if stamp is None else Timestamp(micros=stamp)
         # See trigger_timing.py.
         on_time = on_time or self._moment.output_watermark <= latest.micros

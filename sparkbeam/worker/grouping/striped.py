@@ -1,8 +1,8 @@
 """Numbers of many keys, added to the stripes of pages in columns.
 
-That is for windows that are open: nothing comes out as numbers arrive. When such a window fires,
-what all its keys have come to goes on as columns, too. What else there is of keys has records, and
-is left to who looks at them.
+Stripes are for open windows, which emit nothing as numbers arrive. When such a window fires, the
+aggregates of all its keys are emitted as columns, too. All other state of keys is in records, and
+is left to the code that processes single keys.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,14 +24,14 @@ from sparkbeam.worker.state.stripes import Open, Places
 
 
 class Striped:
-    """Keeps numbers in stripes.
+    """Numbers kept in stripes.
 
     Args:
         cells: reads cells.
-        keyed: what is kept.
-        combine: how numbers are merged, by their form.
+        keyed: the stored state.
+        combine: merges numbers, by their form.
         decode_key: decodes a key.
-        opened: the windows of elements; None where they are not for this.
+        opened: the windows of elements; None if they are not supported.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Striped:
         self._add_up = partial(self._form.add_in_order, merges=True)
 
     def add(self, cells: list[bytes]) -> Iterator[AggregateCell]:
-        """Adds what it can; gives the rest."""
+        """Add the supported rows; return the others."""
         by_head: dict[bytes, list[AggregateCell]] = {}
         for cell in cells:
             head, _ = self._cells.head_of(cell)
@@ -67,7 +67,7 @@ class Striped:
                 yield from self._add(windows[0], _joined(parts))
 
     def _add(self, window: Open, found: AggregateCell) -> Iterator[AggregateCell]:
-        """Adds to a window; gives what it cannot add."""
+        """Add to a window; return the rows that are not supported."""
         encoded = found.keys.dictionary_encode()
         of_keys = encoded.indices.to_numpy()
         order = np.argsort(of_keys, kind="stable")
@@ -90,11 +90,11 @@ class Striped:
                 yield found.taken(rows)
 
     def fire(self, limit: int, on_time: Callable[[Open], WindowedValue | None]) -> Iterator[Block]:
-        """Puts out the windows that are due.
+        """Emit the windows that are due.
 
         Args:
             limit: the watermark.
-            on_time: the pane of a window, without its value; None where its keys are to have
+            on_time: the pane of a window, without its value; None if its keys need
                 records, as there is more to come.
         """
         waiting: dict[Open, list[tuple[pa.Array, Numbers]]] = {}
@@ -116,7 +116,7 @@ class Striped:
         waiting: dict[Open, list[tuple[pa.Array, Numbers]]],
         on_time: Callable[[Open], WindowedValue | None],
     ) -> Iterator[Block]:
-        """Blocks of what waits, which does no more."""
+        """Yield blocks of what waits, and stop it waiting."""
         for window in sorted(waiting, key=lambda window: window.fires):
             template = on_time(window)
             assert template is not None
@@ -148,6 +148,6 @@ def _joined(parts: list[AggregateCell]) -> AggregateCell:
 
 
 def _runs(firsts: Places, lengths: Places, places: Places) -> Places:
-    """The places of the rows of some runs."""
+    """Return the places of the rows of some runs."""
     found, _ = ranges_of(firsts[places], lengths[places])
     return found

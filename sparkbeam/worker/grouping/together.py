@@ -1,8 +1,8 @@
-"""Accumulators of many keys, added at once to what is kept of each.
+"""Accumulators of many keys, added at once to the stored content of each.
 
-Where a window is still open, nothing comes out as an accumulator arrives: what is kept of its key
-is another accumulator afterwards, or a first one. That needs no object for each key, and pages are
-gone through one by one. All else is left to who looks at one key after the other.
+An open window emits nothing as an accumulator arrives: the stored content of its key becomes
+another accumulator, or a first one. That needs no object for each key, and pages are processed one
+by one. Everything else is left to the code that processes single keys.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,11 +20,11 @@ from sparkbeam.worker.state.stripes import Open, timer_of
 
 _ONE = b"\0\0\0\1"
 _SHORT = 128
-"""A length of fewer bytes takes one byte."""
+"""Bound below which a length takes one byte."""
 
 
 def _empty() -> tuple[dict[Any, Any], ...]:
-    """The content of a record without anything."""
+    """Return the content of a record without anything."""
     return {}, {}, {}, {}
 
 
@@ -33,9 +33,9 @@ class Arrived:
     """Accumulators of one windowing, encoded, by key.
 
     Attributes:
-        windows: theirs, which all are open.
-        by_key: in the order in which they have come.
-        refused: the keys of which something else is kept than such windows leave.
+        windows: the windows of the accumulators, all open.
+        by_key: the accumulators in order of arrival.
+        refused: the keys with stored content that differs from that of open windows.
     """
 
     windows: list[Open]
@@ -44,13 +44,13 @@ class Arrived:
 
 
 class Together:
-    """Adds accumulators to what is kept of keys.
+    """Merger of accumulators into the stored content of keys.
 
     Args:
         cells: reads rows.
-        keyed: what is kept.
+        keyed: the stored state.
         combined: makes one of several accumulators of a key, all encoded.
-        opened: the windows of elements; None where they are not for this.
+        opened: the windows of elements; None if they are not supported.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Together:
         self._opened = opened
 
     def add(self, rows: list[Row]) -> list[Row]:
-        """Adds what it can; gives the other rows, in their order.
+        """Add the supported rows; return the others, in order.
 
         These are all rows of some keys, and those of others in some windows.
         """
@@ -88,7 +88,7 @@ class Together:
         return [row for row in rows if is_left(row)]
 
     def _sorted_out(self, rows: list[Row]) -> tuple[dict[bytes, Arrived | None], set[bytes]]:
-        """What may be added, by the heads of cells, and the keys that have something else."""
+        """Return the arrivals to add by cell head, and the keys that have anything else."""
         by_head: dict[bytes, Arrived | None] = {}
         head, start = _ONE, 0
         into: Arrived | None = None
@@ -119,7 +119,7 @@ class Together:
         return by_head, others
 
     def _new(self, template: WindowedValue, known: Iterable[Arrived | None]) -> Arrived | None:
-        """Where elements of a windowing go, whose windows are none of those that are known."""
+        """Return the target of elements in new windows; None if some of them are known."""
         windows = self._opened(template)
         if windows is None:
             return None
@@ -127,7 +127,7 @@ class Together:
         return None if any(window.cell in cells for window in windows) else Arrived(windows)
 
     def _add(self, arrived: Arrived) -> None:
-        """Adds to all keys but those that are refused."""
+        """Add to all keys but those that are refused."""
         for page, keys in self._keyed.by_page(list(arrived.by_key)):
             refused = {key for key in keys if not self._is_open(page, key, arrived.windows)}
             if refused:
@@ -138,7 +138,7 @@ class Together:
 
     @staticmethod
     def _is_open(page: Page, key: bytes, windows: list[Open]) -> bool:
-        """Whether what is kept of a key is what elements of windows have left there, or nothing."""
+        """Return whether a key has no stored content but that of these windows."""
         content = page.records.get(key)
         if content is None:
             return True
@@ -153,7 +153,7 @@ class Together:
     def _add_in(
         self, page: Page, keys: list[bytes], by_key: dict[bytes, list[bytes]], window: Open
     ) -> None:
-        """Adds to the window of keys in a page."""
+        """Add to the window of keys in a page."""
         name, stamp, records, combined = window.cell, window.stamp, page.records, self._combined
         timer = timer_of(window)
         new = 0

@@ -1,7 +1,7 @@
 """One key's state for Beam's trigger driver.
 
-The driver looks through all windows that it is shown, for each element and for each timer. So
-it is shown those that matter: the window of the timer, or those that new elements may get into.
+The driver looks through all visible windows for each element and for each timer. Therefore it sees
+only the windows that matter: the window of the timer, or those that new elements may belong to.
 """
 
 from bisect import bisect_left
@@ -23,19 +23,19 @@ from sparkbeam.worker.grouping.triggers import DelayTag
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record
 
 EXPIRY = b"expiry"
-"""The timer that tells that the time of a window is over."""
+"""Id of the timer that fires when a window expires."""
 
 STATE = b"state"
-"""The cell with all that has no collection or timer."""
+"""Cell with all content but collections and timers."""
 
 COUNT = trigger.AfterCount.COUNT_TAG.tag
-"""How the name of the state ends that counts elements; no other trigger asks how many there are."""
+"""Suffix of the name of the state that counts elements; no other trigger needs a count."""
 
 _HELD = "watermark"
 _PUT_OUT = "sparkbeam/put out"
-"""Marks values that are kept for the next pane and have been in the one before."""
+"""Mark of values that are kept for the next pane and were in the one before."""
 _WAITING = "sparkbeam/waiting"
-"""How many elements have come since the last pane, where some may never be in one."""
+"""State of the number of elements since the last pane, if some may never be in a pane."""
 _DELAYED = trigger.AfterProcessingTime.STATE_TAG.tag
 _CLOSED = trigger.GeneralTriggerDriver.TOMBSTONE.tag
 
@@ -46,16 +46,16 @@ DOMAIN_NAMES = {number: name for name, number in _DOMAINS.items()}
 
 
 Value = tuple[int, bytes]
-"""How many elements a value stands for, and the value, encoded."""
+"""Number of elements that a value stands for, and the encoded value."""
 
 
 def single(value: bytes) -> Value:
-    """A value that stands for itself."""
+    """Return a value that stands for itself."""
     return 1, value
 
 
 def counted(value: bytes) -> Value:
-    """The inverse of how an accumulator is encoded with the number of its elements before it."""
+    """Return the element count before an encoded accumulator, and the accumulator."""
     count = shift = at = 0
     while True:
         byte = value[at]
@@ -66,12 +66,12 @@ def counted(value: bytes) -> Value:
 
 
 class Parts:
-    """How the content of a record is encoded.
+    """Encoding of the content of a record.
 
     Args:
         values, windows: the coders' implementations.
-        combine_fn: merges values, which are its accumulators; None keeps them all.
-        counts: how many elements wait for a pane is to be known.
+        combine_fn: merges values, which are its accumulators; None keeps all values.
+        counts: True if the number of elements that wait for a pane is needed.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class Parts:
 
 
 class KeptWindow(NamedTuple):
-    """What the trigger driver has kept of a window.
+    """State that the trigger driver keeps of a window.
 
     Attributes:
-        ids: its numbers; it has several where windows have merged.
-        panes: how many it has had.
+        ids: the numbers of the window; several if windows have merged.
+        panes: the number of its panes so far.
         stamps: the timestamps that hold the watermark, in microseconds.
-        values: those that are kept, encoded.
+        values: the kept values, encoded.
     """
 
     ids: list[int]
@@ -102,7 +102,7 @@ class KeptWindow(NamedTuple):
 
 
 class _Seen(dict[BoundedWindow, list[int]]):
-    """The windows that the driver sees, by which it also finds the next number of a window.
+    """The windows that the driver sees, which also give the next number of a window.
 
     Attributes:
         last_id: the greatest number of any window.
@@ -122,7 +122,7 @@ class TriggerState(trigger.UnmergedState):
 
     Args:
         record: the key's.
-        parts: how its content is encoded.
+        parts: the encoding of its content.
         watermark: that of the input. Event-time timers up to it are not set, as a trigger that sets
             one is asked anyway.
     """
@@ -148,7 +148,7 @@ class TriggerState(trigger.UnmergedState):
         self._count = 1
 
     def save(self, expires: Callable[[BoundedWindow], int]) -> None:
-        """Writes what has changed into the record; sets the timer of the next expiry."""
+        """Write the changes into the record; set the timer of the next expiry."""
         if not self._changed:
             return
         if not self._values and not self._window_ids:
@@ -176,11 +176,11 @@ class TriggerState(trigger.UnmergedState):
             self.record.set_timer(EXPIRY, EVENT_TIME, fire, None, None)
 
     def windows(self) -> list[BoundedWindow]:
-        """All windows that there are, but those whose trigger has finished."""
+        """Return all windows but those whose trigger has finished."""
         return [window for window in self._window_ids if not self.is_closed(window)]
 
     def kept_of(self, window: BoundedWindow) -> "KeptWindow":
-        """What is there of a window."""
+        """Return the kept state of a window."""
         ids = self._window_ids[window]
         values = [self._values.get(id, {}) for id in ids]
         index, held = trigger.GeneralTriggerDriver.INDEX.tag, _HELD
@@ -192,11 +192,11 @@ class TriggerState(trigger.UnmergedState):
         )
 
     def window_of(self, window_id: int) -> BoundedWindow | None:
-        """The window of a timer, if it is still there."""
+        """Return the window of a timer, if it is still there."""
         return self._by_id.get(window_id)
 
     def overlapping(self, windows: Iterable[BoundedWindow]) -> set[BoundedWindow]:
-        """The sessions of :meth:`windows` that have time in common with some; no two overlap."""
+        """Return the sessions of :meth:`windows` that overlap some; no two overlap."""
         sessions = sorted(
             ((window.start.micros, window.end.micros, window) for window in self.windows()),
             key=itemgetter(0),
@@ -214,7 +214,7 @@ class TriggerState(trigger.UnmergedState):
 
     @contextmanager
     def seeing(self, windows: Iterable[BoundedWindow]) -> Iterator[None]:
-        """Shows the driver only some windows, as it looks through all that it sees."""
+        """Show the driver only some windows, as it looks through all that it sees."""
         seen = {
             window: self._window_ids[window] for window in windows if window in self._window_ids
         }
@@ -243,7 +243,7 @@ class TriggerState(trigger.UnmergedState):
     def expired(
         self, expires: Callable[[BoundedWindow], int], watermark: int
     ) -> Iterator[BoundedWindow]:
-        """The windows whose time is over: each is given, and then forgotten.
+        """Yield the expired windows; each is forgotten afterwards.
 
         Sets the timer of the next ones.
         """
@@ -262,23 +262,23 @@ class TriggerState(trigger.UnmergedState):
         self._changed = True
 
     def is_waiting(self, window: BoundedWindow) -> bool:
-        """Whether there are values of a window that have been in no pane."""
+        """Return whether some values of a window have been in no pane."""
         return any(
             len(self.record.bag(_cell(id))) and not self._is_put_out(id)
             for id in self._window_ids[window]
         )
 
     def waiting(self, window: BoundedWindow) -> int:
-        """How many elements of a window have been in no pane, where that is counted."""
+        """Return the number of elements of a window that have been in no pane, if counted."""
         return sum(self._values.get(id, {}).get(_WAITING, 0) for id in self._window_ids[window])
 
     def is_closed(self, window: BoundedWindow) -> bool:
-        """Whether the trigger of a window has finished, so that it takes no more elements."""
+        """Return whether the trigger of a window has finished and takes no more elements."""
         ids = self._window_ids.get(window, ())
         return any(_CLOSED in self._values.get(id, ()) for id in ids)
 
     def waits_for_the_clock(self, window: BoundedWindow) -> bool:
-        """Whether a trigger has set a timer in processing time for a window."""
+        """Return whether a trigger has set a processing-time timer for a window."""
         ids = self._window_ids[window]
         return any(
             domain == PROCESSING_TIME and payload[0] in ids
@@ -286,7 +286,7 @@ class TriggerState(trigger.UnmergedState):
         )
 
     def has_put_out(self, window: BoundedWindow) -> None:
-        """Notes that all values there are of a window have been in a pane."""
+        """Record that all values of a window have been in a pane."""
         for id in self._seen[window]:
             if len(self.record.bag(_cell(id))):
                 values = self._values.setdefault(id, {})
@@ -294,7 +294,7 @@ class TriggerState(trigger.UnmergedState):
                 values.pop(_WAITING, None)
 
     def hold_end(self, window: BoundedWindow) -> None:
-        """Holds the watermark at the end of a window that waits for a pane, unless it is held."""
+        """Hold the watermark at the end of a window that waits for a pane, unless held already."""
         ids = self._seen[window]
         cells = [_cell(id) for id in ids]
         if any(self.record.hold(cell) is not None for cell in cells):
@@ -390,13 +390,13 @@ class TriggerState(trigger.UnmergedState):
                 return values.get(tag.tag, [])
 
     def _delays(self, window: int, name: str) -> list[int]:
-        """When the delay ends of the trigger whose state has a name; see :class:`DelayTag`."""
+        """Return the ends of the delay of the trigger with this state; see :class:`DelayTag`."""
         id = _timer_id(window, name.removesuffix(_DELAYED), TimeDomain.REAL_TIME, "")
         timer = self.record.timer(id)
         return [0 if timer is None else timer[0]]
 
     def clear_state(self, window: int, tag: Any) -> None:
-        """Clears a tag of a window; None stands for all."""
+        """Clear a tag of a window; None clears all tags."""
         self._changed = True
         if tag is None or isinstance(tag, ListTag):
             self.record.bag(_cell(window)).clear()

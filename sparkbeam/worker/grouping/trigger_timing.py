@@ -1,14 +1,14 @@
-"""Beam's trigger driver, with times and the timing of panes as Beam's model has them.
+"""Beam's trigger driver, with times and pane timing according to Beam's model.
 
-The watermark of a trigger is the input watermark, whichever timer wakes it: the driver of the
-Python SDK takes the clock for it when a processing-time timer fires, and then ends windows whose
-watermark has not come yet.
+The watermark of a trigger is the input watermark, whichever timer wakes it. The driver of the
+Python SDK uses the clock as the watermark when a processing-time timer fires, and then ends windows
+that the watermark has not reached.
 
 The panes of a window are early ones, then at most one on time, then late ones. The SDK's driver
-asks the output watermark alone, and that may be held back by another window. The rule here is that
-of the Java SDK, ``PaneInfoTracker`` in its runners' core: before the input watermark is past the
-window panes are early; the first one after that is on time, unless the output watermark is past
-the window as well; all others are late. Only the pane on time may be without anything new.
+checks only the output watermark, which another window may hold back. The rule here is that of the
+Java SDK, ``PaneInfoTracker`` in its runners' core. Panes are early before the input watermark is
+past the window. The first pane after that is on time, unless the output watermark is past the
+window as well. All others are late. Only the pane on time may be without anything new.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ class TimedTriggerDriver(GeneralTriggerDriver):
 
     Args:
         windowing: has the trigger.
-        moment: what time it is, kept up by the caller.
+        moment: the current time, updated by the caller.
     """
 
     clock: Moment
@@ -73,7 +73,7 @@ class TimedTriggerDriver(GeneralTriggerDriver):
     def _asked(
         self, window: BoundedWindow, state: TriggerState, merged: MergeableStateAdapter
     ) -> Iterator[WindowedValue]:
-        """The pane of a window without new elements, if its trigger is ready."""
+        """Yield the pane of a window without new elements, if its trigger is ready."""
         watermark = Timestamp(micros=self.clock.input_watermark)
         context = merged.at(window, self.clock)
         finished = False
@@ -110,7 +110,7 @@ class TimedTriggerDriver(GeneralTriggerDriver):
         return bool(self.clock.input_watermark > window.max_timestamp().micros)
 
     def _is_on_time(self, window: BoundedWindow, state: MergeableStateAdapter) -> bool:
-        """Whether the next pane is one on time that comes even if nothing is new."""
+        """Return whether the next pane is an on-time pane that fires even without new elements."""
         return (
             self.trigger_fn.has_ontime_pane()
             and self._is_past(window)

@@ -1,7 +1,7 @@
 """GroupByKey in streaming: Beam's trigger driver over the records of a shard's state.
 
-Values are kept encoded, in a bag for each key and window. Where the stage starts with
-the merge of a combine, what is kept is one accumulator.
+Values are stored encoded, in a bag for each key and window. If the stage starts with the merge of a
+combine, one accumulator is stored instead.
 """
 
 from abc import ABC, abstractmethod
@@ -50,12 +50,12 @@ class StreamGrouping(ABC):
         windowing: theirs.
         combine_fn: merges the values, which are its accumulators; None keeps them all.
         state: the records of the shard's keys.
-        moment: what time it is, kept up by the caller.
+        moment: the current time, updated by the caller.
         by_time: a trigger sees the elements of one timestamp after the other.
         counted: values have the number of their elements before them.
 
     Attributes:
-        dropped_closed: how many elements were in time, but the trigger of their window has finished
+        dropped_closed: the number of elements in time whose window's trigger had finished
             without them.
     """
 
@@ -91,38 +91,38 @@ class StreamGrouping(ABC):
 
     @abstractmethod
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
-        """Sets up what only this kind of grouping needs."""
+        """Set up what only this kind of grouping needs."""
 
     @property
     def dropped(self) -> int:
-        """How many elements came too late."""
+        """Number of elements that came too late."""
         return self._lateness.dropped
 
     def close(self) -> None:
-        """Ends the use of the CombineFn."""
+        """End the use of the CombineFn."""
         if self._combine_fn is not None:
             self._combine_fn.teardown()
 
     @abstractmethod
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
-        """Takes elements in; gives the panes that they trigger."""
+        """Add elements; return the panes that they trigger."""
 
     @abstractmethod
     def fire(self) -> Iterator[WindowedValue]:
-        """Fires what is due by the watermark, or by the clock; forgets expired windows."""
+        """Fire the panes due by the watermark, or by the clock; forget expired windows."""
 
     def fire_blocks(self) -> Iterator[Block]:
-        """The same as blocks."""
+        """Yield the panes as blocks."""
         return in_blocks(self.fire())
 
     def _arrived(
         self, rows: list[Row], others: Sequence[bytes] = ()
     ) -> Iterator[tuple[bytes, list[Block]]]:
-        """The elements of each key that are not too late, if there are any.
+        """Yield the elements of each key that are not too late, if there are any.
 
         Args:
             rows: have them.
-            others: keys in order that are asked for as well meanwhile.
+            others: further keys to include, in order.
         """
         watermark = self._moment.input_watermark
         rows = self._without_counts(rows, watermark)
@@ -149,7 +149,7 @@ class StreamGrouping(ABC):
         return kept
 
     def _values(self, stored: Iterable[list[bytes]]) -> Any:
-        """The values of a pane, decoded when they are asked for if they are many."""
+        """Return the values of a pane; many values are decoded only when read."""
         builder = ValuesBuilder(self._value_runs)
         for items in stored:
             builder.append(self._stored_runs.encode(items))
@@ -157,7 +157,7 @@ class StreamGrouping(ABC):
 
 
 class TriggerGrouping(StreamGrouping):
-    """A grouping with whatever trigger, and windows that do not merge."""
+    """A grouping with any trigger, and windows that do not merge."""
 
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         self._driver = TimedTriggerDriver(windowing, self._moment)
@@ -228,7 +228,7 @@ class TriggerGrouping(StreamGrouping):
     def _added_by_time(
         self, state: TriggerState, elements: list[WindowedValue]
     ) -> Iterator[WindowedValue]:
-        """Adds elements as if those of a later timestamp had come later, at the same time."""
+        """Add elements as if those of a later timestamp had come later, at the same time."""
         elements.sort(key=_MICROS)
         for _, some in groupby(elements, _MICROS):
             yield from self._added(state, list(some))
@@ -237,7 +237,7 @@ class TriggerGrouping(StreamGrouping):
     def _of_open_windows(
         self, state: TriggerState, elements: list[WindowedValue]
     ) -> list[WindowedValue]:
-        """The elements without the windows whose trigger has finished."""
+        """Return the elements without the windows whose trigger has finished."""
         windows = {window for element in elements for window in element.windows}
         closed = {window for window in windows if state.is_closed(window)}
         if not closed:
@@ -251,7 +251,7 @@ class TriggerGrouping(StreamGrouping):
         return left
 
     def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
-        """The windows of a key that those of new elements may concern."""
+        """Return the windows of a key that windows of new elements may concern."""
         return windows
 
     def _fired(self, state: TriggerState, domain: int, limit: int) -> Iterator[WindowedValue]:
@@ -275,16 +275,16 @@ class TriggerGrouping(StreamGrouping):
     def _noted(
         self, state: TriggerState, panes: Iterable[WindowedValue]
     ) -> Iterator[WindowedValue]:
-        """Notes what is kept although it has come out."""
+        """Record the content that is kept after it has been emitted."""
         for pane in panes:
             if self._accumulates:
                 state.has_put_out(pane.windows[0])
             yield pane
 
     def _closed(self, state: TriggerState, watermark: int) -> Iterator[WindowedValue]:
-        """Last panes: what no trigger has let out of a window comes out when that expires.
+        """Return the last panes: a window that expires emits what no trigger has emitted.
 
-        If the trigger may lose data, only what the clock would still have let out.
+        If the trigger may lose data, this is only what the clock would still have emitted.
         """
         for window in state.expired(self._expires, watermark):
             if not state.is_waiting(window):
@@ -297,14 +297,14 @@ class TriggerGrouping(StreamGrouping):
 
 
 class SessionGrouping(TriggerGrouping):
-    """The same of sessions, of which those merge that overlap."""
+    """A grouping with any trigger, and sessions, which merge if they overlap."""
 
     def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
         return state.overlapping(windows)
 
 
 class MergingGrouping(TriggerGrouping):
-    """The same of windows of which any may merge."""
+    """A grouping with any trigger, and windows any of which may merge."""
 
     def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
         return state.windows()

@@ -1,10 +1,10 @@
-"""Beam's triggers as its model has them: ready by what is so, not by what has woken them.
+"""Beam's triggers according to its model: ready by their condition, not by a wake-up.
 
 In the Python SDK a trigger that waits for the clock is ready whenever any processing-time timer
-fires, and at no other time. So an ``AfterAll`` misses it, an ``AfterAny`` that it has fired does
-not finish, and a timer that was set before the last pane fires another one. Here a timer only
-wakes the trigger driver. The trigger is ready if its delay is over, its elements are enough, or
-the input watermark is at the end of the window.
+fires, and at no other time. Consequently an ``AfterAll`` misses it, an ``AfterAny`` that it has
+fired does not finish, and a timer that was set before the last pane fires another one. Here a timer
+only wakes the trigger driver. The trigger is ready if its delay is over, its elements are enough,
+or the input watermark is at the end of the window.
 
 State and processing-time timers have the names that the SDK gives them, also in checkpoints.
 """
@@ -36,7 +36,7 @@ def by_the_model(trigger: TriggerFn, moment: Moment) -> TriggerFn:
 
     Args:
         trigger: any of Beam's.
-        moment: what time it is when the trigger is asked.
+        moment: the time when the trigger is evaluated.
     """
 
     def part(trigger: TriggerFn | None) -> TriggerFn | None:
@@ -57,7 +57,7 @@ def by_the_model(trigger: TriggerFn, moment: Moment) -> TriggerFn:
 
 
 def parts_of(trigger: TriggerFn | None) -> Iterator[TriggerFn]:
-    """A trigger, and all that it consists of."""
+    """Yield a trigger and all its parts."""
     if trigger is None:
         return
     yield trigger
@@ -80,16 +80,16 @@ def asks_the_clock(trigger: TriggerFn) -> bool:
 
 
 def counts_of(trigger: TriggerFn) -> list[int]:
-    """The numbers of elements that a trigger waits for, in order."""
+    """Return the numbers of elements that a trigger waits for, in order."""
     parts = parts_of(trigger)
     return sorted({int(part.count) for part in parts if isinstance(part, AfterCount)})
 
 
 class DelayTag(ListTag):
-    """Asks the state of a trigger that waits for the clock when its delays end, in microseconds.
+    """State tag for the ends of a trigger's processing-time delays, in microseconds.
 
-    There is one for each window of those that have merged in which the trigger has seen an element.
-    The end is zero where the timer has fired.
+    There is one for each merged window in which the trigger has seen an element.
+    The end is zero after the timer has fired.
     """
 
     def with_prefix(self, prefix: str) -> "DelayTag":
@@ -97,7 +97,7 @@ class DelayTag(ListTag):
 
 
 class _AfterProcessingTime(AfterProcessingTime):
-    """Ready from the end of the delay after the first element on."""
+    """A trigger that is ready from the end of the delay after the first element on."""
 
     DELAYS = DelayTag(AfterProcessingTime.STATE_TAG.tag)
 
@@ -121,7 +121,7 @@ class _AfterProcessingTime(AfterProcessingTime):
 
 
 class _AfterWatermark(AfterWatermark):
-    """Goes from its early trigger to the late one when the end of the window fires.
+    """A trigger that changes from early to late when the end of the window fires.
 
     A window that merges to one whose end is still to come goes back, as in the Java SDK.
     """
@@ -161,7 +161,7 @@ class _AfterWatermark(AfterWatermark):
         return bool(super().on_fire(watermark, window, context))
 
     def _is_late(self, window: BoundedWindow, context: Any) -> bool:
-        """Whether the late trigger is asked; goes back where the end is still to come."""
+        """Return whether the late trigger applies; go back if the end is still to come."""
         if not self.is_late(context):
             return False
         if self._moment.input_watermark >= window.end.micros:
@@ -174,7 +174,7 @@ class _AfterWatermark(AfterWatermark):
 
 
 class _AfterEach(AfterEach):
-    """Asked at the end of a window too, though its part that waits for that is not at its turn.
+    """A sequence also evaluated at the end of a window, before the part that waits for it is next.
 
     Once it has finished, an ``AfterAll`` around it no longer waits for it.
     """

@@ -1,10 +1,10 @@
 """GroupByKey in streaming where a window fires once at its end, and then for late elements.
 
-That is the default trigger with windows that do not merge, the most frequent case by far. It
-puts out what Beam's trigger driver does, in a tenth of the time: a record has one cell for each
+This is the default trigger with windows that do not merge, the most frequent case by far. The
+output is that of Beam's trigger driver, in a tenth of the time. A record has one cell for each
 window, with the number of panes so far, the timestamp of the next one, and an accumulator.
-Accumulators of windows that are open are added to those of many keys at once: numbers of a
-vectorised form in columns (``striped.py``), others one by one (``together.py``).
+Accumulators of open windows are added for many keys at once: numbers of a vectorized form in
+columns (``striped.py``), others one by one (``together.py``).
 """
 
 from collections.abc import Iterator
@@ -32,18 +32,18 @@ from sparkbeam.worker.state.records import EVENT_TIME, Record
 from sparkbeam.worker.state.stripes import Open
 
 CELL = b"window:"
-"""The name of the cell of a window begins so, and ends with the encoded window."""
+"""Prefix of the name of a window's cell; the encoded window follows."""
 
 EXPIRY = b"expiry:"
-"""Before that name, the timer that forgets the window."""
+"""Prefix of the timer that forgets the window."""
 
 VALUES = b"values:"
-"""Before that name, the bag of its values."""
+"""Prefix of the bag of the window's values."""
 
 _MOST_KNOWN = 1000
 
 _Cell = tuple[int, int | None, bytes | None]
-"""How many panes there were, the combined timestamp in microseconds, the accumulator."""
+"""Number of panes, combined timestamp in microseconds, and accumulator."""
 
 
 class WindowGrouping(StoredGrouping):
@@ -61,7 +61,7 @@ class WindowGrouping(StoredGrouping):
         self._striped = self._make_striped()
 
     def _make_striped(self) -> Striped | None:
-        """What keeps numbers; None where there are none."""
+        """Return the store of numbers; None if the accumulators are no numbers."""
         combine_fn = self._combine_fn
         form = None if combine_fn is None else form_of(combine_fn)
         if combine_fn is None or form is None:
@@ -71,7 +71,7 @@ class WindowGrouping(StoredGrouping):
         return Striped(self._cells, self._keyed, combine, self._decode_key, self._opened)
 
     def _accumulators(self, combine: Combine, numbers: Numbers) -> list[bytes]:
-        """Encoded accumulators for numbers of the vectorised form."""
+        """Return the encoded accumulators for numbers of the vectorized form."""
         assert combine.form is not None
         compact, encode = combine.combine_fn.compact, self._encode
         found = combine.form.accumulators(numbers, combine.combine_fn)
@@ -96,7 +96,7 @@ class WindowGrouping(StoredGrouping):
                     yield self._pane(self._decode_key(key), record, known, on_time=False)
 
     def _without_totals(self, rows: list[Row]) -> list[Row]:
-        """Rows of single keys, where the numbers of many cannot be added all at once."""
+        """Return rows of single keys, whose numbers cannot be added for many keys at once."""
         cells = [row[2] for row in rows if row[2][:1] == TOTALS_CELL]
         if not cells:
             return rows
@@ -108,7 +108,7 @@ class WindowGrouping(StoredGrouping):
         return rows
 
     def _opened(self, template: WindowedValue) -> list[Open] | None:
-        """The windows of elements, if all are open and hold the watermark at one time."""
+        """Return the windows of elements, if all are open and hold the watermark at one time."""
         watermark, found = self._moment.input_watermark, []
         for known in self._windows_of(template):
             stamp = self._stamp_with(known, None, template)
@@ -127,7 +127,7 @@ class WindowGrouping(StoredGrouping):
         yield from in_blocks(self.fire())
 
     def _only_pane(self, window: Open) -> WindowedValue | None:
-        """The pane of a window that is forgotten when it fires, without its value."""
+        """Return the pane of a window that is forgotten when it fires, without its value."""
         known = self._of_cell(window.cell)
         if known.expiry > latest_over(self._moment.input_watermark):
             return None
@@ -185,7 +185,7 @@ class WindowGrouping(StoredGrouping):
     def _keep(
         self, record: Record, window: "_Window", panes: int, accumulator: bytes | None
     ) -> None:
-        """Leaves what late elements need."""
+        """Store what late elements need."""
         if not self._accumulates:
             accumulator = None
             record.bag(VALUES + window.cell).clear()
@@ -203,7 +203,7 @@ class WindowGrouping(StoredGrouping):
     def _stamp_with(
         self, window: "_Window", held: int | None, template: WindowedValue
     ) -> int | None:
-        """What timestamps have combined to, with another one; of most keys it is the same."""
+        """Return the timestamp combined with one more; for most keys it does not change."""
         case = window, held, template.timestamp_micros
         try:
             return self._known_stamps[case]
@@ -215,7 +215,7 @@ class WindowGrouping(StoredGrouping):
             return found
 
     def _windows_of(self, template: WindowedValue) -> "list[_Window]":
-        """The windows of elements; most have their windowing in common, which is one object."""
+        """Return the windows of elements; most elements share one windowing object."""
         found = self._of_templates.get(id(template))
         if found is None or found[0] is not template:
             if len(self._of_templates) >= _MOST_KNOWN:
@@ -237,7 +237,7 @@ class WindowGrouping(StoredGrouping):
 
 
 class _Window:
-    """What is asked of a window again and again; times are in microseconds."""
+    """Properties of a window that are needed repeatedly; times are in microseconds."""
 
     __slots__ = ("cell", "end", "expiry", "latest", "window")
 

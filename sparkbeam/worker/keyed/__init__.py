@@ -1,1 +1,1 @@
-"""User state and timers, and the DoFns that ask for them."""
+"""User state and timers, and the DoFns with them."""

@@ -1,7 +1,7 @@
-"""The records of keys for a batch, where all elements of a key meet in one bundle.
+"""Records of keys in batch, where all elements of a key are in one bundle.
 
-They are in memory, but for what has become too large for them: beyond about 64 MiB that is in a
-temporary file, which nobody else sees and which goes with the process.
+Records are in memory, except for content that is too large for them. Beyond about 64 MiB that
+content is in a private temporary file, which ends with the process.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ from sparkbeam.worker.state.records import Record
 
 
 class TemporaryMap:
-    """A map in a temporary file, which there is from the first put on."""
+    """A map in a temporary file, created with the first put."""
 
     def __init__(self) -> None:
         self._database: sqlite3.Connection | None = None
@@ -37,7 +37,7 @@ class TemporaryMap:
             )
 
     def close(self) -> None:
-        """Removes the file."""
+        """Remove the file."""
         if self._database is not None:
             self._database.close()
             self._database = None
@@ -54,10 +54,10 @@ def _opened() -> sqlite3.Connection:
 
 
 class MemoryRecords:
-    """Makes records, and keeps them until they are forgotten.
+    """Records that are kept in memory until they are forgotten.
 
     Args:
-        cache_bytes: about how much of what is large is kept in memory.
+        cache_bytes: the approximate size of large content that is kept in memory.
     """
 
     overflow: Overflow
@@ -68,20 +68,20 @@ class MemoryRecords:
         self.forget()
 
     def record(self, key: bytes) -> Record:
-        """The record of a key, made if there is none."""
+        """Return the record of a key, created if there is none."""
         found = self._records.get(key)
         if found is None:
             found = self._records[key] = Record(key, self)
         return found
 
     def forget(self) -> None:
-        """Drops all records."""
+        """Drop all records."""
         self._records: dict[bytes, Record] = {}
         self._map.close()
         self.overflow = Overflow(EntryCache(self._map, self._cache_bytes), b"", 0, 0)
 
     def changed(self, key: bytes, growth: int) -> None:
-        """Nothing is going to be stored."""
+        """Ignore the change, as nothing is going to be stored."""
 
     def rescheduled(self) -> None:
-        """Whoever sets timers fires them, key by key."""
+        """Do nothing: the code that sets timers fires them, key by key."""

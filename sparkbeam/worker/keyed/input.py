@@ -1,4 +1,4 @@
-"""The input of stateful DoFns in streaming: what comes late, and what waits to be sorted."""
+"""Input of stateful DoFns in streaming: late elements, and elements that wait to be sorted."""
 
 from collections.abc import Iterator
 from operator import itemgetter
@@ -20,7 +20,7 @@ SORTED = b"sorted"
 
 
 class KeyedInput:
-    """The elements of a stateful stage, key by key; in the order of time where that is asked.
+    """Elements of a stateful stage, key by key; in time order if the DoFn requires it.
 
     Args:
         coder: of the elements.
@@ -45,20 +45,20 @@ class KeyedInput:
 
     @property
     def dropped(self) -> int:
-        """How many elements came too late."""
+        """Number of elements that came too late."""
         return self._lateness.dropped
 
     def prepare(self, rows: list[Row]) -> None:
-        """Brings rows into the order in which they are to be read, with the records of the keys."""
+        """Sort rows into reading order, with the records of the keys."""
         rows.sort(key=itemgetter(0, 1))
         self._keyed.prefetch({key for key, _, _ in rows})
 
     def elements(self, rows: list[Row], watermark: int) -> Iterator[Block]:
-        """The new elements that are not late, where none of them has to wait."""
+        """Yield the new elements that are not late, if none of them has to wait."""
         return self._lateness.in_time(self._source.blocks(rows), watermark)
 
     def by_key(self, rows: list[Row], watermark: int) -> Iterator[tuple[bytes, Iterator[Block]]]:
-        """The new elements of each key that are not late, as far as they need not wait.
+        """Yield the new elements of each key that are not late, as far as they need not wait.
 
         Those of a key have to be read before the next key.
         """
@@ -67,7 +67,7 @@ class KeyedInput:
             yield key, self._ready(key, in_time, watermark) if self._sorted else in_time
 
     def ripe(self, record: Record, watermark: int) -> Iterator[Block]:
-        """The elements of a key that have waited for the watermark, in order."""
+        """Yield the elements of a key that have waited for the watermark, in order."""
         if not self._sorted:
             return iter(())
         buffer = record.ordered(SORTED)
@@ -79,7 +79,7 @@ class KeyedInput:
         return in_blocks(elements)
 
     def _ready(self, key: bytes, blocks: Iterator[Block], watermark: int) -> Iterator[Block]:
-        """Keeps the elements that have to wait to be sorted; gives the others."""
+        """Keep the elements that have to wait to be sorted; return the others."""
         waiting: list[WindowedValue] = []
         for block in blocks:
             if block.windowing.timestamp.micros < watermark:
@@ -93,7 +93,7 @@ class KeyedInput:
             self._wait(record)
 
     def _wait(self, record: Record) -> None:
-        """Sets a timer, and with it the hold of the watermark, for the first that waits."""
+        """Set a timer, and with it the watermark hold, for the first waiting element."""
         first = next(iter(record.ordered(SORTED).range(MIN_MICROS, MAX_MICROS + 1)), None)
         if first is None:
             record.clear_timer(SORTED)

@@ -1,7 +1,7 @@
 """The map states of stateful DoFns, over ordered bags of the records of keys.
 
 The key of an entry is the encoded key of the user, so that a range of keys is a range of the bag.
-What is put waits in the state until somebody reads, until it is much, or until the bundle ends.
+New entries wait in the state until the next read, until they are many, or until the bundle ends.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ _REPEATS = 32
 
 
 class Read:
-    """What a state has within a range, read anew by each iterator.
+    """Entries of a state within a range, read anew by each iterator.
 
     Args:
         entries: the encoded entries.
@@ -43,7 +43,7 @@ class Read:
         return (decode(key, value) for key, value in self._entries())
 
     def read(self) -> "Read":
-        """Its items; for :class:`.Later`."""
+        """Return the items; for :class:`.Later`."""
         return self
 
 
@@ -65,16 +65,16 @@ class EncodedMultimap:
         return len(self._bag)
 
     def read_later(self, ranges: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Announces that ranges of keys are going to be read."""
+        """Announce that ranges of keys are going to be read."""
         self._bag.read_later(ranges)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Adds an entry behind those of its key."""
+        """Add an entry behind those of its key."""
         self._waiting.append((key, value))
         self._grown(key, value)
 
     def remove(self, low: bytes, end: bytes | None) -> None:
-        """Removes the entries from one key up to, but without, another."""
+        """Remove the entries from one key up to, but without, another."""
         self.write()
         self._version += 1
         self._bag.clear(low, end)
@@ -82,7 +82,7 @@ class EncodedMultimap:
     def range(
         self, low: bytes, end: bytes | None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The entries from one key up to, but without, another.
+        """Yield the entries from one key up to, but without, another.
 
         Raises:
             RuntimeError: in the iterator, when something has been written since it began.
@@ -95,7 +95,7 @@ class EncodedMultimap:
                 raise RuntimeError("the state has changed while it was iterated over")
 
     def distinct(self) -> Iterator[bytes]:
-        """All keys, each once; of one with many entries only some are read."""
+        """Yield all keys, each once; of one with many entries only some are read."""
         low: bytes | None = b""
         while low is not None:
             entries, before, repeats, low = self.range(low, None), None, 0, None
@@ -108,7 +108,7 @@ class EncodedMultimap:
                     break
 
     def write(self) -> None:
-        """Takes what waits into the record."""
+        """Write what waits into the record."""
         if self._waiting:
             waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
             self._bag.add(waiting)
@@ -129,18 +129,18 @@ class EncodedMap(EncodedMultimap):
         self._changes: dict[bytes, bytes | None] = {}
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None if it has none."""
+        """Return the value of a key; None if it has none."""
         if key in self._changes:
             return self._changes[key]
         return next((value for _, value in self._bag.range(key, after(key))), None)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Adds an entry, in the place of the one that the key has."""
+        """Set the entry of a key."""
         self._changes[key] = value
         self._grown(key, value)
 
     def drop(self, key: bytes) -> None:
-        """Removes the entry of a key."""
+        """Remove the entry of a key."""
         self._changes[key] = None
         self._grown(key, b"")
 
@@ -156,12 +156,12 @@ class EncodedMap(EncodedMultimap):
 
 
 def after(key: bytes) -> bytes:
-    """The first key that stands behind a key."""
+    """Return the first key that stands behind a key."""
     return key + b"\0"
 
 
 class _OverEntries:
-    """What the states of all kinds have in common."""
+    """Common base of the states of all kinds."""
 
     entries_of: type[EncodedMultimap] = EncodedMultimap
 
@@ -192,11 +192,11 @@ class _OverEntries:
         self._entries.remove(b"", None)
 
     def commit(self) -> None:
-        """Writes what a bundle has put."""
+        """Write the entries that a bundle has put."""
         self._entries.write()
 
     def _later(self, ranges: Sequence[tuple[bytes, bytes | None]]) -> Read:
-        """Announces a read of ranges, of all keys if there are none; their entries."""
+        """Announce a read of ranges, or of all keys without ranges; return their entries."""
         entries, ranges = self._entries, ranges or [(b"", None)]
         entries.read_later(ranges)
         return Read(
@@ -307,7 +307,7 @@ class SortedMultimapState(MultimapState, SortedMultimapRuntimeState[Any, Any]):
     def _nearest(
         self, low: bytes, end: bytes | None, *, reverse: bool
     ) -> tuple[Any, list[Any]] | None:
-        """The key with its values that a range begins with."""
+        """Return the key with its values that a range begins with."""
         values: list[bytes] = []
         found: bytes | None = None
         for key, value in self._entries.range(low, end, reverse=reverse):

@@ -30,12 +30,12 @@ class StageState(sdk_worker.CachingStateHandler):
     Attributes:
         state_name: likewise.
         stage: likewise.
-        operators: what runs its steps, by their labels.
+        operators: the operators of its steps, by their labels.
         side_inputs: those of the stage; None for a stage without.
         records: with the user's state; None for a stage without.
-        expires: tells at which watermark the state of a window is forgotten; None if at none.
+        expires: gives the watermark at which the state of a window is forgotten; None if never.
         decode_window: decodes a window of the stage's input.
-        moment: its times; None in batch, where nothing is late, and timers fire at the end.
+        moment: its times; None in batch, without late elements, where timers fire at the end.
     """
 
     def __init__(self, state_name: str, stage: Stage | None = None) -> None:
@@ -53,7 +53,7 @@ class StageState(sdk_worker.CachingStateHandler):
     def user_state(
         self, transform_id: str, key: coders.Coder, window: coders.Coder, label: str
     ) -> UserState:
-        """What gives a stateful DoFn its states and timers.
+        """Return the object that gives a stateful DoFn its states and timers.
 
         Args:
             transform_id: of the step.
@@ -66,7 +66,7 @@ class StageState(sdk_worker.CachingStateHandler):
         return state
 
     def remember(self, record: Record, window: bytes) -> None:
-        """Sees to it that what a record holds for a window is forgotten in time."""
+        """Ensure that the state of a record for a window is forgotten in time."""
         if self.expires is None:
             return
         if self._last is None or self._last[0] != window:
@@ -77,12 +77,12 @@ class StageState(sdk_worker.CachingStateHandler):
             record.set_timer(timer_id, EVENT_TIME, expiry, None, window)
 
     def forget_announced(self) -> None:
-        """Drops the announcements of reads that have not followed."""
+        """Drop the announcements of reads that have not followed."""
         if self.records is not None:
             self.records.overflow.forget_announced()
 
     def forget(self, record: Record, window: bytes) -> None:
-        """Empties all states that a record has for a window, and those of the bundle at hand."""
+        """Empty all states of a record for a window, and those of the current bundle."""
         for state in self._of_steps:
             state.drop(record.key, window)
         forget_user_state(record, window)
@@ -134,11 +134,11 @@ class StageState(sdk_worker.CachingStateHandler):
     def read_later(
         self, request: beam_fn_api_pb2.StateKey.OrderedListUserState, start: int, end: int
     ) -> None:
-        """Announces that a range of an ordered list is going to be read."""
+        """Announce that a range of an ordered list is going to be read."""
         self._ordered(request).read_later([(start, end)])
 
     def done(self) -> None:
-        """Nothing is pending."""
+        """Return at once, as nothing is pending."""
 
     def _ordered(self, request: beam_fn_api_pb2.StateKey.OrderedListUserState) -> OrderedBag[int]:
         cell = user_cell(self.state_name, request.user_state_id, request.window)

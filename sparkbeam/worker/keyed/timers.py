@@ -1,7 +1,8 @@
 """Timers of stateful DoFns, in the records of their keys.
 
-A window that ends has a timer of ours at its expiry, which forgets what the window held. While
-the window has other timers it waits for the last of them, so that callbacks find all states whole.
+A window that ends has a timer of sparkbeam at its expiry, which forgets the state of the window.
+While the window has other timers it waits for the last of them, so that callbacks find all states
+whole.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,26 +21,26 @@ from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record
 
 EXPIRY = b"expiry"
-"""The ids of timers begin so that forget what a window held."""
+"""Prefix of the ids of timers that forget the state of a window."""
 
 _USER = b"timer"
-"""The ids of the timers of DoFns begin so; they end with a zero and the encoded window."""
+"""Prefix of the ids of DoFns' timers, which end with a zero and the encoded window."""
 
 Family = tuple[str, str]
 """Transform id and timer family id."""
 
 
 class TimerStream(type(coder_impl.create_OutputStream())):  # type: ignore[misc]
-    """Where a DoFn's timer settings arrive, encoded one after the other."""
+    """Stream of the encoded timer settings of a DoFn."""
 
     def maybe_flush(self) -> None:
-        """Settings are taken between elements, not here."""
+        """Do not flush: settings are taken between elements."""
 
     def close(self) -> None:
-        """The stream lives as long as its processor."""
+        """Do nothing: the stream lives as long as its processor."""
 
     def take(self) -> bytes:
-        """What has been written since the last call."""
+        """Return the bytes written since the last call."""
         written: bytes = self.get()
         clear(self)
         return written
@@ -53,8 +54,8 @@ class Timers:
         state_name: under which they are stored.
 
     Attributes:
-        streams: where settings arrive, by family.
-        record: of the key at hand.
+        streams: the sources of settings, by family.
+        record: the record of the current key.
         moment: up to when timers fire.
         forget: empties all states that a record has for an encoded window.
         encode_window: encodes a window of the stage's input.
@@ -84,27 +85,27 @@ class Timers:
         self._known = {stored: family for family, stored in self._stored.items()}
 
     def bind(self, processor: bundle_processor.BundleProcessor) -> None:
-        """Takes the timer coders of the processor that the timers belong to."""
+        """Take the timer coders of the processor that the timers belong to."""
         self._coders = {
             family: processor.timers_info[family].timer_coder_impl for family in self.streams
         }
 
     def step_of(self, timer_id: bytes) -> str:
-        """The id of the transform that has set a timer; empty where it is not known."""
+        """Return the id of the transform that has set a timer; empty if it is unknown."""
         is_own = timer_id.startswith(_USER + f"{self._state_name}\0".encode())
         return next(iter(self.steps), "") if is_own else ""
 
     def collect(self) -> None:
-        """Takes what the DoFns have set and cleared into the record at hand."""
+        """Store the timers that the DoFns have set and cleared in the current record."""
         for family, stream in self.streams.items():
             for timer in self._coders[family].decode_all(stream.take()):
                 self._set(family, timer)
 
     def fire(self) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
-        """Fires one timer of the key at hand after the other until none is due.
+        """Fire timers of the current key one by one until none is due.
 
         Those in event time come first. Each comes as a message to the bundle processor, which
-        has run the callback when the next one is asked for.
+        has run the callback when the next one is requested.
         """
         while (due := self._pop_due()) is not None:
             _, timer_id, payload = due
@@ -119,7 +120,7 @@ class Timers:
             self.collect()
 
     def _expire(self, timer_id: bytes, window: bytes) -> None:
-        """Forgets what a window held, or puts that off until its last timer has fired."""
+        """Forget the state of a window, or postpone that until its last timer has fired."""
         suffix = b"\0" + window
         left = [
             (-domain, fire)
@@ -159,7 +160,7 @@ def _timer_id(family: Family, dynamic_tag: str, window: bytes) -> bytes:
 
 
 def parts_of(timer_id: bytes) -> tuple[str, str, bytes] | None:
-    """The family, the dynamic tag and the encoded window of a DoFn's timer; None of another one."""
+    """Return family, dynamic tag and encoded window of a DoFn's timer; None for others."""
     if not timer_id.startswith(_USER):
         return None
     _, family, tag, window = timer_id[len(_USER) :].split(b"\0", 3)
@@ -169,7 +170,7 @@ def parts_of(timer_id: bytes) -> tuple[str, str, bytes] | None:
 def _stateful(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
 ) -> Iterator[tuple[str, beam_runner_api_pb2.ParDoPayload]]:
-    """The transforms that have state or timers."""
+    """Yield the transforms that have state or timers."""
     for transform_id, transform in descriptor.transforms.items():
         if transform.spec.urn == _PAR_DO:
             payload = par_do_payload(transform.spec.payload)

@@ -1,7 +1,7 @@
 """The states of stateful DoFns, over the records of keys.
 
-A value, or an accumulator, is one value of the record; bags and sets are Beam's own over a
-bag of the record, maps are in ``maps.py``. What a bundle changes is written when it ends.
+A value, or an accumulator, is one value of the record. Bags and sets are Beam's own over a bag of
+the record; maps are in ``maps.py``. The changes of a bundle are written when it ends.
 """
 
 import copy
@@ -31,7 +31,7 @@ _TIMES = bundle_processor.SynchronousOrderedListRuntimeState
 
 
 class UserState(bundle_processor.FnApiUserStateContext):
-    """Gives a stateful DoFn its states; timers as Beam does.
+    """States of a stateful DoFn; its timers are Beam's.
 
     Args:
         handler: answers requests for ordered lists.
@@ -116,7 +116,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
                 raise NotImplementedError(spec)
 
     def _ordered_list(self, spec: userstate.OrderedListStateSpec, window: bytes) -> Any:
-        """Beam's own, which asks for ranges."""
+        """Return Beam's own state, which requests ranges."""
         asked = beam_fn_api_pb2.StateKey.OrderedListUserState(
             transform_id=self._step, user_state_id=spec.name, window=window, key=self._encoded
         )
@@ -132,7 +132,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
         return fn
 
     def drop(self, key: bytes, window: bytes) -> None:
-        """Lets go of what the bundle has asked for of a key and window, without writing it.
+        """Release the states of a key and window that the bundle requested, unwritten.
 
         Args:
             key: encoded.
@@ -164,15 +164,15 @@ class UserState(bundle_processor.FnApiUserStateContext):
         self._forget()
 
     def _forget(self) -> None:
-        """Lets go of the records, which stay in memory as long as a state has them."""
+        """Release the records, which stay in memory as long as a state has them."""
         self._key, self._last, self._windows = _NOTHING, None, {}
 
 
 class _Window:
-    """The states of a window that a bundle has asked for.
+    """The states of a window that a bundle has requested.
 
     Attributes:
-        window, encoded: which one.
+        window, encoded: the window, and its encoding.
         cells: the names of cells, by the name of the state.
         states: by encoded key and name.
     """
@@ -185,14 +185,14 @@ class _Window:
 
 
 class _InBag:
-    """A state of Beam's over a bag of the record."""
+    """A state class of Beam over a bag of the record."""
 
     def __init__(self, cell: Any, coder: coders.Coder) -> None:
         super().__init__(cell, cell, coder)  # type: ignore[call-arg]
         self._cell = cell
 
     def read_later(self) -> Self:
-        """Announces a read, see :class:`.Later`."""
+        """Announce a read, see :class:`.Later`."""
         self._cell.read_later()
         return self
 
@@ -217,7 +217,7 @@ class OrderedListState(bundle_processor.SynchronousOrderedListRuntimeState):
         min_timestamp: Timestamp = _TIMES.TIMESTAMP_RANGE_MIN,
         limit_timestamp: Timestamp = _TIMES.TIMESTAMP_RANGE_MAX,
     ) -> Read:
-        """Announces a ``read_range``, see :class:`.Later`."""
+        """Announce a ``read_range``, see :class:`.Later`."""
         self._announce(min_timestamp.micros, limit_timestamp.micros)
         return Read(lambda: self.read_range(min_timestamp, limit_timestamp), lambda *pair: pair)
 
@@ -233,16 +233,16 @@ class CellState(userstate.RuntimeState):
         self._value: Any = _NOTHING
 
     def read_later(self) -> Self:
-        """Announces a read, which takes no access: a value is in the record."""
+        """Announce a read that needs no access: a value is in the record."""
         return self
 
     def clear(self) -> None:
-        """Removes what is there."""
+        """Remove the content."""
         self._stored, self._value = None, _NOTHING
         self._changed = True
 
     def commit(self) -> None:
-        """Writes the value, if it has changed."""
+        """Write the value, if it has changed."""
         if self._changed:
             value = self._value
             self._cell.set(None if value is _NOTHING else self._coder.encode(value))
@@ -253,7 +253,7 @@ class ValueState(CellState, userstate.ReadModifyWriteRuntimeState):
     """The state of a ``ReadModifyWriteStateSpec``."""
 
     def read(self) -> Any:
-        """The value; one that was not written in this bundle is a new object each time."""
+        """Return the value; one that was not written in this bundle is a new object each time."""
         if self._value is not _NOTHING:
             return self._value
         if self._stored is None:
@@ -264,7 +264,7 @@ class ValueState(CellState, userstate.ReadModifyWriteRuntimeState):
         return value
 
     def write(self, value: Any) -> None:
-        """Puts a value in the place of the one that is there."""
+        """Replace the value."""
         self._value = value
         self._changed = True
 
@@ -277,7 +277,7 @@ class CombiningState(CellState, userstate.CombiningValueRuntimeState):
         self._fn = fn
 
     def read(self) -> Any:
-        """What the accumulator stands for."""
+        """Return the output of the accumulator."""
         accumulator = self._accumulator()
         result = self._fn.extract_output(accumulator)
         if not immutable_size(result) and self._value is not _NOTHING:
@@ -286,7 +286,7 @@ class CombiningState(CellState, userstate.CombiningValueRuntimeState):
         return result
 
     def add(self, value: Any) -> None:
-        """Adds an input to the accumulator."""
+        """Add an input to the accumulator."""
         self._value = self._fn.add_input(self._accumulator(), value)
         self._changed = True
 

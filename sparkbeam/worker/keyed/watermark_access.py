@@ -1,4 +1,4 @@
-"""The watermark as a stateful DoFn of sparkbeam's own sees it, and its hold on what comes after."""
+"""The watermark as seen by sparkbeam's own stateful DoFns, and their hold on later stages."""
 
 from apache_beam.transforms import userstate
 
@@ -21,17 +21,17 @@ class EventTime(userstate.RuntimeState):
 
     @property
     def arrived(self) -> int:
-        """Elements before this time are late."""
+        """Time before which elements are late."""
         return MIN_MICROS if self._moment is None else self._moment.input_watermark
 
     @property
     def final(self) -> int:
-        """In a timer: no element before this time is going to come, but those that are late."""
+        """Time before which only late elements can come; for use in a timer."""
         return MAX_MICROS if self._moment is None else self._moment.input_watermark
 
     def hold(self, micros: int | None) -> None:
-        """Keeps the watermark behind this stage from passing a time; None lets it go."""
+        """Keep the watermark behind this stage from passing a time; None lets it go."""
         self._cell.hold(micros)
 
     def commit(self) -> None:
-        """The hold is in the record."""
+        """Do nothing, as the hold is in the record."""

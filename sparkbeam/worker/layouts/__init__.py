@@ -1,1 +1,1 @@
-"""How elements become cells of rows, and rows become elements."""
+"""Conversion of elements to cells of rows, and of rows to elements."""

@@ -1,4 +1,4 @@
-"""Reads cells of accumulators, those that are numbers of a vectorised form as arrays."""
+"""Cells of accumulators, read as arrays if they are numbers of a vectorized form."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ _TIME_BYTES = 8
 
 @dataclass(frozen=True)
 class Accumulated:
-    """What some cells of one kind have.
+    """Accumulators of some cells of one kind.
 
     Attributes:
-        rows: their places; None for all cells.
-        times: what is before the accumulators, in microseconds.
+        rows: the positions of the cells; None for all cells.
+        times: the times before the accumulators, in microseconds.
         totals: numbers of the form, or accumulators in an array of objects.
     """
 
@@ -36,19 +36,19 @@ class Accumulated:
 
     @property
     def are_numbers(self) -> bool:
-        """Whether they are numbers of the form."""
+        """True if the accumulators are numbers of the form."""
         return self.totals.dtype != object
 
     def of(self, column: Any) -> Any:
-        """The values of these rows, of those of all."""
+        """Return the values of these rows, of those of all."""
         return column if self.rows is None else column[self.rows]
 
 
 class Cells:
-    """Reads cells.
+    """Reader of cells.
 
     Args:
-        times: how many times each has before its accumulators.
+        times: the number of times before the accumulators of each cell.
         value: the coder of accumulators.
         combine: merges them.
     """
@@ -59,7 +59,7 @@ class Cells:
         self._combine = combine
 
     def read(self, cells: pa.Array) -> Iterator[Accumulated]:
-        """What cells have, of which there is one at least, by kinds."""
+        """Yield the contents of cells by kind; there is at least one cell."""
         marks = np.minimum(marks_of(cells, self._times), 0)
         kinds = kinds_of(marks)
         for kind in kinds:

@@ -1,7 +1,7 @@
-"""Cells of many keys: numbers of a vectorised form, on the way to a GroupByKey in streaming.
+"""Cells of many keys: numbers of a vectorized form, before a streaming GroupByKey.
 
-They travel in the place of a row for each key. All are of one windowing, which the head of the cell
-tells; or each has a window of its own, as sessions have before they merge, all of one length.
+A cell replaces a row for each key. All its accumulators have the windowing in the head of the cell,
+or each has its own window, as sessions have before they merge, all of one length.
 """
 
 import struct
@@ -28,14 +28,14 @@ def _none() -> Micros:
 
 @dataclass(frozen=True)
 class AggregateCell:
-    """Encoded keys, each as often as it has windows, with their numbers.
+    """Encoded keys, each once per window, with their numbers.
 
     Attributes:
-        head: what the cell begins with: its kind, and the windowing if that is of all.
+        head: the start of the cell: its kind, and the windowing if all share it.
         keys: binary.
         numbers: of each.
-        starts: of the windows, in microseconds; empty where the head tells the window.
-        counts: how many elements each is of; empty likewise.
+        starts: the starts of the windows, in microseconds; empty if the head has the window.
+        counts: the number of elements of each; empty likewise.
         length: of all windows, in microseconds.
     """
 
@@ -47,7 +47,7 @@ class AggregateCell:
     length: int = 0
 
     def taken(self, rows: Positions) -> "AggregateCell":
-        """Those at some positions."""
+        """Return the accumulators at some positions."""
         starts, counts = self.starts, self.counts
         if len(starts):
             starts, counts = starts[rows], counts[rows]
@@ -55,7 +55,7 @@ class AggregateCell:
         return AggregateCell(self.head, keys, self.numbers[rows], starts, counts, self.length)
 
     def packed(self) -> bytes:
-        """The bytes of the cell."""
+        """Return the bytes of the cell."""
         offsets = offsets_of(self.keys)
         kind = self.numbers.dtype
         return b"".join(
@@ -72,11 +72,11 @@ class AggregateCell:
 
     @classmethod
     def unpacked(cls, cell: bytes, head: bytes, like: Kind) -> "AggregateCell":
-        """The inverse of :meth:`packed`.
+        """Return the inverse of :meth:`packed`.
 
         Args:
             cell: it.
-            head: what it begins with.
+            head: the start of the cell.
             like: the type of the form's numbers.
         """
         count, mark, length = _HEAD.unpack_from(cell, len(head))
@@ -94,7 +94,7 @@ class AggregateCell:
         return cls(head, binary(offsets, data), numbers.astype(kind), starts, counts, length)
 
     def rows(self, cells: KeyCells, accumulators: Callable[[Numbers], list[bytes]]) -> list[Row]:
-        """A row for each key, of a windowing that the head tells.
+        """Return a row for each key, of the windowing in the head.
 
         Args:
             cells: writes and reads their cells.

@@ -1,4 +1,4 @@
-"""What a cell of a row holds: windowed elements one after the other, or a block of values."""
+"""Cells of rows: windowed elements one after the other, or a block of values."""
 
 import struct
 from collections.abc import Iterable
@@ -16,26 +16,26 @@ _KEPT_TEMPLATES = 1000
 
 
 def windowing_coder(coder: coders.WindowedValueCoder) -> coder_impl.CoderImpl:
-    """Encodes what the elements of a block have in common, as an element that is empty."""
+    """Return the coder of the common windowing of a block, as an empty element."""
     return coders.WindowedValueCoder(coders.BytesCoder(), coder.window_coder).get_impl()
 
 
 def stripped_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
-    """The coder of the windowed values of a PCollection of pairs, without their keys."""
+    """Return the coder of the windowed values of a PCollection of pairs, without their keys."""
     return coders.WindowedValueCoder(coder.wrapped_value_coder.value_coder(), coder.window_coder)
 
 
 def stored_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
-    """As :func:`stripped_coder`, with the length of each value before it.
+    """Return :func:`stripped_coder` with the length before each value.
 
-    Who reads with a coder of bytes in its place gets the values without decoding them.
+    A reader with a coder of bytes in its place gets the values without decoding them.
     """
     value = coder.wrapped_value_coder.value_coder()
     return coders.WindowedValueCoder(coders.LengthPrefixCoder(value), coder.window_coder)
 
 
 class BlockCoder:
-    """Encodes a block: the windowing once, then a run of values."""
+    """Coder of a block: the windowing once, then a run of values."""
 
     def __init__(self, coder: coders.WindowedValueCoder) -> None:
         self._windowing = windowing_coder(coder)
@@ -43,7 +43,7 @@ class BlockCoder:
         self._values: coder_impl.CoderImpl = coder_impl.IterableCoderImpl(value)
 
     def encode(self, block: Block) -> bytes:
-        """A block whose values share their timestamp as a cell."""
+        """Return a block whose values share their timestamp as a cell."""
         stream = coder_impl.create_OutputStream()
         stream.write(BLOCK_CELL)
         self._windowing.encode_to_stream(block.windowing.with_value(b""), stream, True)
@@ -51,7 +51,7 @@ class BlockCoder:
         return stream.get()
 
     def decode(self, cell: bytes) -> Block:
-        """The block of a cell."""
+        """Return the block of a cell."""
         stream = coder_impl.create_InputStream(cell)
         stream.read(1)
         template = self._windowing.decode_from_stream(stream, True)
@@ -77,12 +77,12 @@ class KeyCells:
         self._templates: dict[bytes, WindowedValue] = {}
 
     def head(self, kind: bytes, template: WindowedValue) -> bytes:
-        """What comes before a run of values, with or without timestamps of their own."""
+        """Return the bytes before a run of values, with or without own timestamps."""
         windowing = self._windowing.encode(template.with_value(b""))
         return kind + _LENGTH.pack(len(windowing)) + windowing
 
     def blocks(self, cell: bytes) -> Iterable[Block]:
-        """The content of a cell; blocks with the same windowing have the same template."""
+        """Return the content of a cell; blocks with the same windowing have the same template."""
         kind = cell[:1]
         if kind == PLAIN_CELL:
             return in_blocks(self.elements.decode(cell[1:]))
@@ -94,16 +94,16 @@ class KeyCells:
         return (Block(template, list(values), list(stamps)),)
 
     def head_of(self, cell: bytes) -> tuple[bytes, WindowedValue]:
-        """What comes before the run of a cell, and the template of that."""
+        """Return the bytes before the run of a cell, and the template in them."""
         end = 1 + _LENGTH.size + _LENGTH.unpack_from(cell, 1)[0]
         return cell[:end], self._template(cell[1 + _LENGTH.size : end])
 
     def count(self, template: WindowedValue, number: int) -> bytes:
-        """A cell that tells a number of the windows of a template."""
+        """Return a cell with a number for the windows of a template."""
         return self.head(COUNT_CELL, template) + _NUMBER.pack(number)
 
     def counted(self, cell: bytes) -> tuple[WindowedValue, int]:
-        """The inverse of :meth:`count`."""
+        """Return the inverse of :meth:`count`."""
         (number,) = _NUMBER.unpack_from(cell, len(cell) - _NUMBER.size)
         return self._template(cell[1 + _LENGTH.size : len(cell) - _NUMBER.size]), number
 

@@ -27,7 +27,7 @@ from sparkbeam.worker.slots import are_scattered, in_slots
 from sparkbeam.worker.value_columns import Column
 
 _FEWEST_ROWS = 32
-"""Fewer elements take less time than a cell in columns."""
+"""Number of elements below which a column cell takes more time than the elements."""
 
 
 class ChunkSink(Sink):
@@ -87,7 +87,7 @@ class ChunkSink(Sink):
             self._write_parts(batch, batch.column)
 
     def _write_parts(self, block: Block, column: Column) -> None:
-        """Writes a block of columns in parts as large as cells are by now."""
+        """Write a block of columns in parts of the current cell size."""
         each = max(1, column.array.nbytes // len(block))
         start = 0
         while start < len(block):
@@ -126,7 +126,7 @@ class ChunkSink(Sink):
             self._append(self._encode_block(block))
 
     def _is_small(self) -> bool:
-        """Whether cells are still smaller than they will be."""
+        """Return whether cells are still smaller than their eventual size."""
         return self._limit < CELL_BYTES
 
     def flush(self) -> None:
@@ -142,7 +142,7 @@ class ChunkSink(Sink):
 
 
 def _lacking(windowed_value: WindowedValue) -> int:
-    """The microseconds of a timestamp that its coder drops."""
+    """Return the microseconds of a timestamp that its coder drops."""
     micros: int = windowed_value.timestamp.micros
     return micros - coded_micros(micros) if micros % 1000 else 0
 
@@ -157,7 +157,7 @@ def _in_micros(element: coder_impl.CoderImpl, cell: bytes) -> Iterator[WindowedV
 
 
 def chunks(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
-    """``Layout.CHUNKS``."""
+    """Yield the elements of ``Layout.CHUNKS``."""
     decode_all = coder.get_impl().decode_all
     decode_block = BlockCoder(coder).decode
     decode_columns = ColumnCoder(coder).decode

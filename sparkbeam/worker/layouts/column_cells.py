@@ -31,12 +31,12 @@ _VALUES, _TIMES, _STARTS, _ENDS = "values", "times", "starts", "ends"
 
 @dataclass(frozen=True)
 class _Content:
-    """What a cell says of its values, and pickles.
+    """Pickled description of the values of a cell.
 
     Attributes:
-        shape: theirs.
-        window_fn: gives each its windows; None where that does not give them.
-        has_intervals: their windows are columns.
+        shape: the shape of the values.
+        window_fn: assigns each value its windows; None if it does not determine them.
+        has_intervals: True if the windows are columns.
     """
 
     shape: Shape
@@ -45,14 +45,14 @@ class _Content:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether each value has windows of its own."""
+        """True if each value has its own windows."""
         return self.has_intervals or self.window_fn is not None
 
 
 class ColumnCoder:
-    """Encodes blocks of columns, where the coder of their elements would give these back.
+    """Coder of column blocks, if the elements' coder would restore them exactly.
 
-    A cell holds an empty element with what the values have in common, the pickled
+    A cell holds an empty element with the common properties of the values, the pickled
     :class:`_Content`, and a record batch. The lengths of the first two come first.
 
     Args:
@@ -68,7 +68,7 @@ class ColumnCoder:
         self._contents: dict[bytes, _Content] = {}
 
     def encode(self, block: Block) -> bytes:
-        """A block as a cell.
+        """Return a block as a cell.
 
         Raises:
             NotExact: its elements have to be encoded.
@@ -100,7 +100,7 @@ class ColumnCoder:
         return _packed((COLUMN_CELL, lengths, head, described), columns)
 
     def decode(self, cell: bytes) -> Block:
-        """The block of a cell."""
+        """Return the block of a cell."""
         head, described = _LENGTHS.unpack_from(cell, 1)
         head += 1 + _LENGTHS.size
         described += head
@@ -125,14 +125,14 @@ class ColumnCoder:
 
 
 def _template(content: _Content, windowing: WindowedValue) -> WindowedValue:
-    """An element that is empty, with what all have in common."""
+    """Return an empty element with the common windowing of all."""
     if not content.is_assigned:
         return windowing.with_value(b"")
     return WindowedValue(b"", GLOBAL.timestamp, GLOBAL.windows, windowing.pane_info)
 
 
 def _are_coded(times: Micros | None, assigned: Assigned | None) -> bool:
-    """Whether times and windows are in milliseconds, as coders would leave them."""
+    """Return whether times and windows are in milliseconds, as coders would leave them."""
     if assigned is None:
         return times is None or _in_millis(times)
     if times is None or not _in_millis(times):
@@ -149,7 +149,7 @@ def _are_coded(times: Micros | None, assigned: Assigned | None) -> bool:
 
 
 def _in_millis(times: Micros) -> bool:
-    """Whether times are whole milliseconds, and far from the ends of time."""
+    """Return whether times are whole milliseconds, and far from the ends of time."""
     return not np.any(times % _MILLI) and bool(np.all(np.abs(times) < _FAR))
 
 

@@ -1,4 +1,4 @@
-"""The encodings of keys in columns, as Beam's coders give them, without an object for each."""
+"""Encodings of keys in columns, equal to those of Beam's coders, without an object per key."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from sparkbeam.worker.value_columns import Column, column_of, column_of_values
 _EXAMPLES: dict[Shape, Any] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: "", BYTES: b""}
 """A value of each type."""
 _AFTER_TYPE = {INT: 1, FLOAT: 8, BOOL: 1, STR: 1, BYTES: 1}
-"""How many bytes of its encoding follow that of the type."""
+"""Number of bytes of an encoding after those of the type."""
 _OF_ANY_TYPE = (
     coders.FastPrimitivesCoder,
     coders.DeterministicFastPrimitivesCoder,
@@ -33,7 +33,7 @@ class _NotKnownError(Exception):
 
 @dataclass(frozen=True)
 class EncodedKeys:
-    """Encodes keys in their nested form.
+    """Encoder of keys in their nested form.
 
     Args:
         coder: of the keys.
@@ -42,11 +42,11 @@ class EncodedKeys:
     coder: coders.Coder
 
     def of(self, keys: pa.Array, shape: Shape) -> pa.Array:
-        """The encodings of a column.
+        """Return the encodings of a column.
 
         Args:
             keys: the column.
-            shape: what each of them is.
+            shape: the shape of the keys.
         """
         try:
             return _encoded(self.coder, keys, shape)
@@ -55,7 +55,7 @@ class EncodedKeys:
             return pa.array(map(encode, column_of(keys, shape).values()), pa.binary())
 
     def of_keys(self, keys: list[Any] | Column) -> pa.Array:
-        """The encodings of keys, in a column or not."""
+        """Return the encodings of keys, in a column or not."""
         if isinstance(keys, Column):
             return self.of(keys.array, keys.shape)
         column = column_of_values(keys)
@@ -80,7 +80,7 @@ def _encoded(coder: coders.Coder, keys: pa.Array, shape: Shape) -> pa.Array:
 
 
 def _of_any_type(coder: coders.Coder, keys: pa.Array, shape: Shape) -> pa.Array:
-    """By a coder that writes the type before each value."""
+    """Return the encodings by a coder that writes the type before each value."""
     encode = coder.get_impl().encode_nested
     none = pa.scalar(encode(None), pa.binary())
     if shape == NONE:
@@ -100,12 +100,12 @@ def _of_any_type(coder: coders.Coder, keys: pa.Array, shape: Shape) -> pa.Array:
 
 
 def _filled(keys: pa.Array, shape: Scalar) -> pa.Array:
-    """Some value in the place of None."""
+    """Return the array with some value in the place of None."""
     return keys.fill_null(_EXAMPLES[shape]) if keys.null_count else keys
 
 
 def _of_one_type(keys: pa.Array, shape: Shape) -> pa.Array:
-    """By the coder of a type; there is no None."""
+    """Return the encodings by the coder of a type; there is no None."""
     if pa.types.is_dictionary(keys.type):
         keys = keys.dictionary_decode()
     if shape == INT:
@@ -125,7 +125,7 @@ def _joined(parts: list[pa.Array]) -> pa.Array:
 
 
 def varints(numbers: Any) -> pa.Array:
-    """Integers as Beam's coder of them writes them: seven bits to a byte, the last ones first.
+    """Return integers in Beam's varint encoding: seven bits per byte, the last ones first.
 
     Args:
         numbers: an array of int64.

@@ -1,8 +1,8 @@
 """The values of a group: a list while small, encoded when larger, in a file when large.
 
-A DoFn sees a plain list for a small group. For the others it gets an iterable
-that decodes as it goes, any number of times: a group is never in memory as a
-whole, and its objects are not alive all at once.
+A DoFn sees a plain list for a small group. For larger groups it gets an iterable that decodes on
+demand, any number of times. Such a group is never in memory as a whole, and its objects are not
+alive all at once.
 """
 
 import itertools
@@ -16,19 +16,19 @@ from typing import IO, Any
 from apache_beam.coders import coder_impl, observable
 
 SPILL_BYTES = 32 << 20
-"""A group whose values would take about this many bytes of memory is kept in a file."""
+"""Approximate memory of a group's values above which they are kept in a file."""
 
 _VALUE_BYTES = 50
-"""What a value takes in memory beyond its encoding."""
+"""Memory of a value beyond its encoding, in bytes."""
 
 LIST_BYTES = 64 << 10
-"""A group with up to this many encoded bytes is a list."""
+"""Maximum encoded size of a group that is a list, in bytes."""
 
 _COUNT = struct.Struct(">i")
 
 
 class RunCoder:
-    """Encodes runs of elements: a count, then each element in its nested form.
+    """Coder of runs of elements: a count, then each element in its nested form.
 
     The same bytes as Beam's iterable coder gives, which does the work in C.
     """
@@ -39,25 +39,25 @@ class RunCoder:
         self._at_once = isinstance(element, _SMALL_VALUES)
 
     def encode(self, elements: Sequence[Any]) -> bytes:
-        """Encodes elements that are still Python objects."""
+        """Encode elements that are still Python objects."""
         return self._iterable.encode(elements)
 
     @staticmethod
     def join(encoded: Sequence[bytes]) -> bytes:
-        """Encodes elements that are already in their nested form."""
+        """Encode elements that are already in their nested form."""
         return RunCoder.of(len(encoded), b"".join(encoded))
 
     @staticmethod
     def of(count: int, encoded: bytes) -> bytes:
-        """Encodes elements that are already in their nested form, one behind the other."""
+        """Concatenate elements that are already in their nested form."""
         return _COUNT.pack(count) + encoded
 
     def decode(self, run: bytes) -> list[Any]:
-        """All elements of a run."""
+        """Return all elements of a run."""
         return self._iterable.decode(run)
 
     def stream(self, run: bytes) -> Iterator[Any]:
-        """The elements one after the other; only small ones are decoded all at once."""
+        """Yield the elements one after the other; only small ones are decoded all at once."""
         if self._at_once:
             yield from self.decode(run)
             return
@@ -69,7 +69,7 @@ class RunCoder:
 
     @staticmethod
     def count(run: bytes) -> int:
-        """The number of elements, without decoding them."""
+        """Return the number of elements, without decoding them."""
         return _COUNT.unpack_from(run)[0]
 
 
@@ -94,7 +94,7 @@ class GroupValues(observable.ObservableMixin, ABC):
 
     @abstractmethod
     def _runs(self) -> Iterator[bytes]:
-        """The encoded runs."""
+        """Yield the encoded runs."""
 
     def __len__(self) -> int:
         return self._count
@@ -119,7 +119,7 @@ class GroupValues(observable.ObservableMixin, ABC):
 
 
 class EncodedValues(GroupValues):
-    """Values that are decoded when they are asked for."""
+    """Values that are decoded when read."""
 
     def __init__(self, coder: RunCoder, runs: list[bytes]) -> None:
         super().__init__(coder, sum(map(coder.count, runs)))
@@ -138,7 +138,7 @@ class SpilledValues(GroupValues):
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="sparkbeam-group-")  # noqa: SIM115
 
     def append(self, run: bytes) -> None:
-        """Adds an encoded run; only while the group is being read."""
+        """Add an encoded run; only while the group is being read."""
         self._file.write(_COUNT.pack(len(run)))
         self._file.write(run)
         self._count += self._coder.count(run)
@@ -163,18 +163,18 @@ for _kind in (EncodedValues, SpilledValues):
 
 
 class ValuesBuilder:
-    """Gathers the runs of one group."""
+    """Builder of the values of one group."""
 
     def __init__(self, coder: RunCoder) -> None:
         self._coder = coder
         self._runs: list[bytes] = []
         self.bytes = 0
-        """What the values take in memory, about."""
+        """Approximate memory of the values."""
         self._encoded = 0
         self._spilled: SpilledValues | None = None
 
     def append(self, run: bytes) -> None:
-        """Adds an encoded run."""
+        """Add an encoded run."""
         if self._spilled is not None:
             self._spilled.append(run)
             return
@@ -188,7 +188,7 @@ class ValuesBuilder:
             self._runs = []
 
     def values(self) -> list[Any] | GroupValues:
-        """The group's values; the builder is not used after this."""
+        """Return the group's values; the builder is not used afterwards."""
         if self._spilled is not None:
             return self._spilled
         if self._encoded > LIST_BYTES:

@@ -25,7 +25,7 @@ from sparkbeam.worker.layouts.row_writer import Batch, Sink
 
 _BLOCK_SIZE = 1000
 _GROUP_BYTES = 200
-"""What a group takes in memory beside its values."""
+"""Memory of a group besides its values, in bytes."""
 
 _KEY = itemgetter(0)
 
@@ -73,7 +73,7 @@ class GroupSink(Sink):
 
 
 def window_suffix_coder(windowing: Windowing) -> Callable[[Any], bytes]:
-    """Encodes a window behind a key; the global window takes no bytes."""
+    """Return the coder of a window behind a key; the global window takes no bytes."""
     if isinstance(windowing.windowfn, GlobalWindows):
         return lambda window: b""
     return windowing.windowfn.get_window_coder().encode
@@ -82,7 +82,7 @@ def window_suffix_coder(windowing: Windowing) -> Callable[[Any], bytes]:
 def global_groups(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
-    """Groups of the global window at its end, with small ones in blocks."""
+    """Yield groups of the global window at its end, with small ones in blocks."""
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_nested
     runs = RunCoder(pair.value_coder().get_impl())
@@ -101,7 +101,7 @@ def global_groups(
 
 
 def _by_key(rows: Iterator[Row], runs: RunCoder) -> Iterator[tuple[bytes, ValuesBuilder]]:
-    """Gathers the rows of each key; a plain loop, as it runs for every row."""
+    """Gather the rows of each key; a plain loop, as it runs for every row."""
     current: bytes | None = None
     values = ValuesBuilder(runs)
     for key, _, run in rows:
@@ -118,7 +118,7 @@ def _by_key(rows: Iterator[Row], runs: RunCoder) -> Iterator[tuple[bytes, Values
 def windowed_groups(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
-    """Groups at the end of their windows, with small ones of a window in blocks."""
+    """Yield groups at the end of their windows, with small ones of a window in blocks."""
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_from_stream
     decode_window = windowing.windowfn.get_window_coder().decode
@@ -140,11 +140,11 @@ def windowed_groups(
 def by_window(
     groups: Iterable[tuple[bytes, Any, ValuesBuilder]], template: Callable[[bytes], WindowedValue]
 ) -> Iterator[Block]:
-    """Groups in blocks, with small ones of a window in one.
+    """Yield groups in blocks, with small ones of a window in one.
 
     Args:
         groups: the encoded window of each, the key and the values.
-        template: makes what the elements of a window have in common.
+        template: makes the common windowing of the elements of a window.
     """
     held: dict[bytes, Block] = {}
     size = 0
@@ -164,7 +164,7 @@ def by_window(
 def stamped_groups(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
-    """Groups with timestamps that come from those of their values."""
+    """Yield groups with timestamps that come from those of their values."""
     combine = combine_stamps(windowing)
     assert combine is not None
     pair = coder.wrapped_value_coder

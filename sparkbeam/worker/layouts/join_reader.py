@@ -1,8 +1,8 @@
-"""What comes out of a join by Spark: triples of a key and an element of each side.
+"""Results of a join in Spark: triples of a key and an element of each side.
 
-A row has the value of the left side in ``value``, that of the right side in ``other``, and null in
-the place of an element that there is not; ``kinds`` tells which of them are cells of columns. Where
-none is encoded by its coder, triples are columns.
+A row has the value of the left side in ``value``, that of the right side in ``other``, and null for
+a missing element; ``kinds`` distinguishes cells of columns from encoded elements. If no value is
+encoded by its coder, triples are columns.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,12 +34,12 @@ _KEY, _RIGHT, _LEFT, _KINDS = 1, 2, 3, 4
 """The columns of a row of a join."""
 
 _ELEMENT, _CELL, _NOTHING = AS_ELEMENT, AS_CELL, 2
-"""What a side has in a row."""
+"""Content of a side in a row."""
 
 _SIDES = 3
 
 _ANYWHERE = WindowedValue(None, MIN_TIMESTAMP, GLOBAL.windows, ON_TIME)
-"""What elements have in common that have windows of their own."""
+"""Common fields of elements with own windows."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class _Keys:
     """The keys of rows and their windows.
 
     Attributes:
-        keys: what there are, each once with each window.
-        windowings: what elements of each window have in common.
+        keys: the distinct pairs of key and window.
+        windowings: the common windowing of elements of each window.
         numbers: that of the window of each key among those.
         places: that of each row's key among the keys.
     """
@@ -59,17 +59,17 @@ class _Keys:
     places: Positions
 
     def of_rows(self) -> list[Any]:
-        """The key of each row."""
+        """Return the key of each row."""
         return list(map(self.keys.__getitem__, self.places.tolist()))
 
     def column(self) -> Column | None:
-        """The same as a column; None where they make none."""
+        """Return the keys as a column; None if they form none."""
         found = column_of_keys(self.keys)
         return None if found is None else found.taken(self.places)
 
 
 class JoinReader:
-    """Makes elements of the rows of a join.
+    """Reader of the rows of a join.
 
     Args:
         left: the coder of the left side.
@@ -89,7 +89,7 @@ class JoinReader:
         )
 
     def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:
-        """The elements of batches of rows."""
+        """Yield the elements of batches of rows."""
         for batch in batches:
             for rows, left, right in _by_kinds(batch):
                 if _ELEMENT in (left, right):
@@ -116,7 +116,7 @@ class JoinReader:
 
 
 def _objects(keys: _Keys, lefts: list[Any], rights: list[Any]) -> Iterator[Block]:
-    """Triples as objects."""
+    """Yield triples as objects."""
     triples = list(zip(keys.of_rows(), lefts, rights, strict=True))
     for windowing, places in _by_window(keys):
         some = triples if places is None else [triples[at] for at in places.tolist()]
@@ -124,7 +124,7 @@ def _objects(keys: _Keys, lefts: list[Any], rights: list[Any]) -> Iterator[Block
 
 
 def _blocks(keys: _Keys, left: Column, right: Column) -> Iterator[Block]:
-    """Triples as columns, where keys make one."""
+    """Yield triples as columns, where keys form one."""
     key = keys.column()
     if key is None:
         yield from _objects(keys, left.values(), right.values())
@@ -150,7 +150,7 @@ def _blocks(keys: _Keys, left: Column, right: Column) -> Iterator[Block]:
 
 
 class _KeyReader:
-    """Reads the keys of rows, with their windows.
+    """Reader of the keys of rows, with their windows.
 
     Args:
         coder: of the keys.
@@ -168,7 +168,7 @@ class _KeyReader:
         self._windowings: dict[bytes, WindowedValue] = {}
 
     def read(self, column: pa.Array) -> _Keys:
-        """The keys of a column."""
+        """Return the keys of a column."""
         composites = column.dictionary_encode()
         keys, ends = self._keys(composites.dictionary)
         numbers = {end: number for number, end in enumerate(dict.fromkeys(ends))}
@@ -179,7 +179,7 @@ class _KeyReader:
         return _Keys(keys, windowings, of_keys, composites.indices.to_numpy().astype(np.int64))
 
     def _keys(self, composites: pa.Array) -> tuple[list[Any], list[bytes]]:
-        """The keys that there are, and the encoded window of each; of the global one once."""
+        """Return the distinct keys and the encoded window of each; the global one once."""
         if self._decode_window is None:
             return [key for key, _ in _decoded(composites, self._ended_keys)], [b""]
         keys, ends = [], []
@@ -190,7 +190,7 @@ class _KeyReader:
         return keys, ends
 
     def _windowing(self, end: bytes) -> WindowedValue:
-        """What elements of an encoded window have in common: the end of it is their time."""
+        """Return the common fields of elements of an encoded window: its end is their timestamp."""
         found = self._windowings.get(end)
         if found is None:
             if len(self._windowings) > BLOCK_SIZE:
@@ -203,7 +203,7 @@ class _KeyReader:
 
 
 class _SideReader:
-    """Reads the values of a side.
+    """Reader of the values of a side.
 
     Args:
         coder: of them.
@@ -214,7 +214,7 @@ class _SideReader:
         self._cells = RowCells(coder)
 
     def values(self, column: pa.Array, kind: int) -> list[Any]:
-        """The values of rows; None in the place of null."""
+        """Return the values of rows; None for null."""
         if kind == _ELEMENT:
             return _values(column, self._runs)
         found: list[Any] = [None] * len(column)
@@ -226,16 +226,16 @@ class _SideReader:
         return found
 
     def columns(self, column: pa.Array, kind: int) -> Iterator[tuple[Column, Positions | None]]:
-        """The values of cells, as :meth:`RowCells.decode` gives them."""
+        """Yield the values of cells, as :meth:`RowCells.decode` gives them."""
         if kind == _NOTHING:
             return iter([(column_of(pa.nulls(len(column)), NONE), None)])
         return self._cells.decode(_as_binary(column))
 
 
 def _by_kinds(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int, int]]:
-    """The rows that have the same on both sides, and what; one without an element as any of them.
+    """Yield the rows that have the same on both sides, and what that is.
 
-    Who has none reads the null in the place of an element as one that its coder has encoded.
+    A side without an element reads the null in its place as an encoded element.
     """
     if not batch.num_rows:
         return
@@ -259,7 +259,7 @@ def _parts(rows: pa.RecordBatch, step: int) -> Iterator[pa.RecordBatch]:
 
 
 def _by_window(keys: _Keys) -> Iterator[tuple[WindowedValue, Positions | None]]:
-    """The positions of the rows of each window, in their order; None where all have the same."""
+    """Yield the positions of the rows of each window, in order; None if all share it."""
     if len(keys.windowings) == 1:
         yield keys.windowings[0], None
         return
@@ -271,9 +271,9 @@ def _by_window(keys: _Keys) -> Iterator[tuple[WindowedValue, Positions | None]]:
 
 
 def _values(column: pa.Array, runs: RunCoder) -> list[Any]:
-    """The values of a column of encodings; None in the place of null.
+    """Return the values of a column of encodings; None for null.
 
-    Equal ones are one object if nobody can change it, as the elements of a side are in the
+    Equal values are one object if it is immutable, like the elements of a side in the
     pairs of a CoGroupByKey.
     """
     if column.null_count == len(column):
@@ -292,7 +292,7 @@ def _values(column: pa.Array, runs: RunCoder) -> list[Any]:
 
 
 def _decoded(column: pa.Array, runs: RunCoder) -> list[Any]:
-    """The values of a column without nulls, whose bytes stand one behind the other."""
+    """Return the values of a column without nulls, whose bytes are contiguous."""
     column = _as_binary(column)
     _, offsets, content = column.buffers()
     bounds = np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1]

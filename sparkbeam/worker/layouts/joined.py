@@ -1,9 +1,9 @@
 """``Layout.JOIN_SIDE`` and ``Layout.JOIN_KEYS``: the sides of a join by Spark.
 
 A side has a row for each element and window: the key is the encoded key, then the window, then
-:data:`~sparkbeam.wire.rows.JOIN_KEY_END`. The value is encoded by its coder, or it is the cell of
-a column (:mod:`sparkbeam.worker.layouts.row_cells`): ``ord`` tells which. The output of the join is
-read in :mod:`sparkbeam.worker.layouts.join_reader`.
+:data:`~sparkbeam.wire.rows.JOIN_KEY_END`. The value is encoded by its coder, or it is the cell of a
+column (:mod:`sparkbeam.worker.layouts.row_cells`); ``ord`` distinguishes them. The output of the
+join is read in :mod:`sparkbeam.worker.layouts.join_reader`.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ from sparkbeam.worker.layouts.row_writer import Batch, Sink
 from sparkbeam.worker.refusals import SCATTERED
 
 _MOST_KEYS = 50_000
-"""So many keys are remembered, so that one is not written again."""
+"""Number of keys that are remembered, to write each only once."""
 
 _FEWEST_ROWS = 32
-"""Fewer elements take less time than cells."""
+"""Number of elements below which cells take more time than the elements."""
 
 
 class JoinSideSink(Sink):
@@ -53,7 +53,7 @@ class JoinSideSink(Sink):
         self._partners: Partners | None = None
 
     def keep_partners(self, keys: pa.Array) -> None:
-        """Leaves out rows without a partner, or some of them.
+        """Leave out rows without a partner, or some of them.
 
         Args:
             keys: those that are on the other side, binary and each once.
@@ -90,13 +90,13 @@ class JoinSideSink(Sink):
             self._extend(ended, whole)
 
     def _found(self, keys: list[bytes] | pa.Array, windows: Sequence[Any]) -> Bools | None:
-        """Which rows are to be written; None for all of them."""
+        """Return the mask of the rows to write; None for all rows."""
         if self._partners is None:
             return None
         return self._partners.among(keys, in_one_window=len(windows) == 1)
 
     def _write_column(self, block: Block) -> bool:
-        """Writes a block that is a column; whether it is one."""
+        """Write a block that is a column; return whether it is one."""
         halves = None if block.column is None else halves_of(block.column)
         if halves is None:
             if block.column is not None:
@@ -124,7 +124,7 @@ class JoinSideSink(Sink):
     def _extend_column(
         self, keys: pa.Array, cells: pa.Array | None, block: Block, at: Positions
     ) -> None:
-        """Writes rows of a column, as elements where these cannot be cells."""
+        """Write rows of a column, as elements if they cannot be cells."""
         if cells is not None:
             self._extend_columns(keys, cells)
         elif len(at):
@@ -143,7 +143,7 @@ class JoinSideSink(Sink):
         self._rows.extend(self._tag, keys, [AS_ELEMENT] * len(keys), values)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Hold nothing back."""
 
 
 class JoinKeySink(JoinSideSink):

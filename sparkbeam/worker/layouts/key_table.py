@@ -1,10 +1,9 @@
 """Elements gathered by key in a worker's memory, before they leave it.
 
-The hot path of every grouping: it runs once for each element. Keys are told
-apart by their encoded form, as Beam demands; for types whose equality is the
-same as that of their encoding, the key itself stands for it. Values of
-immutable types stay objects, and a run of them is encoded in one call; other
-values are encoded at once, as the user's code may change them later.
+This is the hot path of every grouping, run once for each element. Keys are distinguished by their
+encoded form, as Beam demands. For types whose equality is that of their encoding, the key itself
+stands for it. Values of immutable types stay objects, and a run of them is encoded in one call.
+Other values are encoded at once, as the user's code may change them later.
 """
 
 import itertools
@@ -18,17 +17,17 @@ from sparkbeam.wire.rows import CELL_BYTES
 from sparkbeam.worker.layouts.group_values import RunCoder
 
 TABLE_BYTES = 96 << 20
-"""A table is written when its elements take about this many bytes of memory."""
+"""Approximate memory of a table's elements at which it is written."""
 
 OBJECT_BYTES = 40
-"""What a small object and its place in a list take."""
+"""Memory of a small object and its place in a list, in bytes."""
 
 _KEYS_PER_PART = 1000
 _ENTRY_BYTES = 5 * OBJECT_BYTES
 _WINDOW_BYTES = 1500
 
 IMMUTABLE = frozenset([int, float, str, bytes, bool, type(None)])
-"""Types of values that may be kept as they are."""
+"""Types of values that may be kept unchanged."""
 
 HASHED_AS_ENCODED = (int, str, bytes)
 """Types of keys that are equal when, and only when, their encodings are."""
@@ -37,14 +36,14 @@ _SIZED = frozenset([str, bytes])
 _FIXED = IMMUTABLE - _SIZED
 _NO_WINDOW = object()
 _ENCODED = type(None)
-"""In place of the type of keys that are encoded already; a key that is None is one of them."""
+"""Type that stands for encoded keys; a key that is None is one of them."""
 
 
 _Runs = dict[type, defaultdict[Any, list[Any]]]
 
 
 def immutable_size(value: Any) -> int:
-    """About how many bytes a value takes that nobody can change, nor a part of it; 0 for others."""
+    """Return the approximate size of a deeply immutable value in bytes; 0 for others."""
     kind = type(value)
     if kind in _FIXED:
         return OBJECT_BYTES
@@ -62,7 +61,7 @@ def immutable_size(value: Any) -> int:
 
 
 def all_immutable(values: Sequence[Any]) -> bool:
-    """Whether nobody can change the values, nor a part of one."""
+    """Return whether the values and all their parts are immutable."""
     kinds = set(map(type, values))
     are_tuples = all(issubclass(kind, tuple) and not kind.__dictoffset__ for kind in kinds)
     if are_tuples and IMMUTABLE.issuperset(map(type, itertools.chain.from_iterable(values))):
@@ -71,7 +70,7 @@ def all_immutable(values: Sequence[Any]) -> bool:
 
 
 class _WindowTable:
-    """The runs of one window: of objects, and of encodings, by the type of the key and the key."""
+    """The runs of one window, as objects and as encodings, by the type of the key and the key."""
 
     def __init__(self) -> None:
         self.objects: _Runs = {kind: defaultdict(list) for kind in HASHED_AS_ENCODED}
@@ -79,7 +78,7 @@ class _WindowTable:
         self.stamps: dict[bytes, int] = {}
 
     def count(self) -> int:
-        """The number of values."""
+        """Return the number of values."""
         tables = (*self.objects.values(), *self.encodings.values())
         return sum(sum(map(len, by_key.values())) for by_key in tables)
 
@@ -90,7 +89,7 @@ class RunTable:
     Args:
         key: encodes keys.
         value: encodes runs of values.
-        combine_stamps: merges the timestamps of a key, or None where nobody asks.
+        combine_stamps: merges the timestamps of a key; None if no reader needs them.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class RunTable:
         self._bytes = 0
 
     def add_all(self, window: Any, pairs: list[tuple[Any, Any]], stamp: int = 0) -> bool:
-        """Adds many elements of a window; True when the table is full."""
+        """Add many elements of a window; return True when the table is full."""
         keys, values = zip(*pairs, strict=True)
         key_kinds, value_kinds = set(map(type, keys)), set(map(type, values))
         kind = key_kinds.pop()
@@ -148,7 +147,7 @@ class RunTable:
             self._last_window, self._last = window, table
 
     def add(self, window: Any, key: Any, value: Any, stamp: int = 0) -> bool:
-        """Adds an element; True when the table is full."""
+        """Add an element; return True when the table is full."""
         self._select(window)
         if self._combine is not None:
             self._stamp(key, stamp)
@@ -178,7 +177,7 @@ class RunTable:
         stamps[encoded] = self._combine(stamps.get(encoded, stamp), stamp)
 
     def take(self) -> Iterator[tuple[Any, list[bytes], list[bytes], list[int]]]:
-        """All runs, as columns: window, encoded keys, encoded runs, timestamps.
+        """Yield all runs, as columns: window, encoded keys, encoded runs, timestamps.
 
         They come in parts of a few megabytes. A key with many values comes in
         several parts, in order. The table is empty afterwards.
@@ -206,7 +205,7 @@ class RunTable:
 def _parts(
     by_key: dict[Any, list[Any]], encode: Callable[[list[Any]], bytes], average: float
 ) -> Iterator[tuple[list[Any], list[bytes]]]:
-    """Takes the runs out of a table, encoded, some keys at a time.
+    """Take the runs out of a table, encoded, some keys at a time.
 
     Args:
         by_key: the values by key; it is empty in the end.

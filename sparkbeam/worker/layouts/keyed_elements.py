@@ -1,4 +1,4 @@
-"""``Layout.KEYED`` and those like it: windowed elements by key, in order."""
+"""``Layout.KEYED`` and similar layouts: windowed elements by key, in order."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -43,7 +43,7 @@ class KeyedSink(Sink):
         tag: of the port.
         rows: takes the rows.
         coder: of the elements.
-        written: of the elements as they are written, without their keys.
+        written: the coder of the elements without their keys.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class KeyedSink(Sink):
             self.flush()
 
     def _table(self, kind: bytes, windowing: Any) -> RunTable:
-        """Where what comes next goes; the elements of a key keep their order."""
+        """Return the table for the next elements; the elements of a key keep their order."""
         if kind != self._kind or windowing != self._windowing:
             if kind != self._kind or windowing in self._heads:
                 self.flush()
@@ -124,10 +124,10 @@ class KeyedSink(Sink):
 
 
 def _windowing(template: WindowedValue, pairs: list[tuple[Any, Any]]) -> Any:
-    """What runs of a block have in common; None where its elements are written one by one.
+    """Return the common properties of the runs of a block; None to write elements one by one.
 
-    The types are a part of it, as a table keeps encoded values apart from others, and in order
-    only among themselves.
+    They include the types, as a table keeps encoded values apart from others and orders values only
+    within each kind.
     """
     kinds = frozenset(type(key) for key, _ in pairs)
     if len(kinds) > 1:
@@ -162,7 +162,7 @@ class StoredSink(KeyedSink):
                 super().write(batch)
 
     def _write_aggregates(self, found: KeyedAggregates) -> None:
-        """Writes cells of many keys: of one window, or of sessions before they merge."""
+        """Write cells of many keys: of one window, or of sessions before they merge."""
         self.flush()
         rows = found.rows
         keys = self._keys.of_keys(found.keys).take(pa.array(rows.keys))
@@ -194,7 +194,7 @@ class TimeSortedSink(Sink):
         )
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Hold nothing back."""
 
 
 class KeyedSource:
@@ -209,7 +209,7 @@ class KeyedSource:
         self._cells = KeyCells(stripped_coder(coder))
 
     def blocks(self, rows: Iterable[Row]) -> Iterator[Block]:
-        """The elements of all keys."""
+        """Yield the elements of all keys."""
         blocks = self._cells.blocks
         last: bytes | None = None
         key: Any = None
@@ -220,6 +220,6 @@ class KeyedSource:
                 yield block.with_values([(key, value) for value in block.values])
 
     def keys(self, rows: Iterable[Row]) -> Iterator[tuple[bytes, Iterator[Block]]]:
-        """The elements of each key, which have to be read before the next key."""
+        """Yield the elements of each key, which have to be read before the next key."""
         for key, group in groupby(rows, _KEY):
             yield key, self.blocks(group)

@@ -1,8 +1,8 @@
-"""What stands for a key in a dict: keys are their encodings, as Beam demands.
+"""Dict keys that stand for the keys of elements, which Beam compares by their encodings.
 
-Python's equality will not do: ``0``, ``0.0`` and ``False`` are equal, and encoded differently.
-To encode each key would cost more than most of what is done with it, so that keys of types
-whose equality is that of their encodings stand for themselves.
+Python's equality is not sufficient: ``0``, ``0.0`` and ``False`` are equal and have different
+encodings. Encoding each key would cost more than most work on it. Therefore keys of types whose
+equality is that of their encodings stand for themselves.
 """
 
 from collections.abc import Hashable, Sequence
@@ -20,10 +20,10 @@ _MOST_KNOWN = 20_000
 
 
 class KeyNames:
-    """Gives keys names that are equal when, and only when, the keys are the same.
+    """Names of keys, equal when, and only when, the keys are the same.
 
-    Where a coder encodes different plain keys alike, their names differ nevertheless: who uses
-    names has to bear that a key comes twice.
+    If a coder encodes different plain keys alike, their names differ nevertheless: code that uses
+    names has to allow for a key that comes twice.
 
     Args:
         coder: of the keys.
@@ -35,7 +35,7 @@ class KeyNames:
         self._of_kind: dict[type, dict[Any, Hashable] | None] = {}
 
     def of(self, keys: Sequence[Any]) -> Sequence[Hashable]:
-        """The names of keys, in their order."""
+        """Return the names of keys, in their order."""
         kinds = set(map(type, keys))
         if kinds <= _PLAIN or (
             kinds == _TUPLES and _PLAIN.issuperset(map(type, chain.from_iterable(keys)))
@@ -52,20 +52,20 @@ class KeyNames:
         return list(map(known.__getitem__, keys))
 
     def _known(self, kind: type) -> dict[Any, Hashable] | None:
-        """Names of keys of a NamedTuple class, by plain fields; None for any other class."""
+        """Return names of keys of a NamedTuple class, by plain fields; None for any other class."""
         if kind not in self._of_kind:
             self._of_kind[kind] = {} if is_plain_namedtuple(kind) else None
         return self._of_kind[kind]
 
     def name(self, key: Any) -> Hashable:
-        """The name of a key."""
+        """Return the name of a key."""
         kind = type(key)
         if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, key))):
             return key
         return _ENCODED, self._encode(key)
 
     def key(self, name: Any) -> Any:
-        """The key with a name."""
+        """Return the key with a name."""
         if type(name) is tuple and name and name[0] is _ENCODED:
             return self._decode(name[1])
         return name

@@ -1,7 +1,7 @@
-"""Cells in which numbers of a vectorised form stand where a run of accumulators would.
+"""Cells with numbers of a vectorized form in place of a run of accumulators.
 
-They are written and read as arrays. Who reads cells of both kinds tells them apart by the count of
-the run, which is negative for numbers: a *mark*, which tells ints from floats.
+They are written and read as arrays. A reader of cells of both kinds distinguishes them by the count
+of the run, which is negative for numbers: a *mark*, which distinguishes ints from floats.
 """
 
 import struct
@@ -18,14 +18,14 @@ _COUNT = np.dtype(">i4")
 _TIME = np.dtype(">i8")
 
 END_AND_STAMP = struct.Struct(">qq")
-"""Before the accumulators of a window: its end and the combined timestamp, in microseconds."""
+"""Prefix of a window's accumulators: its end and the combined timestamp, in microseconds."""
 
 
 def number_cells(times: Sequence[npt.NDArray[np.int64]], numbers: Numbers) -> pa.Array:
-    """Cells of numbers.
+    """Return cells of numbers.
 
     Args:
-        times: what each cell has before its numbers, in microseconds.
+        times: the times before the numbers of each cell, in microseconds.
         numbers: the numbers.
     """
     cells = np.empty(len(numbers), _kind_of_cell(len(times), numbers.dtype))
@@ -37,7 +37,7 @@ def number_cells(times: Sequence[npt.NDArray[np.int64]], numbers: Numbers) -> pa
 
 
 def marks_of(cells: pa.Array, times: int) -> npt.NDArray[np.int64]:
-    """The counts of the runs behind so many times; negative ones are marks of numbers."""
+    """Return the run counts behind this many times; negative counts mark numbers."""
     starts = offsets_of(cells)[:-1].astype(np.int64) + times * _TIME.itemsize
     data = buffer_of(cells)
     found = data[starts[:, np.newaxis] + np.arange(_COUNT.itemsize)]
@@ -48,11 +48,11 @@ def marks_of(cells: pa.Array, times: int) -> npt.NDArray[np.int64]:
 def numbers_in(
     cells: pa.Array, times: int, like: Kind
 ) -> tuple[list[npt.NDArray[np.int64]], Numbers]:
-    """The inverse of :func:`number_cells`.
+    """Return the inverse of :func:`number_cells`.
 
     Args:
-        cells: binary, of which there is one at least, with one mark.
-        times: how many of them each cell has.
+        cells: binary, at least one, with one mark.
+        times: the number of times in each cell.
         like: the type of the form's numbers.
     """
     of_numbers = marked(int(marks_of(cells.slice(0, 1), times)[0]), like)
@@ -63,13 +63,13 @@ def numbers_in(
 
 
 def mark_of(kind: Kind) -> int:
-    """A mark with a bit for each number that is set for a float."""
+    """Return a mark with a bit for each number that is set for a float."""
     bits = sum((leaf == FLOATS) << at for at, leaf in enumerate(leaves_of(kind)))
     return -1 - bits
 
 
 def marked(mark: int, like: Kind) -> Kind:
-    """The type of numbers with a mark."""
+    """Return the type of numbers with a mark."""
     bits = -1 - mark
     leaves = enumerate(leaves_of(like))
     return kind_of_leaves(like, (FLOATS if bits >> at & 1 else INTS for at, _ in leaves))

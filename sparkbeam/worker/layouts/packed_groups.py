@@ -1,8 +1,8 @@
 """``Layout.PACKED_GROUPS``: values by key and window, many keys in a row.
 
-For windows that do not merge and groups at the end of them. Of pairs in columns a value is a
-cell (:mod:`sparkbeam.worker.layouts.row_cells`); all others are runs, as in ``Layout.GROUPS``.
-Behind its encoding each key has start and end of the window.
+This layout is for windows that do not merge and groups at the end of them. The value of pairs in
+columns is a cell (:mod:`sparkbeam.worker.layouts.row_cells`); all others are runs, as in
+``Layout.GROUPS``. The encoding of each key is followed by start and end of the window.
 """
 
 import struct
@@ -35,10 +35,10 @@ from sparkbeam.worker.slots import are_scattered, in_slots
 
 _MOST_WAITING = 32 << 20
 _LARGE = 32 << 10
-"""A key with so many bytes of values travels in rows of its own."""
+"""Size of values above which a key has its own rows, in bytes."""
 
 SPAN = struct.Struct(">qq")
-"""The window behind a key: start and end in microseconds, which no coder keeps finer."""
+"""Window behind a key: start and end in microseconds, the finest unit of all coders."""
 _SPAN = np.dtype([("start", ">i8"), ("end", ">i8")])
 
 
@@ -90,7 +90,7 @@ class PackedGroupSink(Sink):
                 self._write_block(part)
 
     def _gathered(self, block: Block) -> str | None:
-        """Takes in pairs in columns; gives why they have to be taken one by one."""
+        """Add pairs in columns; return why they have to be added one by one."""
         halves = None if block.column is None else halves_of(block.column)
         if halves is None:
             return "its elements are no columns of pairs"
@@ -117,7 +117,7 @@ class PackedGroupSink(Sink):
             self._flush_waiting()
 
     def _windows(self, block: Block, most: int) -> Iterator[pa.Array] | None:
-        """The windows of elements, as they are behind their keys; None where they are not known.
+        """Yield the windows of elements as they follow the keys; None if they are unknown.
 
         Each time they are those of all elements, up to ``most`` of each: first one of each, then
         another one of each.
@@ -137,7 +137,7 @@ class PackedGroupSink(Sink):
         self._flush_table()
 
     def _flush_waiting(self) -> None:
-        """Turns the pairs into rows that wait."""
+        """Turn the pairs into rows that wait."""
         if not self._waiting:
             return
         some = KeyCells.joined(self._waiting)
@@ -158,14 +158,14 @@ class PackedGroupSink(Sink):
             write(self._rows, self._tag, Kind.VALUES, some)
 
     def _large_runs(self, cells: pa.Array) -> Iterator[bytes]:
-        """The values in cells of a key, in runs as the coder writes them."""
+        """Yield the values in cells of a key, in runs as the coder writes them."""
         values = self._cells.values(cells)
         step = max(1, CELL_BYTES * len(cells) // max(1, cells.nbytes))
         starts = range(0, len(values), step)
         return (self._runs.encode(values[start : start + step]) for start in starts)
 
     def _flush_table(self) -> None:
-        """Turns the runs of the table into rows."""
+        """Turn the runs of the table into rows."""
         keys: list[bytes] = []
         cells: list[bytes] = []
         for window, encoded, runs, _ in self._table.take():
@@ -185,7 +185,7 @@ class PackedGroupSink(Sink):
 
 
 def _with_spans(some: KeyCells, spans: pa.Array) -> KeyCells:
-    """Keys with windows behind them, of which there may be several of each."""
+    """Return keys with windows behind them, possibly several for each key."""
     if len(spans) != len(some):
         some = some.taken(np.tile(np.arange(len(some)), len(spans) // len(some)))
     keys = pc.binary_join_element_wise(some.keys, spans, pa.scalar(b"", pa.binary()))
@@ -193,14 +193,14 @@ def _with_spans(some: KeyCells, spans: pa.Array) -> KeyCells:
 
 
 def _repeated_spans(spans: list[bytes], count: int, most: int) -> Iterator[pa.Array]:
-    """Windows that so many elements share; see :meth:`PackedGroupSink._windows`."""
+    """Yield the windows shared by this many elements; see :meth:`PackedGroupSink._windows`."""
     for start in range(0, len(spans), most):
         part = pa.array(spans[start : start + most], pa.binary())
         yield part.take(pa.array(np.repeat(np.arange(len(part)), count)))
 
 
 def _spans_in(slices: Slices, numbers: Micros, most: int) -> Iterator[pa.Array]:
-    """The windows of slices; see :meth:`PackedGroupSink._windows`."""
+    """Yield the windows of slices; see :meth:`PackedGroupSink._windows`."""
     for first in range(0, slices.count, most):
         back = np.arange(first, min(first + most, slices.count))
         starts = slices.starts((numbers - back[:, np.newaxis]).ravel())
@@ -214,7 +214,7 @@ def _spans(starts: Micros, ends: Micros) -> pa.Array:
 
 
 def spans_of(keys: pa.Array) -> tuple[Micros, Micros]:
-    """Starts and ends of the windows behind keys, in microseconds."""
+    """Return the starts and ends of the windows behind keys, in microseconds."""
     ends = offsets_of(keys).astype(np.int64)[1:]
     data: npt.NDArray[np.uint8] = np.frombuffer(keys.buffers()[2], np.uint8)
     found = data[ends[:, np.newaxis] + np.arange(-SPAN.size, 0)].view(_SPAN)

@@ -1,4 +1,4 @@
-"""Pairs of key and value in columns: which keys there are, and which of them each pair has."""
+"""Pairs of key and value in columns: the distinct keys, and the key of each pair."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,11 +14,11 @@ from sparkbeam.worker.value_columns import Column, column_of
 
 _MOST_PLACES = 1 << 62
 _NEAR = 4
-"""Numbers are near each other in a range that is so many times as long as there are numbers."""
+"""Maximum ratio of range to count for numbers to be near each other."""
 
 
 Half = tuple[pa.Array, Shape]
-"""Keys or values, and what each is."""
+"""Keys or values, and their shape."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Pairs:
 
 
 def pairs_of(column: Column) -> Pairs | None:
-    """The pairs of a column; None where their keys are not plain, and told apart by Python."""
+    """Return the pairs of a column; None unless the keys are plain and distinct to Python."""
     halves = halves_of(column)
     found = None if halves is None else distinct(*halves[0])
     if halves is None or found is None:
@@ -49,7 +49,7 @@ def pairs_of(column: Column) -> Pairs | None:
 
 
 def halves_of(column: Column) -> tuple[Half, Half] | None:
-    """The keys and the values of a column of pairs, or None: of other elements, or with None."""
+    """Return the keys and values of a column of pairs without None; None for other columns."""
     shape, array = column.shape, column.array
     pair = pair_of(shape)
     if pair is None or array.null_count:
@@ -59,12 +59,12 @@ def halves_of(column: Column) -> tuple[Half, Half] | None:
 
 
 class PlainPairs(NamedTuple):
-    """Pairs in columns, whose keys :func:`distinct` may find together with those of others.
+    """Pairs in columns, whose keys :func:`distinct` may find together with other keys.
 
     Attributes:
         keys: in the batch of rows that they are of.
-        shape: what each of them is.
-        numbers: the values, in a vectorised form.
+        shape: the shape of the keys.
+        numbers: the values, in a vectorized form.
     """
 
     keys: pa.Array
@@ -73,16 +73,16 @@ class PlainPairs(NamedTuple):
 
     @property
     def kind(self) -> tuple[Shape, pa.DataType, Kind]:
-        """Pairs of one kind go together."""
+        """Kind of the pairs; pairs of one kind go together."""
         return self.shape, self.keys.type, self.numbers.dtype
 
     def copied_keys(self) -> pa.Array:
-        """The keys alone: a part would keep the whole batch of rows in memory."""
+        """Return the keys alone: a part would keep the whole batch of rows in memory."""
         return pa.concat_arrays([self.keys, self.keys.slice(0, 0)])
 
 
 def plain_pairs(column: Column | None, form: Form) -> PlainPairs | None:
-    """The pairs of a column; None where there are others, or the form does not know the values."""
+    """Return the pairs of a column; None if there are others, or values unknown to the form."""
     halves = None if column is None else halves_of(column)
     if halves is None:
         return None
@@ -94,7 +94,7 @@ def plain_pairs(column: Column | None, form: Form) -> PlainPairs | None:
 
 
 def are_told_apart(keys: pa.Array, shape: Shape) -> bool:
-    """Whether :func:`distinct` is for such keys, joined to others."""
+    """Return whether :func:`distinct` supports these keys, joined to others."""
     if not is_key(shape) or pa.types.is_dictionary(keys.type):
         return False
     if not isinstance(shape, Record):
@@ -105,19 +105,19 @@ def are_told_apart(keys: pa.Array, shape: Shape) -> bool:
 
 
 def are_numbers(keys: pa.Array, shape: Shape) -> bool:
-    """Whether keys are whole numbers in 64 bits."""
+    """Return whether keys are whole numbers in 64 bits."""
     is_number = shape == INT and pa.types.is_integer(keys.type) and keys.type != pa.uint64()
     return is_number and not keys.null_count
 
 
 def distinct(keys: pa.Array, shape: Shape) -> tuple[Column, Positions] | None:
-    """The keys that there are, each once, and the place of each one's among them.
+    """Return the distinct keys, and the position of each one's among them.
 
-    None where they are not plain. Floats are told apart by their bits, as their encodings are.
+    None unless they are plain. Floats are distinguished by their bits, like their encodings.
 
     Args:
-        keys: of which there is one at least.
-        shape: what each is.
+        keys: the keys, at least one.
+        shape: the shape of the keys.
     """
     if not is_key(shape):
         return None
@@ -147,7 +147,7 @@ def distinct(keys: pa.Array, shape: Shape) -> tuple[Column, Positions] | None:
 
 
 def _found(keys: pa.Array) -> tuple[pa.Array, Positions]:
-    """Plain keys, each once, and the places of all; None is one of them."""
+    """Return the distinct plain keys and the positions of all; None is one of the keys."""
     if pa.types.is_dictionary(keys.type):
         if keys.null_count:
             return _found(keys.dictionary_decode())
@@ -161,7 +161,7 @@ def _found(keys: pa.Array) -> tuple[pa.Array, Positions]:
 
 
 def _found_in_dictionary(values: pa.Array, numbers: Positions) -> tuple[pa.Array, Positions]:
-    """The same of a dictionary, which may have values that no key has, and others twice."""
+    """Return the same for a dictionary, which may have unused and duplicate values."""
     is_used = np.zeros(len(values), np.bool_)
     is_used[numbers] = True
     found, among = _found(values.filter(pa.array(is_used)))
@@ -171,7 +171,7 @@ def _found_in_dictionary(values: pa.Array, numbers: Positions) -> tuple[pa.Array
 
 
 def _near(keys: pa.Array) -> tuple[pa.Array, Positions] | None:
-    """As :func:`distinct`, of whole numbers that are near each other; None of others.
+    """Return :func:`distinct` for whole numbers near each other; None for others.
 
     To note which of a range there are is faster than to look each up.
     """

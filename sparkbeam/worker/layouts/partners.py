@@ -1,4 +1,4 @@
-"""Which elements of a side of a join have a partner, where the keys of the other side are known."""
+"""Filter for elements of a join side that have a partner, given the keys of the other side."""
 
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -12,20 +12,20 @@ from sparkbeam.columns.vectors import Bools
 Keys: TypeAlias = list[bytes] | Any  # An array of Arrow's.
 
 _TRIED = 1 << 14
-"""After so many rows it is known whether the look at them is worth it."""
+"""Number of rows after which the benefit of the filter is known."""
 
 _WORTH = 0.8
-"""It is where no more than this part of them has a partner."""
+"""Maximum fraction of rows with a partner for the filter to pay off."""
 
 _TIMES_THE_ROWS = 2
-"""Arrow makes a table of all keys whenever it is asked; so many times as many as rows are few."""
+"""Maximum ratio of keys to rows for a lookup, for which Arrow makes a table of all keys."""
 
 
 class Partners:
-    """Tells the rows of one task apart.
+    """Filter for the rows of one task.
 
-    It stops looking at elements in one window where most of them have a partner. Which ones it
-    leaves out follows from these rows and their order alone, however they are divided into calls.
+    It stops testing elements in one window if most of them have a partner. The rows that it
+    leaves out depend on these rows and their order alone, however they are divided into calls.
 
     Args:
         keys: those of the other side, binary and each once.
@@ -37,10 +37,10 @@ class Partners:
         self._found = 0
 
     def among(self, keys: Keys, *, in_one_window: bool) -> Bools | None:
-        """Which rows may have a partner; None for all of them.
+        """Return the mask of rows that may have a partner; None for all rows.
 
         Args:
-            keys: those of the next rows.
+            keys: the keys of the next rows.
             in_one_window: their elements are in no other window.
         """
         untried = _TRIED - self._seen if in_one_window else 0

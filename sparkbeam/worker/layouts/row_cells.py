@@ -1,9 +1,9 @@
-"""Cells that hold one value of a column each, written and read many at a time.
+"""Cells with one value of a column each, written and read in bulk.
 
-A cell is a head, which tells what the value is, records of a fixed length, and the texts of the
-value one behind the other. All cells of a column have the same head, which is short: names of
-fields that a coder knows are not in it. The record has a bit for each part that is None, then each
-number, and the length of each text.
+A cell is a head with the type of the value, records of a fixed length, and the concatenated texts
+of the value. All cells of a column have the same head, which is short: it leaves out the names of
+fields that a coder knows. The record has a bit for each part that is None, then each number, and
+the length of each text.
 """
 
 from collections.abc import Iterator
@@ -40,9 +40,9 @@ _LENGTH = np.dtype("<i4")
 
 
 class RowCells:
-    """Encodes the values of columns, where it is known what a coder of theirs would give back.
+    """Coder of column values, if it is known what their own coder would restore.
 
-    That is what they are when they come back.
+    Decoded values equal those that the coder would restore.
 
     Args:
         coder: of the values.
@@ -55,11 +55,11 @@ class RowCells:
         self._read: dict[bytes, _Form] = {}
 
     def encode(self, values: pa.Array, shape: Shape) -> pa.Array | None:
-        """A cell for each value; None where they have to be encoded as elements.
+        """Return a cell for each value; None if they have to be encoded as elements.
 
         Args:
             values: the column.
-            shape: what each of them is.
+            shape: the shape of the values.
         """
         back = given_back(self._coder, values, shape)
         form = None if back is None else self._form(back)
@@ -72,13 +72,13 @@ class RowCells:
             return None
 
     def decode(self, cells: pa.Array) -> Iterator[tuple[Column, npt.NDArray[np.int64] | None]]:
-        """The values of cells, in a column for each head.
+        """Yield the values of cells, in a column for each head.
 
         Args:
             cells: binary, without nulls, and one at least.
 
         Yields:
-            Values, and at which positions they are; None where they are all.
+            Values and their positions; None as the positions of all.
         """
         rest = np.arange(len(cells))
         some = cells
@@ -97,7 +97,7 @@ class RowCells:
             some = cells.take(pa.array(rest))
 
     def values(self, cells: pa.Array) -> list[Any]:
-        """The same as objects, in the order of the cells."""
+        """Return the values as objects, in the order of the cells."""
         values: list[Any] = [None] * len(cells)
         for column, rows in self.decode(cells):
             if rows is None:
@@ -125,8 +125,8 @@ class _Form:
     Attributes:
         shape: of the values.
         head: of the cells.
-        parts: what values consist of: records, before their fields, and all else.
-        record: what a cell begins with.
+        parts: the parts of values: records, before their fields, and all else.
+        record: the start of a cell.
     """
 
     shape: Shape
@@ -142,7 +142,7 @@ class _Form:
         object.__setattr__(self, "record", np.dtype(kinds))
 
     def encode(self, values: pa.Array) -> pa.Array:
-        """A cell for each value."""
+        """Return a cell for each value."""
         records = np.zeros(len(values), self.record)
         records["head"] = np.frombuffer(self.head, self.record["head"])[0]
         nulls = np.zeros((len(values), 8 * records["nulls"].shape[1]), np.bool_)
@@ -166,7 +166,7 @@ class _Form:
         return pc.binary_join_element_wise(cells, *texts, pa.scalar(b"", pa.binary()))
 
     def decode(self, cells: pa.Array) -> Column:
-        """The values of cells."""
+        """Return the values of cells."""
         records, texts = self._taken_apart(cells)
         nulls = np.unpackbits(records["nulls"], axis=1)[:, : len(self.parts)].astype(np.bool_)
         return column_of(
@@ -174,7 +174,7 @@ class _Form:
         )
 
     def _taken_apart(self, cells: pa.Array) -> tuple[npt.NDArray[Any], Iterator[pa.Array]]:
-        """The records of cells, and their texts, one after the other."""
+        """Return the records of cells, and their texts, one after the other."""
         size, count = self.record.itemsize, len(cells)
         of_texts = [at for at, part in enumerate(self.parts) if part in _TEXTS]
         if not of_texts:
@@ -199,7 +199,7 @@ class _Form:
         nulls: Bools,
         texts: Iterator[pa.Array],
     ) -> pa.Array:
-        """The array of the next part, and of those that are in it."""
+        """Return the array of the next part, and of those that are in it."""
         at = next(places)
         shape, count = self.parts[at], len(records)
         is_null = nulls[:, at]
@@ -227,7 +227,7 @@ class _Form:
 def _texts(
     cells: pa.Array, starts: npt.NDArray[np.int64], lengths: list[npt.NDArray[np.int64]]
 ) -> Iterator[pa.Array]:
-    """The texts of cells one after the other, each as binary without anything around it."""
+    """Yield the texts of cells, each as binary without anything around it."""
     count = len(starts)
     chosen = pa.array(np.arange(0, 2 * count, 2))
     for length in lengths:
@@ -248,7 +248,7 @@ def _parts(shape: Shape) -> Iterator[Shape]:
 
 
 def _kind(part: Shape) -> Any:
-    """How a part is written in a record; None where it is not."""
+    """Return the form of a part in a record; None if records do not hold it."""
     if part in _TEXTS:
         return _LENGTH
     if part == BOOL:
@@ -261,7 +261,7 @@ def _kind(part: Shape) -> Any:
 
 
 def _arrays(array: pa.Array, shape: Shape) -> Iterator[tuple[pa.Array, Shape]]:
-    """The columns of all parts, of types that follow from what these are."""
+    """Yield the columns of all parts, of types that follow from the parts."""
     if not isinstance(shape, Record):
         yield _plain(array, shape), shape
         return
@@ -279,7 +279,7 @@ def _plain(array: pa.Array, shape: Shape) -> pa.Array:
 
 
 def _fixed_values(array: pa.Array, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The numbers of an array, whatever they are where it has nulls."""
+    """Return the numbers of an array, with any values for nulls."""
     if pa.types.is_boolean(array.type):
         found: npt.NDArray[Any] = array.fill_null(False).to_numpy(zero_copy_only=False)
         return found

@@ -1,4 +1,4 @@
-"""What writes a layout."""
+"""Writers of layouts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,30 +10,30 @@ from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
 from sparkbeam.worker.refusals import count_refused
 
 Batch = Block | KeyedAggregates | ExtraElements
-"""Many elements, or partial results of them."""
+"""Many elements, or partial aggregates of them."""
 
 
 class Sink(ABC):
-    """Turns the elements of one port into rows.
+    """Writer of the elements of one port as rows.
 
     The bundle calls ``add`` for a single element, ``write`` for a batch and ``flush`` once at its
     end; rows may leave at any time between.
 
     Attributes:
-        refused: is told why elements of a block of columns are written one by one.
+        refused: receives the reason if elements of a block of columns are written one by one.
     """
 
     refused: Callable[[str], None] = staticmethod(count_refused)
 
     @abstractmethod
     def add(self, windowed_value: WindowedValue) -> None:
-        """Writes an element."""
+        """Write an element."""
 
     def write(self, batch: Batch) -> None:
-        """Writes a batch, of which a sink takes at once what it can; else element by element."""
+        """Write a batch at once as far as the sink supports it, else element by element."""
         for element in batch.elements():
             self.add(element)
 
     @abstractmethod
     def flush(self) -> None:
-        """Turns what is held back into rows."""
+        """Turn buffered elements into rows."""

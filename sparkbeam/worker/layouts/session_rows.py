@@ -1,4 +1,4 @@
-"""``Layout.SESSIONS``: sessions of a key, merged as far as the writer reaches."""
+"""``Layout.SESSIONS``: sessions of a key, merged within the scope of the writer."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -31,7 +31,7 @@ _KEY = itemgetter(0)
 
 
 class SessionSink(Sink):
-    """``Layout.SESSIONS``: sessions of a key, merged as far as the table reaches."""
+    """``Layout.SESSIONS``: sessions of a key, merged within the scope of the table."""
 
     def __init__(
         self, tag: int, rows: ManyRowsWriter, coder: coders.WindowedValueCoder, windowing: Windowing
@@ -104,7 +104,7 @@ class SessionSink(Sink):
         self._clear()
 
     def _merged(self, gathered: list[tuple[int, int, int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """The starts and the cells of the sessions of a key."""
+        """Yield the starts and the cells of the sessions of a key."""
         gathered.sort(key=itemgetter(0))
         start, end, stamp, _ = gathered[0]
         run: list[bytes] = []
@@ -123,7 +123,7 @@ class SessionSink(Sink):
 def sessions(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[WindowedValue]:
-    """``Layout.SESSIONS``: rows of a key come by start, so sessions merge in one pass."""
+    """Yield ``Layout.SESSIONS``: rows of a key come by start, so sessions merge in one pass."""
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_nested
     runs = RunCoder(pair.value_coder().get_impl())

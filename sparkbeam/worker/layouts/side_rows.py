@@ -51,12 +51,12 @@ class SideSink(Sink):
 
 
 def window_key(window: bytes, key: bytes = b"") -> bytes:
-    """A window, or a key in it, as bytes; those of the keys start with those of the window."""
+    """Return a window, or a key in it, as bytes; a key's bytes start with its window's."""
     return _LENGTH.pack(len(window)) + window + key
 
 
 def window_part(key: bytes) -> bytes:
-    """The part of a :func:`window_key` that stands for the window."""
+    """Return the part of a :func:`window_key` that stands for the window."""
     (length,) = _LENGTH.unpack_from(key)
     return key[: _LENGTH.size + length]
 

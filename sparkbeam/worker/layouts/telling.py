@@ -1,4 +1,4 @@
-"""Layouts whose rows tell which firing of a grouping they belong to."""
+"""Layouts whose rows contain the firing of a grouping that they belong to."""
 
 from collections.abc import Callable
 
@@ -11,11 +11,11 @@ from sparkbeam.worker.layouts.row_writer import Batch, Sink
 
 
 class TellingSink(Sink):
-    """Writes another layout, with no row of two firings.
+    """Writer of another layout, with no row of two firings.
 
     Args:
-        made: makes what writes the layout.
-        rows: takes the rows; says which firing the elements belong to.
+        made: makes the writer of the layout.
+        rows: takes the rows, and gives the firing of the elements.
     """
 
     def __init__(self, made: Callable[[RowWriter], Sink], rows: FiringWriter) -> None:
@@ -35,14 +35,14 @@ class TellingSink(Sink):
         self._sink.flush()
 
     def _turn(self) -> None:
-        """Ends the rows of the firing before."""
+        """End the rows of the firing before."""
         if self._telling.firing != self._rows.firing:
             self._sink.flush()
             self._telling.firing = self._rows.firing
 
 
 class _TellingWriter:
-    """Puts the firing before the keys of rows."""
+    """Writer that puts the firing before the keys of rows."""
 
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows

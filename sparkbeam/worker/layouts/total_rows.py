@@ -2,8 +2,9 @@
 
 A row has a span of time in which its windows begin, and the start of the window or slice. Its cell
 has the end and the combined timestamp of a window, both in microseconds, and a run of accumulators;
-or it has numbers of a vectorised form (:mod:`sparkbeam.worker.layouts.number_cells`), which are
-those of a slice. Rows travel in packs (:mod:`sparkbeam.wire.row_packs`).
+or it has the numbers of a slice in a vectorized form
+(:mod:`sparkbeam.worker.layouts.number_cells`). Rows travel in packs
+(:mod:`sparkbeam.wire.row_packs`).
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ _KEY_AND_START = itemgetter(0, 1)
 
 
 class TotalsSink(GroupSink):
-    """``Layout.TOTALS``: of accumulators and, in columns, of numbers of a vectorised form."""
+    """``Layout.TOTALS``: of accumulators and, in columns, of numbers of a vectorized form."""
 
     def __init__(
         self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
@@ -54,7 +55,7 @@ class TotalsSink(GroupSink):
             super().write(batch)
 
     def _write_aggregates(self, found: KeyedAggregates) -> None:
-        """Writes those of slices, once for each span in which a slice has windows."""
+        """Write the totals of slices, once for each span in which a slice has windows."""
         rows = found.rows
         places, spans = np.arange(len(rows)), rows.starts
         if not self._is_global:
@@ -90,7 +91,7 @@ class TotalsSink(GroupSink):
 def totals_groups(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
-    """The groups of rows without numbers, one by one."""
+    """Yield the groups of rows without numbers, one by one."""
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_nested
     runs = RunCoder(pair.value_coder().get_impl())
@@ -116,7 +117,7 @@ def totals_groups(
 
 
 def pane_of(windowing: Windowing) -> PaneInfo:
-    """The pane of a group."""
+    """Return the pane of a group."""
     is_at_end = combine_stamps(windowing) is None
     is_global = isinstance(windowing.windowfn, GlobalWindows)
     return ONLY_FIRING if is_global and is_at_end else ON_TIME

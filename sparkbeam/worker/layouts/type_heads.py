@@ -1,4 +1,4 @@
-"""What a value is, in so few bytes that each row may have them."""
+"""Type of a value, in few enough bytes to be in each row."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -37,22 +37,22 @@ _ARROW_TYPES = [
 
 
 class HeadCoder:
-    """Encodes shapes: the length of what follows in a byte, then a letter or two for each part.
+    """Coder of shapes: the length of the rest in a byte, then a letter or two for each part.
 
     Args:
-        coder: of the values; classes that it knows are told by their number.
+        coder: the coder of the values; classes that it knows are represented by their number.
     """
 
     def __init__(self, coder: coders.Coder) -> None:
         self._classes = list(_classes(coder))
 
     def encode(self, shape: Shape) -> bytes | None:
-        """A shape; None where it is told in no few bytes."""
+        """Return the bytes of a shape; None if they are not few."""
         found = b"".join(self._told(shape))
         return bytes([len(found)]) + found if len(found) <= _MOST else None
 
     def decode(self, head: bytes) -> Shape:
-        """The inverse of :meth:`encode`."""
+        """Return the inverse of :meth:`encode`."""
         return self._read(_Bytes(head[1:]))
 
     def _told(self, shape: Shape) -> Iterator[bytes]:
@@ -96,7 +96,7 @@ class HeadCoder:
 
 
 class _Bytes:
-    """What is read byte by byte."""
+    """Cursor over bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -122,7 +122,7 @@ def _text(text: bytes) -> bytes:
 
 
 def _type_told(kind: pa.DataType) -> bytes:
-    """The number of a type, or it itself."""
+    """Return the number of a type, or the type itself."""
     if kind in _ARROW_TYPES:
         return bytes([_ARROW_TYPES.index(kind)])
     return bytes([_MOST]) + _text(pickler.dumps(kind))
@@ -134,7 +134,7 @@ def _type_read(data: _Bytes) -> pa.DataType:
 
 
 def _classes(coder: coders.Coder) -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """The classes of which a coder makes instances, and their fields."""
+    """Yield the classes of which a coder makes instances, and their fields."""
     parts: Iterable[coders.Coder] = ()
     if isinstance(coder, RowCoder):
         yield coder.to_type_hint(), tuple(part.name for part in coder.schema.fields)

@@ -1,4 +1,4 @@
-"""Nodes of an ordered bag: what is known of neighbouring buckets, column by column."""
+"""Nodes of an ordered bag: facts about neighbouring buckets, column by column."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -23,7 +23,7 @@ K = TypeVar("K", int, bytes)
 
 
 class Node(Generic[K]):
-    """Some buckets in the order of their keys. Once it has one, it is not left without.
+    """Buckets in the order of their keys. A node with a bucket is never left without one.
 
     Args:
         columns: the first key, the last key, the number, the entries and the bytes of each bucket.
@@ -31,12 +31,12 @@ class Node(Generic[K]):
     Attributes:
         firsts, lasts: keys; columns.
         numbers: of the buckets' entries in the overflow.
-        counts: how many entries a bucket has.
-        sizes: how many bytes, by estimate.
+        counts: the number of entries of each bucket.
+        sizes: the estimated number of bytes of each bucket.
     """
 
     TAG = b"\2"
-    """The first byte of what is stored."""
+    """First byte of the stored form."""
 
     __slots__ = ("counts", "firsts", "lasts", "numbers", "sizes")
 
@@ -45,7 +45,7 @@ class Node(Generic[K]):
 
     @classmethod
     def of(cls, buckets: Sequence[tuple[Bucket[K], int, int]]) -> "Node[K]":
-        """Makes a node of buckets, each with its number and bytes."""
+        """Create a node of buckets, each with its number and bytes."""
         keys = [bucket.keys for bucket, _, _ in buckets]
         return cls(
             (
@@ -58,7 +58,7 @@ class Node(Generic[K]):
         )
 
     def packed(self) -> bytes:
-        """The bytes to store."""
+        """Return the bytes to store."""
         parts: list[bytes | array[int]] = [self.TAG]
         for column in self._columns():
             parts += packed_keys(column)
@@ -66,7 +66,7 @@ class Node(Generic[K]):
 
     @classmethod
     def unpacked(cls, data: bytes) -> "Node[Any]":
-        """The inverse of :meth:`packed`."""
+        """Return the inverse of :meth:`packed`."""
         columns, at = [], 1
         for _ in range(5):
             column, at = unpacked_keys(data, at)
@@ -78,45 +78,45 @@ class Node(Generic[K]):
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         ends = bytes_beyond_numbers(self.firsts) + bytes_beyond_numbers(self.lasts)
         return _BUCKET_ENTRY_BYTES * len(self.numbers) + ends
 
     def place(self, key: K) -> int:
-        """Which bucket takes a key."""
+        """Return the bucket that takes a key."""
         return max(0, bisect_right(self.firsts, key) - 1)
 
     def touched(self, start: K, end: K | None) -> tuple[int, int]:
-        """Which buckets may have entries within a range: from, until."""
+        """Return the buckets that may have entries within a range: from, until."""
         return bisect_left(self.lasts, start), until_key(self.firsts, end)
 
     def covered(self, start: K, end: K | None) -> tuple[int, int]:
-        """Which buckets have no entries but within a range: from, until, if that is more."""
+        """Return the buckets with entries only within a range: from, until, if there are any."""
         return bisect_left(self.firsts, start), until_key(self.lasts, end)
 
     def note(self, at: int, bucket: Bucket[K], size: int) -> None:
-        """Notes that a bucket has changed."""
+        """Record that a bucket has changed."""
         keys = bucket.keys
         self.firsts[at], self.lasts[at] = keys[0], keys[-1]
         self.counts[at], self.sizes[at] = len(keys), size
 
     def replace(self, at: int, buckets: Sequence[tuple[Bucket[K], int, int]]) -> None:
-        """Puts buckets, each with its number and bytes, in the place of one."""
+        """Replace a bucket by others, each with its number and bytes."""
         for column, part in zip(self._columns(), Node.of(buckets)._columns(), strict=True):
             column[at : at + 1] = part
 
     def remove(self, low: int, high: int) -> None:
-        """Forgets some buckets."""
+        """Forget some buckets."""
         for column in self._columns():
             del column[low:high]
 
     def absorb(self, following: "Node[K]") -> None:
-        """Takes in the buckets of the next node."""
+        """Add the buckets of the next node."""
         for column, more in zip(self._columns(), following._columns(), strict=True):
             column += more
 
     def parts(self) -> "list[Node[K]]":
-        """What becomes of it: itself, or several where it is large."""
+        """Return the parts to split into: the node itself, or several nodes if it is large."""
         buckets, size = len(self), self.size
         if buckets <= _BUCKETS and (size <= _BYTES or buckets < 2):
             return [self]
@@ -127,7 +127,7 @@ class Node(Generic[K]):
         ]
 
     def joins(self, following: "Node[K]") -> bool:
-        """Whether it is to be one with the next node, as there are few buckets in one of them."""
+        """Return whether to merge with the next node, as one of them has few buckets."""
         counts = len(self), len(following)
         return (
             min(counts) <= _SPARSE

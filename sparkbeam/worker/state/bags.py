@@ -1,7 +1,7 @@
 """Bags of a record: lists of bytes that leave the record when they grow.
 
-A small bag is a list within the record. Beyond :data:`SMALL_BYTES` its items move to segments,
-each an entry of its own, so that an addition rewrites the last segment at most.
+A small bag is a list within the record. Beyond :data:`SMALL_BYTES` its items move to segments. Each
+segment is a separate entry, so that an addition rewrites at most the last segment.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,18 +11,18 @@ from typing import Any, Protocol
 from sparkbeam.worker.state.entries import Overflow
 
 SMALL_BYTES = 4 << 10
-"""Collections up to this size are kept within the record."""
+"""Maximum size of collections that are kept within the record."""
 
 SEGMENT_BYTES = 64 << 10
-"""A segment takes no more items when it has about this many bytes."""
+"""Approximate size at which a segment takes no more items."""
 
 ITEM_BYTES = 5
-"""What an item takes besides its own bytes."""
+"""Size of an item besides its bytes."""
 
 _READ_AHEAD = 16
 
 BAG = 0
-"""First element of the state of a bag, which tells it from that of other collections."""
+"""First element of the state of a bag, which distinguishes it from other collections."""
 
 # The state of a bag: what it is, the items within the record, their bytes, the runs of
 # segments as [first number, how many], the items and bytes in all segments, the items and
@@ -35,18 +35,18 @@ class CollectionOwner(Protocol):
 
     @property
     def overflow(self) -> Overflow:
-        """Where what is large goes."""
+        """Overflow of the large entries."""
 
     def collection(self, cell: bytes) -> list[Any] | None:
-        """The state of the collection in a cell."""
+        """Return the state of the collection in a cell."""
 
     def set_collection(self, cell: bytes, state: list[Any] | None, growth: int) -> None:
-        """Notes that the state of a collection is new or has changed; None removes it.
+        """Record that the state of a collection is new or has changed; None removes it.
 
         Args:
-            cell: where it is.
+            cell: the cell of the collection.
             state: the new one.
-            growth: about so many bytes more are within the record, or less.
+            growth: the approximate change of the bytes within the record.
         """
 
 
@@ -84,7 +84,7 @@ class Bag:
         yield from items
 
     def read_later(self) -> None:
-        """Announces that it is going to be read, see :meth:`.Overflow.announce`."""
+        """Announce a read of the bag, see :meth:`.Overflow.announce`."""
         self._owner.overflow.announce(self._ahead)
 
     def _ahead(self, room: int) -> Iterator[Iterable[int]]:
@@ -94,7 +94,7 @@ class Bag:
             yield islice(_numbers(state), room * segments // state[_SPILLED_BYTES])
 
     def append(self, items: Sequence[bytes]) -> None:
-        """Adds items to the end."""
+        """Add items to the end."""
         if not items:
             return
         state = self._owner.collection(self._cell)
@@ -108,14 +108,14 @@ class Bag:
         self._owner.set_collection(self._cell, state, state[_BYTES] - before)
 
     def clear(self) -> None:
-        """Removes all items."""
+        """Remove all items."""
         state = self._owner.collection(self._cell)
         if state is not None:
             drop_bag(state, self._owner.overflow)
             self._owner.set_collection(self._cell, None, -state[_BYTES])
 
     def replace(self, items: Sequence[bytes]) -> None:
-        """Puts these items in the place of all others."""
+        """Replace all items by these."""
         self.clear()
         self.append(items)
 
@@ -148,7 +148,7 @@ class Bag:
 
 
 def drop_bag(state: list[Any], overflow: Overflow) -> None:
-    """Removes the segments of a bag."""
+    """Remove the segments of a bag."""
     if state[_RUNS]:
         overflow.delete(_numbers(state), state[_SPILLED_BYTES])
 
@@ -166,7 +166,7 @@ def _note_last(state: list[Any], items: int, size: int) -> None:
 
 
 def _take(items: Iterator[bytes], size: int) -> tuple[list[bytes], int]:
-    """Items until a segment that has so many bytes is full, and its bytes then."""
+    """Return items until a segment of this many bytes is full, and its bytes then."""
     part: list[bytes] = []
     while size < SEGMENT_BYTES:
         item = next(items, None)

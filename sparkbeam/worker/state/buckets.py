@@ -1,8 +1,8 @@
-"""Buckets of an ordered bag: entries of one range of keys, in the bytes in which they are stored.
+"""Buckets of an ordered bag: entries of one range of keys, in their stored form.
 
-A value is cut out of these when it is asked for, and to add or remove one copies them once. So what
-a bucket costs that is read for one of its entries does not grow with the others' number, but for
-copies.
+A value is cut out of the stored bytes on demand, and adding or removing one copies the bytes once.
+Therefore the cost of a bucket that is read for one of its entries does not grow with the number of
+the others, except for copies.
 """
 
 from array import array
@@ -23,7 +23,7 @@ from sparkbeam.worker.state.packed_columns import (
 )
 
 KEY_BYTES = 14
-"""About what an entry takes besides its value, if its key is a number."""
+"""Approximate size of an entry besides its value, if its key is a number."""
 
 _FEW = 4
 
@@ -42,7 +42,7 @@ class Bucket(Generic[K]):
     """
 
     TAG = b"\1"
-    """The first byte of what is stored."""
+    """First byte of the stored form."""
 
     __slots__ = ("_lengths", "_packed", "_start", "keys")
 
@@ -55,17 +55,17 @@ class Bucket(Generic[K]):
         self._put(values)
 
     def _put(self, values: Sequence[bytes | memoryview]) -> None:
-        """Puts values, in parts, behind the keys and lengths that there are now."""
+        """Store values, in parts, behind the current keys and lengths."""
         self._packed = b"".join((self.TAG, *packed_keys(self.keys), self._lengths, *values))
         self._start = len(self._packed) - sum(map(len, values))
 
     def packed(self) -> bytes:
-        """The bytes to store."""
+        """Return the bytes to store."""
         return self._packed
 
     @classmethod
     def unpacked(cls, data: bytes) -> "Bucket[Any]":
-        """The inverse of :meth:`packed`."""
+        """Return the inverse of :meth:`packed`."""
         bucket = cls.__new__(cls)
         bucket.keys, at = unpacked_keys(data, 1)
         bucket._lengths, bucket._start = unpacked(data, at, LENGTH, len(bucket.keys))
@@ -73,16 +73,16 @@ class Bucket(Generic[K]):
         return bucket
 
     def within(self, start: K, end: K | None) -> tuple[int, int]:
-        """Which entries lie within a range: from, until."""
+        """Return the entries within a range: from, until."""
         return bisect_left(self.keys, start), until_key(self.keys, end)
 
     def entry(self, at: int) -> tuple[K, bytes]:
-        """An entry by its number."""
+        """Return an entry by its number."""
         start = self._place(at)
         return self.keys[at], self._packed[start : start + self._lengths[at]]
 
     def entries(self, low: int, high: int, *, reverse: bool = False) -> Iterator[tuple[K, bytes]]:
-        """Some entries by their number, cut out as they are asked for."""
+        """Yield some entries by their number, cut out on demand."""
         lengths, packed = self._lengths, self._packed
         if not reverse:
             found = cut(lengths[low:high], packed, self._place(low))
@@ -95,7 +95,7 @@ class Bucket(Generic[K]):
             until = start
 
     def merge(self, keys: Sequence[K], values: Sequence[bytes]) -> int:
-        """Adds sorted entries, behind those of the same key; how many bytes they have."""
+        """Add sorted entries, behind those of the same key; return their size in bytes."""
         if len(keys) == 1:
             self._insert(keys[0], values[0])
         elif self.keys[-1] <= keys[0]:
@@ -120,15 +120,15 @@ class Bucket(Generic[K]):
         self._put((stored[start:place], value, stored[place:]))
 
     def _place(self, at: int) -> int:
-        """Where the value of an entry begins in the stored bytes."""
+        """Return the start of the value of an entry in the stored bytes."""
         return self._start + sum(self._lengths[:at])
 
     def _part(self, start: int, until: int | None = None) -> memoryview:
-        """Some of the stored bytes, not copied."""
+        """Return some of the stored bytes, not copied."""
         return memoryview(self._packed)[start:until]
 
     def remove(self, low: int, high: int) -> int:
-        """Removes some entries by their number; how many bytes they had."""
+        """Remove some entries by their number; return their size in bytes."""
         place, until = self._place(low), self._place(high)
         before, behind = self._part(self._start, place), self._part(until)
         size = until - place + KEY_BYTES * (high - low) + bytes_beyond_numbers(self.keys[low:high])
@@ -137,14 +137,14 @@ class Bucket(Generic[K]):
         return size
 
     def absorb(self, following: "Bucket[K]") -> None:
-        """Takes in all entries of another one, which have greater keys, or the last one's."""
+        """Add all entries of another bucket, whose keys are not less than the last key."""
         before = self._part(self._start)
         self.keys += following.keys
         self._lengths += following._lengths
         self._put((before, following._part(following._start)))
 
     def pieces(self, piece_bytes: float) -> list[tuple["Bucket[K]", int]]:
-        """Buckets of about so many bytes with its entries, and the bytes of each."""
+        """Return buckets of about this many bytes with the entries, and the bytes of each."""
         values = [value for _, value in self.entries(0, len(self.keys))]
         found = []
         low = size = 0
@@ -156,15 +156,15 @@ class Bucket(Generic[K]):
         return found
 
     def lists(self) -> tuple[list[K], list[bytes]]:
-        """Keys and values."""
+        """Return keys and values."""
         return list(self.keys), [value for _, value in self.entries(0, len(self.keys))]
 
 
 def size_of(keys: Sequence[Any], values: Sequence[bytes]) -> int:
-    """About how many bytes entries take."""
+    """Return the approximate size of entries in bytes."""
     return sum(map(len, values)) + KEY_BYTES * len(values) + bytes_beyond_numbers(keys)
 
 
 def until_key(sorted_keys: Sequence[Any], end: Any) -> int:
-    """How many keys stand before one; all, if that is None."""
+    """Return the number of keys before a key; all, if it is None."""
     return len(sorted_keys) if end is None else bisect_left(sorted_keys, end)

@@ -1,7 +1,7 @@
-"""What an entry of the state holds, as bytes.
+"""Content of a state entry, as bytes.
 
-Parts of ordered bags have a form of their own, all else is plain data. The first byte tells:
-:mod:`~sparkbeam.wire.plaindata` begins with none of the tags.
+Parts of ordered bags have a special form; everything else is plain data. The first byte
+distinguishes them: :mod:`~sparkbeam.wire.plaindata` begins with none of the tags.
 """
 
 from typing import Any
@@ -15,12 +15,12 @@ _BY_TAG = {form.TAG[0]: form for form in _FORMS}
 
 
 def dumps(content: Any) -> bytes:
-    """A content as bytes; the same for equal ones."""
+    """Return a content as bytes; the same for equal ones."""
     packed: bytes = content.packed() if type(content) in _FORMS else plaindata.dumps(content)
     return packed
 
 
 def loads(data: bytes) -> Any:
-    """The inverse of :func:`dumps`; runs no code, whatever it is given."""
+    """Return the inverse of :func:`dumps`; runs no code, whatever it is given."""
     form = _BY_TAG.get(data[0])
     return plaindata.loads(data) if form is None else form.unpacked(data)

@@ -1,8 +1,8 @@
-"""Where the keys of a stage are: linear hashing, and what is known of each page.
+"""Directory of the keys of a stage: linear hashing, and the known facts of each page.
 
-The number of pages says all about where a key is (W. Litwin, "Linear hashing: a new tool for
-file and table addressing", VLDB 1980). A page becomes two, or two become one, without a change
-to any other.
+The number of pages determines the page of each key (W. Litwin, "Linear hashing: a new tool for file
+and table addressing", VLDB 1980). A page splits in two, or two pages merge, without a change to any
+other page.
 """
 
 import zlib
@@ -15,7 +15,7 @@ import numpy as np
 from sparkbeam.worker.state.entries import Entry, EntryCache
 
 NEVER = (1 << 63) - 1
-"""Stands for no time."""
+"""Value for no time."""
 
 EVENT, PROCESSING, HOLD = range(3)
 """Columns of a segment: first event-time timer, first processing-time timer, oldest hold."""
@@ -29,19 +29,19 @@ _MIXER = 0x9E3779B97F4A7C15  # Spreads, so that a shard picked by a checksum use
 
 
 def hash_key(key: bytes) -> int:
-    """32 bits of a key, the same in each process."""
+    """Return 32 bits of a key, the same in each process."""
     return (zlib.crc32(key) * _MIXER >> 32) & 0xFFFFFFFF
 
 
 def address(hashed: int, pages: int) -> int:
-    """The page of a hash, of so many pages."""
+    """Return the page of a hash among this many pages."""
     mask = (1 << (pages - 1).bit_length()) - 1
     page = hashed & mask
     return page if page < pages else hashed & (mask >> 1)
 
 
 def addresses(keys: Collection[bytes], pages: int) -> list[int]:
-    """The pages of many keys, of so many pages."""
+    """Return the pages of many keys among this many pages."""
     hashed = np.fromiter(map(zlib.crc32, keys), np.uint64, len(keys))
     hashed = hashed * np.uint64(_MIXER) >> np.uint64(32)
     mask = (1 << (pages - 1).bit_length()) - 1
@@ -51,7 +51,7 @@ def addresses(keys: Collection[bytes], pages: int) -> list[int]:
 
 
 class _Segment(Entry):
-    """What is known of 256 pages. It stays in memory once it was needed.
+    """Known facts of 256 pages. A segment stays in memory once it was needed.
 
     Attributes:
         columns: times, in microseconds.
@@ -89,12 +89,12 @@ class Directory:
     """The pages of a stage.
 
     Args:
-        cache: where the segments of the directory are.
+        cache: the cache with the segments of the directory.
         prefix: of their names.
-        root: what :meth:`root` gave, None for a new stage.
+        root: the result of :meth:`root`; None for a new stage.
 
     Attributes:
-        pages: how many there are, at least one.
+        pages: the number of pages, at least one.
         records: in all pages, as stored.
         size: bytes of all pages, as stored. Whoever changes a page changes these two.
     """
@@ -116,12 +116,12 @@ class Directory:
         self._changed: set[int] = set()
 
     def root(self) -> Any:
-        """What to keep of it besides its segments."""
+        """Return the part of the directory to store besides its segments."""
         self._summarize()
         return self.pages, self.records, self.size, self._minima
 
     def load(self, pages: Iterable[int]) -> None:
-        """Makes sure that the segments of pages are in memory."""
+        """Load the segments of pages that are not in memory."""
         needed = {page // _SEGMENT_PAGES for page in pages}
         missing = sorted(needed - self._segments.keys())
         if missing:
@@ -132,11 +132,11 @@ class Directory:
                 self._add_segment(segment, data)
 
     def page_size(self, page: int) -> int:
-        """About how many bytes a page has, 0 if it is not stored."""
+        """Return the approximate size of a page in bytes; 0 if it is not stored."""
         return _SIZES[self._segment(page).notes[page % _SEGMENT_PAGES]]
 
     def stored(self, pages: Iterable[int]) -> Iterator[tuple[int, bool]]:
-        """Those of some pages that are stored, and whether each is stored in two parts."""
+        """Yield the stored pages among some, and whether each is stored in two parts."""
         self.load(pages)
         segments = self._segments
         for page in pages:
@@ -145,7 +145,7 @@ class Directory:
                 yield page, note >= _HAS_DELTA
 
     def note(self, page: int, size: int, *, delta: bool) -> None:
-        """Notes how a page is stored; its size to a power of two, as that seldom changes."""
+        """Record how a page is stored; its size to a power of two, as that seldom changes."""
         segment = self._segment(page)
         note = size.bit_length() | (_HAS_DELTA if delta else 0)
         if segment.notes[page % _SEGMENT_PAGES] != note:
@@ -153,11 +153,11 @@ class Directory:
             segment.dirty = True
 
     def times(self, page: int) -> list[int]:
-        """The first timers and the oldest hold of a page, as noted."""
+        """Return the recorded first timers and oldest hold of a page."""
         return [column[page % _SEGMENT_PAGES] for column in self._segment(page).columns]
 
     def set_times(self, page: int, times: Sequence[int]) -> None:
-        """Notes the first timers and the oldest hold of a page."""
+        """Record the first timers and the oldest hold of a page."""
         segment = self._segment(page)
         place = page % _SEGMENT_PAGES
         for column in range(3):
@@ -167,13 +167,13 @@ class Directory:
                 self._changed.add(page // _SEGMENT_PAGES)
 
     def minimum(self, column: int) -> int | None:
-        """The earliest time in a column."""
+        """Return the earliest time in a column."""
         self._summarize()
         least = min(self._minima[column])
         return None if least == NEVER else least
 
     def until(self, column: int, limit: int) -> Iterator[int]:
-        """The pages whose time in a column is not after a limit."""
+        """Yield the pages whose time in a column is not after a limit."""
         self._summarize()
         segments = [at for at, least in enumerate(self._minima[column]) if least <= limit]
         self.load(segment * _SEGMENT_PAGES for segment in segments)
@@ -184,7 +184,7 @@ class Directory:
                     yield segment * _SEGMENT_PAGES + place
 
     def resize(self, pages: int) -> None:
-        """Sets the number of pages; those that go are of size 0 and have no times."""
+        """Set the number of pages; removed pages have size 0 and no times."""
         before, self.pages = len(self._minima[0]), pages
         after = -(-pages // _SEGMENT_PAGES)
         for segment in range(before, after):

@@ -8,13 +8,13 @@ from sparkbeam.worker.state.contents import dumps, loads
 from sparkbeam.worker.state.store import ByteMap
 
 CACHE_BYTES = 64 << 20
-"""Entries kept in memory take about this many bytes as they are stored."""
+"""Approximate stored size of the entries kept in memory."""
 
 _PUT_BYTES = 8 << 20
 _ANNOUNCED = 128
 
 Ahead = Callable[[int], Iterator[Iterable[int]]]
-"""Lists the entries that a read needs, level by level, up to a number of bytes.
+"""Function that lists the entries of a read, level by level, up to a number of bytes.
 
 Those of one level are in memory before the next level is listed.
 """
@@ -25,11 +25,11 @@ class Entry:
 
     Attributes:
         name: its key in the map.
-        content: what is stored there; not used by derived classes that pack something else.
+        content: the stored content; not used by derived classes that pack something else.
         size: the bytes that it takes, as stored or by estimate.
-        dirty: the map has to hear of what is here.
+        dirty: True if the map does not have the current content.
         stored: the map has an entry of this name.
-        used: when it was last asked for, in the cache's own time.
+        used: the time of the last use, in the cache's own time.
     """
 
     __slots__ = ("content", "dirty", "name", "size", "stored", "used")
@@ -43,11 +43,11 @@ class Entry:
         self.used = 0
 
     def pack(self) -> bytes | None:
-        """The bytes to store, None if there is to be no entry."""
+        """Return the bytes to store; None if there is to be no entry."""
         return dumps(self.content)
 
     def written(self) -> dict[bytes, bytes | None]:
-        """What to put into the map, and with None what to remove; it counts as stored then.
+        """Return the entries to put into the map, None for removals; they count as stored then.
 
         Sets ``size`` and ``stored``.
         """
@@ -57,30 +57,30 @@ class Entry:
         return {self.name: data} if data is not None or was_stored else {}
 
     def names(self) -> list[bytes]:
-        """All that the map has of it."""
+        """Return the names of the entry in the map."""
         return [self.name]
 
     def follow(self, gone: "Entry") -> None:
-        """Takes the place of an entry that the map still has."""
+        """Take the place of an entry that the map still has."""
         self.stored = True
 
     def in_use(self) -> bool:
-        """Somebody holds a part of it that may change yet."""
+        """Return whether a caller holds a part that may still change."""
         return False
 
     def release(self) -> None:
-        """Called when it has been written and leaves the cache."""
+        """Release the entry, which has been written and leaves the cache."""
 
 
 class EntryCache:
-    """The entries of a map that have been asked for, changed or made.
+    """The entries of a map that have been read, changed or made.
 
     Nothing is written before :meth:`trim` or :meth:`flush` is called: until then, an entry
     that was asked for stays the one that counts.
 
     Attributes:
         size: the bytes of the entries here, by estimate; whoever lets one grow adds to it.
-        clock: its own time, which tells what was used for longest.
+        clock: the cache's own time, which determines the least recently used entry.
     """
 
     def __init__(self, entries: ByteMap, limit: int = CACHE_BYTES) -> None:
@@ -92,20 +92,20 @@ class EntryCache:
 
     @property
     def room(self) -> int:
-        """Bytes that may be loaded before something has to go."""
+        """Number of bytes that may be loaded before entries have to go."""
         return max(0, self._limit - self.size)
 
     @property
     def full(self) -> bool:
-        """It is time for :meth:`trim`."""
+        """True if :meth:`trim` has to be called."""
         return self.size > self._limit
 
     def fetch(self, names: Sequence[bytes]) -> list[bytes | None]:
-        """What the map has for names that are not in memory, in one access."""
+        """Return the values in the map of names that are not in memory, in one access."""
         return self._map.get(names)
 
     def load(self, names: Sequence[bytes]) -> list[Entry]:
-        """Entries that exist, all that are not in memory read in one access."""
+        """Return existing entries; those not in memory are read in one access."""
         self.tick()
         known = self._entries
         missing = [name for name in names if name not in known]
@@ -121,7 +121,7 @@ class EntryCache:
         return found
 
     def entry(self, name: bytes) -> Entry:
-        """An entry that exists."""
+        """Return an entry that exists."""
         found = self._entries.get(name)
         if found is None:
             return self.load([name])[0]
@@ -130,11 +130,11 @@ class EntryCache:
         return found
 
     def tick(self) -> None:
-        """Lets the cache's time go on."""
+        """Advance the cache's time."""
         self.clock += 1
 
     def peek(self, names: Sequence[bytes]) -> list[Any]:
-        """The contents of entries, to be read only; what is read for this is not kept."""
+        """Return the contents of entries, read-only; what is read for this is not kept."""
         contents = {name: self._entries[name].content for name in names if name in self._entries}
         missing = [name for name in names if name not in contents]
         found = self._map.get(missing) if missing else ()
@@ -145,14 +145,14 @@ class EntryCache:
         return [contents[name] for name in names]
 
     def create(self, name: bytes, content: Any, size: int) -> Entry:
-        """A new entry of about so many bytes."""
+        """Return a new entry of about this many bytes."""
         entry = Entry(name, content, size, stored=False)
         entry.dirty = True
         self.add(entry)
         return entry
 
     def add(self, entry: Entry) -> None:
-        """Takes up an entry made elsewhere."""
+        """Add an entry made elsewhere."""
         entry.used = self.clock
         before = self._entries.get(entry.name)
         if type(before) is _Gone:
@@ -161,13 +161,13 @@ class EntryCache:
         self.size += entry.size
 
     def resize(self, entry: Entry, size: int) -> None:
-        """Notes that an entry has changed and takes about so many bytes."""
+        """Record that an entry has changed, with its new approximate size."""
         self.size += size - entry.size
         entry.size = size
         entry.dirty = True
 
     def delete(self, names: Iterable[bytes]) -> None:
-        """Removes stored entries, be they in memory or not, with the next :meth:`flush`."""
+        """Remove stored entries, be they in memory or not, with the next :meth:`flush`."""
         for name in names:
             entry = self._entries.get(name)
             if entry is None:
@@ -176,7 +176,7 @@ class EntryCache:
             self.drop(entry)
 
     def drop(self, entry: Entry) -> None:
-        """Removes an entry with the next :meth:`flush`."""
+        """Remove an entry with the next :meth:`flush`."""
         self.size -= entry.size
         if entry.stored:
             self._entries[entry.name] = _Gone(entry)
@@ -184,7 +184,7 @@ class EntryCache:
             del self._entries[entry.name]
 
     def trim(self) -> None:
-        """Writes back and forgets what was not used for longest, if there is too much."""
+        """Write back and forget the least recently used entries if there is too much."""
         if self.size <= self._limit:
             return
         idle = [entry for entry in self._entries.values() if not entry.in_use()]
@@ -203,13 +203,13 @@ class EntryCache:
             entry.release()
 
     def flush(self) -> None:
-        """Writes all that has changed."""
+        """Write all changes."""
         self._write(list(self._entries.values()))
         for name in [name for name, entry in self._entries.items() if type(entry) is _Gone]:
             del self._entries[name]
 
     def forget(self) -> None:
-        """Forgets all entries, also what has not been written of them."""
+        """Forget all entries, including unwritten changes."""
         self._entries.clear()
         self.size = 0
 
@@ -239,7 +239,7 @@ class EntryCache:
 
 
 class _Gone(Entry):
-    """Stands for an entry that the map still has.
+    """Placeholder of an entry that the map still has.
 
     Args:
         entry: that one.
@@ -261,10 +261,10 @@ def _used(entry: Entry) -> int:
 
 
 class Overflow:
-    """What has become too large for the records of a stage: entries with running numbers.
+    """Entries with running numbers, for content that is too large for the records of a stage.
 
     Args:
-        cache: where the entries are.
+        cache: the cache with the entries.
         prefix: of their names.
         next_number: of the next entry; a number is never used twice.
         size: bytes of all entries.
@@ -278,17 +278,17 @@ class Overflow:
         self._announced: list[Ahead] = []
 
     def announce(self, ahead: Ahead) -> None:
-        """Has the next access read this too, along with all else that is announced."""
+        """Announce a read, to be part of the next access with all other announced reads."""
         self._announced.append(ahead)
         if len(self._announced) >= _ANNOUNCED:
             self._read_announced()
 
     def forget_announced(self) -> None:
-        """Drops the announcements of reads that have not followed."""
+        """Drop the announcements of reads that have not followed."""
         self._announced.clear()
 
     def _read_announced(self) -> None:
-        """Reads what is announced as far as memory has room, each level in one access."""
+        """Read the announced entries that memory has room for, each level in one access."""
         announced, self._announced = self._announced, []
         share = self.cache.room // 2 // len(announced)
         reads = [ahead(share) for ahead in announced]
@@ -296,7 +296,7 @@ class Overflow:
             self.load(numbers)
 
     def create(self, content: Any, size: int) -> int:
-        """The number of a new entry."""
+        """Return the number of a new entry."""
         number = self.next_number
         self.next_number += 1
         self.size += size
@@ -304,30 +304,30 @@ class Overflow:
         return number
 
     def load(self, numbers: Iterable[int]) -> list[Entry]:
-        """Entries, to be changed or read more than once."""
+        """Return entries, to be changed or read more than once."""
         if self._announced:
             self._read_announced()
         return self.cache.load([self._name(number) for number in numbers])
 
     def entry(self, number: int) -> Entry:
-        """One entry, as :meth:`load` gives it."""
+        """Return one entry, as :meth:`load` gives it."""
         if self._announced:
             self._read_announced()
         return self.cache.entry(self._name(number))
 
     def peek(self, numbers: Iterable[int]) -> list[Any]:
-        """The contents of entries, to be read once."""
+        """Return the contents of entries, to be read once."""
         if self._announced:
             self._read_announced()
         return self.cache.peek([self._name(number) for number in numbers])
 
     def resize(self, entry: Entry, before: int, after: int) -> None:
-        """Notes that an entry has changed, and its estimated bytes before and after."""
+        """Record that an entry has changed, with its estimated bytes before and after."""
         self.size += after - before
         self.cache.resize(entry, after)
 
     def delete(self, numbers: Iterable[int], size: int) -> None:
-        """Removes entries that take so many bytes together."""
+        """Remove entries of this many bytes in total."""
         self.size -= size
         self.cache.delete([self._name(number) for number in numbers])
 

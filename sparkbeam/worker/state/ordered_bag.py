@@ -1,10 +1,10 @@
-"""Ordered bags of a record: bytes in the order of keys, read and cleared by ranges of these.
+"""Ordered bags of a record: bytes in key order, read and cleared by key ranges.
 
 The keys of a bag are all whole numbers, such as timestamps in microseconds, or all bytes. A small
-bag is a list within the record. A larger one is a tree of three levels: the record knows the
-nodes (``nodes.py``), a node the buckets (``buckets.py``), and a bucket has entries of one range of
-keys. Nodes and buckets are entries of their own; they are split when they grow, and joined when
-little is left in them. A range costs what lies in it: its buckets, and their nodes.
+bag is a list within the record. A larger one is a tree of three levels: the record refers to the
+nodes (``nodes.py``), a node to the buckets (``buckets.py``), and a bucket has entries of one range
+of keys. Nodes and buckets are separate entries. They split when they grow, and merge when little is
+left in them. The cost of a range is that of its content: its buckets, and their nodes.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,7 +20,7 @@ from sparkbeam.worker.state.buckets import KEY_BYTES, Bucket, size_of, until_key
 from sparkbeam.worker.state.entries import Entry, Overflow
 
 BUCKET_BYTES = 32 << 10
-"""A bucket over this size is split, unless the bag is told another one."""
+"""Size above which a bucket is split, unless the bag has another limit."""
 
 ORDERED = 1
 """First element of the state of an ordered bag."""
@@ -43,14 +43,14 @@ K = TypeVar("K", int, bytes)
 
 
 class OrderedBag(Generic[K]):
-    """Bytes in the order of their keys; those of one key as they were added.
+    """Bytes in the order of their keys; those of one key in the order of insertion.
 
     It must not change while a range of it is read. A range goes from one key up to, but without,
-    another; where that is None, up to the end.
+    another; if that is None, up to the end.
 
     Args:
         owner: the record.
-        cell: where it is in the record.
+        cell: the cell of the bag in the record.
         bucket_bytes: over this size a bucket is split; None for :data:`BUCKET_BYTES`. Small ones
             are for few entries here and there, large ones for ranges.
     """
@@ -71,7 +71,7 @@ class OrderedBag(Generic[K]):
         return state[_COUNT] if state else 0
 
     def add(self, entries: Iterable[tuple[K, bytes]]) -> None:
-        """Adds entries: key, value."""
+        """Add entries: key, value."""
         added = sorted(entries, key=_first)
         if not added:
             return
@@ -94,18 +94,18 @@ class OrderedBag(Generic[K]):
         self._owner.set_collection(self._cell, state, state[_BYTES] - before)
 
     def prefetch(self, keys: Iterable[K]) -> None:
-        """Reads at once what buckets some keys are in, or would be, as far as memory has room."""
+        """Read the buckets that may contain some keys at once, as far as memory has room."""
         overflow = self._owner.overflow
         overflow.cache.trim()
         for numbers in self._ahead([(key, key) for key in keys], overflow.cache.room // 2):
             overflow.load(numbers)
 
     def read_later(self, ranges: Sequence[tuple[K, K | None]]) -> None:
-        """Announces that ranges are going to be read, see :meth:`.Overflow.announce`."""
+        """Announce a read of ranges, see :meth:`.Overflow.announce`."""
         self._owner.overflow.announce(partial(self._ahead, ranges))
 
     def _ahead(self, ranges: Sequence[tuple[K, K | None]], room: int) -> Iterator[Collection[int]]:
-        """Lists nodes, then buckets: of ranges, and where their first keys would be."""
+        """List nodes, then buckets: of ranges, and where their first keys would be."""
         state = self._owner.collection(self._cell)
         if not state or not state[_NODES]:
             return
@@ -129,7 +129,7 @@ class OrderedBag(Generic[K]):
         yield list(sizes)[: bisect_right(list(accumulate(sizes.values())), room)]
 
     def last_before(self, end: K) -> tuple[K, bytes] | None:
-        """The last entry of which the key is before another one."""
+        """Return the last entry whose key is less than another key."""
         state = self._owner.collection(self._cell)
         if not state:
             return None
@@ -147,9 +147,9 @@ class OrderedBag(Generic[K]):
         return bucket.entry(bisect_left(bucket.keys, end) - 1)
 
     def lasts_before(self, ends: Sequence[K]) -> Iterator[tuple[K, bytes] | None]:
-        """The same for each of several keys; buckets are read at once, as far as memory has room.
+        """Yield the last entry before each key; buckets are read at once, if memory has room.
 
-        What is added at a key behind that of the entry, and before the other one, goes into the
+        Additions at a key after that of the entry, and before the other one, go into the
         bucket of the entry.
         """
         state = self._owner.collection(self._cell)
@@ -181,7 +181,7 @@ class OrderedBag(Generic[K]):
         overflow.cache.trim()
 
     def _places_before(self, nodes: list[Any], ends: Sequence[K]) -> list[tuple[int, int] | None]:
-        """Number and bytes of the bucket with the last entry before each key, if there is one."""
+        """Return number and bytes of the bucket with the last entry before each key, if any."""
         overflow = self._owner.overflow
         firsts = [node[_FIRST] for node in nodes]
         places = [bisect_left(firsts, end) - 1 for end in ends]
@@ -200,7 +200,7 @@ class OrderedBag(Generic[K]):
         return found
 
     def range(self, start: K, end: K | None, *, reverse: bool = False) -> Iterator[tuple[K, bytes]]:
-        """The entries of a range, read as they are asked for; in reverse from its end on."""
+        """Yield the entries of a range, read on demand; in reverse from its end on."""
         state = self._owner.collection(self._cell)
         if not state:
             return
@@ -226,7 +226,7 @@ class OrderedBag(Generic[K]):
                 ahead = min(2 * ahead, _READ_AHEAD)
 
     def clear(self, start: K, end: K | None) -> None:
-        """Removes the entries of a range."""
+        """Remove the entries of a range."""
         state = self._owner.collection(self._cell)
         if not state:
             return
@@ -252,7 +252,7 @@ class OrderedBag(Generic[K]):
         self._owner.set_collection(self._cell, state if state[_COUNT] else None, growth)
 
     def _insert(self, state: list[Any], keys: list[K], values: list[bytes]) -> None:
-        """Adds sorted entries to the tree, node by node."""
+        """Add sorted entries to the tree, node by node."""
         overflow = self._owner.overflow
         nodes = state[_NODES]
         if not nodes:
@@ -284,7 +284,7 @@ class OrderedBag(Generic[K]):
     def _fill(
         self, overflow: Overflow, node: Node[K], at: int, keys: list[K], values: list[bytes]
     ) -> None:
-        """Adds entries to a bucket of a node, which may become several."""
+        """Add entries to a bucket of a node, which may split into several."""
         number, before = node.numbers[at], node.sizes[at]
         entry = overflow.entry(number)
         bucket = entry.content
@@ -297,19 +297,19 @@ class OrderedBag(Generic[K]):
         node.replace(at, self._made(bucket))
 
     def _made(self, bucket: Bucket[K]) -> list[tuple[Bucket[K], int, int]]:
-        """Makes entries of the pieces of a bucket."""
+        """Create entries of the pieces of a bucket."""
         create = self._owner.overflow.create
         pieces = bucket.pieces(self._piece_bytes)
         return [(piece, create(piece, size), size) for piece, size in pieces]
 
     def _note_node(self, nodes: list[Any], at: int, entry: Entry, before: int) -> None:
-        """Brings the record's knowledge of a changed node up to date; splits a large one.
+        """Update the record of a changed node; split a large one.
 
         Args:
             nodes: of the record.
-            at: which of them has changed.
+            at: the index of the changed node.
             entry: that node's.
-            before: how large it was.
+            before: its earlier size.
         """
         overflow = self._owner.overflow
         parts = entry.content.parts()
@@ -323,9 +323,9 @@ class OrderedBag(Generic[K]):
         ]
 
     def _clear_node(self, nodes: list[Any], at: int, start: K, end: K | None) -> int:
-        """Removes what a node has within a range; says how many entries that were.
+        """Remove the entries of a node within a range; return their number.
 
-        A node of which nothing is left has no number then.
+        An empty node has no number then.
         """
         overflow = self._owner.overflow
         entry = overflow.entry(nodes[at][_NUMBER])
@@ -353,7 +353,7 @@ class OrderedBag(Generic[K]):
         return removed
 
     def _clear_bucket(self, node: Node[K], at: int, start: K, end: K | None) -> int:
-        """Removes what a bucket has within a range that does not cover it."""
+        """Remove the entries of a bucket within a range that does not cover it."""
         overflow = self._owner.overflow
         entry = overflow.entry(node.numbers[at])
         bucket = entry.content
@@ -367,7 +367,7 @@ class OrderedBag(Generic[K]):
         return high - low
 
     def _join_buckets(self, node: Node[K], at: int) -> None:
-        """Joins a bucket with the next one, if there is little in one of them."""
+        """Merge a bucket with the next one if one of them has little."""
         sizes: Sequence[int] = node.sizes[at : at + 2] if at >= 0 else ()
         if len(sizes) < 2 or min(sizes) > self._sparse_bytes or sum(sizes) > self._piece_bytes:
             return
@@ -381,7 +381,7 @@ class OrderedBag(Generic[K]):
         node.note(at, bucket, sum(sizes))
 
     def _join_nodes(self, nodes: list[Any], at: int) -> None:
-        """Joins a node with the next one, if there are few buckets in one of them."""
+        """Merge a node with the next one if one of them has few buckets."""
         if not 0 <= at < len(nodes) - 1:
             return
         overflow = self._owner.overflow
@@ -395,7 +395,7 @@ class OrderedBag(Generic[K]):
         self._note_node(nodes, at, entry, before)
 
     def _shrink(self, state: list[Any]) -> None:
-        """Takes what is left into the record, if that is one small bucket."""
+        """Move the rest into the record, if it is one small bucket."""
         overflow = self._owner.overflow
         number = state[_NODES][0][_NUMBER]
         node = overflow.entry(number).content
@@ -409,7 +409,7 @@ class OrderedBag(Generic[K]):
 
 
 def drop_ordered(state: list[Any], overflow: Overflow) -> None:
-    """Removes the buckets and nodes of an ordered bag."""
+    """Remove the buckets and nodes of an ordered bag."""
     for known in state[_NODES]:
         number = known[_NUMBER]
         node = overflow.entry(number).content
@@ -419,12 +419,12 @@ def drop_ordered(state: list[Any], overflow: Overflow) -> None:
 
 
 def _place(nodes: list[Any], key: Any) -> int:
-    """Which node takes a key."""
+    """Return the node that takes a key."""
     return max(0, bisect_right(nodes, key, key=_first) - 1)
 
 
 def _reached(node: Node[Any], start: Any, end: Any) -> range:
-    """The buckets of a node for a range, at least the one that its first key would be in."""
+    """Return the buckets of a node for a range, at least the one that its first key would be in."""
     low = node.place(start)
     high = low if start == end else node.touched(start, end)[1]
     return range(low, max(low + 1, high))
@@ -435,7 +435,7 @@ def _ends_before(key: Any, end: Any) -> bool:
 
 
 def _between(nodes: list[Any], start: Any, end: Any) -> tuple[int, int]:
-    """The nodes that may have entries within a range: from, until."""
+    """Return the nodes that may have entries within a range: from, until."""
     high = len(nodes) if end is None else bisect_left(nodes, end, key=_first)
     return bisect_left(nodes, start, key=_last), high
 
@@ -443,14 +443,14 @@ def _between(nodes: list[Any], start: Any, end: Any) -> tuple[int, int]:
 def _part(
     keys: list[Any], values: list[bytes], start: Any, end: Any, *, reverse: bool
 ) -> Iterable[tuple[Any, bytes]]:
-    """The entries within a range."""
+    """Return the entries within a range."""
     low, high = bisect_left(keys, start), until_key(keys, end)
     found = list(zip(keys[low:high], values[low:high], strict=True))
     return reversed(found) if reverse else found
 
 
 def _merge(keys: list[Any], values: list[bytes], more: list[Any], more_values: list[bytes]) -> None:
-    """Adds sorted entries to sorted entries, behind those of the same key."""
+    """Add sorted entries to sorted entries, behind those of the same key."""
     if not keys or keys[-1] <= more[0]:
         keys += more
         values += more_values

@@ -1,7 +1,7 @@
-"""Columns of keys, numbers and bytes, as the parts of an ordered bag are stored.
+"""Columns of keys, numbers and bytes, in the stored form of the parts of an ordered bag.
 
 A column is written and read as a whole, without an object for each of its elements. Numbers are
-stored in the order of bytes of the machine, as those of a directory are.
+stored in the machine's byte order, like those of a directory.
 """
 
 from array import array
@@ -22,34 +22,34 @@ _HEAD = Struct("<BI")
 
 
 def numbers(values: Iterable[int] = ()) -> "array[int]":
-    """A column of numbers."""
+    """Return a column of numbers."""
     return array(_NUMBER, values)
 
 
 def keys_of(keys: Sequence[Any]) -> Keys:
-    """A column of keys, at least one: all are 64-bit numbers, or all are bytes."""
+    """Return a column of keys, at least one: all are 64-bit numbers, or all are bytes."""
     return list(keys) if type(keys[0]) is bytes else array(_NUMBER, keys)
 
 
 def bytes_beyond_numbers(keys: Keys) -> int:
-    """What keys take beyond numbers, in bytes."""
+    """Return the size of keys beyond numbers, in bytes."""
     return sum(map(len, keys)) if keys and type(keys[0]) is bytes else 0
 
 
 def cut(lengths: "array[int]", values: bytes, start: int = 0) -> Iterable[bytes]:
-    """Values of these lengths that stand one behind the other from a place on."""
+    """Return values of these lengths that are stored contiguously from an offset on."""
     return (values[low:high] for low, high in pairwise(accumulate(lengths, initial=start)))
 
 
 def packed_keys(keys: Keys) -> "list[bytes | array[int]]":
-    """The parts of a column of keys, for :func:`unpacked_keys`."""
+    """Return the parts of a column of keys, for :func:`unpacked_keys`."""
     if type(keys) is array:
         return [_HEAD.pack(_NUMBERS, len(keys)), keys]
     return [_HEAD.pack(_TEXTS, len(keys)), array(LENGTH, map(len, keys)).tobytes(), *keys]
 
 
 def unpacked_keys(data: bytes, at: int) -> tuple[Keys, int]:
-    """A column of keys that is stored at some place, and where the next column begins."""
+    """Return a column of keys that is stored at some place, and where the next column begins."""
     kind, count = _HEAD.unpack_from(data, at)
     at += _HEAD.size
     if kind == _NUMBERS:
@@ -60,7 +60,7 @@ def unpacked_keys(data: bytes, at: int) -> tuple[Keys, int]:
 
 
 def unpacked(data: bytes, at: int, kind: str, count: int) -> tuple["array[int]", int]:
-    """An array that is stored at some place, and where the next column begins."""
+    """Return an array that is stored at some place, and where the next column begins."""
     column = array(kind)
     until = at + column.itemsize * count
     column.frombytes(data[at:until])

@@ -1,9 +1,8 @@
 """A page: the records of some keys of a stage, as one entry of the state store or as two.
 
-Where a micro-batch changes few records of a page, they are written into a second, small entry,
-the delta of the page. It grows until it has a third of the page's bytes; then the page is
-written as a whole. So what a change writes grows with the square root of a page, not with the
-page.
+If a micro-batch changes few records of a page, they are written into a second, small entry, the
+delta of the page. It grows until it has a third of the page's bytes; then the page is written as a
+whole. Thus the bytes written for a change grow with the square root of a page, not with the page.
 """
 
 import sys
@@ -25,10 +24,10 @@ from sparkbeam.worker.state.records import (
 from sparkbeam.worker.state.stripes import AddUp, Numbers, Open, Places, Stripe, timer_of
 
 PAGE_BYTES = 8 << 10
-"""The mean size of the pages of a stage, while it is not large."""
+"""Mean size of the pages of a stage, while the stage is not large."""
 
 COLUMNS = {EVENT_TIME: EVENT, PROCESSING_TIME: PROCESSING}
-"""Where a directory keeps the first timers of a domain."""
+"""Column of a directory that holds the first timers of a domain."""
 
 _LARGE_BYTES = 8 << 20
 _SMALLEST_BYTES = 1 << 10
@@ -38,14 +37,14 @@ _DELTA = b"+"
 
 
 def pages_for(size: int, records: int) -> int:
-    """How many pages a stage is to have.
+    """Return the number of pages that a stage is to have.
 
-    Beyond 8 MiB a micro-batch rarely touches all of a stage's keys, so pages get smaller until
+    Beyond 8 MiB a micro-batch rarely touches all keys of a stage. Pages get smaller then, until
     they have 16 records each, or 1 KiB.
 
     Args:
         size: of all records, in bytes.
-        records: how many there are.
+        records: the number of records.
     """
     page = PAGE_BYTES
     if size > _LARGE_BYTES:
@@ -63,14 +62,14 @@ class PageOwner(Protocol):
     accumulators: Callable[[Numbers], list[bytes]] | None
 
     def page_rescheduled(self, page: "Page") -> None:
-        """What the directory knows of the page's times is not up to date."""
+        """Note that the directory's times of the page are outdated."""
 
     def page_released(self, page: "Page") -> None:
-        """The page has been written and leaves the memory."""
+        """Forget the page, which has been written and leaves the memory."""
 
 
 class Page(Entry):
-    """Records, as they are stored until somebody asks for them.
+    """Records, in their stored form until they are accessed.
 
     Args:
         owner: the stage.
@@ -80,12 +79,12 @@ class Page(Entry):
 
     Attributes:
         records: by key, as :class:`Record` or as the content of one.
-        live: those that are a :class:`Record`, as somebody has asked for them; no other one has
+        live: those that are a :class:`Record`, as they have been accessed; no other one has
             changed, or is empty.
-        stripes: what there is of other keys in columns, by the names of the cells.
-        count: how many are not empty, as the directory has it.
-        has_delta: the map has an entry for the delta, which may be empty.
-        packed: what is going to be written, if that is up to date.
+        stripes: the content of other keys in columns, by the names of the cells.
+        count: the number of records that are not empty, according to the directory.
+        has_delta: True if the map has an entry for the delta, which may be empty.
+        packed: the entries to write, if up to date.
         stale: the directory does not know the times in the page.
     """
 
@@ -160,22 +159,22 @@ class Page(Entry):
                 raise ValueError("the parts of a page do not belong together")
 
     def __len__(self) -> int:
-        """How many records there are, a key in several stripes being several."""
+        """Return the number of records; a key in several stripes counts several times."""
         return len(self.records) + sum(map(len, self.stripes.values()))
 
     def _count(self) -> int:
-        """How many keys there are."""
+        """Return the number of keys."""
         return len(self.records) + len(self._striped())
 
     def _striped(self) -> pa.Array:
-        """The keys that are in stripes."""
+        """Return the keys that are in stripes."""
         found = [stripe.keys for stripe in self.stripes.values()]
         if len(found) == 1:
             return found[0]
         return pa.concat_arrays(found).unique() if found else ()
 
     def keys(self) -> Iterator[bytes]:
-        """The keys of what is not empty."""
+        """Yield the keys of everything that is not empty."""
         yield from [key for key, record in self.records.items() if content_of(record)]
         if self.stripes:
             yield from self._striped().to_pylist()
@@ -183,10 +182,10 @@ class Page(Entry):
     def add(
         self, window: Open, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp
     ) -> bool:
-        """Adds runs of numbers to what is kept of keys that have no record; see :class:`Stripe`.
+        """Add runs of numbers to those of keys without a record; see :class:`Stripe`.
 
         Returns:
-            False where they cannot be added, and nothing has changed.
+            False, with nothing changed, if they cannot be added.
         """
         stripe = self.stripes.get(window.cell)
         if stripe is None:
@@ -201,7 +200,7 @@ class Page(Entry):
         return True
 
     def thaw(self, keys: Iterable[bytes]) -> None:
-        """Makes records of what stripes have of some keys."""
+        """Turn the stripes' content of some keys into records."""
         for stripe in self.stripes.values():
             found = stripe.pop(keys)
             if not found:
@@ -222,31 +221,31 @@ class Page(Entry):
         self.stripes = {cell: stripe for cell, stripe in self.stripes.items() if len(stripe)}
 
     def drop(self, stripe: Stripe) -> None:
-        """Removes a stripe."""
+        """Remove a stripe."""
         del self.stripes[stripe.window.cell]
         self.rewrite(max(0, self.size - stripe.nbytes))
         self.rescheduled()
 
     def due_stripes(self, limit: int) -> list[Stripe]:
-        """The stripes of windows that are due, the first ones first."""
+        """Return the stripes of windows that are due, the first ones first."""
         found = (stripe for stripe in self.stripes.values() if stripe.window.fires <= limit)
         return sorted(found, key=lambda stripe: stripe.window.fires)
 
     def open(self, key: bytes, content: Any) -> Record:
-        """Makes the content of a record, None if there is none yet, live."""
+        """Make the content of a record live; the content is None if there is none yet."""
         record = self.records[key] = self.live[key] = Record(key, self, content)
         if type(content) is tuple:
             self._before = list(map(min, self._before, _firsts([record])))
         return record
 
     def keep(self, records: dict[bytes, Any], stripes: Iterable[Stripe]) -> None:
-        """Lets go of all but some of the records and parts of stripes."""
+        """Release all but some of the records and parts of stripes."""
         self.records = records
         self.stripes = {stripe.window.cell: stripe for stripe in stripes}
         self.live = {key: record for key, record in self.live.items() if key in records}
 
     def take(self, records: dict[bytes, Any], stripes: Iterable[Stripe]) -> None:
-        """Takes over records and parts of stripes from another page."""
+        """Take over records and parts of stripes from another page."""
         for stripe in stripes:
             cell = stripe.window.cell
             known = self.stripes.setdefault(cell, stripe)
@@ -261,11 +260,11 @@ class Page(Entry):
 
     @property
     def overflow(self) -> Overflow:
-        """Where the large collections of the records go."""
+        """Overflow of the large collections of the records."""
         return self.owner.overflow
 
     def changed(self, key: bytes, growth: int) -> None:
-        """The record of a key has changed, and takes about so many bytes more, or less."""
+        """Note that the record of a key has changed, and its growth in bytes."""
         self._changed[key] = None
         self.dirty = True
         self.packed = None
@@ -274,7 +273,7 @@ class Page(Entry):
         self.owner.cache.size += growth
 
     def changed_all(self, keys: Iterable[bytes], growth: int) -> None:
-        """Contents of some keys have changed, without a live record, and all take so many more."""
+        """Note changed contents of keys without a live record, and their common growth."""
         self._changed.update(dict.fromkeys(keys))
         self.dirty = True
         self.packed = None
@@ -282,26 +281,26 @@ class Page(Entry):
         self.owner.cache.size += growth
 
     def scheduled(self, fire: int, hold: int) -> None:
-        """Contents have got a timer in event time and a hold, without a live record."""
+        """Note a new event-time timer and hold of contents without a live record."""
         self._added[EVENT] = min(self._added[EVENT], fire)
         self._added[HOLD] = min(self._added[HOLD], hold)
         self.rescheduled()
 
     def rewrite(self, size: int) -> None:
-        """Records have come or gone; the page takes about so many bytes now."""
+        """Note that records have come or gone, and the approximate size of the page now."""
         self.owner.cache.resize(self, size)
         self.packed = None
         self._base_bytes = 0
         self._scattered = True
 
     def rescheduled(self) -> None:
-        """Timers or holds of a record have changed."""
+        """Note that timers or holds of a record have changed."""
         if not self.stale:
             self.stale = True
             self.owner.page_rescheduled(self)
 
     def prepare(self) -> None:
-        """Finds what is going to be written, and tells the directory."""
+        """Determine the entries to write, and update the directory."""
         empty = [record for record in self.live.values() if not record.content()]
         count = self._count() - len(empty)
         self.packed = self._packed_delta() or self._packed_whole()
@@ -314,7 +313,7 @@ class Page(Entry):
         self.count, self._bytes = count, size
 
     def _packed_delta(self) -> dict[bytes, bytes | None] | None:
-        """What has changed since the page was written as a whole, if that is not too much."""
+        """Return the changes since the page was written as a whole, unless there are too many."""
         changed = {**self._delta, **self._changed}
         fresh = sum(stripe.fresh_count for stripe in self.stripes.values())
         if not self._base_bytes or (len(changed) + fresh) * _DELTA_PART > len(self):
@@ -364,7 +363,7 @@ class Page(Entry):
         self.has_delta = gone.has_delta
 
     def leave(self) -> None:
-        """Takes the page out of the directory; its records go elsewhere."""
+        """Take the page out of the directory; its records go elsewhere."""
         directory = self.owner.directory
         directory.records -= self.count
         directory.size -= self._bytes
@@ -376,7 +375,7 @@ class Page(Entry):
         return delta_name(self.name)
 
     def due(self, domain: int, limit: int) -> list[bytes]:
-        """The keys with a timer that is due."""
+        """Return the keys with a timer that is due."""
         keys = []
         for key, record in self.records.items():
             found = schedule(record)
@@ -387,7 +386,7 @@ class Page(Entry):
         return keys
 
     def note_times(self) -> None:
-        """Tells the directory of the first timers and the oldest hold."""
+        """Update the first timers and the oldest hold in the directory."""
         self.stale = False
         directory = self.owner.directory
         known, live = directory.times(self.number), _firsts(self.live.values())
@@ -419,18 +418,18 @@ class Page(Entry):
 
 
 def delta_name(page: bytes) -> bytes:
-    """The name of the entry beside a page."""
+    """Return the name of the entry beside a page."""
     return page + _DELTA
 
 
 def _packed(contents: dict[bytes, Any], stripes: Iterable[Stripe]) -> bytes:
-    """Contents of records alone, or with stripes."""
+    """Pack the contents of records alone, or with stripes."""
     stored = [stripe.stored() for stripe in stripes if len(stripe)]
     return plaindata.dumps((contents, stored) if stored else contents)
 
 
 def _parts(data: bytes, *, fresh: bool) -> tuple[dict[bytes, Any], list[Stripe]]:
-    """The inverse of :func:`_packed`."""
+    """Return the inverse of :func:`_packed`."""
     found = plaindata.loads(data)
     if type(found) is dict:
         return found, []
@@ -439,7 +438,7 @@ def _parts(data: bytes, *, fresh: bool) -> tuple[dict[bytes, Any], list[Stripe]]
 
 
 def _firsts(records: Iterable[Any]) -> list[int]:
-    """The first timers and the oldest hold, in the order of a directory's columns."""
+    """Return the first timers and the oldest hold, in the order of a directory's columns."""
     firsts = [NEVER, NEVER, NEVER]
     for record in records:
         found = schedule(record)
@@ -459,7 +458,7 @@ def _firsts(records: Iterable[Any]) -> list[int]:
 
 
 def content_of(record: Any) -> Any:
-    """What is stored of a record; None if there is nothing."""
+    """Return the stored content of a record; None if there is none."""
     return record.content() if type(record) is Record else record
 
 
@@ -474,4 +473,4 @@ def _unheld() -> int:
 
 
 _UNHELD = _unheld()
-"""What refers to a record of which nobody beside its page has hold."""
+"""Reference count of a record that only its page refers to."""

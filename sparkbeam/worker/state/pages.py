@@ -1,8 +1,8 @@
 """The state of a shard: the records of many keys in few entries of the state store.
 
 Keys are hashed into pages of 1 to 8 KiB. A micro-batch that touches many keys reads and writes
-their pages, a hundred or so in one access. See ``directory.py`` for which page a key is in,
-``page.py`` for what is written of it, ``records.py`` for what a record has.
+their pages, a hundred or so in one access. ``directory.py`` defines the page of a key, ``page.py``
+the stored form of a page, ``records.py`` the content of a record.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ _FIRST_LOOK = 1000
 
 
 class TooLarge(Exception):
-    """A page is larger than what is to be read."""
+    """Page that is larger than the limit of a read."""
 
 
 class ShardState:
@@ -40,7 +40,7 @@ class ShardState:
 
     Args:
         entries: the map that has the state, the shard's own.
-        cache_bytes: about how much of it is kept in memory, as stored.
+        cache_bytes: the approximate stored size of the part kept in memory.
     """
 
     def __init__(self, entries: ByteMap, cache_bytes: int = CACHE_BYTES) -> None:
@@ -53,18 +53,18 @@ class ShardState:
         self._stages: dict[str, KeyedState] = {}
 
     def value(self, name: str) -> Any:
-        """A small value, None if it was never set."""
+        """Return a small value; None if it was never set."""
         return self._values.get(name)
 
     def set_value(self, name: str, value: Any) -> None:
-        """Sets a small value: plain data; None removes it."""
+        """Set a small value: plain data; None removes it."""
         if value is None:
             self._values.pop(name, None)
         else:
             self._values[name] = value
 
     def stage(self, name: str) -> "KeyedState":
-        """The records of a stage."""
+        """Return the records of a stage."""
         found = self._stages.get(name)
         if found is None:
             number, root = self._roots.get(name) or (len(self._roots), None)
@@ -73,7 +73,7 @@ class ShardState:
         return found
 
     def save(self) -> None:
-        """Writes all that has changed. Records may be used afterwards, and saved again."""
+        """Write all changes. Records may be used afterwards, and saved again."""
         for name, stage in self._stages.items():
             self._roots[name] = (self._roots[name][0], stage.settle())
         self.cache.flush()
@@ -83,7 +83,7 @@ class ShardState:
             self._stored = root
 
     def close(self) -> None:
-        """Lets go of what is in memory, after the last :meth:`save`.
+        """Release the memory, after the last :meth:`save`.
 
         Stages, pages and records know each other, so without it all of that, and the cache with it,
         waits for the garbage collector.
@@ -97,8 +97,8 @@ class KeyedState:
     """The records of a stage's keys in one shard; made by :meth:`ShardState.stage`.
 
     Attributes:
-        accumulators: makes accumulators of the numbers of stripes, encoded; None where nobody
-            keeps numbers.
+        accumulators: makes encoded accumulators of the numbers of stripes; None if no numbers
+            are kept.
     """
 
     def __init__(self, cache: EntryCache, number: int, root: Any) -> None:
@@ -118,14 +118,14 @@ class KeyedState:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Records and bytes, as of the last :meth:`ShardState.save`."""
+        """Number of records and bytes, as of the last :meth:`ShardState.save`."""
         return self.directory.records, self.directory.size + self.overflow.size
 
     def prefetch(self, keys: Collection[bytes]) -> None:
-        """Loads the pages of many keys at once.
+        """Load the pages of many keys at once.
 
-        Where they are more than fit into memory, the rest follows as :meth:`record` comes to
-        it: keys should be in the order in which they are going to be used.
+        If they do not all fit into memory, the rest follows as :meth:`record` comes to
+        it: keys should be in the order of their later use.
         """
         self.cache.trim()
         pages = self.directory.pages
@@ -142,9 +142,9 @@ class KeyedState:
         self._ahead = wanted[fitting:][::-1]
 
     def record(self, key: bytes) -> Record:
-        """The record of a key, made if there is none; an empty one is not stored.
+        """Return the record of a key, created if there is none; an empty one is not stored.
 
-        It is the same object as long as somebody has it.
+        It is the same object as long as it is referenced.
         """
         if self.cache.full:
             self.cache.trim()
@@ -167,10 +167,10 @@ class KeyedState:
         return page.open(key, content)
 
     def by_page(self, keys: Sequence[bytes]) -> Iterator[tuple[Page, list[bytes]]]:
-        """The pages of many keys, each with those of them that are in it; a page may come again.
+        """Yield the pages of many keys, each with its keys; a page may come again.
 
-        The caller may change the records of these keys in a page until it asks for the next one,
-        and asks for no record meanwhile.
+        The caller may change the records of these keys in a page until it requests the next page,
+        and requests no record meanwhile.
         """
         for page, places in self.places_by_page(keys):
             some = [keys[place] for place in places.tolist()]
@@ -179,7 +179,7 @@ class KeyedState:
             yield page, some
 
     def places_by_page(self, keys: Sequence[bytes]) -> Iterator[tuple[Page, Places]]:
-        """As :meth:`by_page`: the places of the keys, which may be in stripes of the page."""
+        """Yield the pages with the positions of the keys, which may be in stripes of the page."""
         low = 0
         while low < len(keys):
             self._look_for_new()
@@ -195,7 +195,7 @@ class KeyedState:
                 self._created += len(page) - before
 
     def due_stripes(self, limit: int) -> Iterator[tuple[Page, Stripe]]:
-        """The stripes of windows that are due at a time, page by page, each with its page.
+        """Yield the stripes of windows that are due at a time, page by page, each with its page.
 
         The caller drops them, or makes records of them.
         """
@@ -205,7 +205,7 @@ class KeyedState:
                 yield page, stripe
 
     def due_keys(self, domain: int, limit: int) -> Iterator[bytes]:
-        """The keys with a timer in a domain that is due at a time, each once, page by page.
+        """Yield the keys with a timer in a domain that is due at a time, each once, page by page.
 
         The caller takes them by :meth:`Record.pop_due`, and may set others for the same key.
         A key that has none now may be left out, whatever happens to it meanwhile.
@@ -216,28 +216,28 @@ class KeyedState:
             yield from page.due(domain, limit)
 
     def keys(self) -> Iterator[bytes]:
-        """The keys of all records that are not empty, page by page."""
+        """Yield the keys of all records that are not empty, page by page."""
         for page in self._walk(range(self.directory.pages)):
             yield from page.keys()
 
     def next_due(self, domain: int) -> int | None:
-        """When the first timer in a domain fires, in microseconds; None if there is none."""
+        """Return the time of the first timer in a domain, in microseconds; None without timers."""
         self._refresh()
         return self.directory.minimum(COLUMNS[domain])
 
     def hold(self) -> int | None:
-        """The oldest hold of the watermark, in microseconds; None if there is none."""
+        """Return the oldest hold of the watermark, in microseconds; None if there is none."""
         self._refresh()
         return self.directory.minimum(HOLD)
 
     def oldest_hold(self, most_bytes: int) -> Hold | None:
-        """What holds the watermark; None if nothing does.
+        """Return the hold on the watermark; None if there is none.
 
         Args:
-            most_bytes: how large the page may be that is read for it.
+            most_bytes: the size limit of a page that is read for it.
 
         Raises:
-            TooLarge: it is larger.
+            TooLarge: the page is larger.
         """
         limit = self.hold()
         number = None if limit is None else next(self.directory.until(HOLD, limit), None)
@@ -259,7 +259,7 @@ class KeyedState:
         )
 
     def settle(self) -> Any:
-        """Brings pages to their size before they are written; what to keep of this object."""
+        """Adjust the number of pages before they are written; return the state to keep."""
         self._prepare()
         directory = self.directory
         wanted = pages_for(directory.size, directory.records)
@@ -272,38 +272,38 @@ class KeyedState:
         return directory.root(), self.overflow.next_number, self.overflow.size
 
     def close(self) -> None:
-        """Lets go of pages and records, see :meth:`ShardState.close`."""
+        """Release pages and records, see :meth:`ShardState.close`."""
         for page in self._pages.values():
             page.keep({}, ())
         self._pages.clear()
         self.accumulators = None
 
     def page_rescheduled(self, page: Page) -> None:
-        """What the directory knows of the page's times is not up to date."""
+        """Note that the directory's times of the page are outdated."""
         self._rescheduled[page.number] = page
 
     def page_released(self, page: Page) -> None:
-        """The page has been written and leaves the memory."""
+        """Forget the page, which has been written and leaves the memory."""
         if page.stale:
             page.note_times()
             del self._rescheduled[page.number]
         del self._pages[page.number]
 
     def _prepare(self) -> None:
-        """Finds what is going to be written of the pages that have changed."""
+        """Determine the entries to write for the changed pages."""
         for page in self._pages.values():
             if page.dirty and page.packed is None:
                 page.prepare()
 
     def _next(self, number: int) -> list[int]:
-        """A page that is needed, and some of those that were announced."""
+        """Return a page that is needed, and some of those that were announced."""
         numbers = {number: None}
         while self._ahead and len(numbers) < _STEP:
             numbers[self._ahead.pop()] = None
         return list(numbers)
 
     def _load(self, numbers: Sequence[int]) -> None:
-        """Brings pages into memory."""
+        """Load pages into memory."""
         pages, cache = self._pages, self.cache
         cache.tick()
         missing = []
@@ -335,7 +335,7 @@ class KeyedState:
         self.cache.add(page)
 
     def _walk(self, numbers: Sequence[int], *, make: bool = False) -> Iterator[Page]:
-        """Pages that are stored or changed, one by one; their number stays the same meanwhile.
+        """Yield stored or changed pages one by one; their number must not change meanwhile.
 
         Args:
             numbers: of the pages.
@@ -359,7 +359,7 @@ class KeyedState:
             self._walks -= 1
 
     def _look_for_new(self) -> bool:
-        """Makes more pages within a micro-batch, if many keys are new; whether it has looked."""
+        """Add pages in a micro-batch if many keys are new; return whether it has looked."""
         if self._created <= self._look_at or self._walks:
             return False
         self._look()
@@ -374,7 +374,7 @@ class KeyedState:
             self._grow(wanted)
 
     def _grow(self, pages: int) -> None:
-        """Splits pages, in their turn, until there are so many."""
+        """Split pages, in turn, up to this number."""
         while self.directory.pages < pages:
             before = self.directory.pages
             after = min(pages, before + _STEP)
@@ -386,7 +386,7 @@ class KeyedState:
             self.cache.trim()
 
     def _shrink(self, pages: int) -> None:
-        """Merges the last pages with those that they came from, a number of them at a time."""
+        """Merge the last pages into those that they were split from, in batches."""
         before = self.directory.pages
         pages = max(pages, before - max(_STEP, before // _STEPS))
         leaving = range(pages, before)
@@ -409,7 +409,7 @@ class KeyedState:
         self.directory.resize(pages)
 
     def _spread(self, page: Page) -> None:
-        """Moves those records of a page that belong into others now."""
+        """Move the records of a page that now belong to others."""
         pages, own = self.directory.pages, page.number
         moving: defaultdict[int, tuple[dict[bytes, Any], list[Stripe]]]
         moving = defaultdict(lambda: ({}, []))
@@ -441,7 +441,7 @@ class KeyedState:
         target.rescheduled()
 
     def _refresh(self) -> None:
-        """Brings what the directory knows of timers and holds up to date."""
+        """Update the times of timers and holds in the directory."""
         for page in self._rescheduled.values():
             page.note_times()
         self._rescheduled.clear()

@@ -12,18 +12,19 @@ EVENT_TIME, PROCESSING_TIME = 0, 1
 """The domains of timers; event time fires first."""
 
 Timer = tuple[int, int, int | None, Any]
-"""When it fires, its domain, the hold it has on the watermark, payload. Times in microseconds."""
+"""Firing time, domain, hold on the watermark, and payload of a timer; times in microseconds."""
 
 
 class Hold(NamedTuple):
-    """What keeps the watermark back.
+    """Hold on the watermark.
 
     Attributes:
-        micros: from passing this time.
-        key: whose it is, encoded.
-        is_timer: a timer does, and not what waits for one.
-        until: when the timer fires that lets go, in microseconds; None where there is none.
-        id: of the timer that does; empty where none does.
+        micros: the time that the watermark cannot pass, in microseconds.
+        key: the encoded key that has the hold.
+        is_timer: True if a timer has the hold, False if content that waits for a timer has it.
+        until: the firing time of the timer that releases the hold, in microseconds; None if no
+            timer does.
+        id: the id of the timer that has the hold; empty if none has.
     """
 
     micros: int
@@ -37,7 +38,7 @@ _OTHER_BYTES = 64
 _TIMER_BYTES = 48
 
 HELD_BYTES = _OTHER_BYTES + 2 * _TIMER_BYTES
-"""What a cell with a small value takes that has a timer and a hold, about."""
+"""Approximate size of a cell with a small value, a timer and a hold."""
 
 
 class RecordOwner(Protocol):
@@ -45,26 +46,26 @@ class RecordOwner(Protocol):
 
     @property
     def overflow(self) -> Overflow:
-        """Where the large collections of the page's stage go."""
+        """Overflow of the large collections of the page's stage."""
 
     def changed(self, key: bytes, growth: int) -> None:
-        """The record of a key has changed, and takes about so many bytes more, or less."""
+        """Note that the record of a key has changed, and its growth in bytes."""
 
     def rescheduled(self) -> None:
-        """Timers or holds of a record have changed."""
+        """Note that timers or holds of a record have changed."""
 
 
 class Records(Protocol):
     """The records of a stage's keys.
 
     Attributes:
-        overflow: where what is large goes.
+        overflow: the store of large content.
     """
 
     overflow: Overflow
 
     def record(self, key: bytes) -> "Record":
-        """The record of a key, made if there is none."""
+        """Return the record of a key, created if there is none."""
 
 
 class Record:
@@ -75,7 +76,7 @@ class Record:
 
     Attributes:
         key: whose state it is.
-        page: where it is stored; moves with it.
+        page: the page of the record; moves with it.
     """
 
     __slots__ = ("_cells", "_collections", "_count", "_heaps", "_holds", "_timers", "key", "page")
@@ -96,23 +97,23 @@ class Record:
         self._count = 0
 
     def content(self) -> Any:
-        """What is stored of it: None if there is nothing."""
+        """Return the stored content; None if there is none."""
         if self._timers or self._holds or self._collections:
             return self._cells, self._timers, self._holds, self._collections
         return self._cells or None
 
     def get(self, cell: bytes, default: Any = None) -> Any:
-        """The value of a cell."""
+        """Return the value of a cell."""
         return self._cells.get(cell, default)
 
     def set(self, cell: bytes, value: Any) -> None:
-        """Sets the value of a cell that has no collection."""
+        """Set the value of a cell that has no collection."""
         growth = _size(value) - _size(self._cells.get(cell))
         self._cells[cell] = value
         self.page.changed(self.key, growth)
 
     def pop(self, cell: bytes) -> Any:
-        """Empties a cell, whatever it has; the value, if it was one, else None."""
+        """Empty a cell, whatever its content; return the value if it was one, else None."""
         state = self._collections.get(cell)
         if state is not None:
             self._drop(state)
@@ -124,19 +125,19 @@ class Record:
         return value
 
     def cells(self) -> list[bytes]:
-        """The names of all cells that are not empty."""
+        """Return the names of all cells that are not empty."""
         return [*self._cells, *self._collections]
 
     def bag(self, cell: bytes) -> Bag:
-        """The bag in a cell; an empty one takes no space."""
+        """Return the bag in a cell; an empty one takes no space."""
         return Bag(self, cell)
 
     def ordered(self, cell: bytes, bucket_bytes: int | None = None) -> OrderedBag[Any]:
-        """The ordered bag in a cell; an empty one takes no space."""
+        """Return the ordered bag in a cell; an empty one takes no space."""
         return OrderedBag(self, cell, bucket_bytes)
 
     def set_timer(self, id: bytes, domain: int, fire: int, hold: int | None, payload: Any) -> None:
-        """Sets a timer, in the place of one with the same id.
+        """Set a timer, replacing the one with the same id.
 
         Args:
             id: of the timer, in whatever domain.
@@ -156,21 +157,21 @@ class Record:
         self.page.rescheduled()
 
     def clear_timer(self, id: bytes) -> None:
-        """Removes a timer, if it is there."""
+        """Remove a timer, if it is there."""
         if self._timers.pop(id, None) is not None:
             self.page.changed(self.key, -_TIMER_BYTES)
             self.page.rescheduled()
 
     def timer(self, id: bytes) -> Timer | None:
-        """A timer that is set."""
+        """Return a timer that is set."""
         return self._timers.get(id)
 
     def timers(self) -> Iterator[tuple[bytes, Timer]]:
-        """All timers, in the order in which they were set."""
+        """Yield all timers, in the order in which they were set."""
         return iter(self._timers.items())
 
     def pop_due(self, domain: int, limit: int) -> tuple[int, bytes, Any] | None:
-        """Removes the first timer that is due at a time: when it fires, id, payload.
+        """Remove the first timer due at a time; return its firing time, id and payload.
 
         Of timers for the same time, the one that was set first comes first.
         """
@@ -190,7 +191,7 @@ class Record:
         return None
 
     def set_hold(self, cell: bytes, micros: int | None) -> None:
-        """Keeps the watermark from passing a time, until another one or None is set."""
+        """Keep the watermark from passing a time, until another one or None is set."""
         before = self._holds.get(cell)
         if before == micros:
             return
@@ -202,11 +203,11 @@ class Record:
         self.page.rescheduled()
 
     def hold(self, cell: bytes) -> int | None:
-        """The hold of a cell."""
+        """Return the hold of a cell."""
         return self._holds.get(cell)
 
     def clear(self) -> None:
-        """Removes all that there is."""
+        """Remove all content."""
         if self._timers or self._holds:
             self.page.rescheduled()
         for state in self._collections.values():
@@ -217,15 +218,15 @@ class Record:
 
     @property
     def overflow(self) -> Overflow:
-        """Where large collections go."""
+        """Overflow of large collections."""
         return self.page.overflow
 
     def collection(self, cell: bytes) -> list[Any] | None:
-        """For the collections: the state of one."""
+        """Return the state of a collection."""
         return self._collections.get(cell)
 
     def set_collection(self, cell: bytes, state: list[Any] | None, growth: int) -> None:
-        """For the collections: the state of one has changed, by so many bytes in the record."""
+        """Note a changed collection, and the growth of its record in bytes."""
         if state is None:
             self._collections.pop(cell, None)
         else:
@@ -237,21 +238,21 @@ class Record:
 
 
 def _size(value: Any) -> int:
-    """About how many bytes a value takes, None being that of no cell."""
+    """Return the approximate size of a value in bytes; None is the value of no cell."""
     if value is None:
         return 0
     return len(value) if type(value) is bytes else _OTHER_BYTES
 
 
 def schedule(content: Any) -> tuple[dict[bytes, Timer], dict[bytes, int]] | None:
-    """The timers and holds of a record, or of the content of one; None if it can have none."""
+    """Return the timers and holds of a record, or of its content; None if it can have none."""
     if type(content) is Record:
         return content._timers, content._holds
     return content[1:3] if type(content) is tuple else None
 
 
 def holds(key: bytes, content: Any) -> Iterator[Hold]:
-    """What of a record, or of the content of one, keeps the watermark back."""
+    """Yield the holds of a record, or of the content of one, on the watermark."""
     timers, held = schedule(content) or ({}, {})
     for id, (fire, _, hold, _) in timers.items():
         if hold is not None:

@@ -1,9 +1,9 @@
-"""A map of bytes in Spark's state store, by one call for each access or by many at once.
+"""A map of bytes in Spark's state store, with one call per access or many accesses at once.
 
-Spark's Python client sends a request and waits for its answer, 70 to 140 µs for each. The
-protocol has no need of that: the server answers in the order of the requests, so that many
-can be under way. :class:`PipelinedSparkMap` does that with the private parts of the client
-that it names in one place; :class:`SparkMap` needs none of them.
+Spark's Python client sends a request and waits for its answer, 70 to 140 µs for each. The protocol
+does not require that: the server answers in the order of the requests, so that many can be in
+flight. :class:`PipelinedSparkMap` uses that through private parts of the client, which it names in
+one place; :class:`SparkMap` needs none of them.
 """
 
 import struct
@@ -20,24 +20,24 @@ class ByteMap(Protocol):
     """Values by keys. Any bytes may be a key; an empty value is not a missing one."""
 
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of keys, in their order, and None where there is none."""
+        """Return the values of keys, in order; None for a missing key."""
 
     def put(self, items: Mapping[bytes, bytes]) -> None:
-        """Sets or replaces the values of keys."""
+        """Set or replace the values of keys."""
 
     def delete(self, keys: Iterable[bytes]) -> None:
-        """Removes keys; those that are not there do no harm."""
+        """Remove keys; missing keys do no harm."""
 
 
 class MemoryMap:
     """A map in memory.
 
     Attributes:
-        entries: what is there.
-        reads: how many values have been asked for.
-        trips: in how many accesses.
-        writes: how many keys have been put or deleted.
-        put_bytes: how many bytes have been put.
+        entries: the content.
+        reads: the number of values requested.
+        trips: the number of accesses for them.
+        writes: the number of keys put or deleted.
+        put_bytes: the number of bytes put.
     """
 
     def __init__(self) -> None:
@@ -67,8 +67,8 @@ class SparkMap:
     """A map state of Spark with one binary column for the key and one for the value.
 
     Args:
-        map_state: what ``handle.getMapState(name, "key binary", "value binary")`` gave. It
-            belongs to the grouping key whose rows are being handled.
+        map_state: the result of ``handle.getMapState(name, "key binary", "value binary")``. It
+            belongs to the grouping key whose rows are being processed.
     """
 
     def __init__(self, map_state: Any) -> None:
@@ -89,9 +89,9 @@ class SparkMap:
 
 
 class PipelinedSparkMap:
-    """As :class:`SparkMap`, with many requests under way at once.
+    """A :class:`SparkMap` with many requests in flight at once.
 
-    What is under way is bounded, so that neither side waits for the other to read: small
+    Requests in flight are bounded, so that neither side waits for the other to read: small
     requests with large answers fit into the socket's buffers, and large requests have
     answers of a few bytes.
 
@@ -136,7 +136,7 @@ class PipelinedSparkMap:
     def _ask(
         self, items: Iterable[Any], fill: Callable[[Any, Any], None], most: int
     ) -> list[bytes]:
-        """The values of the answers to a request for each item, at most so many bytes ahead."""
+        """Return the answers to a request per item, reading ahead at most this many bytes."""
         write, name, new = self._file.write, self._name, self._request
         under_way: deque[int] = deque()
         ahead = 0
@@ -166,7 +166,7 @@ class PipelinedSparkMap:
         return answers
 
     def _receive(self, answers: list[bytes], more: int) -> None:
-        """Adds the next answer.
+        """Add the next answer.
 
         Raises:
             PySparkRuntimeError: it is a failure. The other answers have been read then, so
@@ -191,7 +191,7 @@ _LENGTH = struct.Struct("!i")
 
 
 def spark_map(map_state: Any) -> ByteMap:
-    """The quickest map over a map state that this version of PySpark allows."""
+    """Return the fastest map over a map state that this PySpark version allows."""
     try:
         return PipelinedSparkMap(map_state)
     except (AttributeError, ImportError):

@@ -1,8 +1,8 @@
-"""Stripes: what a page keeps of one open window of many keys, in columns.
+"""Stripes: content of a page for one open window of many keys, in columns.
 
-Where all that is kept of a key is accumulators of open windows that are numbers of a vectorised
-form, records would differ in key and numbers alone. A stripe has these as two columns, and what
-the records have in common once. A key is in stripes or has a record, never both.
+If the state of keys is only accumulators of open windows that are numbers of a vectorized form,
+their records differ only in key and numbers. A stripe has these as two columns, and the common part
+of the records once. A key is in stripes or has a record, never both.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,20 +18,20 @@ from sparkbeam.wire.binary import binary, bytes_of, offsets_of
 from sparkbeam.worker.state.records import EVENT_TIME, Hold
 
 Numbers = npt.NDArray[Any]
-"""Of ``int64`` or ``float64``, or records of such, or of records; one for each key."""
+"""Array of ``int64`` or ``float64``, or of possibly nested records of these; one per key."""
 
 Places = npt.NDArray[np.intp]
 
 AddUp = Callable[[Numbers, Places], Numbers | None]
-"""What runs of numbers come to, by where each begins; None where that is not exact."""
+"""Sums of runs of numbers, given the start of each run; None if a sum is not exact."""
 
 _KEY_BYTES = 4
-"""What a key takes besides its own bytes and its numbers."""
+"""Size of a key besides its bytes and its numbers."""
 
 
 @dataclass(frozen=True)
 class Open:
-    """A window that is open, as it is kept of a key.
+    """An open window, as it is stored for a key.
 
     Attributes:
         cell: its name in a record.
@@ -50,10 +50,10 @@ class Stripe:
     """Keys, each once, with their numbers.
 
     Args:
-        window: what is kept of each.
+        window: the common stored state of the keys.
         keys: binary.
         numbers: of the keys, not to be changed by others.
-        fresh: which of them are not as they were when the page was last written as a whole.
+        fresh: marks keys that have changed since the page was last written as a whole.
 
     Attributes:
         window: likewise.
@@ -86,21 +86,21 @@ class Stripe:
 
     @property
     def fresh_count(self) -> int:
-        """How many keys are fresh."""
+        """Number of fresh keys."""
         self._settle()
         return int(np.count_nonzero(self._fresh))
 
     def add(self, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp) -> int | None:
-        """Adds runs of numbers to those of keys.
+        """Add runs of numbers to those of keys.
 
         Args:
             keys: each once.
             numbers: in runs, one for each key.
-            firsts: where each run begins.
-            add_up: what runs come to.
+            firsts: the start of each run.
+            add_up: adds up runs.
 
         Returns:
-            by about how many bytes it has grown; None where it cannot be added, and nothing has
+            The approximate growth in bytes; None if the numbers cannot be added, with nothing
             changed.
         """
         self._settle()
@@ -122,19 +122,19 @@ class Stripe:
         return _size(added, totals.dtype)
 
     def extend(self, other: "Stripe") -> bool:
-        """Takes over the keys of another one, which are not here; False where it cannot."""
+        """Add the keys of another stripe, none of which is here; return False if unsupported."""
         if other.window != self.window or other.numbers.dtype != self.numbers.dtype:
             return False
         self._extend(other.keys, other.numbers, other._fresh)
         return True
 
     def replace(self, other: "Stripe") -> bool:
-        """As :meth:`extend`, in the place of the keys that are here."""
+        """Replace the keys that are here by those of another stripe, like :meth:`extend`."""
         self.pop(other.keys.to_pylist())
         return self.extend(other)
 
     def pop(self, keys: Iterable[bytes]) -> list[tuple[bytes, int]]:
-        """Removes keys; gives those that were here, and their places among :attr:`all_numbers`."""
+        """Remove keys; return those found, and their positions in :attr:`all_numbers`."""
         if self._rows is None:
             self._rows = {key: row for row, key in enumerate(self._keys.to_pylist())}
         rows = self._rows
@@ -144,31 +144,31 @@ class Stripe:
 
     @property
     def all_numbers(self) -> Numbers:
-        """The numbers with those of keys that have just been removed."""
+        """The numbers with those of keys that were removed last."""
         return self._numbers
 
     def spread(self, numbers: "npt.NDArray[np.int64]") -> Iterator[tuple[int, "Stripe"]]:
-        """Parts of it, by a number for each key."""
+        """Yield parts of the stripe, by a number for each key."""
         self._settle()
         for number in np.unique(numbers).tolist():
             yield number, self._taken(numbers == number)
 
     def oldest(self) -> Hold:
-        """How it keeps the watermark back."""
+        """Hold of the stripe on the watermark."""
         return Hold(self.window.hold, min(self.keys.to_pylist()), False, self.window.fires)
 
     def fresh(self) -> "Stripe":
-        """Those keys that are fresh."""
+        """Return the fresh keys."""
         self._settle()
         return self._taken(self._fresh)
 
     def settled(self) -> None:
-        """The page has been written as a whole: nothing is fresh any more."""
+        """Mark all keys as not fresh: the page has been written as a whole."""
         self._settle()
         self._fresh[:] = False
 
     def stored(self) -> tuple[Any, ...]:
-        """All of it as plain data."""
+        """Return the stripe as plain data."""
         window, keys, numbers = self.window, self.keys, self.numbers
         offsets = offsets_of(keys)
         return (
@@ -181,7 +181,7 @@ class Stripe:
 
     @classmethod
     def of_stored(cls, stored: tuple[Any, ...], *, fresh: bool) -> "Stripe":
-        """The inverse of :meth:`stored`."""
+        """Return the inverse of :meth:`stored`."""
         window, kind, offsets, data, numbers = stored
         keys = binary(np.frombuffer(offsets, np.int32), np.frombuffer(data, np.uint8))
         found = np.frombuffer(numbers, _kind_of(kind)).copy()
@@ -189,7 +189,7 @@ class Stripe:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         return _size(self.keys, self._numbers.dtype)
 
     def _taken(self, chosen: "npt.NDArray[np.bool_]") -> "Stripe":
@@ -207,7 +207,7 @@ class Stripe:
         self._rows = None
 
     def _settle(self) -> None:
-        """Lets go of the keys that have been removed."""
+        """Release the keys that have been removed."""
         if not self._gone:
             return
         kept = np.full(len(self._keys), True)
@@ -218,7 +218,7 @@ class Stripe:
 
 
 def timer_of(window: Open) -> tuple[int, int, None, None]:
-    """The timer that a record has for an open window."""
+    """Return the timer that a record has for an open window."""
     return window.fires, EVENT_TIME, None, None
 
 
@@ -227,7 +227,7 @@ def _size(keys: pa.Array, kind: "np.dtype[Any]") -> int:
 
 
 def _plain(kind: "np.dtype[Any]") -> Any:
-    """A type of numbers as plain data: its name, or a tuple of those of a record's parts."""
+    """Return a type of numbers as plain data: its name, or a tuple of a record's parts."""
     return kind.str if kind.names is None else tuple(_plain(kind[name]) for name in kind.names)
 
 

@@ -1,8 +1,8 @@
 """Operations on blocks: plain functions with further arguments, constant or from side inputs.
 
-Beam's own operation looks the side inputs up for each element. Here that is done once for the
-elements of a block that share their window; over columns each side input is a column, too, of
-what is for each element.
+Beam's own operation looks up the side inputs for each element. This one does it once for the
+elements of a block that share their window. Over columns each side input is a column as well, with
+the value for each element.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ class ArgumentOperation(FunctionOperation):
         self._tables = Tables()
 
     def ask(self, arguments: Arguments, process: Callable[..., Iterable[Any] | None]) -> None:
-        """Tells what to call, and with what."""
+        """Set the function to call and its arguments."""
         self.arguments = arguments
         self._process = process
         self.function = self._call
@@ -45,11 +45,11 @@ class ArgumentOperation(FunctionOperation):
         self._by_window = not all(side.is_globally_windowed() for side in self._sides)
 
     def process(self, o: WindowedValue) -> None:
-        """Processes an element."""
+        """Process an element."""
         self.process_block(Block(o, [o.value]))
 
     def process_block(self, block: Block) -> None:
-        """Processes elements, in each of their windows if these have side inputs of their own."""
+        """Process elements, in each of their windows if these have side inputs of their own."""
         with self.scoped_process_state:
             if not self._by_window or block.assigned is None:
                 self._process_alike(block)
@@ -67,7 +67,7 @@ class ArgumentOperation(FunctionOperation):
                     self._process_alike(part)
 
     def _process_alike(self, block: Block) -> None:
-        """Processes elements that have the same side inputs."""
+        """Process elements that have the same side inputs."""
         whole = block.windowing
         for single in window_by_window(whole) if self._by_window else (whole,):
             part = block if single is whole else block.with_windowing(single)
@@ -81,7 +81,7 @@ class ArgumentOperation(FunctionOperation):
                 self._flat_map(part.values, output)
 
     def _look_up(self, template: WindowedValue) -> list[Any]:
-        """The side inputs of elements."""
+        """Return the side inputs of elements."""
         window: BoundedWindow = GlobalWindow()
         if self._by_window:
             (window,) = template.windows
@@ -100,7 +100,7 @@ class ArgumentOperation(FunctionOperation):
         return self._columns.over(block, *columns)
 
     def _over_windows(self, block: Block) -> Block | None:
-        """The results for elements of several windows; None where they have to go one by one."""
+        """Return the results for elements of several windows; None to process them one by one."""
         if block.column is None:
             return None
         found = single_windows(block)
@@ -111,11 +111,11 @@ class ArgumentOperation(FunctionOperation):
         return None if columns is None else self._columns.over(block, *columns, places=places)
 
     def _columns_of(self, found: list[list[Any]], count: int) -> list[Column] | None:
-        """A column for each side input, of what is found each time; None if there is none.
+        """Return a column of values per side input; None if there is none.
 
         Args:
             found: the side inputs, one time after the other.
-            count: for how many elements.
+            count: the number of elements.
         """
         columns = [
             column_of_values(list(values)) or self._tables.of(number, values, count)

@@ -21,7 +21,7 @@ from sparkbeam.worker.value_columns import column_of
 
 
 class TableRowsOperation(operations.DoOperation):
-    """Hands on the rows of tables as blocks that are columns.
+    """Reader of the rows of tables as blocks that are columns.
 
     Attributes:
         fn: the DoFn that makes elements of a table.
@@ -38,7 +38,7 @@ class TableRowsOperation(operations.DoOperation):
         self._rows: dict[pa.Schema, TableRows | None] = {}
 
     def process(self, o: WindowedValue) -> None:
-        """Makes elements of a table; where they are no column, or batches, as Beam does it."""
+        """Emit the elements of a table; as Beam does if they form no column, or batches."""
         table = o.value
         is_column = isinstance(table, Batch) and not self._passes
         rows = self._rows_of(table.schema) if is_column else None
@@ -72,7 +72,7 @@ def _block(table: WindowedValue, rows: TableRows, batch: pa.RecordBatch) -> Bloc
 
 
 def _parts(table: Batch) -> Iterator[pa.RecordBatch]:
-    """Batches of as many rows as a block may have."""
+    """Yield batches of at most as many rows as a block may have."""
     size = column_rows(table.num_rows, table.nbytes)
     for start in range(0, table.num_rows, size):
         part = table.slice(start, size)

@@ -17,11 +17,11 @@ from sparkbeam.worker.steps.step import DoFnData, Step
 
 
 class WindowOperation(operations.DoOperation):
-    """Assigns windows; once for a block where they depend on the timestamp alone.
+    """Window assignment, once per block if windows depend on the timestamp alone.
 
     Attributes:
         window_fn: gives the windows.
-        operator: tells why it takes single elements; None if it does not.
+        operator: gives the reason for single elements; None if there is none.
         readers: the operations that take the results.
     """
 
@@ -35,11 +35,11 @@ class WindowOperation(operations.DoOperation):
 
     @property
     def takes_assigned(self) -> bool:
-        """Whether it needs no windows of the blocks that it gets."""
+        """True if the step does not need the windows of its blocks."""
         return self.operator.reason is None
 
     def process_block(self, block: Block) -> None:
-        """Gives values the windows of their timestamps."""
+        """Assign values the windows of their timestamps."""
         if self.operator.reason is not None:
             if block.column is not None:
                 count_refused_by(self, self.operator.reason)

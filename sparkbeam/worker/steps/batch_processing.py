@@ -1,7 +1,7 @@
 """Operations on blocks: DoFns that take or make batches of elements.
 
-Where Beam makes a batch out of elements one by one, and the other way round, a block that is a
-column is a batch at once, and a batch blocks that are columns.
+Beam converts between elements and batches one by one. Here a block that is a column is a batch at
+once, and a batch becomes blocks that are columns.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,7 +65,7 @@ class BatchOperation(ElementOperation):
         self._waiting: list[WindowedValue] = []
 
     def process(self, o: WindowedValue) -> None:
-        """Processes an element, of which there may be batches."""
+        """Process an element, of which there may be batches."""
         if not self.batching.elements_give_batches:
             operations.DoOperation.process(self, o)
             return
@@ -73,7 +73,7 @@ class BatchOperation(ElementOperation):
             self._emit_batches(self._process, o.value, o)
 
     def process_block(self, block: Block) -> None:
-        """Processes elements: in batches if it takes no single ones, as Beam does."""
+        """Process elements: in batches if it takes no single ones, as Beam does."""
         if self.batching.takes_elements:
             if block.column is not None:
                 count_refused_by(self, "it takes single elements, too")
@@ -90,7 +90,7 @@ class BatchOperation(ElementOperation):
                 self._gather(part)
 
     def process_batch(self, windowed_batch: WindowedBatch) -> None:
-        """Processes a batch of Beam's making."""
+        """Process a batch that Beam has made."""
         assert isinstance(windowed_batch, HomogeneousWindowedBatch)
         self._take(windowed_batch.values, windowed_batch.as_empty_windowed_value())
 
@@ -100,7 +100,7 @@ class BatchOperation(ElementOperation):
         super().finish()
 
     def _gather(self, block: Block) -> None:
-        """Takes in a column, which waits for others if it is small."""
+        """Add a column, which waits for others if it is small."""
         if self._gathered and not _are_alike(self._gathered[-1], block):
             self._take_gathered()
         self._gathered.append(block)
@@ -120,7 +120,7 @@ class BatchOperation(ElementOperation):
             self._take(batch, block.windowing)
 
     def _batch_of(self, block: Block) -> Any:
-        """The elements of a column as a batch; None where Beam has to make it of them."""
+        """Return the elements of a column as a batch; None if Beam has to make it."""
         column, converter = block.column, self.batching.taken
         assert column is not None
         assert converter is not None
@@ -162,7 +162,7 @@ class BatchOperation(ElementOperation):
     def _emit_batches(
         self, function: Callable[[Any], Any], value: Any, template: WindowedValue
     ) -> None:
-        """Hands on the batches that the DoFn makes of a value."""
+        """Emit the batches that the DoFn makes of a value."""
         for made in self._made(function, value):
             if isinstance(made, WindowedValue | TimestampedValue):
                 error = TypeError(f"a {type(made).__name__} is put out in the place of a batch")
@@ -214,7 +214,7 @@ class BatchOperation(ElementOperation):
 
 
 def passes_batches(made: Converter | None, readers: list[operations.Operation]) -> bool:
-    """Whether some reader gets the very batches that a DoFn makes."""
+    """Return whether a reader takes the batches of a DoFn without conversion."""
     return any(
         reader.get_batching_preference().supports_batches
         and passes(made, reader.get_input_batch_converter())
@@ -223,7 +223,7 @@ def passes_batches(made: Converter | None, readers: list[operations.Operation]) 
 
 
 def _are_alike(left: Block, right: Block) -> bool:
-    """Whether the elements of two columns may be in one batch."""
+    """Return whether the elements of two columns may share a batch."""
     first, second = left.column, right.column
     assert first is not None
     assert second is not None
@@ -235,7 +235,7 @@ def _are_alike(left: Block, right: Block) -> bool:
 
 
 def _joined(blocks: list[Block]) -> Block:
-    """The elements of columns that are alike."""
+    """Return the elements of columns that are alike."""
     if len(blocks) == 1:
         return blocks[0]
     columns = [block.column for block in blocks if block.column is not None]
@@ -244,7 +244,7 @@ def _joined(blocks: list[Block]) -> Block:
 
 
 def _by_time(block: Block) -> Iterator[Block]:
-    """The elements of a block in blocks that share their timestamps, if these are large."""
+    """Yield the elements of a block in blocks that share their timestamps, if these are large."""
     if not block.is_stamped:
         yield block
         return

@@ -17,18 +17,18 @@ _T = TypeVar("_T")
 
 
 class Bundles:
-    """Runs them one after the other, and gathers what they have to report.
+    """Sequential bundles, and their reports.
 
     Args:
-        processor: of the stage that they are of.
-        rows: takes what the sinks write.
+        processor: the processor of their stage.
+        rows: receives the output of sinks.
         partition: of the task.
         tally: adds up the metrics.
 
     Attributes:
         processor: runs them.
-        count: how many bundles have ended.
-        callbacks: those of bundle finalizers, which somebody is to call.
+        count: the number of bundles that have ended.
+        callbacks: the callbacks of bundle finalizers, for the caller to call.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Bundles:
             sink.open(rows, partition)
 
     def process(self, elements: Iterator[Block], *, resumed: bool = False) -> list[Residual]:
-        """Runs a bundle.
+        """Run a bundle.
 
         Args:
-            elements: what goes into it.
+            elements: the input of the bundle.
             resumed: they have been counted, in an earlier bundle.
 
         Returns:
-            What splittable DoFns have deferred.
+            The residuals of splittable DoFns.
         """
         followed = self._tally.followed(self.processor, elements, resumed=resumed)
 
@@ -67,14 +67,14 @@ class Bundles:
     def process_keyed(
         self, keys: Iterable[tuple[bytes, Iterator[Block]]], *, fire: bool
     ) -> list[Residual]:
-        """Runs a bundle of a stateful stage: for each key its elements, then its timers.
+        """Run a bundle of a stateful stage: for each key its elements, then its timers.
 
         Args:
-            keys: encoded, with what goes into the bundle of each.
-            fire: those of its timers fire that are due.
+            keys: encoded keys, each with its input of the bundle.
+            fire: True if its due timers fire.
 
         Returns:
-            What splittable DoFns have deferred.
+            The residuals of splittable DoFns.
         """
         source, timers, state = self.processor.source, self.processor.timers, self.processor.state
         assert state.records is not None
@@ -93,13 +93,13 @@ class Bundles:
         return self._run(feed)
 
     def resume(self, deferred: Iterable[bytes]) -> list[Residual]:
-        """Runs a bundle that goes on with elements that were deferred; gives what it defers."""
+        """Run a bundle that continues with deferred elements; return what it defers."""
         decode = self.processor.source.windowed_coder_impl.decode_all
         elements = in_blocks(element for encoded in deferred for element in decode(encoded))
         return self.process(elements, resumed=True)
 
     def _run(self, feed: Feed) -> list[Residual]:
-        """See :meth:`StageProcessor.process`."""
+        """Run a bundle; see :meth:`StageProcessor.process`."""
         with warnings.catch_warnings(record=True) as caught:
             residuals = self.processor.process(feed)
         self.count += 1
@@ -109,7 +109,7 @@ class Bundles:
         return residuals
 
     def report(self, kept: tuple[tuple[int, str], ...] = ()) -> bytes:
-        """What all of them have to report, at the end of the task.
+        """Return the report of all steps at the end of the task.
 
         Args:
             kept: the files that it has written; see :class:`~sparkbeam.wire.reports.TaskReport`.
@@ -118,12 +118,12 @@ class Bundles:
 
 
 def delay_of(residual: Residual) -> int:
-    """How long what was deferred is to wait, in microseconds."""
+    """Return the delay of a deferred residual in microseconds."""
     delay = residual.requested_time_delay
     return delay.seconds * 1_000_000 + delay.nanos // 1000
 
 
 def portions(keys: Iterator[_T]) -> Iterator[Iterator[_T]]:
-    """Keys for one bundle after the other; each has to be read before the next."""
+    """Yield keys for one bundle after the other; each has to be read before the next."""
     for first in keys:
         yield itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))

@@ -19,14 +19,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class ColumnFunction:
-    """A function that is evaluated over columns instead of being called.
+    """Function that is evaluated over columns instead of being called.
 
     Args:
-        process: of a DoFn that is a function of the element and further arguments; None where it
+        process: of a DoFn that is a function of the element and further arguments; None if it
             has to be called.
         why: gives the reason for that.
-        may_stamp: results may bring a timestamp of their own.
-        arguments: what it gets beside the element.
+        may_stamp: True if results may have their own timestamps.
+        arguments: the arguments besides the element.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class ColumnFunction:
         self._compiled: dict[tuple[Shape, ...], Compiled | Refused] = {}
 
     def over(self, block: Block, *sides: Column, places: Positions | None = None) -> Block | None:
-        """The results for a block; None if it has to go element by element.
+        """Return the results for a block; None if it has to go element by element.
 
         Args:
             block: the elements.
             sides: the values of each side input.
-            places: which of them is for each element; None if the first is for all.
+            places: the index of each element's arguments; None if all have the first.
         """
         column = block.column
         if column is None:

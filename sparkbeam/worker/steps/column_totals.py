@@ -1,4 +1,4 @@
-"""What a combine has gathered before the shuffle, of pairs in columns."""
+"""Partial aggregates of pairs in columns, before the shuffle."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ _MOST_WAITING = 500_000
 _MOST_WAITING_BYTES = 32 << 20
 _MOST_BYTES = 64 << 20
 _FEW = 0.2
-"""Where a smaller part of new pairs may belong to what there is, that is put out before."""
+"""Fraction of new pairs in known slices below which the earlier aggregates are emitted first."""
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """Pairs, or what several pairs have come to.
+    """Pairs, or the aggregates of several pairs.
 
     Attributes:
         keys: of each.
-        slices: of each, the number of its slice of time, or of that with which its window begins.
+        slices: the number of each time slice, or of the one with which the window begins.
         stamps: of each, in microseconds.
-        numbers: of each, of the vectorised form.
-        counts: how many elements each is of.
+        numbers: the numbers of the vectorized form.
+        counts: the number of elements of each.
     """
 
     keys: pa.Array
@@ -42,7 +42,7 @@ class Gathered:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that it takes."""
+        """Size in bytes."""
         return int(self.keys.nbytes) + sum(column.nbytes for column in self._columns())
 
     def _columns(self) -> tuple[Any, ...]:
@@ -50,7 +50,7 @@ class Gathered:
 
     @staticmethod
     def joined(parts: "list[Gathered]") -> "Gathered":
-        """All of several, one after the other."""
+        """Return the concatenation of several."""
         keys = pa.concat_arrays([part.keys for part in parts])
         return Gathered(
             keys, *map(np.concatenate, zip(*(p._columns() for p in parts), strict=True))
@@ -58,9 +58,9 @@ class Gathered:
 
 
 class ColumnTotals:
-    """What there is by key and slice of time, of pairs of one kind.
+    """Partial aggregates of pairs of one kind, by key and time slice.
 
-    Pairs wait until there are many; then those of a key and slice are added up all at once.
+    Pairs wait until there are many. Then all pairs of a key and slice are aggregated at once.
 
     Args:
         form: of the combine.
@@ -88,24 +88,24 @@ class ColumnTotals:
 
     @property
     def are_many(self) -> bool:
-        """Whether what waits is to be added up."""
+        """True if there are enough waiting pairs to aggregate."""
         settled = 0 if self._settled is None else len(self._settled)
         return self._rows >= max(_MOST_WAITING, settled) or self._bytes >= _MOST_WAITING_BYTES
 
     @property
     def is_large(self) -> bool:
-        """Whether what has been added up takes much memory, or hardly anything is added to it."""
+        """True if the aggregates take much memory, or hardly any new value is added to them."""
         is_large = self._gathered is not None and self._gathered.nbytes >= _MOST_BYTES
         return is_large or bool(self._past)
 
     def add(self, some: Gathered) -> None:
-        """Takes in pairs."""
+        """Add pairs."""
         self._waiting.append(some)
         self._rows += len(some.slices)
         self._bytes += some.nbytes
 
     def settle(self) -> bool:
-        """Adds up what waits; False where that is not exact, and all is as it was."""
+        """Aggregate the waiting pairs; return False, with all unchanged, if that is not exact."""
         if not self._waiting:
             return True
         together = Gathered.joined([*self._before(), *self._waiting])
@@ -128,7 +128,7 @@ class ColumnTotals:
         return True
 
     def _before(self) -> list[Gathered]:
-        """What has been added up so far, unless new pairs are of other slices."""
+        """Return the aggregates so far; none if the new pairs belong to other slices."""
         before = self._gathered
         if before is None:
             return []
@@ -138,20 +138,20 @@ class ColumnTotals:
         return []
 
     def take(self) -> list[KeyedAggregates]:
-        """What has been added up; it is gone afterwards."""
+        """Return the aggregates and forget them."""
         found = self._past if self._settled is None else [*self._past, self._settled]
         self._past, self._settled, self._gathered = [], None, None
         return found
 
     def waiting(self) -> list[Gathered]:
-        """What waits, in the order in which it has come; nothing does afterwards."""
+        """Return the waiting pairs in order of arrival and forget them."""
         waiting, self._waiting = self._waiting, []
         self._rows = self._bytes = 0
         return waiting
 
 
 def _part_in(parts: list[Micros], known: Micros) -> float:
-    """Which part of numbers are known; all, where that takes long to tell."""
+    """Return the fraction of the numbers that is known; 1 if it takes long to determine."""
     first = int(known.min())
     span = int(known.max()) - first + 1
     if span > _MOST_WAITING:

@@ -1,7 +1,7 @@
-"""The map side of a combine over columns: pairs are added up by key and slice of time.
+"""The map side of a combine over columns: pairs are aggregated by key and time slice.
 
-Where the order of values makes a difference, as it does to a sum of floats, and windows share their
-slices, pairs are added up by key and window instead.
+If the order of values matters, as in a sum of floats, and windows share their slices, pairs are
+aggregated by key and window instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,23 +43,23 @@ _Kind = tuple[Shape, pa.DataType, Any]
 
 
 class _Part(NamedTuple):
-    """Of which pairs a table is: of what kind they are, and whether it has them by window."""
+    """Kind of the pairs of a table, and whether it holds them by window."""
 
     kind: _Kind
     is_by_window: bool
 
 
 class ColumnCombine:
-    """Gathers pairs in columns.
+    """Pairs gathered in columns.
 
     Args:
         combine_fn: merges accumulators.
-        form: its vectorised form.
+        form: its vectorized form.
         windowing: of the pairs.
 
     Attributes:
         are_sessions: the windows are those of sessions before they merge.
-        is_stamped: somebody asks for the timestamps of what has been added up.
+        is_stamped: True if a reader needs the timestamps of the aggregates.
     """
 
     def __init__(self, combine_fn: beam.CombineFn, form: Form, windowing: Windowing) -> None:
@@ -77,16 +77,16 @@ class ColumnCombine:
 
     @property
     def are_many(self) -> bool:
-        """Whether what waits is to be added up."""
+        """True if there are enough waiting pairs to aggregate."""
         return any(table.are_many for table in self._tables.values())
 
     @property
     def are_large(self) -> bool:
-        """Whether what has been added up takes much memory."""
+        """True if the aggregates take much memory."""
         return any(table.is_large for table in self._tables.values())
 
     def take(self, block: Block) -> str | None:
-        """Takes in pairs; where they are not for this, says why instead."""
+        """Add pairs; return the reason if this table does not support them."""
         slices = self._slices_of(block)
         if slices is None:
             return OTHER_SLICES
@@ -111,11 +111,11 @@ class ColumnCombine:
         return None
 
     def _is_exact(self, numbers: Numbers) -> bool:
-        """Whether numbers of such a type may be added up exactly."""
+        """Return whether numbers of this type can be added exactly."""
         return self._form.add_in_order(numbers, np.zeros(1, np.intp), merges=False) is not None
 
     def _by_window(self, some: Gathered) -> Gathered:
-        """The pairs once for each of their windows, in their order."""
+        """Return the pairs once for each of their windows, in their order."""
         assert self._slices is not None
         places, windows = self._slices.in_windows(some.slices)
         return Gathered(
@@ -127,7 +127,7 @@ class ColumnCombine:
         )
 
     def _slices_of(self, block: Block) -> Micros | None:
-        """The number of each element's slice; None where they are in others than whole slices."""
+        """Return each element's slice number; None if some are not in whole slices."""
         if self._is_global:
             return np.zeros(len(block), np.int64)
         slices = self._slices
@@ -143,16 +143,16 @@ class ColumnCombine:
         return slices.numbers(block.time_column())
 
     def settle(self) -> bool:
-        """Adds up what waits; False where some of it cannot be added up exactly, and waits."""
+        """Aggregate the waiting pairs; return False if some cannot be added exactly, and wait."""
         settled = [table.settle() for table in self._tables.values()]
         return all(settled)
 
     def settled(self) -> list[KeyedAggregates]:
-        """What has been added up; it is gone afterwards, and what waits still does."""
+        """Return the aggregates and forget them; waiting pairs keep waiting."""
         return [some for table in self._tables.values() for some in table.take()]
 
     def waiting(self) -> Iterator[tuple[Sequence[BoundedWindow], list[Any], list[int] | None]]:
-        """What waits, by the windows: pairs, and their timestamps in microseconds."""
+        """Yield the waiting pairs with their windows and their timestamps in microseconds."""
         for ((shape, _, _), is_by_window), table in self._tables.items():
             for some in table.waiting():
                 values = self._form.values(some.numbers)
@@ -167,14 +167,14 @@ class ColumnCombine:
                     )
 
     def is_by_window(self, found: KeyedAggregates) -> bool:
-        """Whether what has been added up is of windows that share slices, and not of slices."""
+        """Return whether aggregates belong to windows that share slices, rather than to slices."""
         if not self._is_shared:
             return False
         assert self._slices is not None
         return bool(found.rows.ends[0] - found.rows.starts[0] == self._slices.size)
 
     def example(self, found: KeyedAggregates) -> WindowedValue:
-        """The first of what has been added up, as an element."""
+        """Return the first aggregate, as an element."""
         (accumulator,) = self._form.accumulators(found.rows.totals[:1], self._combine_fn)
         slices, number = self._slices, 0
         if slices is not None:
@@ -184,7 +184,7 @@ class ColumnCombine:
         return WindowedValue(pair, windows[0].max_timestamp(), windows)
 
     def by_window(self, found: KeyedAggregates) -> Iterator[KeyedAggregates]:
-        """The parts of what has been added up that are of one window, each with a template."""
+        """Yield the aggregates of each window, with a template."""
         rows = found.rows
         if self._is_shared and not self.is_by_window(found):
             rows = self._in_windows(rows)
@@ -194,7 +194,7 @@ class ColumnCombine:
             yield KeyedAggregates(found.keys, part, template)
 
     def groups(self, found: KeyedAggregates) -> Iterator[tuple[Block, int]]:
-        """Blocks of accumulators by window, and how many elements each is of."""
+        """Yield blocks of accumulators by window, and the element count of each accumulator."""
         assert isinstance(found.keys, Column)
         keys = found.keys.values()
         for some in self.by_window(found):
@@ -207,7 +207,7 @@ class ColumnCombine:
             yield Block(some.template, pairs, stamps), some.count()
 
     def _in_windows(self, found: Aggregates) -> Aggregates:
-        """The same of windows, made of slices that they share."""
+        """Return the aggregates of windows, made of slices that they share."""
         assert self._slices is not None
         places, first = self._slices.in_windows(self._slices.numbers_at(found.starts))
         sorted_rows = arranged(found.keys[places], first)
@@ -226,7 +226,7 @@ class ColumnCombine:
         )
 
     def _spans(self, numbers: Micros, *, are_windows: bool) -> tuple[Micros, Micros]:
-        """The starts and ends of slices, or of the windows that begin with them."""
+        """Return the starts and ends of slices, or of the windows that begin with them."""
         slices = self._slices
         if slices is None:
             return numbers, numbers
@@ -235,13 +235,13 @@ class ColumnCombine:
         return starts, starts + (slices.size if is_whole else slices.length)
 
     def _windows(self, number: int, *, is_one: bool) -> tuple[BoundedWindow, ...]:
-        """The windows of a slice, or the one that begins with it."""
+        """Return the windows of a slice, or the one that begins with it."""
         if self._slices is None:
             return GLOBAL.windows
         return (self._slices.window(number),) if is_one else self._slices.windows(number)
 
     def _template(self, start: int, end: int) -> WindowedValue:
-        """A windowed value with a window, at its end."""
+        """Return a windowed value with a window, at its end."""
         if self._is_default:
             return GLOBAL
         window: BoundedWindow = GlobalWindow()

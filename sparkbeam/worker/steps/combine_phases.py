@@ -1,4 +1,4 @@
-"""Operations on blocks: accumulators are merged behind a shuffle, and outputs made of them."""
+"""Operations on blocks: merging accumulators after a shuffle, and extracting outputs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,19 +20,19 @@ from sparkbeam.worker.steps.step import Step
 
 
 class CombineOperation(operations.Operation):
-    """A part of a combine behind its grouping.
+    """A part of a combine after its grouping.
 
     Attributes:
         phase: Beam's name for it.
-        combine: how.
+        combine: the combine to apply.
         readers: the operations that take the results.
     """
 
     takes_assigned = True
-    """It hands blocks on with the windows that they are assigned."""
+    """True, as blocks are emitted with their assigned windows."""
 
     takes_totals = True
-    """It takes accumulators as columns."""
+    """True, as accumulators may be columns."""
 
     phase: str
     combine: Combine
@@ -51,7 +51,7 @@ class CombineOperation(operations.Operation):
 
 
 class _PhaseOperation(CombineOperation):
-    """Replaces the second part of each pair."""
+    """Replacement of the second part of each pair."""
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
@@ -70,7 +70,7 @@ class _PhaseOperation(CombineOperation):
         super().start()
 
     def process(self, o: WindowedValue) -> None:
-        """Replaces the second part of a pair."""
+        """Replace the second part of a pair."""
         with self.scoped_process_state:
             try:
                 pair = self._of_pair(o.value)
@@ -79,7 +79,7 @@ class _PhaseOperation(CombineOperation):
             self._emitter.single(o.with_value(pair))
 
     def process_block(self, block: Block) -> None:
-        """Replaces the second part of pairs."""
+        """Replace the second part of pairs."""
         with self.scoped_process_state:
             column = block.column
             if isinstance(column, Totals):
@@ -90,16 +90,16 @@ class _PhaseOperation(CombineOperation):
                 self._emitter.block(part)
 
     def applied(self) -> Callable[[Any], Any]:
-        """What gives the second part."""
+        """Return the function that gives the second part."""
         raise NotImplementedError
 
     def of_totals(self, block: Block, totals: Totals) -> Block:
-        """The same for accumulators in columns."""
+        """Apply the function to accumulators in columns."""
         raise NotImplementedError
 
 
 class MergeOperation(_PhaseOperation):
-    """Merges the accumulators of a group."""
+    """Merging of the accumulators of a group."""
 
     phase = "merge"
 
@@ -121,7 +121,7 @@ class MergeOperation(_PhaseOperation):
 
 
 class ExtractOperation(_PhaseOperation):
-    """Makes an output of an accumulator."""
+    """Extraction of an output from an accumulator."""
 
     phase = "extract"
 
@@ -141,7 +141,7 @@ _Kind = TypeVar("_Kind", bound=CombineOperation)
 
 
 def make_phase(kind: type[_Kind], step: Step) -> _Kind:
-    """Makes the operation of a part of a combine."""
+    """Create the operation of a part of a combine."""
     load = partial(combine_fn_of, step.transform, step.factory.context)
     combine_fn = load()
     # In streaming the grouping before it merges with a CombineFn of its own, out of this.

@@ -1,4 +1,4 @@
-"""What a combine has gathered before the shuffle."""
+"""Partial aggregates of a combine, before the shuffle."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -13,19 +13,19 @@ from sparkbeam.worker.refusals import count_refused
 
 
 class CombineTable:
-    """What there is of one window, by the names of the keys.
+    """Partial aggregates of one window, by the names of the keys.
 
-    Values wait until there are many, as they are or as numbers of the vectorised form; not both
-    at once, so that each key's are added up in the order in which they came.
+    Values wait until there are many, either unchanged or as numbers of the vectorized form. They
+    never wait as both at once, so that the values of each key are aggregated in order of arrival.
 
     Args:
-        combine_fn: adds them up.
-        form: its vectorised form, if it has one.
+        combine_fn: aggregates the values.
+        form: its vectorized form, if it has one.
 
     Attributes:
-        accumulators: of what has been added up.
-        stamps: the combined timestamps in microseconds, where somebody asks for them.
-        count: of all values.
+        accumulators: the aggregates.
+        stamps: the combined timestamps in microseconds, if a reader needs them.
+        count: the number of all values.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class CombineTable:
         self._numbers: list[Numbers] = []
 
     def gather(self, names: Sequence[Hashable], values: Sequence[Any]) -> None:
-        """Takes values in."""
+        """Add values."""
         self._add_numbers()
         self.count += len(values)
         gathered = self._gathered
@@ -66,10 +66,10 @@ class CombineTable:
     def gather_numbers(
         self, names: Sequence[Hashable], places: Positions, numbers: Numbers
     ) -> None:
-        """Takes values in as numbers.
+        """Add values as numbers.
 
         Args:
-            names: of the keys that there are.
+            names: the names of the keys.
             places: that of each value's key among them.
             numbers: of the values.
         """
@@ -85,13 +85,13 @@ class CombineTable:
     def combine_times(
         self, names: Sequence[Hashable], stamps: list[int], combine: Callable[[int, int], int]
     ) -> None:
-        """Takes the timestamps of values in."""
+        """Combine the timestamps of values with those so far."""
         known = self.stamps
         for name, micros in zip(names, stamps, strict=True):
             known[name] = combine(known.get(name, micros), micros)
 
     def add_up(self) -> None:
-        """Adds what waits to the accumulators."""
+        """Aggregate the waiting values into the accumulators."""
         self._add_values()
         self._add_numbers()
 

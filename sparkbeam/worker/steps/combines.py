@@ -43,10 +43,10 @@ from sparkbeam.worker.value_columns import column_of
 _Made = TypeVar("_Made")
 
 MAX_KEYS = 100_000
-"""Accumulators are put out when there are more."""
+"""Maximum number of accumulators before they are emitted."""
 
 MAX_BUFFERED = 200_000
-"""So many values wait to be added up together."""
+"""Number of values that wait to be aggregated together."""
 
 _MAX_BUFFERED_BYTES = 32 << 20
 _MAX_BYTES = 64 << 20
@@ -54,18 +54,18 @@ _MEASURED_BYTES = 4 << 20
 
 
 class PrecombineOperation(operations.PGBKCVOperation):
-    """The map side of a combine: gathers values by key, adds them to accumulators in runs.
+    """The map side of a combine: values gathered by key and aggregated in runs.
 
     Values that may change wait no longer than the call that brings them.
 
     Attributes:
         readers: the operations that take the accumulators.
-        key_coder: of the keys, which are told apart by their encodings.
+        key_coder: the coder of the keys, which are distinguished by their encodings.
         windowing: of the elements.
     """
 
     takes_assigned = True
-    """It takes columns with the windows that they are assigned."""
+    """True, as columns keep their assigned windows."""
 
     readers: list[operations.Operation]
     key_coder: coders.Coder
@@ -92,7 +92,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._columns = self._make_columns()
 
     def _make_columns(self) -> ColumnCombine | None:
-        """What gathers pairs in columns; None where nothing does."""
+        """Return the table that gathers pairs in columns; None if pairs stay elements."""
         if self._form is None:
             self._refusal = NO_FORM
             return None
@@ -115,11 +115,11 @@ class PrecombineOperation(operations.PGBKCVOperation):
         return columns
 
     def process(self, o: WindowedValue) -> None:
-        """Takes in a pair of key and value."""
+        """Add a pair of key and value."""
         self.process_block(Block(o, [o.value]))
 
     def process_block(self, block: Block) -> None:
-        """Takes in pairs of key and value."""
+        """Add pairs of key and value."""
         with self.scoped_process_state:
             self._take_block(block)
 
@@ -136,7 +136,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             count_refused(refusals[0])
 
     def _take_part(self, block: Block) -> str | None:
-        """Takes in pairs that share their windows; gives why it takes them as elements."""
+        """Add pairs that share their windows; return why they are added as elements."""
         if self._take_chosen(block):
             return None
         refusal = self._take_columns(block)
@@ -146,7 +146,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         return refusal
 
     def _take_gathered(self, block: Block) -> str | None:
-        """Takes in pairs that are gathered in columns; says why where they are not for that."""
+        """Add pairs gathered in columns; return the reason if they are not supported."""
         columns = self._columns
         if columns is None:
             return self._refusal
@@ -157,7 +157,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         return refusal
 
     def _take_chosen(self, block: Block) -> bool:
-        """Takes in the pairs of a column that may be chosen; False where all have to be."""
+        """Add the pairs of a column that may be chosen; return False if all have to be added."""
         choice = self._choice
         if choice is None or block.column is None or self._combine_stamps is not None:
             return False
@@ -174,7 +174,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         return True
 
     def _settle_columns(self) -> None:
-        """Adds up the pairs that wait in columns."""
+        """Aggregate the pairs that wait in columns."""
         columns = self._columns
         if columns is None:
             return
@@ -203,7 +203,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
                 self._put_out_block(block, count)
 
     def _put_out_windows(self, columns: ColumnCombine, found: KeyedAggregates) -> None:
-        """Puts out the numbers of keys, window by window."""
+        """Emit the numbers of keys, window by window."""
         example = columns.example(found)
         for some in self._made_of(columns.by_window(found)):
             self._emitter.hand_on(self._takers, some, example, len(some))
@@ -211,7 +211,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._tell_of(some.template, some.count(), len(some))
 
     def _put_out_block(self, block: Block, count: int) -> None:
-        """Puts out keys with their accumulators, compacted, of so many elements of a window."""
+        """Emit keys with their compacted accumulators, of this many elements of a window."""
         compact = self.combine_fn_compact or (lambda accumulator: accumulator)
         limit = BlockLimit()
         start = 0
@@ -224,7 +224,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._tell_of(block.windowing, count, len(block))
 
     def _take_columns(self, block: Block) -> str | None:
-        """Takes in pairs in columns; gives why they have to be taken in one by one."""
+        """Add pairs in columns; return why they have to be added one by one."""
         if self._combine_stamps is not None:
             return other_stamps(stamp_of(self.windowing))
         try:
@@ -243,7 +243,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         return None
 
     def _numbered(self, block: Block) -> tuple[Pairs, Numbers]:
-        """The pairs of a column and their values in the vectorised form.
+        """Return the pairs of a column and their values in the vectorized form.
 
         Raises:
             NotExact: there are none.
@@ -273,7 +273,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         *,
         others: int = 0,
     ) -> None:
-        """Takes in pairs one by one, which stand for so many others, too."""
+        """Add pairs one by one, with the number of elements that they stand for."""
         keys, values = zip(*pairs, strict=True)
         names = self._named(keys)
         if self._stamp is not None:
@@ -291,14 +291,14 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._add_up()
 
     def _has_come(self, values: Sequence[Any], times: int) -> bool:
-        """Counts values, in so many windows each; whether they and all others are added up now."""
+        """Count values, each in this many windows; return whether all are aggregated now."""
         size = size_of(values[-1])
         if len(values) > 1:
             size = len(values) * max(size, size_of(values[0]))
         return self._have_come(len(values) * times, size * times)
 
     def _have_come(self, count: int, size: int) -> bool:
-        """Counts so many values, of so many bytes; whether they and all others are added up now."""
+        """Count this many values and bytes; return whether all are aggregated now."""
         self._count += count
         self._bytes += size
         is_enough = self._count >= MAX_BUFFERED or self._bytes >= _MAX_BUFFERED_BYTES
@@ -323,25 +323,25 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._put_out()
 
     def _settle(self) -> None:
-        """Makes accumulators of what waits."""
+        """Aggregate the waiting values into accumulators."""
         for table in self._waiting.values():
             table.add_up()
         self._waiting.clear()
         self._keys = sum(len(table.accumulators) for table in self._tables.values())
 
     def _are_large(self) -> bool:
-        """Whether the accumulators take much memory; looked at where they may."""
+        """Return whether the accumulators take much memory; measured only if they may."""
         if self._unmeasured < _MEASURED_BYTES:
             return False
         self._unmeasured = 0
         return self._size() > _MAX_BYTES
 
     def _size(self) -> int:
-        """About how many bytes the accumulators take."""
+        """Return the approximate size of the accumulators in bytes."""
         return size_of([table.accumulators for table in self._tables.values()])
 
     def _made_of(self, found: Iterator[_Made]) -> Iterator[_Made]:
-        """The same, which the user's code makes."""
+        """Yield the accumulators, which user code makes."""
         while True:
             with self._users_code():
                 made = next(found, None)
@@ -370,11 +370,11 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._put_out_block(Block(template, pairs, stamps), table.count)
 
     def _without_stamps(self, names: Iterable[Any]) -> Iterable[Hashable]:
-        """The names of keys, which have a timestamp each where elements are told apart by it."""
+        """Return the names of keys without the timestamps that they have if these matter."""
         return names if self._stamp is None else (name for name, _ in names)
 
     def _tell_of(self, template: WindowedValue, count: int, accumulators: int) -> None:
-        """Tells of how many elements the accumulators of a window are, where they are more."""
+        """Report the elements of a window that accumulators represent beyond one each."""
         if self._is_global or count <= accumulators:
             return
         for reader in self.readers:
@@ -395,7 +395,7 @@ _Kind = TypeVar("_Kind", bound=PrecombineOperation)
 
 
 def make_precombine(kind: type[_Kind], step: Step) -> _Kind:
-    """Makes the operation that runs the map side of a combine."""
+    """Create the operation that runs the map side of a combine."""
     (output,) = step.transform.outputs.values()
     coder = step.factory.get_windowed_coder(output)
     operation: _Kind = step.factory.augment_oldstyle_op(
@@ -420,6 +420,6 @@ def make_precombine(kind: type[_Kind], step: Step) -> _Kind:
 
 
 def _stamp_told(windowing: Windowing, readers: list[operations.Operation]) -> str | None:
-    """Which timestamp a group has, where elements are told apart by theirs; None elsewhere."""
+    """Return the timestamp of a group if readers distinguish elements by timestamp; else None."""
     are_stored = any(getattr(reader, "layout", None) is Layout.STORED for reader in readers)
     return stamp_of(windowing) if are_stored and tells_stamps(windowing) else None

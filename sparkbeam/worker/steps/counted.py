@@ -1,7 +1,7 @@
-"""The metrics of a bundle: what its operations have counted and how long they took.
+"""Metrics of a bundle: the counters and execution times of its operations.
 
-Beam tells of each operation how long it began, processed and ended, and how large its elements
-are, also where that is nothing. Here it is left out then, as most of a small task: a metric is made
+For each operation, Beam reports the times of start, process and finish, and the element sizes, even
+if they are zero. Here zeros are omitted, as they are most metrics of a small task: a metric is made
 here, read by the tasks that read the report, and once more on the driver.
 """
 
@@ -20,7 +20,7 @@ def infos_of(
     made: Mapping[str, operations.Operation],
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
 ) -> Infos:
-    """The metrics of the operations of a bundle, so far or at its end; from any thread.
+    """Return the metrics of the operations of a bundle, so far or at its end; from any thread.
 
     Of each operation there is the time in all, of each PCollection the number of elements.
 

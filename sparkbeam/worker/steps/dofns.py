@@ -1,8 +1,8 @@
 """Operations on blocks: DoFns.
 
-Beam's own operation looks up what ``process`` asks for with each element: time and window,
-states and timers. Here that is done once for the elements that share them, and what is left
-is a call of the user's ``process``.
+Beam's own operation looks up the arguments of ``process`` for each element: time and window, states
+and timers. Here that is done once for the elements that share them. A call of the user's
+``process`` is all that remains for each element.
 """
 
 import inspect
@@ -23,14 +23,14 @@ from sparkbeam.worker.steps.step import Step
 _NOTHING = object()
 
 Argument = Callable[[Any], Any]
-"""Gives the argument for a parameter of ``process``, for what an operation has at hand."""
+"""Provider of the argument for a parameter of ``process``, given the operation's state."""
 
 
 class Parameter(NamedTuple):
     """A parameter of ``process``.
 
     Attributes:
-        argument: gives what it asks for.
+        argument: gives the argument.
         timed: that depends on the timestamp or the pane.
         windowed: that depends on the window.
     """
@@ -41,12 +41,12 @@ class Parameter(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """What ``process`` asks for after the element.
+    """Parameters of ``process`` after the element.
 
     Attributes:
-        arguments: one for each parameter.
-        timed: some of them depend on the timestamp or the pane.
-        windowed: some of them depend on the window.
+        arguments: one per parameter.
+        timed: True if some of them depend on the timestamp or the pane.
+        windowed: True if some of them depend on the window.
     """
 
     arguments: list[Argument]
@@ -55,12 +55,12 @@ class Signature(NamedTuple):
 
 
 class ElementOperation(FunctionOperation):
-    """A DoFn that asks for nothing but its element."""
+    """A DoFn that needs only its element."""
 
     one_to_one = None
 
     def prepare(self, fn: beam.DoFn) -> None:
-        """Tells what to run.
+        """Set the DoFn to run.
 
         Args:
             fn: the instance that the bundles set up and start.
@@ -69,33 +69,33 @@ class ElementOperation(FunctionOperation):
 
 
 class DoFnOperation(ElementOperation):
-    """A DoFn that asks for its element, time, window and pane.
+    """A DoFn that needs its element, time, window and pane.
 
     Attributes:
-        signature: what it asks for.
-        element: one that has the windowing of the element at hand.
+        signature: the parameters.
+        element: an element with the windowing of the current one.
     """
 
     takes_assigned = False
-    """It may ask for the windows."""
+    """False, as the DoFn may need the windows."""
 
     signature: Signature
     element: WindowedValue
     _process: Callable[..., Any]
 
     def ask(self, signature: Signature) -> None:
-        """Tells what to call it with."""
+        """Set the arguments of the calls."""
         self._process = self.function
         self.function = self._call
         self.signature = signature
         self._bound: list[Any] = []
 
     def process(self, o: WindowedValue) -> None:
-        """Processes an element."""
+        """Process an element."""
         self.process_block(Block(o, [o.value]))
 
     def process_block(self, block: Block) -> None:
-        """Processes elements; those with timestamps of their own together if it asks for none."""
+        """Process elements; those with own timestamps together if the DoFn needs none."""
         with self.scoped_process_state:
             if block.column is not None:
                 count_refused(self.why())
@@ -105,11 +105,11 @@ class DoFnOperation(ElementOperation):
                     self._flat_map(part.values, output_of(self, single, part.stamps))
 
     def _apart(self, template: WindowedValue) -> Iterator[WindowedValue]:
-        """A template for each window, where the DoFn is to see them one by one."""
+        """Yield a template for each window, if the DoFn is to see windows one by one."""
         return window_by_window(template) if self.signature.windowed else iter((template,))
 
     def _bind(self, element: WindowedValue) -> None:
-        """Turns to elements with another windowing."""
+        """Bind the arguments to another windowing."""
         self.element = element
         self._look_up()
 
@@ -121,11 +121,11 @@ class DoFnOperation(ElementOperation):
 
 
 class StatefulOperation(DoFnOperation):
-    """Likewise, with key, states and timers.
+    """A DoFn with key, states and timers.
 
     Attributes:
         context: gives states and timers.
-        key: of the element at hand.
+        key: the key of the current element.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -152,7 +152,7 @@ class StatefulOperation(DoFnOperation):
 
 
 def window_by_window(template: WindowedValue) -> Iterator[WindowedValue]:
-    """A template for each window."""
+    """Yield a template for each window."""
     windows = template.windows
     if len(windows) == 1 and isinstance(windows, tuple | list):
         return iter((template,))
@@ -161,7 +161,7 @@ def window_by_window(template: WindowedValue) -> Iterator[WindowedValue]:
 
 
 def _checked(fn: beam.DoFn) -> Callable[..., Any]:
-    """``process`` with the check of Beam that what it returns is meant to be iterated."""
+    """Return ``process`` with Beam's check that its result is meant to be iterated."""
     process = fn.process
 
     def checked(*args: Any) -> Any:
@@ -177,7 +177,7 @@ def _checked(fn: beam.DoFn) -> Callable[..., Any]:
 
 
 def signature_of(fn: beam.DoFn) -> Signature:
-    """What a DoFn asks for, of which the plan knows that it can be looked up."""
+    """Return the parameters of a DoFn; the plan has checked that they can be resolved."""
     _, *parameters = inspect.signature(fn.process).parameters.values()
     found = [_asked(parameter.default) for parameter in parameters]
     return Signature(
@@ -188,7 +188,7 @@ def signature_of(fn: beam.DoFn) -> Signature:
 
 
 def _asked(default: Any) -> Parameter:
-    """What a parameter with a default asks for."""
+    """Return the parameter that a default value stands for."""
     if isinstance(default, core.DoFn.StateParam):
         return Parameter(_state(default.state_spec), windowed=True)
     if isinstance(default, core.DoFn.TimerParam):
@@ -224,10 +224,10 @@ _Prepared = TypeVar("_Prepared", bound=ElementOperation)
 
 
 def prepared(step: Step, kind: Callable[..., _Prepared]) -> _Prepared:
-    """Makes an operation that runs the very DoFn of a step, and has been told so.
+    """Make an operation that runs the DoFn of a step itself, and knows it.
 
     Args:
-        step: what it runs.
+        step: the step to run.
         kind: makes the :class:`ElementOperation` itself.
     """
     windowing = step.dofn.windowing or step.windowing(step.input)
@@ -262,7 +262,7 @@ def make_stateful_dofn(step: Step) -> operations.DoOperation:
 
 
 def _with_states(step: Step, kind: Callable[..., _Made]) -> Callable[..., _Made]:
-    """Makes an operation whose DoFn gets its states and timers from the stage's state."""
+    """Create an operation whose DoFn gets its states and timers from the stage's state."""
 
     def operation(*parts: Any) -> _Made:
         *others, _ = parts

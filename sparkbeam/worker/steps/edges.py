@@ -34,16 +34,16 @@ from sparkbeam.worker.steps.step import Step
 
 
 class SourceOperation(bundle_processor.DataInputOperation):
-    """Feeds a bundle from an iterator of blocks.
+    """Source of a bundle: an iterator of blocks.
 
     Attributes:
-        layout: what the stage's input rows hold.
-        input_coder: the coder of the elements that this operation puts out.
-        grouped_coder: the coder of what went into the GroupByKey or Reshuffle
-            that the stage reads; None where it reads none.
+        layout: the layout of the stage's input rows.
+        input_coder: the coder of the elements that this operation emits.
+        grouped_coder: the coder of the input of the GroupByKey or Reshuffle
+            that the stage reads; None if it reads none.
         grouped_windowing: the windowing of the same.
-        joined: what reads the rows of a join; None where the stage reads none.
-        windowing: the windowing of the elements that this operation puts out.
+        joined: the reader of the rows of a join; None if the stage reads none.
+        windowing: the windowing of the elements that this operation emits.
     """
 
     windowed_coder: coders.WindowedValueCoder
@@ -74,25 +74,25 @@ class SourceOperation(bundle_processor.DataInputOperation):
 
     @property
     def combine(self) -> Combine | None:
-        """How the one reader merges groups, if it takes them as columns."""
+        """Combine with which the only reader merges groups, if it takes them as columns."""
         found = [getattr(reader, "combine", None) for reader in self.consumer]
         combine: Combine | None = found[0] if len(found) == 1 else None
         return combine if combine is not None and combine.form is not None else None
 
     def read(self, rows: Iterator[Row]) -> Iterator[Block]:
-        """The elements of rows of the stage's layout."""
+        """Yield the elements of rows of the stage's layout."""
         read = ENDS[self.layout].read
         assert read is not None
         return read(rows, self.grouped_coder or self.windowed_coder)
 
     def _why_elements(self) -> str | None:
-        """Why some of the groups that are made as columns are elements; None where none are."""
+        """Return why some groups made as columns become elements; None if none do."""
         if self.layout is Layout.PACKED_GROUPS:
             return "groups are large, or hold elements that were no columns"
         return None
 
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
-        """Puts out all of ``elements``; the argument only says that they are there."""
+        """Emit all of ``elements``; the argument only signals that they are there."""
         emitter, why = self._emitter, self._why_elements()
         while True:
             try:
@@ -115,15 +115,15 @@ class SourceOperation(bundle_processor.DataInputOperation):
 
 
 class SinkOperation(operations.Operation):
-    """Writes the elements of one PCollection into a sink of the current task.
+    """Writer of the elements of one PCollection into a sink of the current task.
 
     Attributes:
-        port: what it fills.
-        layout: what a row of it holds.
+        port: the port to fill.
+        layout: the layout of its rows.
         coder: the coder of the elements.
         windowing: the windowing of their PCollection.
-        aggregator: how sessions are combined that are to be written; None where they are not.
-        takes_numbers: its readers merge numbers of a vectorised form.
+        aggregator: combines sessions to write; None if they are not combined.
+        takes_numbers: True if the readers merge numbers of a vectorized form.
     """
 
     _sink: Sink
@@ -149,11 +149,11 @@ class SinkOperation(operations.Operation):
 
     @property
     def takes_assigned(self) -> bool:
-        """Whether it writes blocks with the windows that they are assigned."""
+        """True if the edge writes blocks with their assigned windows."""
         return self.layout in (Layout.CHUNKS, Layout.PACKED_GROUPS)
 
     def open(self, rows: RowWriter, partition: int = 0) -> None:
-        """Tells who takes the rows, before the first bundle.
+        """Set the receiver of the rows, before the first bundle.
 
         Args:
             rows: takes them.
@@ -165,7 +165,7 @@ class SinkOperation(operations.Operation):
         self._sink.refused = partial(count_refused_by, self)
 
     def keep_partners(self, keys: pa.Array) -> None:
-        """Tells the side of a join which keys are on the other one, before the first bundle.
+        """Give a join side the keys of the other side, before the first bundle.
 
         Args:
             keys: binary, each once.
@@ -180,7 +180,7 @@ class SinkOperation(operations.Operation):
             raise self._failed(error) from error
 
     def process_block(self, block: Block) -> None:
-        """Writes many elements."""
+        """Write many elements."""
         if block.column is not None and self.layout in WHY:
             count_refused_by(self, WHY[self.layout])
         try:
@@ -189,7 +189,7 @@ class SinkOperation(operations.Operation):
             raise self._failed(error) from error
 
     def process_aggregates(self, batch: KeyedAggregates | ExtraElements) -> None:
-        """Writes partial results of elements."""
+        """Write partial results of elements."""
         try:
             self._sink.write(batch)
         except Exception as error:

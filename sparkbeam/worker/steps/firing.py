@@ -1,4 +1,4 @@
-"""Operations on blocks: in batch a trigger makes panes of accumulators with their counts."""
+"""Operations on blocks: batch triggers that make panes of accumulators with their counts."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -23,7 +23,7 @@ from sparkbeam.worker.steps.step import Step
 
 
 class FireOperation(CombineOperation):
-    """Puts out the panes of windows.
+    """Emitter of the panes of windows.
 
     Attributes:
         windowing: has the trigger.
@@ -39,11 +39,11 @@ class FireOperation(CombineOperation):
         self._panes = CountedPanes(self.windowing)
 
     def process(self, o: WindowedValue) -> None:
-        """Takes a key with what it has come to in a window."""
+        """Emit a key with its aggregate in a window."""
         self.process_block(Block(o, [o.value]))
 
     def process_block(self, block: Block) -> None:
-        """Takes keys with what they have come to in their windows."""
+        """Emit keys with their aggregates in their windows."""
         with self.scoped_process_state:
             counts, alone = self._uncounted(block)
             for kind, rows in self._panes.kinds(counts, partial(_windows, block)):
@@ -52,7 +52,7 @@ class FireOperation(CombineOperation):
                     self._emitter.block(part)
 
     def _uncounted(self, block: Block) -> tuple[Micros, Block]:
-        """How many elements each accumulator is of, and the accumulators alone."""
+        """Return the element count of each accumulator, and the accumulators alone."""
         if isinstance(block.column, Totals):
             counts, totals = self.combine.uncounted(block.column)
             return counts, block.with_column(totals, None)
@@ -60,14 +60,14 @@ class FireOperation(CombineOperation):
         return counts, block.with_values([(key, one) for key, (_, one) in block.values])
 
     def _fired(self, block: Block, kind: Kind) -> Iterator[Block]:
-        """The panes of windows that all have the same ones."""
+        """Yield the panes of windows that all have the same panes."""
         full = self._copies(block, sum(not pane.is_empty for pane in kind))
         for pane in kind:
             some = self._empty(block) if pane.is_empty else next(full)
             yield _as_pane(some, pane)
 
     def _copies(self, block: Block, count: int) -> Iterator[Block]:
-        """The same accumulators so many times: who gets an output of one may change it."""
+        """Yield copies of the accumulators, as the receiver of an output may change it."""
         if count < 2 or block.column is not None:
             return repeat(block, count)
         encode, decode = self.accumulator.encode, self.accumulator.decode
@@ -76,7 +76,7 @@ class FireOperation(CombineOperation):
         return map(block.with_values, each)
 
     def _empty(self, block: Block) -> Block:
-        """Accumulators of nothing."""
+        """Return empty accumulators."""
         create = self.combine.combine_fn.create_accumulator
         try:
             return block.with_values([(key, create()) for key, _ in block.values])
@@ -85,7 +85,7 @@ class FireOperation(CombineOperation):
 
 
 def _windows(block: Block) -> Iterable[BoundedWindow]:
-    """The window of each value."""
+    """Return the window of each value."""
     if isinstance(block.assigned, Intervals):
         return (window for (window,) in block.assigned.windows())
     (window,) = block.windowing.windows
@@ -93,7 +93,7 @@ def _windows(block: Block) -> Iterable[BoundedWindow]:
 
 
 def _as_pane(block: Block, pane: CountedPane) -> Block:
-    """Values as those of a pane."""
+    """Return values as those of a pane."""
     template = block.windowing
     time, windows = template.timestamp, template.windows
     stamps: Micros | None = block.time_column() if block.is_stamped else None

@@ -48,22 +48,22 @@ _MEASURED = 8
 
 
 class FunctionOperation(operations.DoOperation):
-    """A plain function over elements; single ones take Beam's own way.
+    """A plain function over elements; single ones are processed as in Beam.
 
     Attributes:
         function: from an element to any number of results.
-        over_columns: the same as the user has written it, where it may be evaluated over columns.
-        arguments: what that gets beside the element.
-        tags: where it collects the values of a ``CoGroupByKey`` by tag, all of these.
-        one_to_one: from an element to its one result, where it is a ``Map``.
+        over_columns: the function as written by the user, if it may be evaluated over columns.
+        arguments: the arguments besides the element.
+        tags: all tags, if it collects the values of a ``CoGroupByKey`` by tag.
+        one_to_one: maps an element to its only result, if it is a ``Map``.
         makes_new: see :class:`OneToOne`.
-        window_fn: gives windows to results with a timestamp of their own.
+        window_fn: assigns windows to results with their own timestamps.
         readers: the operations that take the results.
-        operator: that it is.
+        operator: its operator.
     """
 
     takes_assigned = True
-    """It hands blocks on with the windows that they are assigned."""
+    """True, as blocks are emitted with their assigned windows."""
 
     function: Callable[[Any], Iterable[Any] | None]
     over_columns: Callable[..., Iterable[Any] | None] | None = None
@@ -98,11 +98,11 @@ class FunctionOperation(operations.DoOperation):
         super().start()
 
     def why(self) -> str:
-        """Why it is called for each element, where it is no function over columns."""
+        """Return why the function is called per element, if it has no form over columns."""
         return self.operator.reason or ""
 
     def process(self, o: WindowedValue) -> None:
-        """Starts a block where a single element has many results."""
+        """Start a block if a single element has many results."""
         if self.one_to_one is not None:
             super().process(o)
             return
@@ -110,7 +110,7 @@ class FunctionOperation(operations.DoOperation):
             self._flat_map([o.value], Output(self, o))
 
     def process_block(self, block: Block) -> None:
-        """Applies the function to each of the values."""
+        """Apply the function to each of the values."""
         with self.scoped_process_state:
             results = self._evaluate(block)
             if results is not None:
@@ -157,7 +157,7 @@ class FunctionOperation(operations.DoOperation):
         output.emit(block)
 
     def _in_parts(self, results: Iterator[Any], block: list[Any], output: "Output") -> list[Any]:
-        """Emits what may wait; gives the block that is open then."""
+        """Emit results that may wait; return the block that is open then."""
         while part := list(islice(results, self._limit.values)):
             block += part
             block = self._full_emitted(block, output)
@@ -166,7 +166,7 @@ class FunctionOperation(operations.DoOperation):
     def _emitted_as_it_comes(
         self, results: Iterator[Any], element: Any, block: list[Any], output: "Output"
     ) -> list[Any]:
-        """Emits what is not finished when it is yielded; gives the block that is open then."""
+        """Emit results that are not finished when yielded; return the block that is open then."""
         while True:
             try:
                 value = next(results, _END)
@@ -194,7 +194,7 @@ class FunctionOperation(operations.DoOperation):
         return []
 
     def emit(self, block: Block) -> None:
-        """Hands on results, some of which may bring another windowing."""
+        """Emit results, some of which may bring another windowing."""
         values = block.values
         if values and (len(values) >= SMALLEST_BLOCK or self._limit.values < SMALLEST_BLOCK):
             self._limit.learn(values)
@@ -213,7 +213,7 @@ class FunctionOperation(operations.DoOperation):
                 self._emit_wrapped(element, element.value)
 
     def emit_few(self, template: WindowedValue, values: list[Any]) -> None:
-        """Hands on results that share their windowing, and are too few for a block."""
+        """Emit results that share their windowing, and are too few for a block."""
         if values and self._limit.values < SMALLEST_BLOCK:
             self._limit.learn(values)
         for value in values:
@@ -226,7 +226,7 @@ class FunctionOperation(operations.DoOperation):
         return known
 
     def _emit_wrapped(self, template: WindowedValue, value: Any) -> None:
-        """Emits a result that may bring its own timestamp or windows."""
+        """Emit a result that may bring its own timestamp or windows."""
         if isinstance(value, TaggedOutput):
             return  # Nobody reads the tag, or the operation would have several outputs.
         if isinstance(value, TimestampedValue):
@@ -245,12 +245,12 @@ class FunctionOperation(operations.DoOperation):
 
 
 class Output:
-    """Takes the results for elements with the same windowing.
+    """Results for elements with the same windowing.
 
     Args:
         operation: whose results they are.
         template: has the windowing.
-        assigned: gives them their windows; None where the template has them.
+        assigned: assigns the windows; None if the template has them.
     """
 
     __slots__ = ("_assigned", "_each", "_operation", "_room", "_template", "_unmeasured")
@@ -268,7 +268,7 @@ class Output:
         self._each = self._unmeasured = 0
 
     def has_room_for(self, value: Any) -> bool:
-        """Whether a value that is part of a block may wait there: all take little memory."""
+        """Return whether a value of a block may wait: all waiting values take little memory."""
         if self._unmeasured == 0:
             self._each, self._unmeasured = size_of(value), _MEASURED
         self._unmeasured -= 1
@@ -276,10 +276,10 @@ class Output:
         return self._room > 0
 
     def done(self, block: list[Any]) -> None:
-        """Notes that ``block`` has the results for one more element."""
+        """Record that ``block`` has the results for one more element."""
 
     def emit(self, block: list[Any]) -> None:
-        """Hands results on; what follows is in another list."""
+        """Emit results; later ones are in another list."""
         self._room = BLOCK_BYTES
         if self._assigned is None and len(block) < SMALLEST_BLOCK:
             self._operation.emit_few(self._template, block)
@@ -288,7 +288,7 @@ class Output:
 
 
 class StampedOutput(Output):
-    """Likewise, where each element has a timestamp of its own.
+    """Results for elements with individual timestamps.
 
     Args:
         operation, template, assigned: see :class:`Output`.
@@ -318,7 +318,7 @@ class StampedOutput(Output):
         self._operation.emit(self._of_results(block))
 
     def _of_results(self, results: list[Any]) -> Block:
-        """A block of results for elements that have been done, with their windowing."""
+        """Return a block of results for elements that have been done, with their windowing."""
         self._fill(results)
         rows, self._rows = self._rows, []
         stamps = self._stamps
@@ -328,7 +328,7 @@ class StampedOutput(Output):
         return Block(self._template, results, [stamps[row] for row in rows], assigned)
 
     def _fill(self, block: list[Any]) -> None:
-        """Notes that what is new in the block is of the element at hand."""
+        """Record that the new results in the block belong to the current element."""
         self._rows += [self._done] * (len(block) - len(self._rows))
 
 
@@ -338,27 +338,27 @@ def output_of(
     stamps: list[int] | None,
     assigned: Assigned | None = None,
 ) -> Output:
-    """What takes the results for elements with timestamps of their own, or without."""
+    """Return the output that takes the results, for elements with or without own timestamps."""
     if stamps is None:
         return Output(operation, template, assigned)
     return StampedOutput(operation, template, stamps, assigned)
 
 
 class CreateOperation(FunctionOperation):
-    """The values of a Create, of which each task puts out its share.
+    """The values of a Create; each task emits its share.
 
     Attributes:
-        share: which of the values; set before each bundle.
+        share: the share of the values; set before each bundle.
     """
 
     share: slice = slice(None)
 
     def process(self, o: WindowedValue) -> None:
-        """Puts the share out."""
+        """Emit the share."""
         self.process_block(Block(o, [o.value]))
 
     def process_block(self, block: Block) -> None:
-        """Puts the share out, for each of the impulses in ``block``."""
+        """Emit the share, for each of the impulses in ``block``."""
         with self.scoped_process_state:
             for impulse in block.elements():
                 created = list(self.function(impulse.value) or ())[self.share]

@@ -11,21 +11,21 @@ from sparkbeam.worker.steps.step import DoFnData, Step
 
 
 class Identity(beam.DoFn):
-    """Hands elements on."""
+    """A DoFn that emits its elements."""
 
     def process(self, element: Any) -> tuple[Any]:
         return (element,)
 
 
 class IdentityOperation(operations.DoOperation):
-    """Hands elements on, and blocks as they are.
+    """Operation that emits elements, and blocks unchanged.
 
     Attributes:
         readers: the operations that take them.
     """
 
     takes_assigned = True
-    """It hands blocks on with the windows that they are assigned."""
+    """True, as blocks are emitted with their assigned windows."""
 
     readers: list[operations.Operation]
 
@@ -34,12 +34,12 @@ class IdentityOperation(operations.DoOperation):
         self._emitter = Emitter(self.readers, self.receivers[0])
 
     def process_block(self, block: Block) -> None:
-        """Hands on many elements."""
+        """Emit many elements."""
         with self.scoped_process_state:
             self._emitter.block(block)
 
 
 def make_identity(step: Step) -> operations.DoOperation:
-    """Make the operation that hands elements on as they are."""
+    """Make the operation that emits elements unchanged."""
     data, window_fn = DoFnData.alone(Identity()), step.windowing(step.input).windowfn
     return step.block_operation(IdentityOperation, data, window_fn)

@@ -10,13 +10,13 @@ from sparkbeam.worker.steps.ownership import OF_A_RESULT, may_wait
 
 
 class OneToOne:
-    """Calls a function of the user for one value after the other.
+    """A user function that is called for one value after the other.
 
     Args:
         function: from a value to its result.
         label: of the step.
-        limit: how many results wait for each other.
-        makes_new: each result is made of the element and objects that are nobody else's.
+        limit: the number of results that wait for each other.
+        makes_new: True if each result is made of the element and objects with no other owner.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class OneToOne:
         self._limit = BlockLimit() if limit is None else limit
 
     def over(self, block: Block) -> Iterator[Block]:
-        """The results for one part of a block after the other.
+        """Yield the results for one part of a block after the other.
 
         A part ends with a result that the next call may change.
         """
@@ -51,7 +51,7 @@ class OneToOne:
             start = part.stop
 
     def _apply(self, values: list[Any], block: list[Any]) -> bool:
-        """Puts results into a block, up to one that may not wait there; False if there is one."""
+        """Add results to a block, up to one that may not wait; return False if there is one."""
         function, append = self._function, block.append
         try:
             if self._makes_new:

@@ -1,13 +1,13 @@
-"""Which results of a user's function may wait for others: those that nobody can change.
+"""Safety check for user results that wait for others: nobody may be able to change them.
 
-A function may put out an object and change it afterwards: numpy's ``out=``, a message that is
-filled anew each time, a view of a buffer. Beam processes each result before the next call, so that
-nobody sees it. Results that wait in a block would all look like the last one. Therefore one waits
-only if it cannot be changed, or if no reference to it or to a part of it is left but the block's.
+A function may emit an object and change it afterwards: numpy's ``out=``, a message that is filled
+anew for each call, a view of a buffer. Beam processes each result before the next call, so the
+change stays invisible. Results that wait in a block would all look like the last one. Therefore a
+result waits only if it is immutable, or if only the block still refers to it and to its parts.
 
-CPython counts references, which is what makes this exact, and cheap. Where more references are
-found than there have to be, or where it is not known what an object is made of, the result does not
-wait: that costs a little time, never a right result.
+CPython counts references, which makes the check exact and cheap. If there are more references than
+necessary, or if the parts of an object are unknown, the result does not wait. That costs a little
+time and never gives a wrong result.
 """
 
 import datetime
@@ -35,18 +35,18 @@ _SEQUENCES = frozenset([list, tuple, set, frozenset])
 
 
 class _Plain:
-    """Has no more than what each instance of a class in Python has."""
+    """A plain instance of a class in Python, for comparison."""
 
 
 def may_wait(result: Any, element: Any, references: int) -> bool:
-    """Whether a result may wait while the function that made it is called again.
+    """Return whether a result may wait while its function is called again.
 
     Args:
         result: the result, or a part of it.
-        element: for which the function was called; who has put that out sees to it that it
-            does not change as long as the call lasts, and its consumers' calls.
-        references: how many there are to a result that the function has let go of, counted
-            from within this function.
+        element: the argument of the call. Its producer ensures that it does not change during the
+            call and the calls of its consumers.
+        references: the number of references to a result that the function has released, counted
+            within this function.
     """
     kind = type(result)
     if kind in IMMUTABLE or result is element:
@@ -65,12 +65,12 @@ def may_wait(result: Any, element: Any, references: int) -> bool:
 
 
 def all_may_wait(results: Collection[Any], element: Any, references: int) -> bool:
-    """Whether all parts of a result may wait, which is a list, a tuple or a set.
+    """Return whether all parts of a result that is a list, a tuple or a set may wait.
 
     Args:
         results: the result.
         element: see :func:`may_wait`.
-        references: how many there are to ``results`` itself, likewise.
+        references: the number of references to ``results`` itself, likewise.
     """
     if _is_plain(results):
         return True
@@ -80,7 +80,7 @@ def all_may_wait(results: Collection[Any], element: Any, references: int) -> boo
 
 
 def _is_plain(parts: Iterable[Any]) -> bool:
-    """Whether there is nothing but immutable values and tuples of them."""
+    """Return whether all parts are immutable values or tuples of them."""
     for part in parts:
         if type(part) not in IMMUTABLE and not (type(part) is tuple and _is_plain(part)):
             return False
@@ -95,7 +95,7 @@ def _are_own(parts: Iterable[Any], element: Any, references: int) -> bool:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether nobody at all can change a value."""
+    """Return whether a value is immutable."""
     kind = type(value)
     if kind in IMMUTABLE:
         return True
@@ -106,7 +106,7 @@ def _is_fixed(value: Any) -> bool:
 
 
 class _Unknown:
-    """Objects of which it is not known what they are made of."""
+    """Objects of unknown parts."""
 
     @staticmethod
     def is_own(value: Any, element: Any) -> bool:
@@ -140,7 +140,7 @@ class _Dict:
 
 
 class _Bytes:
-    """A ``bytearray``, of which views are references."""
+    """A ``bytearray``, whose views are references."""
 
     is_own = _Fixed.is_own
 
@@ -154,7 +154,7 @@ class _Array:
 
 
 class _Instance:
-    """Instances of a class in Python that have no more than attributes."""
+    """Instances of a class in Python that are only their attributes."""
 
     @staticmethod
     def is_own(value: Any, element: Any) -> bool:
@@ -186,7 +186,7 @@ def _how(kind: type) -> _How:
 
 
 def _is_simple(kind: type) -> bool:
-    """Whether the instances of a class are their attributes, and are pickled as such."""
+    """Return whether an instance consists of its attributes alone, and is pickled as them."""
     return (
         kind.__basicsize__ == _Plain.__basicsize__
         and kind.__itemsize__ == _Plain.__itemsize__
@@ -197,14 +197,14 @@ def _is_simple(kind: type) -> bool:
 
 
 _MEANS = ("__getstate__", "__getattribute__", "__getattr__", "__reduce__", "__reduce_ex__")
-"""The methods by which an object may be more than its attributes."""
+"""Methods by which an object may be more than its attributes."""
 
 _KINDS = ByType(_how)
-"""What is known of each type that has been seen."""
+"""Facts about each type seen so far."""
 
 
 def _fewest(is_own: Callable[[int], bool]) -> int:
-    """The smallest number of references that something with no other owner passes with."""
+    """Return the smallest reference count of an object without other owners."""
     return next(filter(is_own, count()))
 
 
@@ -236,7 +236,7 @@ def _results_are_own(references: int) -> bool:
 
 
 OF_A_RESULT = _fewest(_result_is_own)
-"""As :func:`may_wait` wants it, where a result is in one variable and in one list."""
+"""Reference count for :func:`may_wait` if a result is in one variable and one list."""
 
 OF_RESULTS = _fewest(_results_are_own)
-"""As :func:`all_may_wait` wants it, where the results are in one variable."""
+"""Reference count for :func:`all_may_wait` if the results are in one variable."""

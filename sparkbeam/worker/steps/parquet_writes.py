@@ -1,4 +1,4 @@
-"""Operations on blocks: dicts that are columns become the tables that Beam writes to Parquet."""
+"""Operations on blocks: columns of dicts as the tables that Beam writes to Parquet."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from sparkbeam.worker.steps.step import Step
 
 
 class TablesOperation(DoFnOperation):
-    """Gathers blocks that are columns of dicts for row groups; other elements the DoFn does.
+    """Blocks of dict columns gathered for row groups; the DoFn processes other elements.
 
     Row groups are those that the DoFn makes of the same elements, unless it has gathered some of
     them, or their bytes are so near to the size of a group that it matters how Arrow pads them.
@@ -37,7 +37,7 @@ class TablesOperation(DoFnOperation):
         self._windowing = GLOBAL
 
     def process_block(self, block: Block) -> None:
-        """Takes in many elements."""
+        """Add many elements."""
         with self.scoped_process_state:
             batch = self._batch_of(block)
             if batch is not None:
@@ -68,7 +68,7 @@ class TablesOperation(DoFnOperation):
         return pa.record_batch(arrays, schema=schema)
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        """Adds rows in batches of the size that the DoFn makes; what is left of them waits."""
+        """Add rows in batches of the size that the DoFn makes; the remaining rows wait."""
         size = self._groups.batch_rows
         missing = size - sum(map(len, self._rest))
         self._rest.append(batch[:missing])

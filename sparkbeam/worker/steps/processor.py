@@ -1,4 +1,4 @@
-"""A stage's bundle processor: Beam's own, with a source and sinks of ours."""
+"""The bundle processor of a stage: Beam's own, with sparkbeam's source and sinks."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -31,11 +31,11 @@ Residual: TypeAlias = beam_fn_api_pb2.DelayedBundleApplication
 Message: TypeAlias = beam_fn_api_pb2.Elements.Data | beam_fn_api_pb2.Elements.Timers
 
 Feed = Callable[[Message], Iterator[Message]]
-"""Gives the messages of a bundle; see :meth:`StageProcessor.process`."""
+"""Source of the messages of a bundle; see :meth:`StageProcessor.process`."""
 
 
 class _Channel:
-    """In place of gRPC: the bundle processor asks it for input and for timer streams."""
+    """Replacement of gRPC: source of the bundle processor's input and timer streams."""
 
     def __init__(self, source_id: str, timers: Timers) -> None:
         self._source_id = source_id
@@ -64,10 +64,10 @@ class _ChannelFactory:
 
 
 class StageProcessor:
-    """Runs bundles of one stage.
+    """Runner of the bundles of one stage.
 
     Args:
-        stage: what the bundles execute.
+        stage: the stage that the bundles execute.
 
     Attributes:
         state: answers requests for state and side inputs.
@@ -100,14 +100,14 @@ class StageProcessor:
         self._bundles = 0
 
     def process(self, feed: Feed) -> list[Residual]:
-        """Processes one bundle.
+        """Process one bundle.
 
         Args:
             feed: gives the messages of the bundle: the one that it is called with, once
                 it has set the source's elements, or those of timers.
 
         Returns:
-            What splittable DoFns have deferred.
+            The residuals of splittable DoFns.
         """
         if self._bundles:
             self._processor.reset()
@@ -117,10 +117,10 @@ class StageProcessor:
         return residuals
 
     def split(self) -> list[Residual]:
-        """Ends the restriction that is being processed as soon as can be; from any thread.
+        """End the current restriction as soon as possible; from any thread.
 
         Returns:
-            What is left of it.
+            The residual of the restriction.
         """
         residuals: list[Residual] = []
         for operation in self._processor.ops.values():
@@ -131,21 +131,21 @@ class StageProcessor:
 
     @property
     def sampler(self) -> statesampler.StateSampler:
-        """What knows the step that a bundle is at; from any thread."""
+        """Sampler of the step that a bundle has reached; readable from any thread."""
         return self._processor.state_sampler
 
     def taken_finalizers(self) -> list[Callback]:
-        """The callbacks of the bundle's finalizers, which somebody else is to call."""
+        """Return the callbacks of the bundle's finalizers, for the caller to call."""
         if not self._processor.requires_finalization():
             return []
         return taken_callbacks(self._processor.finalize_bundle)
 
     def monitoring_infos(self) -> Infos:
-        """The metrics of the last bundle; from any thread."""
+        """Return the metrics of the last bundle; from any thread."""
         return infos_of(self._processor.ops, self._processor.process_bundle_descriptor)
 
     def shutdown(self) -> None:
-        """Tears the DoFns down, each of them whichever fails: no task is there to fail with it."""
+        """Tear down all DoFns, even if some fail: no task is there to fail with them."""
         for operation in self._processor.ops.values():
             try:
                 operation.teardown()

@@ -1,4 +1,4 @@
-"""Operations on blocks: elements with their timestamps, as ``Latest`` asks for them."""
+"""Operations on blocks: elements with their timestamps, for ``Latest``."""
 
 from typing import Any
 
@@ -16,15 +16,15 @@ from sparkbeam.worker.value_columns import column_of
 
 
 class StampingOperation(operations.DoOperation):
-    """Joins the timestamps to blocks that are columns; to other elements the DoFn does.
+    """Pairs of elements and timestamps for column blocks; the DoFn processes other elements.
 
     Attributes:
-        part: to what of each element.
+        part: the part of each element to join them to.
         readers: the operations that take the results.
     """
 
     takes_assigned = True
-    """It hands blocks on with the windows that they are assigned."""
+    """True, as blocks are emitted with their assigned windows."""
 
     part: StampedPart
     readers: list[operations.Operation]
@@ -34,7 +34,7 @@ class StampingOperation(operations.DoOperation):
         self._emitter = Emitter(self.readers, self.receivers[0])
 
     def process_block(self, block: Block) -> None:
-        """Processes many elements."""
+        """Process many elements."""
         with self.scoped_process_state:
             stamped = self._stamped(block)
             if stamped is not None:

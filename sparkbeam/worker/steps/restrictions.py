@@ -1,6 +1,6 @@
 """Beam's operation of a splittable DoFn on its restrictions, whose failures name the step.
 
-Beam's own names the step for what any other method of a DoFn raises.
+Beam itself names the step only in failures of the other methods of a DoFn.
 """
 
 from apache_beam.runners.worker import operations
@@ -11,7 +11,7 @@ from sparkbeam.worker.steps.step import Step
 
 
 class RestrictionOperation(operations.SdfProcessSizedElements):
-    """Processes elements with their restrictions."""
+    """Operation of elements with their restrictions."""
 
     def process(self, o: WindowedValue) -> None:
         with within_step(self.name_context.step_name):

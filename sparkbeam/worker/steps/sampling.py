@@ -1,4 +1,4 @@
-"""How large elements are, which the metrics sample."""
+"""Element sizes, sampled for the metrics."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from apache_beam.coders import coder_impl, coders
 
 
 class SampledCoder(coders.FastCoder):
-    """A coder that knows the size of what consists of buffers without encoding it.
+    """A coder that knows the size of buffer-based values without encoding them.
 
     Beam measures a sample of the elements of each PCollection, and of few elements all. To pickle a
     table for that may take longer than to read it.
@@ -51,7 +51,7 @@ _OF_BUFFERS = (pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray, np.ndarray)
 
 
 def sampled(coder: coders.Coder) -> coders.Coder:
-    """The coder by which elements of any type are measured; others are as they were."""
+    """Return the coder that measures elements of any type; other coders unchanged."""
     if isinstance(coder, coders.WindowedValueCoder) and isinstance(
         coder.wrapped_value_coder, coders.FastPrimitivesCoder
     ):

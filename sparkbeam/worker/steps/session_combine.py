@@ -1,4 +1,4 @@
-"""The map side of a combine over sessions: what leaves it is an accumulator for each of them."""
+"""The map side of a combine over sessions; it emits one accumulator per session."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -42,14 +42,14 @@ from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import Column, column_of
 
 _BYTES_IN_COLUMNS = 40
-"""What a pair in columns takes while it waits: five numbers."""
+"""Bytes of a pair in columns while it waits: five numbers."""
 
 _END_OF_TIME = MAX_TIMESTAMP.micros
 _HANDED_ON = 1000
-"""So many sessions leave at once whose accumulators are objects."""
+"""Number of sessions emitted at once if their accumulators are objects."""
 
 _Gathered = defaultdict[tuple[Shape, pa.DataType, Kind], list[tuple[Any, ...]]]
-"""Keys, starts, ends, stamps and numbers of pairs, by what keys and numbers are."""
+"""Keys, starts, ends, stamps and numbers of pairs, by the kinds of keys and numbers."""
 
 
 def _table(kind: SessionAggregator, combine_fn: beam.CombineFn, stamps: Stamps) -> SessionTable:
@@ -63,10 +63,10 @@ def _table(kind: SessionAggregator, combine_fn: beam.CombineFn, stamps: Stamps) 
 
 
 class SessionCombineOperation(PrecombineOperation):
-    """Combines the values of each session that there is so far.
+    """Combine of the values of each session known so far.
 
     Attributes:
-        aggregator: how.
+        aggregator: combines sessions.
         readers: the operations that take the accumulators.
     """
 
@@ -80,7 +80,7 @@ class SessionCombineOperation(PrecombineOperation):
         self._gathered: _Gathered = defaultdict(list)
 
     def _make_columns(self) -> None:
-        """Sessions have tables of their own."""
+        """Make no columns: sessions have their own tables."""
 
     def _table(self, kind: SessionAggregator) -> SessionTable:
         # At the end of the window nobody asks for the stamps.
@@ -104,7 +104,7 @@ class SessionCombineOperation(PrecombineOperation):
         self._take_apart(pairs, ([start] * len(pairs), [end] * len(pairs)), stamps)
 
     def _take_pairs(self, block: Block, spans: tuple[Micros, Micros]) -> str | None:
-        """Takes in pairs in columns; gives why they have to be taken in one by one."""
+        """Add pairs in columns; return why they have to be added one by one."""
         table = self._sessions
         if not isinstance(table, ColumnarTable):
             if self.aggregator is SessionAggregator.COLUMNAR:
@@ -126,10 +126,10 @@ class SessionCombineOperation(PrecombineOperation):
         return None
 
     def _gather(self, block: Block, spans: tuple[Micros, Micros]) -> Numbers | None:
-        """Lets pairs in columns wait for others, whose keys are found together with theirs.
+        """Let pairs in columns wait for others, whose keys are found together with theirs.
 
         Returns:
-            Their numbers; None where the pairs are not for that.
+            Their numbers; None if the pairs are not supported.
         """
         if self._form is None:
             return None
@@ -146,7 +146,7 @@ class SessionCombineOperation(PrecombineOperation):
         return pairs.numbers
 
     def _name_gathered(self) -> None:
-        """Gives the table what has been gathered."""
+        """Add the gathered pairs to the table."""
         gathered, self._gathered = self._gathered, defaultdict(list)
         for (shape, *_), parts in gathered.items():
             assert isinstance(self._sessions, ColumnarTable)
@@ -164,7 +164,7 @@ class SessionCombineOperation(PrecombineOperation):
             self._sessions.add_columns(names, places, starts, ends, stamps, numbers)
 
     def _take_apart(self, pairs: list[Any], spans: Spans, stamps: list[int]) -> None:
-        """Takes in pairs with the window of each."""
+        """Add pairs with the window of each."""
         keys, values = zip(*pairs, strict=True)
         names = self._named(keys)
         if self._sessions.keeps_values and not all_immutable(values):
@@ -195,7 +195,7 @@ class SessionCombineOperation(PrecombineOperation):
                 self._hand_on(KeyedAggregates(keys, found.part(slice(begin, begin + step))))
 
     def _hand_on(self, some: KeyedAggregates) -> None:
-        """Hands on sessions, with accumulators that are compacted."""
+        """Emit sessions with compacted accumulators."""
         rows, compact = some.rows, self.combine_fn_compact
         with self._users_code():
             if not rows.are_numbers:
@@ -213,7 +213,7 @@ class SessionCombineOperation(PrecombineOperation):
 
 
 def _spans(block: Block) -> tuple[Micros, Micros] | None:
-    """The starts and the ends of the windows of each element; None if they share their windows."""
+    """Return the starts and ends of each element's windows; None if all share theirs."""
     match block.assigned:
         case Intervals() as given:
             return given.starts, given.ends

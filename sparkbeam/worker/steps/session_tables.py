@@ -28,14 +28,14 @@ Named = tuple[list[Hashable] | Column, Aggregates]
 """Names of keys by their numbers, or keys that stand for themselves, and sessions of them."""
 
 _AT_ONCE = 1000
-"""Keys whose sessions leave together, where they have to be gathered."""
+"""Number of keys whose sessions leave together, if they have to be gathered."""
 
 _Waiting = tuple[Micros, Micros, Micros, Micros, Numbers]
 """Keys, starts, ends, stamps and numbers of elements."""
 
 
 def joined_parts(*columns: Sequence[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
-    """The parts of each column one after the other; columns of the same parts are one array."""
+    """Yield the concatenated parts of each column; columns of the same parts share an array."""
     made: dict[tuple[int, ...], npt.NDArray[Any]] = {}
     for parts in columns:
         same = tuple(map(id, parts))
@@ -45,16 +45,16 @@ def joined_parts(*columns: Sequence[npt.NDArray[Any]]) -> Iterator[npt.NDArray[A
 
 
 class SessionTable(Protocol):
-    """Takes elements by the names of their keys.
+    """Elements by the names of their keys, merged into sessions.
 
     Attributes:
-        keeps_values: values wait here, so that nobody may change them.
+        keeps_values: True if values wait here, so that they must not change.
     """
 
     keeps_values: bool
 
     def __len__(self) -> int:
-        """How many sessions there are, of elements that no longer wait."""
+        """Return the number of sessions whose elements no longer wait."""
 
     def add(
         self,
@@ -63,7 +63,7 @@ class SessionTable(Protocol):
         stamps: Sequence[int],
         values: Sequence[Any],
     ) -> None:
-        """Takes in elements, each in one window.
+        """Add elements, each in one window.
 
         Args:
             names: of their keys.
@@ -73,17 +73,17 @@ class SessionTable(Protocol):
         """
 
     def settle(self) -> None:
-        """Makes sessions of what waits."""
+        """Merge the waiting elements into sessions."""
 
     def size(self) -> int:
-        """About how many bytes the accumulators take."""
+        """Return the approximate size of the accumulators in bytes."""
 
     def take(self) -> Iterator[Named]:
-        """All sessions with the names of the keys; the table is empty afterwards."""
+        """Yield all sessions with the names of the keys; the table is empty afterwards."""
 
 
 class ReducedTable:
-    """Reduces elements one by one.
+    """Table that reduces elements one by one.
 
     Args:
         aggregator: has a buffer for each key.
@@ -118,7 +118,7 @@ class ReducedTable:
             self._count += len(buffer) - before
 
     def settle(self) -> None:
-        """Nothing waits."""
+        """Do nothing, as no element waits."""
 
     def size(self) -> int:
         finish = self._aggregator.finish
@@ -152,19 +152,19 @@ class NumberTable:
     def add(
         self, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, numbers: Numbers
     ) -> None:
-        """Takes in elements.
+        """Add elements.
 
         Args:
             keys: of each.
             starts: of their windows.
             ends: the same.
             stamps: their timestamps.
-            numbers: the values, in the vectorised form.
+            numbers: the values, in the vectorized form.
         """
         self._waiting.append((keys, starts, ends, stamps, numbers))
 
     def settle(self) -> None:
-        """Makes sessions of what waits."""
+        """Merge the waiting elements into sessions."""
         waiting, self._waiting = self._waiting, []
         of_kinds = defaultdict(list)
         for some in waiting:
@@ -176,7 +176,7 @@ class NumberTable:
     def reduce(
         self, keys: Micros, spans: Spans, stamps: Sequence[int] | Micros, values: Any
     ) -> None:
-        """Makes sessions of elements; see :meth:`SessionColumns.reduce`."""
+        """Merge elements into sessions; see :meth:`SessionColumns.reduce`."""
         starts, ends = map(floored_column, spans)
         # Where times are after zero, both ways to round are one.
         are_starts = stamps is spans[0] and starts.min() >= 0
@@ -184,12 +184,12 @@ class NumberTable:
         self._runs.add(self._make.reduce(keys, starts, ends, times, values))
 
     def size(self) -> int:
-        """About how many bytes the accumulators take."""
+        """Return the approximate size of the accumulators in bytes."""
         totals = [columns.totals for columns in self._runs]
         return sum(size_of(some.tolist()) for some in totals if some.dtype == object)
 
     def take(self) -> Aggregates | None:
-        """All sessions by their keys; None if there are none. The table is empty afterwards."""
+        """Return all sessions by key, and empty the table; None if there are none."""
         self.settle()
         found = self._runs.aggregates()
         self._clear()
@@ -197,7 +197,7 @@ class NumberTable:
 
 
 class ColumnarTable:
-    """Lets elements wait, and makes sessions of all of them at once.
+    """Table whose elements wait, and are merged into sessions all at once.
 
     Args:
         combine_fn: of the values.
@@ -249,15 +249,15 @@ class ColumnarTable:
         stamps: Micros,
         numbers: Numbers,
     ) -> None:
-        """Takes in elements of columns.
+        """Add elements in columns.
 
         Args:
-            names: of the keys that there are.
+            names: the names of the keys.
             places: that of each element's key among them.
             starts: of their windows.
             ends: the same.
             stamps: their timestamps.
-            numbers: the values, in the vectorised form.
+            numbers: the values, in the vectorized form.
         """
         known = self._numbers
         keys = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
@@ -289,7 +289,7 @@ class ColumnarTable:
 
 
 def _aggregates(found: list[list[Session]]) -> Aggregates:
-    """The sessions of keys, which are numbered in their order."""
+    """Return the sessions of keys, which are numbered in their order."""
     keys = np.repeat(np.arange(len(found)), list(map(len, found)))
     *times, accumulators = zip(*chain.from_iterable(found), strict=True)
     starts, ends, stamps = (np.array(column, np.int64) for column in times)

@@ -1,4 +1,4 @@
-"""Operations on blocks: rows of columns become cells for Spark's sinks."""
+"""Operations on blocks: rows of columns as cells for Spark's sinks."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from sparkbeam.worker.steps.step import Step
 
 
 class PackOperation(operations.DoOperation):
-    """Packs blocks that are columns of rows; other elements the DoFn packs.
+    """Packer of blocks that are columns of rows; the DoFn packs other elements.
 
     Attributes:
         fn: that DoFn.
@@ -21,7 +21,7 @@ class PackOperation(operations.DoOperation):
     """
 
     takes_assigned = True
-    """Rows have no windows."""
+    """True, as rows have no windows."""
 
     fn: PackArrow
     readers: list[operations.Operation]
@@ -32,7 +32,7 @@ class PackOperation(operations.DoOperation):
         self._rows = 0
 
     def process_block(self, block: Block) -> None:
-        """Takes in many elements."""
+        """Add many elements."""
         columns = None if block.column is None else columns_of(block.column, self.fn.schema)
         if columns is None:
             if block.column is not None:

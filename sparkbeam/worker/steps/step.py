@@ -1,4 +1,4 @@
-"""A step of a stage, as it looks to those that may run it."""
+"""A step of a stage, as seen by the operators that may run it."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -26,10 +26,10 @@ _Made = TypeVar("_Made", bound=operations.DoOperation)
 
 
 class Step:
-    """A transform of a stage, for which an operation is to be made.
+    """A transform of a stage, for which an operation is made.
 
     Args:
-        factory: what Beam's creators of operations get.
+        factory: the argument of Beam's creators of operations.
         transform_id: of the transform in the stage's descriptor.
         consumers: the operations that take the outputs, by the names of these.
 
@@ -52,18 +52,18 @@ class Step:
 
     @cached_property
     def urn(self) -> str:
-        """What kind of transform it is."""
+        """Kind of the transform."""
         return str(self.transform.spec.urn)
 
     @property
     def stage(self) -> Stage:
-        """The stage that it is a step of."""
+        """The stage of the step."""
         assert self._state.stage is not None
         return self._state.stage
 
     @property
     def operator(self) -> Operator:
-        """What the plan has chosen to run it."""
+        """Operator that the plan has chosen to run the step."""
         return self._state.operators[self.id]
 
     @property
@@ -96,14 +96,14 @@ class Step:
         return main
 
     def windowing(self, pcollection: str) -> Windowing:
-        """The windowing of a PCollection of the stage."""
+        """Return the windowing of a PCollection of the stage."""
         strategy = self.factory.descriptor.pcollections[pcollection].windowing_strategy_id
         return self.factory.context.windowing_strategies.get_by_id(strategy)
 
     def do_operation(
         self, kind: Callable[..., operations.DoOperation], data: "DoFnData"
     ) -> operations.DoOperation:
-        """Has Beam make the operation of a ParDo.
+        """Let Beam make the operation of a ParDo.
 
         Args:
             kind: makes the operation itself.
@@ -116,13 +116,13 @@ class Step:
     def block_operation(
         self, kind: Callable[..., _Made], data: "DoFnData", window_fn: WindowFn
     ) -> _Made:
-        """Makes an operation that hands on blocks to all that read its one output.
+        """Make an operation that emits blocks to all readers of its only output.
 
         Args:
             kind: makes the operation itself, which gets ``readers``, ``window_fn`` and
                 ``operator``.
             data: see :meth:`do_operation`.
-            window_fn: gives windows to results with a timestamp of their own.
+            window_fn: assigns windows to results with their own timestamps.
         """
         operation: Any = self.do_operation(kind, data)
         (operation.readers,) = self.consumers.values()
@@ -137,9 +137,9 @@ class DoFnData(NamedTuple):
 
     Attributes:
         fn: the DoFn.
-        args, kwargs: what ``process`` gets beside the element.
+        args, kwargs: the arguments of ``process`` besides the element.
         side_inputs: the tags of some of these.
-        windowing: of the input; None where Beam finds it out.
+        windowing: the windowing of the input; None if Beam determines it.
     """
 
     fn: Any
@@ -150,5 +150,5 @@ class DoFnData(NamedTuple):
 
     @classmethod
     def alone(cls, fn: Any) -> "DoFnData":
-        """A DoFn that gets nothing beside the element."""
+        """Return a DoFn that gets nothing besides the element."""
         return cls(fn, (), {}, [], None)

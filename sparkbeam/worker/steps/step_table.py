@@ -1,4 +1,4 @@
-"""The table of operators: what makes the operation of each kind.
+"""The table of operators: the factory of each kind's operation.
 
 The plan has chosen the kinds; see :mod:`sparkbeam.plan.operator_choice`.
 """
@@ -59,18 +59,18 @@ OPERATIONS: Mapping[Kind, Make] = {
     Kind.STATEFUL: dofns.make_stateful,
     Kind.RESTRICTIONS: restrictions.make_restrictions,
 }
-"""All kinds but the one that Beam's factory makes."""
+"""Factories of all kinds but the one that Beam's factory makes."""
 
 _ENDS: Mapping[str, Make] = {SOURCE_URN: edges.make_source, SINK_URN: edges.make_sink}
 
 
 class StepFactory(bundle_processor.BeamTransformFactory):
-    """Makes the operations of a stage; those of other runners in this process as Beam does."""
+    """Factory of a stage's operations; other runners in this process get Beam's operations."""
 
     def create_operation(
         self, transform_id: str, consumers: dict[str, list[operations.Operation]]
     ) -> operations.Operation:
-        """Makes the operation that runs a transform."""
+        """Create the operation that runs a transform."""
         if not isinstance(self.state_handler, StageState):
             return super().create_operation(transform_id, consumers)
         step = Step(self, transform_id, consumers)
@@ -81,7 +81,7 @@ class StepFactory(bundle_processor.BeamTransformFactory):
     def get_output_coders(
         self, transform_proto: beam_runner_api_pb2.PTransform
     ) -> dict[str, coders.Coder]:
-        """The coders by which the outputs of a transform are measured."""
+        """Return the coders that measure the outputs of a transform."""
         found = super().get_output_coders(transform_proto)
         if not isinstance(self.state_handler, StageState):
             return found

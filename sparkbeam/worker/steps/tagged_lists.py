@@ -1,4 +1,4 @@
-"""The values of a CoGroupByKey by tag, where groups are columns."""
+"""The values of a CoGroupByKey by tag, if groups are columns."""
 
 from collections.abc import Iterator
 
@@ -16,21 +16,21 @@ from sparkbeam.worker.value_columns import Column, column_of
 _NAMES = ("0", "1")
 
 _Tagged = tuple[Positions, pa.Array, Shape]
-"""Where values are among those of all groups, these, and what they are."""
+"""Positions of values among those of all groups, the values, and their shape."""
 
 
 class TaggedLists:
-    """Makes pairs of a key and a dict of lists, one for each tag, of pairs of a key and a list.
+    """Pairs of a key and a dict of lists per tag, made from pairs of a key and a list.
 
     Args:
-        tags: those that a value may have.
+        tags: the possible tags of a value.
     """
 
     def __init__(self, tags: tuple[str, ...]) -> None:
         self._tags = tags
 
     def over(self, block: Block) -> Block | None:
-        """The results for a block; None if it has to go element by element."""
+        """Return the results for a block; None if it has to go element by element."""
         column = block.column
         if column is None:
             return None
@@ -67,7 +67,7 @@ class TaggedLists:
 
 
 def _by_tag(items: pa.Array, shape: Shape) -> dict[str, _Tagged] | None:
-    """The values with each tag; None where they make no column."""
+    """Return the values with each tag; None if they form no column."""
     found: dict[str, _Tagged] = {}
     for rows, pairs, of_pair in _members(items, shape):
         halves = halves_of(column_of(pairs, of_pair))
@@ -83,7 +83,7 @@ def _by_tag(items: pa.Array, shape: Shape) -> dict[str, _Tagged] | None:
 
 
 def _members(items: pa.Array, shape: Shape) -> Iterator[tuple[Positions, pa.Array, Shape]]:
-    """The values of each member of a union, or all values of another column."""
+    """Yield the values of each member of a union, or all values of another column."""
     if not isinstance(shape, Union):
         yield np.arange(len(items)), items, shape
         return
@@ -95,7 +95,7 @@ def _members(items: pa.Array, shape: Shape) -> Iterator[tuple[Positions, pa.Arra
 
 
 def _places(tags: pa.Array) -> Iterator[tuple[str, Positions]]:
-    """Each tag, and where it is."""
+    """Yield each tag and its positions."""
     if pa.types.is_dictionary(tags.type):
         tags = tags.dictionary_decode()
     if len(tags) and pc.all(pc.equal(tags, tags[0])).as_py():

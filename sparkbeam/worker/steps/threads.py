@@ -1,12 +1,12 @@
 """The threads in which the DoFns of stages live, kept for the life of the Python worker.
 
-To build a bundle processor costs milliseconds and runs the user's ``setup``, so a worker keeps it
-for the next task of the same stage. A DoFn may depend on its thread: a connection to a database, a
-decimal context and what is in a ``threading.local`` belong to the one that has made them. So a
-processor has a thread of its own, in which it is built, runs all its bundles, and is torn down.
+Building a bundle processor takes milliseconds and runs the user's ``setup``, so a worker keeps it
+for the next task of the same stage. A DoFn may depend on its thread: a database connection, a
+decimal context and the content of a ``threading.local`` belong to the thread that made them.
+Therefore each processor has its own thread, in which it is built, runs all its bundles, and is torn
+down.
 
-Spark gives no sign when a worker has had its last task; a processor that has idled for a while is
-torn down.
+Spark does not signal a worker's last task. A processor that has been idle for a while is torn down.
 """
 
 import _thread
@@ -26,7 +26,7 @@ from sparkbeam.worker.garbage import GARBAGE
 from sparkbeam.worker.steps.processor import StageProcessor
 
 IDLE_SECONDS = 20.0
-"""A processor that no task has used for this long is torn down."""
+"""Idle time after which a processor is torn down, in seconds."""
 
 _MAX_KEPT = 32
 
@@ -34,7 +34,7 @@ _Result = TypeVar("_Result")
 
 
 class Work(Generic[_Result]):
-    """Something to do in another thread.
+    """A call to run in another thread.
 
     Args:
         do: does it.
@@ -48,7 +48,7 @@ class Work(Generic[_Result]):
         self._error: BaseException | None = None
 
     def __call__(self) -> None:
-        """Does it; called once, by the thread that is to do it."""
+        """Run the call; called once, by the thread that runs it."""
         assert self._do is not None
         try:
             self._outcome.append(self._do())
@@ -61,14 +61,14 @@ class Work(Generic[_Result]):
             self._running.release()
 
     def wait(self, seconds: float = -1) -> bool:
-        """Waits until it is done; returns whether it is."""
+        """Wait until the call is done; return whether it is."""
         done = self._running.acquire(timeout=seconds)
         if done:
             self._running.release()
         return done
 
     def result(self) -> _Result:
-        """Its result, or its error raised, once it is done."""
+        """Return the result of the call, or raise its error, once it is done."""
         self.wait()
         if self._error is not None:
             try:
@@ -79,7 +79,7 @@ class Work(Generic[_Result]):
 
 
 def let_go(error: BaseException | None) -> None:
-    """Has this thread free what the frames of an error keep, such as iterators of user code."""
+    """Let this thread free what the frames of an error keep, such as iterators of user code."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -88,11 +88,11 @@ def let_go(error: BaseException | None) -> None:
 
 
 class StageThread:
-    """A thread and the bundle processor of a stage that lives in it.
+    """A thread with the bundle processor of a stage that lives in it.
 
     Args:
-        stage: what its bundles execute.
-        kept: where it is while no task uses it.
+        stage: the stage that its bundles execute.
+        kept: the pool of idle threads.
     """
 
     def __init__(self, stage: Stage, kept: "Kept") -> None:
@@ -107,13 +107,13 @@ class StageThread:
 
     @property
     def processor(self) -> StageProcessor:
-        """The processor, which is built when it is first asked for; in this thread alone."""
+        """The processor, built on first access; in this thread alone."""
         if self._processor is None:
             self._processor = StageProcessor(self._stage)
         return self._processor
 
     def start(self, do: Callable[[], _Result]) -> Work[_Result]:
-        """Has something done behind what there is to do.
+        """Enqueue a call.
 
         Raises:
             RuntimeError: the thread has ended.
@@ -129,11 +129,11 @@ class StageThread:
         return work
 
     def call(self, do: Callable[[], _Result]) -> _Result:
-        """Has something done, and waits for it."""
+        """Enqueue a call and wait for it."""
         return self.start(do).result()
 
     def bound(self, callback: Callable[[], Any]) -> Callable[[], Any]:
-        """A callback that runs in this thread, as long as there is one, whoever calls it."""
+        """Return a callback that runs in this thread while it lives, whoever calls it."""
         return functools.partial(self._call_back, callback)
 
     def _call_back(self, callback: Callable[[], Any]) -> Any:
@@ -146,13 +146,13 @@ class StageThread:
         return work.result()
 
     def end(self) -> None:
-        """Has the DoFns torn down, behind what there is to do."""
+        """Enqueue the teardown of the DoFns."""
         with self._lock:
             self._ended = True
             self._works.put(None)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits until it has ended; returns whether it has."""
+        """Wait until the thread has ended; return whether it has."""
         if threading.current_thread() is self._thread:
             return True  # It frees a task that nobody has finished, and ends after that.
         self._thread.join(seconds)
@@ -179,20 +179,20 @@ class StageThread:
 
 
 class Kept:
-    """The threads of this worker that no task is using, by the run and the stage."""
+    """The idle threads of this worker, by the run and the stage."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: OrderedDict[tuple[str, str], StageThread] = OrderedDict()
 
     def take(self, run_id: str, stage: Stage) -> StageThread:
-        """A thread for a task, whose it is until it gives it back or ends it."""
+        """Return a thread for a task, which owns it until it gives it back or ends it."""
         with self._lock:
             kept = self._idle.pop((run_id, stage.id), None)
         return kept or StageThread(stage, self)
 
     def give_back(self, run_id: str, stage: Stage, thread: StageThread) -> None:
-        """Keeps a thread for the next task of the stage."""
+        """Keep a thread for the next task of the stage."""
         with self._lock:
             surplus = [self._idle.pop((run_id, stage.id), None)]
             self._idle[run_id, stage.id] = thread
@@ -203,7 +203,7 @@ class Kept:
                 old.end()
 
     def forget(self, thread: StageThread) -> bool:
-        """Called by a thread that is to end; returns whether no task is using it."""
+        """Forget a thread that is to end, which calls this; return whether no task is using it."""
         with self._lock:
             found = [key for key, kept in self._idle.items() if kept is thread]
             for key in found:
@@ -211,11 +211,11 @@ class Kept:
         return bool(found)
 
     def swept(self) -> None:
-        """Called by a thread that has ended; frees garbage where no task may come that would."""
+        """Free garbage if no later task may do so; called by a thread that has ended."""
         # Without the lock: whoever has it may be collecting garbage, and wait for this thread.
         if not self._idle:
             GARBAGE.sweep()
 
 
 KEPT = Kept()
-"""Those of this process."""
+"""Idle threads of this process."""

@@ -1,4 +1,4 @@
-"""What a drain leaves of the work of a splittable DoFn."""
+"""Truncation of splittable DoFns in a drain."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +16,11 @@ _PROCESS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.ur
 
 
 def truncation(stage: Stage) -> Callable[[WindowedValue], WindowedValue | None]:
-    """What ends the restrictions of a stage that starts with a splittable DoFn.
+    """Return the function that truncates restrictions of a stage with a splittable DoFn first.
 
     Returns:
-        Gives what is left of a restriction with its element, size and state, as the
-        DoFn's ``RestrictionProvider.truncate`` has it; None for nothing.
+        Maps a restriction with its element, size and state to what remains of it, according to the
+        DoFn's ``RestrictionProvider.truncate``; None if nothing remains.
     """
     (transform,) = parsed(stage).with_urn(_PROCESS)
     do_fn = par_do_payload(transform.spec.payload).do_fn

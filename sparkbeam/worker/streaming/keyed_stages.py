@@ -32,7 +32,7 @@ _ADDRESS = re.compile(" at 0x[0-9a-f]+")
 
 
 class KeyedRun(StageRun):
-    """A stage that keeps records of keys in the shard's state, with timers and holds."""
+    """A stage that stores records of keys in the shard's state, with timers and holds."""
 
     _keyed: KeyedState
     _waiting = "state"
@@ -57,7 +57,7 @@ class KeyedRun(StageRun):
         return Holder(self._shown_key(found.key), what, found.until, self._step_of(found))
 
     def _step_of(self, hold: Hold) -> str:
-        """The label of the step that holds; empty where it is not known."""
+        """Return the label of the step with the hold; empty if it is unknown."""
         return ""
 
     def _shown_key(self, encoded: bytes) -> str:
@@ -122,7 +122,7 @@ class GroupingRun(KeyedRun):
             self._bundle(self._gated(b"", panes))
 
     def _fired(self, panes: Iterator[Block]) -> Iterator[tuple[bytes, Block]]:
-        """Panes one by one, each with the firing that it is."""
+        """Yield panes one by one, each with its firing."""
         source = self._processor.source
         assert source.grouped_coder is not None
         encode = source.grouped_coder.wrapped_value_coder.key_coder().get_impl().encode_nested
@@ -195,13 +195,13 @@ class StatefulRun(KeyedRun):
     def _bundles_of(
         self, keys: Iterator[tuple[bytes, Iterator[Block]]], *, fire: bool = False
     ) -> None:
-        """Processes keys with their elements, many to a bundle."""
+        """Process keys with their elements, many per bundle."""
         for some in portions(keys):
             self._defer(self._bundles.process_keyed(some, fire=fire))
 
 
 def _combine_fn(source: SourceOperation) -> CombineFn:
-    """Whose merge is all that the grouped values go to."""
+    """Return the CombineFn whose merge is the only consumer of the grouped values."""
     (merge,) = source.consumer
     fn, args, kwargs = copied(merge.spec.serialized_fn)[:3]
     return curry_combine_fn(fn, args, kwargs)

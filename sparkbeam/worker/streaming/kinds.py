@@ -1,4 +1,4 @@
-"""Which kind of run a stage needs."""
+"""Kinds of stage runs."""
 
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.worker.state.pages import ShardState
@@ -17,7 +17,7 @@ def stage_run(
     router: Router,
     max_elements: int,
 ) -> StageRun:
-    """The run of a stage, of the kind that it is; see :class:`StageRun`."""
+    """Return the run of a stage, of the stage's kind; see :class:`StageRun`."""
     if stage.exchange is Exchange.BY_KEY:
         kind = GroupingRun if stage.grouping is not None else StatefulRun
         return kind(processor, stage, shard, router)

@@ -1,7 +1,7 @@
-"""A layer of a streaming query: what Spark calls with the rows of a shard.
+"""A layer of a streaming query, which Spark calls with the rows of a shard.
 
-The first layer runs over the rows of the sources, wherever they are, and keeps nothing. All
-others run shard by shard, each over the state of its own.
+The first layer runs over the rows of the sources, wherever they are, and is stateless. All others
+run shard by shard, each over the shard's own state.
 """
 
 import itertools
@@ -55,13 +55,13 @@ from sparkbeam.worker.task import partition_id, settle
 _PORTION_ROWS = 200_000
 _PORTION_BYTES = 64 << 20
 _OUTPUT_BYTES = 16 << 20
-"""What has been put out leaves the layer when it has about so many bytes."""
+"""Approximate size of the output at which it leaves the layer."""
 
 _Result = TypeVar("_Result")
 
 
 class Marks(dict[int, int]):
-    """Watermarks by tag; what has none yet is at the beginning of time."""
+    """Watermarks by tag; initially each is at the beginning of time."""
 
     def __missing__(self, tag: int) -> int:
         return MIN_MICROS
@@ -71,7 +71,7 @@ class Turn(ABC):
     """A layer's work on a micro-batch, in one Spark task.
 
     Args:
-        task: what to run.
+        task: the task to run.
         home: the place of the own shard among all; None in the first layer.
         state: the shard's state; None in the first layer.
     """
@@ -95,7 +95,7 @@ class Turn(ABC):
         self._label = ""
 
     def run(self, rows: Iterable[Message]) -> Iterator[Message]:
-        """Takes all rows in, processes the rounds, gives the output.
+        """Read all rows, process the rounds, and yield the output.
 
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.wire.failure`.
@@ -105,7 +105,7 @@ class Turn(ABC):
 
     @contextmanager
     def _caught(self) -> Iterator[None]:
-        """Catches what is written; ends the threads of stages where the task does not succeed."""
+        """Capture printed output; end the threads of stages if the task fails."""
         with captured_output.caught(self._task.output, self._task.reports.redaction):
             try:
                 yield
@@ -143,13 +143,13 @@ class Turn(ABC):
         yield from self._taken()
 
     def _failed(self, error: Exception) -> Exception:
-        """What to raise in the place of an error, once all stages have told what they counted."""
+        """Return the error to raise in place of this one, after all stages report their counts."""
         for run in self._runs:
             run.failed()
         return self._task.reports.report(error, self._label)
 
     def _begin(self, run: StageRun, *when: int) -> None:
-        """Called before a stage runs, with what tells this time from all others."""
+        """Prepare the run of a stage; ``when`` identifies the time among all others."""
         self._label = logs.at(run.stage)
         task = self._task
         draw_alike(task.checkpoint_id, task.number, self._sender, run.stage.address, *when)
@@ -168,7 +168,7 @@ class Turn(ABC):
         return stage_run(thread.processor, stage, self._state, self._router, most)
 
     def _within(self, run: StageRun, do: Callable[[], _Result]) -> _Result:
-        """Does something of a stage in the thread in which its DoFns live."""
+        """Call a function of a stage in the thread of its DoFns."""
         return self._threads[run.stage.id].call(do)
 
     def _taken(self) -> list[Message]:
@@ -178,7 +178,7 @@ class Turn(ABC):
         return out
 
     def _take(self, row: Message) -> Iterator[Message]:
-        """Keeps a row that is for this layer; gives the others on."""
+        """Keep a row for this layer; yield any other row."""
         if row.tag == TICK_TAG and row.layer < self._task.depth:
             self._tick = load(row.value)
             self._called = tuple(finalizers.KEPT.run(self._tick.committed))
@@ -193,7 +193,7 @@ class Turn(ABC):
                 self._data[row.round][row.tag].append(value)
 
     def _arrived(self, number: int) -> dict[int, list[Row]]:
-        """The rows of a round that come from other tasks, by their tag."""
+        """Return the rows of a round that come from other tasks, by their tag."""
         packed = self._data.pop(number, {})
         return {
             tag: [row for value in values for row in unpack(value)]
@@ -201,7 +201,7 @@ class Turn(ABC):
         }
 
     def _send(self, shard: int, layer: int, number: int, tag: int, value: bytes) -> None:
-        """Puts a message of this task out."""
+        """Emit a message of this task."""
         # Of what is no port's a task has few messages.
         pieces = cut(value) if self._task.in_pieces and tag >= 0 else [value]
         for more, piece in zip(reversed(range(len(pieces))), pieces, strict=True):
@@ -213,18 +213,18 @@ class Turn(ABC):
 
     @abstractmethod
     def _hand_on_tick(self, row: Message) -> None:
-        """Sees to it that later layers get the tick."""
+        """Ensure that later layers receive the tick."""
 
     def _hear(self, watermarks: Watermarks) -> None:
-        """Takes in what another shard says of its watermarks."""
+        """Record the watermarks in a message of another shard."""
         raise NotImplementedError
 
     @abstractmethod
     def _round(self, number: int) -> Iterator[StageRun]:
-        """Processes a round; names each stage before it runs."""
+        """Process a round; name each stage before it runs."""
 
     def _end(self) -> None:
-        """Ends all stages; sends their reports."""
+        """End all stages; send their reports."""
         for run in self._runs:
             report = self._within(run, run.close)
             if report is not None:
@@ -242,7 +242,7 @@ class Turn(ABC):
             KEPT.give_back(self._task.run_id, run.stage, thread)
 
     def _tell(self, tag: int, value: bytes) -> None:
-        """Sends a message to the sink."""
+        """Send a message to the sink."""
         self._send(self._task.shards[self._home or 0], self._task.depth, 0, tag, value)
 
     def _deliver(self, tag: int, rows: list[Row]) -> None:
@@ -250,7 +250,7 @@ class Turn(ABC):
         self._out_bytes += sum(len(key) + len(value) for key, _, value in rows)
 
     def _begins(self, run: StageRun, number: int) -> bool:
-        """Whether the stage's Impulse is due."""
+        """Return whether the stage's Impulse is due."""
         start = self._tick is not None and self._tick.start and number == 0
         return start and run.stage.exchange is Exchange.IMPULSE
 
@@ -269,14 +269,14 @@ class SourceTurn(Turn):
         batches: Iterable[pa.RecordBatch],
         time: Callable[[int], int | None] | None = None,
     ) -> Iterator[Message]:
-        """Processes rows of one of Spark's sources.
+        """Process rows of one of Spark's sources.
 
         Args:
             label: of the transform that reads it.
             spec: of the source.
             tag: of the port that the rows belong to.
             batches: see :meth:`~sparkbeam.worker.connectors.spark_rows.RowReader.blocks`.
-            time: tells the timestamp of all rows of a micro-batch; None if they have their own.
+            time: gives the timestamp of all rows of a micro-batch; None if they have their own.
 
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.wire.failure`.
@@ -315,10 +315,10 @@ class SourceTurn(Turn):
     def _portions(
         self, label: str, tag: int, reader: RowReader, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[Iterable[Block]]:
-        """The rows of a source in as many elements as are processed at once.
+        """Yield the rows of a source in portions that are processed at once.
 
-        A stage that reads them alone gets them as they come: so a combine adds up what the task
-        reads, and not each part of it. What several read has to be in memory.
+        A stage that reads them alone gets them as they arrive. Thus a combine aggregates what the
+        task reads, and not each part of it. Rows that several stages read have to be in memory.
         """
         readers = sum(tag in run.stage.inputs for run in self._runs)
         if readers != 1 or self._task.source_hops[tag]:
@@ -329,7 +329,7 @@ class SourceTurn(Turn):
             yield itertools.chain([first], self._until_full(label, blocks))
 
     def _until_full(self, label: str, blocks: Iterator[Block]) -> Iterator[Block]:
-        """Elements until there is much output."""
+        """Yield elements until there is much output."""
         while self._out_bytes < _OUTPUT_BYTES:
             try:
                 block = next(blocks, None)
@@ -342,7 +342,7 @@ class SourceTurn(Turn):
     def _process(
         self, tag: int, blocks: Iterable[Block], reader: RowReader, when: tuple[int, int]
     ) -> None:
-        """Processes some rows of a source in all stages, and gives them on past the layer."""
+        """Process some rows of a source in all stages, and pass them on past the layer."""
         hops = self._task.source_hops[tag]
         if hops:
             rows = [(b"", 0, cell) for cell in reader.cells(blocks)]
@@ -376,7 +376,7 @@ class SourceTurn(Turn):
 
 
 def _portions(reader: RowReader, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Block]]:
-    """The rows of a source in as many elements as are processed at once."""
+    """Yield the rows of a source in portions that are processed at once."""
     blocks: list[Block] = []
     rows = size = 0
     for batch in batches:
@@ -432,7 +432,7 @@ class ShardTurn(Turn):
         run.advance(self._marks)
 
     def _raise_marks(self, number: int) -> None:
-        """Takes up the watermarks of earlier layers at the end of a round."""
+        """Raise the watermarks to those of earlier layers at the end of a round."""
         if self._tick is not None and number < len(self._tick.rounds):
             sources = self._tick.rounds[number].watermarks
             for tag, roots in self._task.roots.items():

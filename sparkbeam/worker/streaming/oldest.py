@@ -1,4 +1,4 @@
-"""What holds the watermark of a stage with keys, found at a cost that has a bound."""
+"""Watermark hold of a stage with keys, found at bounded cost."""
 
 from sparkbeam.worker.state.pages import KeyedState, ShardState, TooLarge
 from sparkbeam.worker.state.records import Hold
@@ -11,15 +11,16 @@ _PERIOD = 5_000_000
 class OldestHold:
     """The oldest hold of a stage in a shard.
 
-    It is in one page of state, which the directory names. A page of up to 64 KiB is read at the
-    end of each micro-batch that needs to know. A larger one, of up to 4 MiB, is read only where
-    the hold is another one than before, and five seconds after the last time at the earliest, by
-    the clock of the pipeline: a micro-batch that runs again finds the same. What it found is kept.
+    The hold is in one page of state, which the directory identifies. A page of up to 64 KiB is read
+    at the end of each micro-batch that needs the hold. A larger one, of up to 4 MiB, is read only
+    if the hold has changed, and at the earliest five seconds after the last time. These are
+    measured by the clock of the pipeline, so that a micro-batch that runs again finds the same. The
+    result is stored.
 
     Args:
         keyed: the records of the stage.
-        shard: where it is kept.
-        name: under which name.
+        shard: the state of the shard with the result.
+        name: the name of the result.
     """
 
     def __init__(self, keyed: KeyedState, shard: ShardState, name: str) -> None:
@@ -28,7 +29,7 @@ class OldestHold:
         self._name = name
 
     def find(self, clock: int) -> Hold | None:
-        """What it is; None if it is not known.
+        """Return the hold; None if it is not known.
 
         Args:
             clock: the time in microseconds.
@@ -41,7 +42,7 @@ class OldestHold:
         return found
 
     def _rarely(self, clock: int) -> Hold | None:
-        """The hold of a large page."""
+        """Return the hold of a large page."""
         micros = self._keyed.hold()
         looked, stored = self._shard.value(self._name) or (None, None)
         known = None if stored is None else Hold(*stored)

@@ -1,4 +1,4 @@
-"""Takes what the sinks of a stage write to the stages that read it."""
+"""Routing of sink output to the stages that read it."""
 
 import zlib
 from collections import defaultdict
@@ -15,25 +15,25 @@ from sparkbeam.wire.messages import pack
 from sparkbeam.wire.rows import CELL_BYTES, Orders, Row
 
 Deliver = Callable[[int, list[Row]], None]
-"""Hands rows of a port to the stages of the same layer and shard."""
+"""Function that delivers rows of a port to the stages of the same layer and shard."""
 
 Send = Callable[[int, int, int, int, bytes], None]
-"""Sends a message to a shard of a layer: its round, tag and value."""
+"""Function that sends a message to a shard of a layer: its round, tag and value."""
 
 
 class Router:
-    """What sinks write to, in place of the row buffer of batch.
+    """Target of sinks in streaming, in place of the row buffer of batch.
 
     Args:
         shards: the numbers of all shards.
-        home: the place of the own shard in ``shards``; None in the first layer, which has none.
-        sender: which of the tasks of its layer this is.
+        home: the index of the own shard in ``shards``; None in the first layer, which has none.
+        sender: the number of this task in its layer.
         hops: the ways out of each port, by its tag.
-        deliver: takes what stays in the layer.
-        send: takes what leaves it.
+        deliver: takes output that stays in the layer.
+        send: takes output that leaves the layer.
 
     Attributes:
-        firing: that which the elements that are being processed belong to, for sinks that tell it.
+        firing: the firing of the elements that are being processed, for sinks that record it.
     """
 
     firing = UNKNOWN
@@ -59,28 +59,28 @@ class Router:
         self._bytes = 0
 
     def begin(self, round_number: int) -> None:
-        """All rows belong to this round from now on."""
+        """Start a round, to which all later rows belong."""
         self._round = round_number
 
     def take(self, tag: int, rows: list[Row]) -> None:
-        """Adds rows of one port."""
+        """Add rows of one port."""
         for hop in self._hops[tag]:
             self._take(tag, hop, rows)
 
     def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
-        """Adds a row."""
+        """Add a row."""
         self.take(tag, [(key or b"", order, value)])
 
     def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
-        """Adds many rows of one port."""
+        """Add many rows of one port."""
         self.take(tag, list(zip(keys, orders, values, strict=True)))
 
     def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
-        """Adds many rows of one port, as columns."""
+        """Add many rows of one port, as columns."""
         self.extend(tag, keys.to_pylist(), orders.tolist(), values.to_pylist())
 
     def extend_keys(self, tag: int, keys: pa.Array, cell: Callable[[Positions], bytes]) -> None:
-        """Adds many keys of one port, in a row for each shard."""
+        """Add many keys of one port, in a row for each shard."""
         each = keys.to_pylist()
         shards = self.shards_of(each)
         for shard in np.unique(shards).tolist():
@@ -88,11 +88,11 @@ class Router:
             self.take(tag, [(each[int(places[0])], 0, cell(places))])
 
     def shards_of(self, keys: list[bytes]) -> Positions:
-        """The place of the shard of each key among all shards."""
+        """Return the index of each key's shard among all shards."""
         return np.array([zlib.crc32(key) for key in keys]) % len(self._shards)
 
     def pass_on(self, tag: int, hops: tuple[Hop, ...], rows: list[Row]) -> None:
-        """Takes on rows of a source that no stage of the first layer reads."""
+        """Pass on rows of a source that no stage of the first layer reads."""
         for hop in hops:
             self._take(tag, hop, rows)
 
@@ -124,7 +124,7 @@ class Router:
             self.flush()
 
     def flush(self) -> None:
-        """Sends what has gathered."""
+        """Send the gathered rows."""
         waiting, self._waiting, self._bytes = self._waiting, defaultdict(list), 0
         for (layer, shard, tag), rows in waiting.items():
             self._send(shard, layer, self._round, tag, pack(rows))

@@ -1,7 +1,7 @@
-"""Random numbers that are the same where a micro-batch runs again.
+"""Random numbers that repeat when a micro-batch runs again.
 
-Beam's samples and many a user's keys are random. What a sink has of a micro-batch and what its
-state has would not belong together if another run of it drew other numbers.
+Beam's samples and many users' keys are random. The output of a micro-batch in a sink would not
+match its state if another run of it drew other numbers.
 """
 
 import random
@@ -12,7 +12,7 @@ _BATCH = "streaming.sql.batchId"
 
 
 def draw_alike(*what: object) -> None:
-    """Lets what is drawn from now on depend on nothing but ``what``.
+    """Make later random draws depend on nothing but ``what``.
 
     That holds for the module-level functions of ``random`` and of ``numpy.random``.
     """
@@ -24,7 +24,7 @@ def draw_alike(*what: object) -> None:
 
 
 def batch_number() -> int | None:
-    """The number of the micro-batch that Spark runs this task for; None outside of Spark."""
+    """Return the number of the micro-batch of this Spark task; None outside of Spark."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,7 +1,7 @@
-"""The layers as Spark's operators call them.
+"""The layers as Spark operators.
 
-Spark starts Python processes of its own that only ask what state an operator has. So nothing
-of Beam is imported before there are rows, and a task travels as bytes.
+Spark starts separate Python processes that only request the state schema of an operator. Therefore
+nothing of Beam is imported before there are rows, and a task travels as bytes.
 """
 
 import pickle
@@ -46,14 +46,14 @@ class TickLayer:
 
 
 class RowsLayer:
-    """The first layer over the rows of one of Spark's sources, likewise.
+    """The first layer over the rows of one of Spark's sources: the function for ``mapInArrow``.
 
     Args:
         task: of the layer.
         label: of the transform that reads the source.
         spec: of the source.
         tag: of the port that the rows belong to.
-        time: tells the timestamp of all rows of a micro-batch; None if they have their own.
+        time: gives the timestamp of all rows of a micro-batch; None if they have their own.
     """
 
     def __init__(
@@ -111,4 +111,4 @@ class ShardLayer(StatefulProcessor):
             task.check()
 
     def close(self) -> None:
-        """The shard's state belongs to Spark."""
+        """Do nothing, as the shard's state belongs to Spark."""

@@ -1,7 +1,7 @@
-"""The stages of a layer in one shard: what each does with a round.
+"""The stages of a layer in one shard, round by round.
 
-A round gives a stage rows, and then the watermarks of what it reads. What a stage keeps
-from one micro-batch to the next is in the shard's state.
+A round gives a stage rows, and then the watermarks of its inputs. The state of a stage between
+micro-batches is in the shard's state.
 """
 
 import itertools
@@ -34,11 +34,11 @@ _IMPULSE: Row = (b"", 0, PLAIN_CELL + common.ENCODED_IMPULSE_VALUE)
 
 
 class StageRun(ABC):
-    """A stage in a shard for the time of a micro-batch; it is made and used in the stage's thread.
+    """A stage in a shard during a micro-batch, made and used in the stage's thread.
 
     Args:
         processor: of the stage.
-        stage: what to run.
+        stage: the stage to run.
         shard: the state of the shard; None in the first layer, whose stages keep nothing.
         router: takes the output.
     """
@@ -68,11 +68,11 @@ class StageRun(ABC):
 
     @property
     def callbacks(self) -> list[Callback]:
-        """Those of bundle finalizers, to be called once the micro-batch is committed."""
+        """Callbacks of bundle finalizers, to be called once the micro-batch is committed."""
         return self._bundles.callbacks
 
     def _load(self, shard: ShardState) -> None:
-        """Takes up what the micro-batch before has left."""
+        """Load the state that the previous micro-batch has left."""
         stored = shard.value(f"{self.stage.address}/watermarks")
         if stored is not None:
             self.moment.input_watermark, self.moment.output_watermark = stored
@@ -87,7 +87,7 @@ class StageRun(ABC):
             self._gate = Gate(self._side, runs, shard.value(f"{self.stage.address}/waiting"))
 
     def save(self) -> None:
-        """Writes what the next micro-batch needs into the shard's state."""
+        """Write the state for the next micro-batch into the shard's state."""
         if self._shard is not None:
             self._save(self._shard)
 
@@ -100,7 +100,7 @@ class StageRun(ABC):
             shard.set_value(f"{self.stage.address}/waiting", self._gate.waiting)
 
     def close(self) -> bytes | None:
-        """Ends the stage's part in the micro-batch; gives its report, if it has one."""
+        """End the stage's part in the micro-batch; return its report, if it has one."""
         counts = Counter(self._dropped())
         counts[DROPPED_DUE_TO_LATENESS] += self._dropped_for_sides()
         dropped = [(name, count) for name, count in counts.items() if count]
@@ -109,15 +109,15 @@ class StageRun(ABC):
         return self._bundles.report() if self._bundles.count or dropped else None
 
     def report_to(self, reporter: Reporter | None, task: int, number: int) -> None:
-        """Tells live what the stage counts; see :meth:`.Tally.report_to`."""
+        """Report the stage's counts live; see :meth:`.Tally.report_to`."""
         self._tally.report_to(reporter, task, number)
 
     def failed(self) -> None:
-        """Tells what the stage has counted in a micro-batch that fails."""
+        """Report the stage's counts in a micro-batch that fails."""
         self._tally.failed()
 
     def receive(self, rows: Mapping[int, list[Row]], watermarks: Mapping[int, int]) -> None:
-        """Processes the data of a round.
+        """Process the data of a round.
 
         Args:
             rows: by the tag of their port.
@@ -131,15 +131,15 @@ class StageRun(ABC):
             self._receive(main)
 
     def take(self, blocks: Iterable[Block]) -> None:
-        """Processes elements of the main input, of a stage that keeps nothing."""
+        """Process elements of the main input, for a stage without state."""
         self._bundle(iter(blocks))
 
     def start(self) -> None:
-        """Processes the Impulse that the stage starts with."""
+        """Process the Impulse that the stage starts with."""
         self._receive([_IMPULSE])
 
     def advance(self, watermarks: Mapping[int, int]) -> None:
-        """Raises the watermarks, and lets go what that, or the clock, lets go.
+        """Raise the watermarks, and process what they, or the clock, release.
 
         Args:
             watermarks: of the ports that the stage reads, at the end of the round.
@@ -157,24 +157,24 @@ class StageRun(ABC):
         moment.output_watermark = max(moment.output_watermark, output)
 
     def _asked_until(self) -> int:
-        """No element that is in time asks for windows of side inputs that expire until then."""
+        """Return the time up to which side inputs may expire: no element in time needs them."""
         hold = self._gate.hold() if self._gate is not None else None
         watermark = self.moment.input_watermark
         return watermark if hold is None else min(watermark, hold)
 
     @abstractmethod
     def _receive(self, rows: list[Row]) -> None:
-        """Processes rows of the main input."""
+        """Process rows of the main input."""
 
     def _on_time(self) -> None:  # noqa: B027 - most stages have nothing to let go.
-        """Lets go what the watermark and the clock let go."""
+        """Process what the watermark and the clock release."""
 
     def _hold(self) -> int | None:
-        """The oldest timestamp that what the stage keeps may still come out with."""
+        """Return the oldest timestamp with which kept content may still be emitted."""
         return None
 
     def status(self) -> StageStatus:
-        """Where the stage is, once all has been saved."""
+        """Return the status of the stage, after all state has been saved."""
         keys, size = self._keyed.size if self._keyed is not None else (0, 0)
         if self._side is not None:
             size += self._side.size
@@ -192,23 +192,23 @@ class StageRun(ABC):
         )
 
     def _holder(self) -> Holder | None:
-        """What of its keys holds the watermark, which is held."""
+        """Return the key with the hold on the watermark; there is a hold."""
         return None
 
     def _due(self) -> int | None:
-        """When the clock lets the stage go on."""
+        """Return the processing time at which the stage continues."""
         return None
 
     def _dropped(self) -> dict[str, int]:
-        """How many elements were dropped in this micro-batch, by the counter for the reason."""
+        """Return the number of elements dropped in this micro-batch, by counter."""
         return {}
 
     def _dropped_for_sides(self) -> int:
-        """How many elements came too late for side inputs in this micro-batch."""
+        """Return the number of elements in this micro-batch that came too late for side inputs."""
         return 0 if self._gate is None else self._gate.dropped
 
     def _release(self) -> None:
-        """Processes what no longer has to wait for side inputs."""
+        """Process the elements that no longer have to wait for side inputs."""
         if self._gate is not None and self._gate.waiting:
             self._bundle(self._of_firings(self._gate.release(self._marks)))
 
@@ -218,22 +218,22 @@ class StageRun(ABC):
         return self._gate.let_through(key, blocks, self._marks)
 
     def _of_firings(self, blocks: Iterable[tuple[bytes, Block]]) -> Iterator[Block]:
-        """Blocks, each while sinks are told its firing."""
+        """Yield blocks, each while sinks know its firing."""
         for self._router.firing, block in blocks:
             yield block
         self._router.firing = UNKNOWN
 
     def _bundle(self, elements: Iterator[Block]) -> None:
-        """Processes elements in one bundle, if there are any."""
+        """Process elements in one bundle, if there are any."""
         first = next(elements, None)
         if first is not None:
             self._defer(self._bundles.process(itertools.chain([first], elements)))
 
     def _defer(self, residuals: list[Residual]) -> None:
-        """Keeps what splittable DoFns have left for later."""
+        """Keep the residuals of splittable DoFns for later."""
         assert not residuals
 
 
 def _dropped_info(stage: Stage, name: str, count: int) -> Any:
-    """A counter of what a stage has dropped, with the label of its first step."""
+    """Return the counter of dropped elements of a stage, with the label of its first step."""
     return monitoring_infos.int64_user_counter(NAMESPACE, name, count, ptransform=stage.labels[0])

@@ -1,8 +1,8 @@
-"""Side inputs in streaming: kept in the state of each shard that asks for them.
+"""Side inputs in streaming, stored in the state of each shard that reads them.
 
-An element of the main input waits until the window of each side input that belongs to
-its own window is *ready*: it has fired, or the side input's watermark has passed its end. Where
-windows fire at their end alone, the content does not depend on chance.
+An element of the main input waits until the window of each side input that belongs to its own
+window is *ready*: it has fired, or the side input's watermark has passed its end. If windows fire
+only at their end, the content does not depend on chance.
 """
 
 from collections import defaultdict
@@ -21,14 +21,14 @@ from sparkbeam.worker.state.records import EVENT_TIME
 from sparkbeam.worker.streaming.stored_views import View
 
 Waiting = tuple[int, bytes, bytes]
-"""A run of elements that wait: their timestamp, their key or firing, and the run."""
+"""A run of waiting elements: their timestamp, their key or firing, and the run."""
 
 
 class StreamSideInputs(SideInputs):
     """The side inputs of a stage, in one shard.
 
     Args:
-        side_inputs: what they are.
+        side_inputs: the side inputs of the stage.
         keyed: the records that hold their content.
         lateness: the allowed lateness of the main input, in microseconds.
     """
@@ -42,29 +42,29 @@ class StreamSideInputs(SideInputs):
 
     @property
     def size(self) -> int:
-        """Bytes of all of them, as of the last time that the state was saved."""
+        """Size of all side inputs in bytes, as of the last save of the state."""
         return self._keyed.size[1]
 
     def add(self, rows: Mapping[int, list[Row]]) -> bool:
-        """Takes in what has arrived; tells whether there was anything. See :meth:`.View.add`."""
+        """Add arrivals; return whether there were any. See :meth:`.View.add`."""
         arrived = [view.add(rows) for view in self._views.values()]
         return any(arrived)
 
     def ready(self, window: BoundedWindow, watermarks: Mapping[int, int]) -> bool:
-        """Whether an element in a window need not wait.
+        """Return whether an element in a window can proceed.
 
         Args:
-            window: of the main input.
-            watermarks: of the ports that feed the side inputs, by tag.
+            window: the window of the main input.
+            watermarks: the watermarks of the ports that feed the side inputs, by tag.
         """
         return all(view.is_ready(window, watermarks) for view in self._views.values())
 
     def are_forgotten(self, window: BoundedWindow) -> bool:
-        """Whether some of what belongs to a window of the main input has been forgotten."""
+        """Return whether side-input content for a window of the main input has been forgotten."""
         return any(view.is_forgotten(window) for view in self._views.values())
 
     def expire(self, time: int) -> None:
-        """Lets windows expire by the watermark of the main input, in microseconds."""
+        """Expire windows by the watermark of the main input, in microseconds."""
         expired = defaultdict[int, list[tuple[int, bytes]]](list)
         for name in list(self._keyed.due_keys(EVENT_TIME, time)):
             while (due := self._keyed.record(name).pop_due(EVENT_TIME, time)) is not None:
@@ -77,16 +77,16 @@ class StreamSideInputs(SideInputs):
 
 
 class Gate:
-    """Keeps elements of the main input until the side inputs of their windows are ready.
+    """Gate that holds main-input elements until the side inputs of their windows are ready.
 
     Args:
-        side_inputs: what they wait for.
+        side_inputs: the side inputs that elements wait for.
         runs: encodes the elements.
-        waiting: what has waited in the micro-batch before.
+        waiting: the elements that waited in the previous micro-batch.
 
     Attributes:
-        waiting: what waits now.
-        dropped: how many elements came when what they ask for had been forgotten.
+        waiting: the elements that wait now.
+        dropped: the number of elements whose side inputs had been forgotten.
     """
 
     def __init__(
@@ -99,16 +99,16 @@ class Gate:
 
     @property
     def size(self) -> int:
-        """Bytes of what waits."""
+        """Size of the waiting elements in bytes."""
         return sum(len(key) + len(run) for _, key, run in self.waiting)
 
     def let_through(
         self, key: bytes, blocks: Iterable[Block], watermarks: Mapping[int, int]
     ) -> Iterator[Block]:
-        """The elements that need not wait; keeps the others, and drops those that are too late.
+        """Yield the elements that need not wait; keep others, and drop those too late.
 
         Args:
-            key: to which the elements belong, or their firing, where that matters.
+            key: the key of the elements, or their firing, if it matters.
             blocks: the elements.
             watermarks: see :meth:`StreamSideInputs.ready`.
         """
@@ -129,7 +129,7 @@ class Gate:
                     self.waiting.append((template.timestamp.micros, key, run))
 
     def release(self, watermarks: Mapping[int, int]) -> Iterator[tuple[bytes, Block]]:
-        """What no longer has to wait, with its keys."""
+        """Yield the elements that no longer have to wait, with their keys."""
         waiting, self.waiting = self.waiting, []
         for _, key, run in waiting:
             elements = in_blocks(self._runs.decode(run))
@@ -137,5 +137,5 @@ class Gate:
                 yield key, block
 
     def hold(self) -> int | None:
-        """The oldest timestamp that waits."""
+        """Return the oldest waiting timestamp."""
         return min((stamp for stamp, _, _ in self.waiting), default=None)

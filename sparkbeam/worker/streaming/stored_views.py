@@ -1,8 +1,8 @@
-"""What a shard keeps of a side input: the newest firing of each key, window by window.
+"""Side input stored in a shard: the newest firing of each key, window by window.
 
 Elements that no grouping has fired are added to the content of their window. A pane replaces the
-one of the same key before it, and what it replaces leaves the state. The content of a window that
-has expired stays while it is one of the last, as late elements may ask for it.
+earlier pane of its key, which leaves the state. The content of an expired window stays while the
+window is one of the last, as late elements may read it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ _FIRED, _COUNT, _GROUPS, _KEYS, _AT = b"fired", b"count", b"groups", b"keys", b"
 _EXPIRY, _EXPIRED, _OVER = b"expiry", b"expired", b"over"
 
 EXPIRED_WINDOWS = 10
-"""Of so many windows that have expired the content is kept."""
+"""Number of expired windows whose content is kept."""
 
 
 class View:
@@ -34,8 +34,8 @@ class View:
     multimap; and one for each group says which of its firings is there.
 
     Args:
-        number: tells it from the others of the stage.
-        side: what it is.
+        number: the number of the side input in the stage.
+        side: the side input.
         keyed: the records of all of them.
         lateness: the allowed lateness of the main input, in microseconds.
     """
@@ -55,7 +55,7 @@ class View:
         self._arrived: dict[bytes, int] = {}
 
     def add(self, rows: Mapping[int, list[Row]]) -> bool:
-        """Takes in what has arrived in a round; tells whether there was anything.
+        """Add the arrivals of a round; return whether there were any.
 
         Args:
             rows: by the tag of their port.
@@ -77,13 +77,13 @@ class View:
         return bool(found)
 
     def target(self, window: BoundedWindow) -> tuple[bytes, BoundedWindow]:
-        """The window of the side input that belongs to one of the main input, encoded, too."""
+        """Return the side-input window of a main-input window, also encoded."""
         with mapping_windows(self._label):
             target = self._mapping(window)
             return window_key(self._encode(target)), target
 
     def is_ready(self, window: BoundedWindow, watermarks: Mapping[int, int]) -> bool:
-        """Whether an element in a window of the main input need not wait."""
+        """Return whether an element in a window of the main input can proceed."""
         key, target = self.target(window)
         if min(watermarks[tag] for tag in self._side.sources) > target.max_timestamp().micros:
             return True
@@ -91,18 +91,18 @@ class View:
         return is_early and bool(self._record(key).get(_SEEN))
 
     def is_forgotten(self, window: BoundedWindow) -> bool:
-        """Whether what belongs to a window of the main input has been there, but is no more."""
+        """Return whether the content for a window of the main input existed and is gone."""
         return self._is_forgotten(self.target(window)[0])
 
     def runs(self, key: bytes) -> Iterator[bytes]:
-        """The runs under a key, those of the oldest firing first."""
+        """Yield the runs under a key, oldest firing first."""
         record = self._record(key)
         yield from record.bag(_RUNS)
         for _, run in record.ordered(_FIRED).range(0, None):
             yield run
 
     def expire(self, expired: list[tuple[int, bytes]]) -> None:
-        """Forgets windows as others expire.
+        """Forget windows as others expire.
 
         Args:
             expired: when each of these does, in microseconds, and the key of its record.
@@ -125,7 +125,7 @@ class View:
         return not self._record(window).get(_SEEN)
 
     def _end(self, window: bytes) -> int | None:
-        """When a window ends; None if it never does."""
+        """Return the end of a window; None if it never ends."""
         if window not in self._ends:
             decoded = self._decode(window[len(window_key(b"")) :])
             endless = isinstance(decoded, GlobalWindow)
@@ -135,7 +135,7 @@ class View:
         return self._ends[window]
 
     def _add(self, key: bytes, run: bytes) -> None:
-        """Adds elements; late ones too, since no grouping drops them."""
+        """Add elements, including late ones, since no grouping drops them."""
         window = window_part(key)
         self._see(window)
         bag = self._record(key).bag(_RUNS)
@@ -144,12 +144,12 @@ class View:
         bag.append([run])
 
     def _adds_up(self, window: bytes) -> bool:
-        """Whether the firings of a window that ends are its parts, as Beam's runner has them."""
+        """Return whether the firings of a window that ends are its parts, as in Beam's runner."""
         is_list = not self._side.singleton
         return self._side.discards and is_list and self._end(window) is not None
 
     def _replace(self, tag: int, firing: bytes, key: bytes, run: bytes) -> None:
-        """Puts elements of a firing in the place of those of an older one of the same group."""
+        """Replace the elements of an older firing of the same group."""
         window = window_part(key)
         if self._side.singleton and window not in self._cleared:
             self._clear(window)
@@ -175,9 +175,9 @@ class View:
             group.bag(_KEYS).append([key])
 
     def _group_of(self, tag: int, firing: bytes, window: bytes) -> tuple[bytes, int]:
-        """The group that has fired, and the number of the firing.
+        """Return the group of a firing, and the number of the firing.
 
-        What is of an unknown one counts as fired together in each round.
+        Elements of an unknown firing count as fired together in each round.
         """
         port = str(tag).encode() + b":"
         if firing != UNKNOWN:
@@ -188,7 +188,7 @@ class View:
         return port, self._arrived[window]
 
     def _see(self, window: bytes) -> None:
-        """Notes that there is something of a window, and when it goes."""
+        """Record that a window has content, and when the content expires."""
         record = self._record(window)
         if not record.get(_SEEN):
             record.set(_SEEN, True)
@@ -197,7 +197,7 @@ class View:
                 record.set_timer(_EXPIRY, EVENT_TIME, end + self._lateness, None, None)
 
     def _clear(self, window: bytes) -> None:
-        """Removes the content of a window."""
+        """Remove the content of a window."""
         whole = self._record(window)
         for name in whole.bag(_GROUPS):
             group = self._group(window, name)
@@ -209,7 +209,7 @@ class View:
             whole.pop(cell)
 
     def _drop(self, group: Record, window: bytes) -> None:
-        """Removes what a group has fired."""
+        """Remove the firing of a group."""
         at = group.get(_AT)
         if at is None:
             return

@@ -1,4 +1,4 @@
-"""What each layer of a streaming query runs."""
+"""Tasks of the layers of a streaming query."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -15,26 +15,27 @@ from sparkbeam.worker.streaming.unbounded_reads import READ_ELEMENTS
 
 @dataclass(frozen=True)
 class LayerTask:
-    """What a layer runs; it is pickled into the query.
+    """Task of a layer, pickled into the query.
 
     Attributes:
         run_id: unique for each start of the query.
-        number: the layer.
+        number: the number of the layer.
         depth: the number of layers; rows for the layer of this number go to the sink.
         shards: the numbers of all shards.
-        stages: in the order in which they run.
+        stages: the stages in execution order.
         hops: the ways out of each port of the layer, by its tag.
         source_hops: for the first layer, the ways of each source's rows past it.
         roots: for each port of the first layer, the sources on which its watermark depends.
-        max_elements: about how many elements of unbounded sources a shard reads in a micro-batch.
-        readers: for each later layer, the tags of this one whose watermarks it needs.
-        output: what becomes of what steps print and log.
-        environment: what user code finds around it.
-        checkpoint_id: tells the checkpoint of the query from all others.
-        reports: those of the run, of its failures.
-        reporter: where live metrics go; None where there is nobody.
-        in_pieces: what goes to a later layer is cut into pieces.
-        check: called before state is committed; raises an error where there is a newer driver.
+        max_elements: the approximate number of elements of unbounded sources that a shard reads in
+            a micro-batch.
+        readers: for each later layer, the tags of this layer whose watermarks it needs.
+        output: the destination of printed and logged output of steps.
+        environment: the environment of user code.
+        checkpoint_id: identifies the checkpoint of the query among all others.
+        reports: the failure reports of the run.
+        reporter: the destination of live metrics; None if there is none.
+        in_pieces: True if output for a later layer is cut into pieces.
+        check: called before state is committed; raises an error if there is a newer driver.
     """
 
     run_id: str
@@ -57,7 +58,7 @@ class LayerTask:
 
     @property
     def ways_of_ticks(self) -> tuple[tuple[int, int], ...]:
-        """The shard and the layer of each to whom the first layer sends the tick."""
+        """The shard and layer of each recipient of the first layer's tick."""
         shards = self.shards if self.depth > 1 else ()
         return ((self.shards[0], self.depth), *((shard, 0) for shard in shards))
 
@@ -76,7 +77,7 @@ def layer_tasks(
     in_pieces: bool = False,
     check: Callable[[], None] | None = None,
 ) -> list[LayerTask]:
-    """The tasks of all layers."""
+    """Return the tasks of all layers."""
     max_elements = READ_ELEMENTS
     if max_batch_elements is not None:
         max_elements = max(1, max_batch_elements // len(shards))

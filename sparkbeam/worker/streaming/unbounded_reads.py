@@ -1,9 +1,9 @@
-"""Splittable DoFns whose output never ends: read in one micro-batch, handed on in the next.
+"""Splittable DoFns with endless output: read in one micro-batch, emitted in the next.
 
-What such a DoFn gives when it is asked again need not be what it gave before. So a
-micro-batch hands on only what an earlier one has read and Spark has committed with the state:
-the rows, the positions and the watermark that belong to them. A micro-batch that runs again
-then hands on the same rows, whatever is read the second time.
+The output of such a DoFn need not be the same when it runs again. Therefore a micro-batch emits
+only output that an earlier one has read and Spark has committed with the state: the rows, the
+positions and the watermark that belong to them. A micro-batch that runs again then emits the same
+rows, whatever is read the second time.
 """
 
 import threading
@@ -21,15 +21,15 @@ from sparkbeam.worker.streaming.unkeyed_stages import Deferred, PlainRun
 from sparkbeam.worker.tally import Bundle
 
 READ_SECONDS = 1.0
-"""A micro-batch reads for about this long at most."""
+"""Approximate maximum time that a micro-batch reads, in seconds."""
 
 READ_ELEMENTS = 100_000
-"""A micro-batch reads about this many elements at most, in each shard."""
+"""Approximate maximum number of elements that a micro-batch reads in each shard."""
 
 _LOOK_SECONDS = 0.02
 
 _Read = tuple[int, list[tuple[int, list[Row]]]]
-"""The watermark of what has been read, and the rows."""
+"""Watermark of the elements read, and the rows."""
 
 
 class ReadingRun(PlainRun):
@@ -65,12 +65,12 @@ class ReadingRun(PlainRun):
         self.moment.output_watermark = max(published, MIN_MICROS)
 
     def _let_through(self) -> int:
-        """The watermark of what has been read by now."""
+        """Return the watermark of the elements read so far."""
         holds = [self.moment.input_watermark, self._hold()]
         return max(self._committed, min(hold for hold in holds if hold is not None))
 
     def _receive(self, rows: list[Row]) -> None:
-        """Keeps new restrictions with those that are under way."""
+        """Keep new restrictions with the active ones."""
         self._keep(self._gated(b"", self._decoded(rows)))
 
     def _release(self) -> None:
@@ -85,7 +85,7 @@ class ReadingRun(PlainRun):
             self._deferred = (*self._deferred, *kept)
 
     def _resume(self, due: list[Deferred]) -> None:
-        """Goes on with those that there is time for; the others come first the next time."""
+        """Resume restrictions while there is time; the others come first next time."""
         waiting = deque(due)
         decode = self._processor.source.windowed_coder_impl.decode_all
         watch = _Watch(self._processor, self._max_elements)
@@ -106,13 +106,13 @@ class ReadingRun(PlainRun):
 
 
 class Reading(Router):
-    """Keeps what the sinks write.
+    """Rows that the sinks write.
 
     Args:
         router: takes it later.
 
     Attributes:
-        rows: of each port, by its tag, in the order in which they were written.
+        rows: the rows of each port in order of writing, by the port's tag.
     """
 
     def __init__(self, router: Router) -> None:
@@ -124,7 +124,7 @@ class Reading(Router):
 
 
 class _Watch:
-    """Splits the restriction that is being processed when enough has been read."""
+    """Watch that splits the current restriction when enough has been read."""
 
     def __init__(self, processor: StageProcessor, max_elements: int) -> None:
         self._processor = processor

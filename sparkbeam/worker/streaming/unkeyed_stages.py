@@ -15,11 +15,11 @@ from sparkbeam.worker.streaming.draining import truncation
 from sparkbeam.worker.streaming.stages import StageRun
 
 Deferred = tuple[int, int, bytes]
-"""When the clock lets it go on, the watermark that it lets through, the element."""
+"""Processing time of the continuation, watermark that the element allows, and the element."""
 
 
 class PlainRun(StageRun):
-    """A stage without keys: all that it keeps is what splittable DoFns defer."""
+    """A stage without keys, which stores only the residuals of splittable DoFns."""
 
     _deferred: tuple[Deferred, ...] = ()
 
@@ -38,7 +38,7 @@ class PlainRun(StageRun):
             self._bundle(self._gated(UNKNOWN, self._decoded(rows)))
 
     def _told(self, rows: list[Row]) -> Iterator[tuple[bytes, Block]]:
-        """The elements of rows, with the firing that these tell."""
+        """Yield the elements of rows, with the firing in the rows."""
         for row in rows:
             firing, _ = split_key(row[0])
             for block in self._gated(firing, self._decoded([row])):
@@ -57,11 +57,11 @@ class PlainRun(StageRun):
             self._resume(due)
 
     def _resume(self, due: list[Deferred]) -> None:
-        """Goes on with what was deferred."""
+        """Resume deferred elements."""
         self._defer(self._bundles.resume(encoded for _, _, encoded in due))
 
     def _truncate(self) -> None:
-        """Gives up what is left of restrictions that have no end."""
+        """Truncate the remaining unbounded restrictions."""
         truncated = truncation(self.stage)
         coder = self._processor.source.windowed_coder_impl
         self._deferred = tuple(
@@ -89,6 +89,6 @@ class PlainRun(StageRun):
 
 
 def _held_by(residual: Residual) -> int:
-    """The watermark that a deferred restriction lets through."""
+    """Return the watermark that a deferred restriction allows."""
     estimates = residual.application.output_watermarks.values()
     return min((Timestamp.from_proto(e).micros for e in estimates), default=MIN_MICROS)
