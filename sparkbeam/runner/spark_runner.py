@@ -75,8 +75,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             spark_options.checked(options)
             self._seen = options
             option_views.remember(options)
-        # Beam looks up the windowing of a PCollection recursively through its inputs, and caches
-        # it.
+        # Beam finds and caches the windowing of a PCollection recursively through its inputs.
         for part in input if isinstance(input, tuple | list) else (input,):
             if isinstance(part, PCollection) and part.producer is not None:
                 with contextlib.suppress(Exception):

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkbeam.wire.binary import binary, bytes_of, fixed_cells, offsets_of
+from sparkbeam.wire.buckets import gathered
 from sparkbeam.wire.keywords import KeyWords, mixed
 from sparkbeam.wire.rows import CELL_BYTES, Orders, RowWriter
 
@@ -206,48 +207,12 @@ def _cut(data: npt.NDArray[np.uint8], begins: _Numbers) -> pa.Array:
 
 def read(batches: Iterator[pa.RecordBatch]) -> Iterator[CellsRead]:
     """Read batches of rows that are sorted by bucket and order."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        for part in _parts(batch):
-            bucket, order = _first(part)
-            if waiting and size >= _WHOLE_BYTES:
-                if _last_bucket(waiting[-1]) != bucket:
-                    yield _read(waiting, None)
-                    waiting, size = [], 0
-                elif size >= _MOST_BYTES:
-                    yield _read(waiting, (bucket, order))
-                    waiting, size = [], 0
-            waiting.append(part)
-            size += part.nbytes
-    if waiting:
-        yield _read(waiting, None)
-
-
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split a batch into several small buckets or a part of one bucket."""
-    count = batch.num_rows
-    if not count:
-        return
-    buckets = bytes_of(batch.column(1)).view(">u2")
-    bounds = np.flatnonzero(np.concatenate([[True], buckets[1:] != buckets[:-1], [True]]))
-    ends = np.cumsum(np.diff(offsets_of(batch.column(3))), dtype=np.int64)
-    start = 0
-    while start < count:
-        before = int(ends[start - 1]) if start else 0
-        stop = int(np.searchsorted(ends, before + _WHOLE_BYTES, "right"))
-        last_bound = int(bounds[np.searchsorted(bounds, stop, "right") - 1])
-        stop = last_bound if last_bound > start else max(stop, start + 1)
-        yield batch.slice(start, stop - start)
-        start = stop
+    for parts, following in gathered(batches, _WHOLE_BYTES, _MOST_BYTES):
+        yield _read(parts, None if following is None else _first(following))
 
 
 def _first(part: pa.RecordBatch) -> tuple[int, int]:
     return int.from_bytes(part.column(1)[0].as_py(), "big"), part.column(2)[0].as_py()
-
-
-def _last_bucket(part: pa.RecordBatch) -> int:
-    return int.from_bytes(part.column(1)[-1].as_py(), "big")
 
 
 def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> CellsRead:

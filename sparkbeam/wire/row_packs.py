@@ -26,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of
+from sparkbeam.wire.buckets import gathered
 from sparkbeam.wire.keywords import MOST_WORDS, WORD, Hashes, KeyWords, mixed
 from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Orders, Row
 
@@ -196,22 +197,8 @@ def _singles(keys: pa.Array, spans: Orders, orders: Orders, values: pa.Array) ->
 
 def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[Unpacked]:
     """Unpack batches of packs that are sorted by bucket and order."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        for part in _parts(batch):
-            bucket = part.column(1)[0].as_py()
-            if waiting and size >= _WHOLE_BYTES:
-                if waiting[-1].column(1)[-1].as_py() != bucket:
-                    yield _unpacked(waiting, None)
-                    waiting, size = [], 0
-                elif size >= _MOST_BYTES:
-                    yield _unpacked(waiting, part.column(2)[0].as_py())
-                    waiting, size = [], 0
-            waiting.append(part)
-            size += part.nbytes
-    if waiting:
-        yield _unpacked(waiting, None)
+    for parts, following in gathered(batches, _WHOLE_BYTES, _MOST_BYTES):
+        yield _unpacked(parts, None if following is None else following.column(2)[0].as_py())
 
 
 def rows_of(packed: Iterator[Unpacked]) -> Iterator[Row]:
@@ -237,24 +224,6 @@ def _in_order(parts: list[Unpacked]) -> Iterator[Row]:
     ]
     rows.sort()
     yield from rows
-
-
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split a batch into several small buckets or a part of one bucket."""
-    count = batch.num_rows
-    if not count:
-        return
-    bounds = np.append(_firsts(bytes_of(batch.column(1)).view(">u2")), count)
-    ends = np.cumsum(np.diff(offsets_of(batch.column(3))), dtype=np.int64)
-    start = 0
-    while start < count:
-        before = int(ends[start - 1]) if start else 0
-        # Rows up to the limit of bytes.
-        stop = int(np.searchsorted(ends, before + _WHOLE_BYTES, "right"))
-        last_bound = int(bounds[np.searchsorted(bounds, stop, "right") - 1])
-        stop = last_bound if last_bound > start else max(stop, start + 1)
-        yield batch.slice(start, stop - start)
-        start = stop
 
 
 def _unpacked(parts: list[pa.RecordBatch], until: int | None) -> Unpacked:
