@@ -27,6 +27,7 @@ import apache_beam as beam
 from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.worker import statesampler
+from apache_beam.transforms import core, userstate
 from in_process_batch import BatchRunner
 
 from sparkbeam.upstream import option_views, pickles
@@ -36,11 +37,24 @@ Times = tuple[float, float, float]
 """Milliseconds of processor time of the building and of all, and by the clock."""
 
 WITHOUT: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
-    "views of options": lambda: mock.patch.object(option_views, "remember"),
+    "views of options": lambda: mock.patch.object(option_views, "_views_of", return_value=None),
+    "signatures": lambda: mock.patch.multiple(
+        core, get_function_args_defaults=_beams(core.get_function_args_defaults)
+    ),
+    "stateless DoFns": lambda: mock.patch.multiple(
+        userstate, get_dofn_specs=_beams(userstate.get_dofn_specs)
+    ),
     "pickles": lambda: mock.patch.object(pickles, "dumps", pickler.dumps),
     "sampler": lambda: mock.patch.object(processor, "Sampler", _BEAMS_SAMPLER),
     "(nothing)": contextlib.nullcontext,
 }
+
+
+def _beams(replaced: Any) -> Any:
+    """Return the function of Beam that another one stands for."""
+    return replaced.__wrapped__
+
+
 _BEAMS_SAMPLER = statesampler.StateSampler
 
 

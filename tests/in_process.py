@@ -163,7 +163,10 @@ class Spark:
         self.transactions: dict[str, int] = {}
         self.conf = Conf({"spark.master": f"local[{CORES}]"})
         self.sparkContext = SimpleNamespace(
-            addJobTag=_ignore, cancelJobsWithTag=_ignore, setJobGroup=self._describe
+            addJobTag=_ignore,
+            cancelJobsWithTag=_ignore,
+            setJobGroup=self._describe,
+            environment={},
         )
         self._sources: dict[str, Any] = {}
         self.dataSource = SimpleNamespace(register=self._register)

@@ -713,6 +713,48 @@ class TestBundles:
         assert left() is None
         assert len(option_views._known) == known - 1
 
+    def test_methods_of_beam_are_inspected_once_while_a_pipeline_of_ours_is_built(
+        self, monkeypatch: Any
+    ) -> None:
+        inspected: list[Any] = []
+        signature: Any = core.get_signature
+
+        def counted(function: Any) -> Any:
+            inspected.append(function)
+            return signature(function)
+
+        monkeypatch.setattr(core, "get_signature", counted)
+        options = PipelineOptions([])
+        for is_ours in (True, False):
+            if is_ours:
+                option_views.remember(options)
+            for _ in range(2):
+                inspected.clear()
+                core.get_function_args_defaults(core.DoFn().start_bundle)
+                names, _ = core.get_function_args_defaults(core.DoFn.process)
+                assert names == ["self", "element"]
+            assert bool(inspected) is not is_ours
+            option_views.forget(options)
+
+    def test_dofns_are_searched_for_state_once_while_a_pipeline_of_ours_is_built(self) -> None:
+        class Searched(beam.DoFn):
+            searched = 0
+
+            def __dir__(self) -> list[str]:
+                Searched.searched += 1
+                return [*super().__dir__()]
+
+        options, dofn = PipelineOptions([]), Searched()
+        option_views.remember(options)
+        assert [userstate.is_stateful_dofn(dofn) for _ in range(3)] == [False] * 3
+        assert Searched.searched == 1
+        option_views.forget(options)
+        assert not userstate.is_stateful_dofn(dofn)
+        assert Searched.searched == 2
+        left = weakref.ref(dofn)
+        del dofn
+        assert left() is None
+
     def test_beam_measures_elements_by_chance_of_its_own(self) -> None:
         with of_beam.parts_of_bundles(
             bundle_processor.BeamTransformFactory, bundle_processor.StateBackedSideInputMap, Sampler

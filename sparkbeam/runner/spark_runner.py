@@ -72,9 +72,9 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         """
         cross_language.refuse(transform, input)
         if options is not self._seen:
+            option_views.remember(options)
             spark_options.checked(options)
             self._seen = options
-            option_views.remember(options)
         # Beam finds and caches the windowing of a PCollection recursively through its inputs.
         for part in input if isinstance(input, tuple | list) else (input,):
             if isinstance(part, PCollection) and part.producer is not None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -339,17 +339,9 @@ def will_be_local(session: Any, options: SparkBeamOptions) -> bool:
     return not options.spark_connect and _is_on_this_machine(options.spark_master or "local[*]")
 
 
-_VARIABLE = "spark.executorEnv."
-
-
 def variables_of(session: Any) -> list[str]:
     """Return the names of the environment variables that a local session gives to workers."""
-    if not is_local(session):
-        return []
-    settings: Mapping[str, str] | None = getattr(session.conf, "getAll", None)
-    if settings is None:  # Before Spark 4.0.
-        settings = dict(session.sparkContext.getConf().getAll())
-    return [name.removeprefix(_VARIABLE) for name in settings if name.startswith(_VARIABLE)]
+    return list(session.sparkContext.environment) if is_local(session) else []
 
 
 def heap(session: Any) -> Heap:

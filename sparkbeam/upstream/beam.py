@@ -24,7 +24,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
-from apache_beam.transforms import combiners, core, sideinputs, trigger, util
+from apache_beam.transforms import combiners, core, sideinputs, trigger, userstate, util
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.transforms.window import BoundedWindow, WindowFn
 from apache_beam.typehints import row_type
@@ -33,6 +33,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream import option_views
 from sparkbeam.upstream.dofn_handover import Handed, HandingPickler
+from sparkbeam.upstream.signatures import remembering, remembering_stateless
 
 # User code: functions wrapped by Beam.
 
@@ -371,6 +372,19 @@ PipelineOptions.view_as = option_views.remembering(PipelineOptions.view_as)  # t
 
 _making = threading.RLock()
 
+_made = [0]
+"""Number of bundle processors that are being made."""
+
+
+def _is_inspecting() -> bool:
+    """Return whether a pipeline of ours is being built, or a bundle of one is made."""
+    return _made[0] > 0 or option_views.is_building()
+
+
+core.get_function_args_defaults = remembering(core.get_function_args_defaults, _is_inspecting)  # type: ignore[assignment]
+userstate.get_dofn_specs = remembering_stateless(userstate.get_dofn_specs, _is_inspecting)  # type: ignore[assignment]
+"""See :mod:`sparkbeam.upstream.signatures`."""
+
 
 class _AtOnce(contextlib.nullcontext[Any]):
     """Replacement of a thread pool whose creator waits for its only task."""
@@ -420,11 +434,13 @@ def parts_of_bundles(
     )
     with _making:
         theirs = [getattr(module, name) for module, name, _ in parts]
+        _made[0] += 1
         try:
             for module, name, part in parts:
                 setattr(module, name, part)
             yield
         finally:
+            _made[0] -= 1
             for (module, name, _), part in zip(parts, theirs, strict=True):
                 setattr(module, name, part)
 

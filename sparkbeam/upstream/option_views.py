@@ -34,6 +34,11 @@ def forget(options: PipelineOptions) -> None:
     _known.pop(id(options._all_options), None)
 
 
+def is_building() -> bool:
+    """Return whether the views of any pipeline's options are kept."""
+    return bool(_known)
+
+
 def remembering(view_as: _View) -> _View:
     """A ``view_as`` that hands out the views that are kept, and calls the given one for all others.
 
