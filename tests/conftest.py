@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole",
         action="store_true",
-        help="run all of Beam's tests on Spark, not a part of them",
+        help="run all of Beam's tests on Spark, and long tests in full, without a limit of time",
     )
     parser.addoption(
         "--elementwise",
@@ -49,6 +49,12 @@ def table_of_steps(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.config.getoption("elementwise"):
             patch.setattr(operator_choice, "IN_BLOCKS", ())
         yield
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Gives long tests their time."""
+    if item.config.getoption("whole"):
+        item.add_marker(pytest.mark.timeout(0))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,22 +1,24 @@
 """Streaming DataFrames as sources of a pipeline: their plans are a part of its query."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import frames_program
 import pytest
 import streams
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.window import Sessions
+from frames_program import GAP, parsed
 from pyspark.sql import functions as sf
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam import ConfigurationError, SparkRunner
 from sparkbeam.io import ForeachBatch, FromDataFrame
-
-SCHEMA = "id bigint, user string, second bigint"
-GAP = 10
 
 
 def write(folder: Path, number: int, *events: tuple[str, int]) -> None:
@@ -25,13 +27,6 @@ def write(folder: Path, number: int, *events: tuple[str, int]) -> None:
         for at, (user, second) in enumerate(events)
     ]
     streams.write_json(folder / f"{number}.json", rows, 1000 - number)
-
-
-def parsed(spark: Any, folder: Path) -> Any:
-    """Events that Spark parses; each has its second as a time."""
-    texts = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
-    rows = texts.select(sf.from_json("value", SCHEMA).alias("row")).select("row.*")
-    return rows.where("user <> ''").withColumn("at", sf.timestamp_seconds("second"))
 
 
 def sessions(events: list[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
@@ -52,11 +47,14 @@ def found(folder: Path) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for rows in batches for row in rows)
 
 
-def test_sessions_of_parsed_texts_are_exact_over_failures_and_restarts(
-    spark: Any, tmp_path: Path
-) -> None:
-    source, out, checkpoint = tmp_path / "in", tmp_path / "out", tmp_path / "checkpoint"
-    out.mkdir()
+def run(folder: Path) -> int:
+    """Runs the program to its end, and returns its exit code."""
+    program = [sys.executable, frames_program.__file__, str(folder)]
+    path = os.pathsep.join(filter(None, sys.path))
+    return subprocess.run(program, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+
+
+def test_sessions_of_parsed_texts_are_exact_over_kills_of_the_driver(tmp_path: Path) -> None:
     files: list[list[tuple[str, int]]] = [
         [("a", 1), ("b", 2), ("a", 5)],
         [("a", 14), ("b", 11)],
@@ -65,38 +63,20 @@ def test_sessions_of_parsed_texts_are_exact_over_failures_and_restarts(
         [("b", 45), ("c", 49)],
         [("end", 1000)],
     ]
-
-    def keep(frame: Any, batch_id: int) -> None:
-        rows = sorted(map(tuple, frame.collect()))
-        (out / str(batch_id)).write_text(json.dumps(rows))
-        if not (out / "failed").exists():
-            (out / "failed").touch()
-            raise RuntimeError("the driver is killed here")
-
-    def build(pipeline: beam.Pipeline) -> None:
-        _ = (
-            pipeline
-            | FromDataFrame(parsed(spark, source), "at", watermark_delay=5)
-            | beam.Map(lambda row: (row.user, 1))
-            | beam.WindowInto(Sessions(GAP))
-            | beam.CombinePerKey(sum)
-            | beam.Map(
-                lambda pair, window=beam.DoFn.WindowParam: beam.Row(
-                    user=str(pair[0]), start=int(window.start), count=int(pair[1])
-                )
-            )
-            | ForeachBatch(keep, "user string, start bigint, count bigint")
-        )
-
+    for name in ("in", "out", "kill"):
+        (tmp_path / name).mkdir()
     for number, events in enumerate(files[:4]):
-        write(source, number, *events)
-    with pytest.raises(PipelineFailed, match="the driver is killed here"):
-        streams.run_available(spark, checkpoint, build)
+        write(tmp_path / "in", number, *events)
+    (tmp_path / "kill" / "0").write_text("after")
+    assert run(tmp_path) == -signal.SIGKILL
     for number, events in enumerate(files[4:], 4):
-        write(source, number, *events)
-    streams.run_available(spark, checkpoint, build)
+        write(tmp_path / "in", number, *events)
+    (tmp_path / "kill" / "1").write_text("before")
+    assert run(tmp_path) == -signal.SIGKILL
+    assert run(tmp_path) == 0
+    assert not list((tmp_path / "kill").iterdir())
     everything = [event for events in files[:5] for event in events if event[0]]
-    assert found(out) == sorted(sessions(everything))
+    assert found(tmp_path / "out") == sorted(sessions(everything))
 
 
 def test_joins_duplicates_and_aggregations_of_spark_keep_their_state_in_the_query(
