@@ -13,8 +13,8 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from hypothesis import HealthCheck, settings
 
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.operators import registry
 from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.plan import operator_choice
 from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.progress.snapshot import StreamingProgress
 from sparkbeam.progress.stream_tracker import StreamingTracker
@@ -43,11 +43,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def table_of_steps(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Empties the table of steps where that is asked for."""
+def list_of_operators(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leaves those of single elements in the list of operators where that is asked for."""
     with pytest.MonkeyPatch.context() as patch:
         if request.config.getoption("elementwise"):
-            patch.setattr(operator_choice, "IN_BLOCKS", ())
+            patch.setattr(registry, "OPERATORS", registry.ELEMENTWISE)
         yield
 
 

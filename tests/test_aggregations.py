@@ -30,7 +30,7 @@ from sparkbeam import ConfigurationError, SparkRunner
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.options import spark_options
 from sparkbeam.run.result import SparkPipelineResult
-from sparkbeam.worker.steps.step_table import StepFactory
+from sparkbeam.worker.steps.step_factory import StepFactory
 
 Build = Callable[[Any], Any]
 TRIGGERS = {

@@ -181,6 +181,7 @@ class TestUnsupported:
     def test_a_cross_language_transform_is_an_error_at_translation(self) -> None:
         from apache_beam.portability.api import beam_runner_api_pb2
 
+        from sparkbeam.operators.registry import operators_of
         from sparkbeam.plan.translate import translate
 
         pipeline = beam.Pipeline()
@@ -194,9 +195,10 @@ class TestUnsupported:
                 transform.environment_id = "java"
 
         with pytest.raises(UnsupportedTransform, match="'From Java' cannot run on Spark"):
-            translate(proto)
+            translate(proto, operators_of)
 
     def test_an_unknown_primitive_is_an_error_at_translation(self) -> None:
+        from sparkbeam.operators.registry import operators_of
         from sparkbeam.plan.translate import translate
 
         pipeline = beam.Pipeline()
@@ -207,7 +209,7 @@ class TestUnsupported:
                 transform.spec.urn = "example:strange:v1"
 
         with pytest.raises(UnsupportedTransform, match=r"'Strange'.*example:strange:v1"):
-            translate(proto)
+            translate(proto, operators_of)
 
 
 class Orders(beam.PTransform[Any, Any]):

@@ -9,15 +9,12 @@ from sparkbeam.explain import describe
 from sparkbeam.explain.describe import Edge, printable, wrapped
 from sparkbeam.metrics.run_summary import RunSummary, StageSummary, StepSummary
 from sparkbeam.metrics.spark_stages import SparkStage
-from sparkbeam.plan.fused_stages import FIRE
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Evaluator, Grouping, Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
+from sparkbeam.plan.urns import EXTRACT_OUTPUTS, FIRE, MERGE_ACCUMULATORS, PRECOMBINE
 from sparkbeam.progress import words
 
-_PARTIAL = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
-_MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
-_EXTRACT = common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn
 _COMBINE = common_urns.combine_components.COMBINE_GROUPED_VALUES.urn
 
 _DRIVEN = frozenset(
@@ -120,14 +117,14 @@ class _Aggregation:
             merges += ", as Beam's trigger driver says"
         elif self._grouping.evaluator is Evaluator.MERGING:
             merges += ", as the WindowFn merges windows"
-        yield Action("merge", here, merges, self._of_step(_MERGE))
+        yield Action("merge", here, merges, self._of_step(MERGE_ACCUMULATORS))
         if labels := _transforms(self._stage, FIRE):
             fires = "panes of each window by its count, as Beam's trigger driver says"
             yield Action("fire", here, fires, self._elements(self._stage, labels))
         if self._streaming:
             yield Action("save", here, "the records, and timers of pending firings")
         if self._grouping.combines:
-            yield Action("extract", here, "outputs of accumulators", self._of_step(_EXTRACT))
+            yield Action("extract", here, "outputs of accumulators", self._of_step(EXTRACT_OUTPUTS))
         elif _combines_groups(self._stage):
             yield Action(
                 "combine", here, "all values of each pane at once", self._of_step(_COMBINE)
@@ -147,8 +144,10 @@ class _Aggregation:
 
     def _partials(self, producer: Stage) -> list[str]:
         """Return the labels of partial combines in a stage that belong to this aggregation."""
-        prefixes = {name.rpartition("/")[0] for name in _transforms(self._stage, _MERGE)}
-        found = _transforms(producer, _PARTIAL)
+        prefixes = {
+            name.rpartition("/")[0] for name in _transforms(self._stage, MERGE_ACCUMULATORS)
+        }
+        found = _transforms(producer, PRECOMBINE)
         return [name for name in found if name.rpartition("/")[0] in prefixes]
 
     def _exchange(self) -> Action:
@@ -186,7 +185,7 @@ def _in_and_out(steps: list[StepSummary]) -> str:
 
 def _title(stage: Stage) -> str:
     """Return the label of the combine, or of the step that reads the GroupByKey."""
-    merges = _transforms(stage, _MERGE) or _combines_groups(stage)
+    merges = _transforms(stage, MERGE_ACCUMULATORS) or _combines_groups(stage)
     if merges:
         return f"'{printable(merges[0].partition('/')[0])}' ({stage.id})"
     return f"Before '{printable(stage.labels[0])}' ({stage.id})"

@@ -40,6 +40,8 @@ from sparkbeam.columns.python_types import (
 )
 from sparkbeam.columns.vectors import as_counted
 from sparkbeam.columns.view_types import plain, plain_array, plain_schema
+from sparkbeam.plan.memo import memoized
+from sparkbeam.plan.pardo_functions import dofn_in
 from sparkbeam.upstream.beam_batches import (
     Batching,
     batching_of,
@@ -87,6 +89,13 @@ def plain_batching(fn: beam.DoFn) -> Batching | None:
     called: list[Callable[..., Any]] = [fn.process] if batching.takes_elements else []
     called += [] if batching.taken is None else [fn.process_batch]
     return batching if all(map(_asks_for_one, called)) else None
+
+
+@memoized
+def batching_in(payload: bytes) -> Batching | None:
+    """Return the batching of the DoFn of a ParDo that gives it only the element, by its payload."""
+    fn = dofn_in(payload)
+    return None if fn is None else plain_batching(fn)
 
 
 def _asks_for_one(process: Callable[..., Any]) -> bool:

@@ -4,17 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from apache_beam.portability.api import beam_runner_api_pb2
-
 from sparkbeam.plan.column_types import Begun, ColumnStep, Walk
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Stage
-from sparkbeam.plan.operators import Kind
+from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.ports import WHY, name_of
-from sparkbeam.plan.source_columns import BEHIND_COMBINES, Begins, column_steps
-
-_BEHIND = frozenset([Kind.MERGE, Kind.FIRE, Kind.EXTRACT])
-"""The parts of a combine behind its grouping."""
+from sparkbeam.plan.source_columns import Begins, column_steps
 
 
 @dataclass(frozen=True)
@@ -63,10 +58,10 @@ class _Telling:
         known = {step.label: step for step in column_steps(self.plan, stage, self.begins)}
         held: dict[str, _Held] = {walk.parsed.main_input: self._arriving(stage)}
         held |= dict.fromkeys(walk.columns(begun), _COLUMNS)
-        for operator in stage.operators:
-            label, transform = operator.label, walk.parsed.transforms[operator.label]
+        for label, planned in walk.steps.items():
+            transform = planned.transform
             taken = next((held[name] for name in transform.inputs.values() if name in held), _MAYBE)
-            step = known.pop(label, None) or self._step(stage, walk, transform, taken, held)
+            step = known.pop(label, None) or _step(planned, taken, held)
             yield step
             maker = taken.maker if isinstance(taken, _Elements) else applied(stage, label)
             after: _Held = _MAYBE if step.reason is None else _Elements(maker)
@@ -75,39 +70,6 @@ class _Telling:
         yield from known.values()
         for port in stage.ports:
             yield from self._port(walk, begun, port, held.get(port.pcollection, _MAYBE))
-
-    def _step(
-        self,
-        stage: Stage,
-        walk: Walk,
-        transform: beam_runner_api_pb2.PTransform,
-        taken: _Held,
-        held: dict[str, _Held],
-    ) -> ColumnStep:
-        """Report on a step that does not certainly get columns, or that hands them on."""
-        label = transform.unique_name
-        if any(held.get(output) == _COLUMNS for output in transform.outputs.values()):
-            return ColumnStep(label, None)
-        if walk.makes_columns(transform):
-            return ColumnStep(label, None, is_certain=False)
-        if isinstance(taken, _Elements):
-            maker = "it" if taken.maker == applied(stage, label) else taken.maker
-            return ColumnStep(label, f"{maker} makes them")
-        if walk.types.operator(transform).kind in _BEHIND:
-            if any(held.get(output) == _COLUMNS for output, _ in walk.extracted()):
-                return ColumnStep(label, None)
-            return self._behind_combine(stage, walk, transform)
-        reason = walk.why_never(transform)
-        return ColumnStep(label, reason, is_certain=reason is not None or taken == _COLUMNS)
-
-    def _behind_combine(
-        self, stage: Stage, walk: Walk, transform: beam_runner_api_pb2.PTransform
-    ) -> ColumnStep:
-        reason = walk.why_no_form(transform)
-        how = stage.grouping
-        if reason is None and how is not None and how.evaluator not in BEHIND_COMBINES:
-            reason = WHY.get(how.layout)
-        return ColumnStep(transform.unique_name, reason, is_certain=reason is not None)
 
     def _arriving(self, stage: Stage) -> _Held:
         """Return the content of a stage's main input, if it is not known to be columns."""
@@ -136,6 +98,20 @@ class _Telling:
             yield ColumnStep(name, reason)
             held = _Elements(f"'{name}'")
         self.written[port.tag] = held
+
+
+def _step(planned: PlannedStep, taken: _Held, held: dict[str, _Held]) -> ColumnStep:
+    """Report on a step that does not certainly get columns, or that hands them on."""
+    operator, label = planned.operator, planned.label
+    if any(held.get(output) == _COLUMNS for output in operator.results(planned)):
+        return ColumnStep(label, None)
+    if operator.creates_columns(planned):
+        return ColumnStep(label, None, is_certain=False)
+    if isinstance(taken, _Elements):
+        maker = "it" if taken.maker == applied(planned.stage, label) else taken.maker
+        return ColumnStep(label, f"{maker} makes them")
+    reason = operator.describe(planned)
+    return ColumnStep(label, reason, is_certain=reason is not None or taken == _COLUMNS)
 
 
 def applied(stage: Stage, label: str) -> str:

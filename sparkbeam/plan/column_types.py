@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import apache_beam as beam
 import pyarrow as pa
 from apache_beam.coders import RowCoder
 from apache_beam.internal import pickler
@@ -28,30 +27,16 @@ from sparkbeam.columns import (
 )
 from sparkbeam.columns.python_types import arrow_type_of, tells_all
 from sparkbeam.columns.vectors import empty_column
-from sparkbeam.plan.batch_dofns import (
-    elements_declared,
-)
-from sparkbeam.plan.combine_columns import (
-    NO_FORM,
-    outcome_of,
-)
 from sparkbeam.plan.group_columns import as_pair
 from sparkbeam.plan.join_columns import as_side
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import SIDES, SINK_URN, Layout, Plan, Port, Stage
-from sparkbeam.plan.operator_types import OutputTypes, Result
-from sparkbeam.plan.operators import Kind
+from sparkbeam.plan.operator import Result
 from sparkbeam.plan.parsed_stage import parsed
+from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.round_trips import given_back
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
-from sparkbeam.plan.table_rows import rows_read
-from sparkbeam.windows.choices import choice_of
-from sparkbeam.windows.vectorized_forms import form_of
 
-HAND_ON = frozenset([Kind.WINDOWS, Kind.IDENTITY])
-"""Kinds of operators that hand their elements on unchanged."""
-
-PRECOMBINES = frozenset([Kind.PRECOMBINE, Kind.SESSION_COMBINE])
 _SCALARS = {
     schema_pb2.BYTE: int,
     schema_pb2.INT16: int,
@@ -146,14 +131,18 @@ class Walk:
 
     Attributes:
         parsed: the stage's description.
-        types: the operators of the stage, with the columns behind each.
+        steps: the steps of the stage by label, in an order in which they can run.
     """
 
     def __init__(self, stage: Stage, tagged: tuple[tuple[str, Shape], ...] = ()) -> None:
         self._stage = stage
         self.parsed = parsed(stage)
         self._known: dict[tuple[tuple[str, Shape], ...], list[_Taken]] = {}
-        self.types = OutputTypes(stage, tagged)
+        transforms = self.parsed.transforms
+        self.steps = {
+            operator.label: PlannedStep(stage, transforms[operator.label], tagged)
+            for operator in stage.operators
+        }
 
     def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
         """Yield the PCollection read from a Spark source, and the shape of its elements."""
@@ -168,21 +157,17 @@ class Walk:
         Yields:
             The label of the transform that reads them, the PCollection, the shape of its elements.
         """
-        for transform in self.types.steps(Kind.TABLE_ROWS):
-            shape = rows_read(plan, transform)
-            if shape is not None:
-                reading = transform.unique_name.rpartition("/")[0]
-                yield from ((reading, output, shape) for output in transform.outputs.values())
+        for step in self.steps.values():
+            if step.operator.reads_tables:
+                reading = step.label.rpartition("/")[0]
+                yield from ((reading, *made) for made in _made(plan, step))
 
-    def batches(self) -> Iterator[tuple[str, Shape]]:
-        """Yield the PCollections of elements of batches, with the shapes of the elements."""
-        for transform in self.types.steps(Kind.BATCHES):
-            made = self.types.batching(transform).made
-            shape = None if made is None else elements_declared(made)
-            if shape is not None:
-                yield from ((output, shape) for output in transform.outputs.values())
+    def created(self, plan: Plan) -> Iterator[tuple[str, Shape]]:
+        """Yield the PCollections that are made as columns, with the shapes of their elements."""
+        for step in self.steps.values():
+            yield from _made(plan, step)
 
-    def steps(self, begins: Begun) -> Iterator[ColumnStep]:
+    def taking(self, begins: Begun) -> Iterator[ColumnStep]:
         """Yield the steps that get columns.
 
         Args:
@@ -197,16 +182,20 @@ class Walk:
         """Return whether all steps that get columns take them, without a call of user code.
 
         Args:
-            begins: as for :meth:`steps`.
+            begins: as for :meth:`taking`.
         """
         return all(
-            isinstance(result, Compiled | Record) or (result is None and self._fills(transform))
+            isinstance(result, Compiled | Record) or (result is None and self._ends(transform))
             for transform, _, result, _ in self._followed(begins)
         )
 
-    def _fills(self, transform: beam_runner_api_pb2.PTransform) -> bool:
+    def _ends(self, transform: beam_runner_api_pb2.PTransform) -> bool:
         """Return whether columns leave the stage by a step: a sink, or a combine before one."""
-        return transform.spec.urn == SINK_URN or self.types.operator(transform).kind in PRECOMBINES
+        return transform.spec.urn == SINK_URN or self._combines(transform)
+
+    def _combines(self, transform: beam_runner_api_pb2.PTransform) -> bool:
+        step = self.steps.get(transform.unique_name)
+        return step is not None and step.operator.before_shuffle
 
     def columns(self, begins: Begun) -> Iterator[str]:
         """Yield the PCollections that hold columns."""
@@ -228,10 +217,8 @@ class Walk:
 
     def passes_on(self, transform: beam_runner_api_pb2.PTransform) -> bool:
         """Return whether a step hands its elements on unchanged and reads none of them."""
-        if transform.spec.urn == SINK_URN:
-            return False
-        operator = self.types.operator(transform)
-        return operator.kind in HAND_ON and operator.reason is None
+        step = self.steps.get(transform.unique_name)
+        return step is not None and step.operator.hands_on
 
     def combined(self, port: Port, begins: Begun) -> Iterator[Shape]:
         """Yield the shapes of the pairs that the first half of a combine takes before a port.
@@ -239,8 +226,8 @@ class Walk:
         The pairs are columns.
         """
         for transform, shape, result, _ in self._followed(begins):
-            is_combine = transform.spec.urn != SINK_URN and self._fills(transform)
-            if is_combine and result is None and port.pcollection in transform.outputs.values():
+            is_taken = result is None and self._combines(transform)
+            if is_taken and port.pcollection in transform.outputs.values():
                 yield shape
 
     def outcomes(self, pair: Shape) -> Iterator[tuple[str, Shape]]:
@@ -249,36 +236,10 @@ class Walk:
         Args:
             pair: the shape of the pairs that went into it.
         """
-        for output, combine_fn in self.extracted():
-            form = form_of(combine_fn)
-            outcome = None if form is None else outcome_of(form, pair)
+        for step in self.steps.values():
+            outcome = step.operator.result_type(step, pair)
             if outcome is not None:
-                yield output, outcome
-
-    def extracted(self) -> Iterator[tuple[str, beam.CombineFn]]:
-        """Yield the PCollections that combines make of accumulators, with these combines."""
-        for transform in self.types.steps(Kind.EXTRACT):
-            (output,) = transform.outputs.values()
-            yield output, self.parsed.combine_fn(transform)
-
-    def makes_columns(self, transform: beam_runner_api_pb2.PTransform) -> bool:
-        """Return whether a step may make columns of elements that are tables, or of batches."""
-        kind = self.types.operator(transform).kind
-        is_of_batches = kind is Kind.BATCHES and self.types.batching(transform).made is not None
-        return is_of_batches or kind is Kind.TABLE_ROWS
-
-    def why_never(self, transform: beam_runner_api_pb2.PTransform) -> str | None:
-        """Return the reason why a step takes elements, whatever its columns; None if it may not."""
-        operator = self.types.operator(transform)
-        return self.why_no_form(transform) if operator.kind in PRECOMBINES else operator.reason
-
-    def why_no_form(self, transform: beam_runner_api_pb2.PTransform) -> str | None:
-        """Return the reason why a combine takes elements; None if it has a form over columns."""
-        combine_fn = self.parsed.combine_fn(transform)
-        is_known = form_of(combine_fn) is not None
-        if self.types.operator(transform).kind in PRECOMBINES:
-            is_known = is_known or choice_of(combine_fn) is not None
-        return None if is_known else NO_FORM
+                yield step.output, outcome
 
     def why_encoded(self, port: Port, begins: Begun) -> str | None:
         """Return the reason why a port that gets columns writes elements; None if it does not."""
@@ -295,7 +256,7 @@ class Walk:
 
         Args:
             port: a port of the stage.
-            begins: as for :meth:`steps`.
+            begins: as for :meth:`taking`.
         """
         if port.layout in SIDES:
             sides = self.joined(port, begins)
@@ -322,7 +283,7 @@ class Walk:
 
         Args:
             port: a port of the stage.
-            begins: as for :meth:`steps`.
+            begins: as for :meth:`taking`.
         """
         coder = self.parsed.coder(port.pcollection)
         found = (as_pair(coder, shape) for shape in self._into(port, begins))
@@ -374,13 +335,20 @@ class Walk:
                 if self.passes_on(transform):
                     waiting += [(output, shape, maker) for output in outputs]
                     continue
-                is_sink = transform.spec.urn == SINK_URN
-                result = None if is_sink else self.types.of(transform, shape)
+                step = self.steps.get(transform.unique_name)
+                result = None if step is None else step.operator.output_type(step, shape)
                 yield transform, shape, result, maker
                 if isinstance(result, Compiled) and not result.is_empty:
                     waiting += [(output, result.outcome, result) for output in outputs]
                 elif isinstance(result, Record):
                     waiting += [(output, result, None) for output in outputs]
+
+
+def _made(plan: Plan, step: PlannedStep) -> Iterator[tuple[str, Shape]]:
+    """Yield the outputs of a step that makes columns, with the shapes of their elements."""
+    shape = step.operator.created_type(plan, step)
+    if shape is not None:
+        yield from ((output, shape) for output in step.transform.outputs.values())
 
 
 walk_of = memoized(Walk)

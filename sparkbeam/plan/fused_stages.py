@@ -15,18 +15,10 @@ FLATTEN = common_urns.primitives.FLATTEN.urn
 GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
 RESHUFFLE = common_urns.composites.RESHUFFLE.urn
 PAIR_WITH_RESTRICTION = common_urns.sdf_components.PAIR_WITH_RESTRICTION.urn
-PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 
 COMBINE_PER_KEY = common_urns.composites.COMBINE_PER_KEY.urn
-MERGE_ACCUMULATORS = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
-
-FIRE = "sparkbeam:combine_per_key_fire:v1"
-"""Step that makes panes of accumulators with the number of their elements.
-
-Its payload is that of the combine, and its output has the windowing with the trigger.
-"""
 
 SOURCE_URNS = frozenset([TEST_STREAM, READ_URN])
 """The roots of a pipeline beside Impulse."""

@@ -1,6 +1,6 @@
 """Pairs in columns on the way through a GroupByKey."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from apache_beam.coders import coders
 
@@ -35,20 +35,6 @@ def groups_of(pairs: Iterable[Shape]) -> Iterator[Record]:
         item = joined_shape(list(values))
         if item is not None:
             yield Record(tuple, ("0", "1"), (key, Lists(item)))
-
-
-def by_tag(group: Shape, tags: tuple[str, ...], tagged: Mapping[str, Shape]) -> Record | None:
-    """Return the shape of a CoGroupByKey's group with its values by tag; None if it is unknown.
-
-    Args:
-        group: the shape of the group before.
-        tags: the possible tags.
-        tagged: the shape of the values of each tag.
-    """
-    if not isinstance(group, Record) or not tagged.keys() >= set(tags):
-        return None
-    lists = tuple(Lists(tagged[tag]) for tag in tags)
-    return Record(tuple, group.names, (group.fields[0], Record(dict, tags, lists)))
 
 
 def joined_shape(shapes: list[Shape]) -> Shape | None:

@@ -4,7 +4,7 @@ Beam lifts a combine only if its trigger need not see each element. Here all com
 With a non-default trigger, partial accumulators carry their number of elements.
 
 - In batch all elements of a window are there before its first pane. So the grouping is that of the
-  default trigger, and behind the merge :data:`~sparkbeam.plan.fused_stages.FIRE` puts out the panes
+  default trigger, and behind the merge :data:`~sparkbeam.plan.urns.FIRE` puts out the panes
   that the trigger has for a window with as many elements.
 - In streaming the trigger of the grouping counts an accumulator as many times.
 """
@@ -19,7 +19,8 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms.core import CombineFn
 from apache_beam.utils import proto_utils
 
-from sparkbeam.plan.fused_stages import COMBINE_PER_KEY, FIRE
+from sparkbeam.plan.fused_stages import COMBINE_PER_KEY
+from sparkbeam.plan.urns import FIRE
 from sparkbeam.plan.view_firings import has_default_trigger
 from sparkbeam.windows.counted_accumulators import CountingCombineFn
 

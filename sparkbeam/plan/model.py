@@ -12,9 +12,12 @@ that rows of different ports may share a DataFrame.
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from sparkbeam.plan.join_payload import AUTO, NEVER, JoinSpec
-from sparkbeam.plan.operators import Kind, Operator
+
+if TYPE_CHECKING:
+    from sparkbeam.plan.operator import Operator
 
 SOURCE_URN = "sparkbeam:source:v1"
 """The operation that feeds a stage; the :class:`Stage` tells what it reads."""
@@ -186,6 +189,11 @@ class Grouping:
         """Layout of the rows on the way to the evaluator."""
         return _GROUPED.get(self.evaluator, Layout.STORED)
 
+    @property
+    def merges_columns(self) -> bool:
+        """True if accumulators are merged over columns in batch."""
+        return self.evaluator in (Evaluator.TOTALS, Evaluator.SESSION_TOTALS)
+
 
 class Exchange(Enum):
     """Exchange of rows between ports and the stage that reads them."""
@@ -346,7 +354,7 @@ class Stage:
     most_tasks: int | None = None
     reads_unbounded: bool = False
     row_types: bytes = b""
-    operators: tuple[Operator, ...] = field(default=(), hash=False)
+    operators: "tuple[Operator, ...]" = field(default=(), hash=False)
     in_columns: bool = True
     begins_with: str = ""
     address: str = ""
@@ -360,7 +368,7 @@ class Stage:
     @property
     def creates(self) -> bool:
         """True if it starts with a Create, of whose values each task takes its share."""
-        return any(operator.kind is Kind.CREATE for operator in self.operators)
+        return any(operator.creates for operator in self.operators)
 
     @property
     def is_behind_shuffle(self) -> bool:

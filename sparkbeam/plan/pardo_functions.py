@@ -53,23 +53,12 @@ ALONE = Arguments([], {})
 """Arguments of a function of the element alone."""
 
 
-def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrapperDoFn | None:
-    """Return a DoFn that is a function of the element alone; None for another.
-
-    Args:
-        fn: the DoFn.
-        args: its arguments besides the element, by position.
-        kwargs: likewise by name.
-    """
-    if not isinstance(fn, core.CallableWrapperDoFn) or args or kwargs:
+def plain_function(fn: beam.DoFn) -> core.CallableWrapperDoFn | None:
+    """Return a DoFn that wraps a function and asks Beam for nothing; None for another."""
+    if not isinstance(fn, core.CallableWrapperDoFn):
         return None
     defaults = core.get_function_arguments(fn, "process")[1]
     return None if any(map(is_filled_in, defaults)) else fn
-
-
-def function_with_arguments(fn: beam.DoFn, args: Any, kwargs: Any) -> beam.DoFn | None:
-    """Return a DoFn that is a function of the element and further arguments; None for another."""
-    return plain_function(fn, (), {}) if args or kwargs else None
 
 
 def is_of_the_element_alone(fn: beam.DoFn) -> bool:
@@ -91,28 +80,6 @@ def asks_plainly(fn: beam.DoFn) -> bool:
         return False
     first = parameters[0]
     return first.default is first.empty or core.DoFn.ElementParam == first.default
-
-
-def asks_for_known_parameters(fn: beam.DoFn, *, stateful: bool) -> bool:
-    """Return whether all that ``process`` takes is equal for elements that share their windowing.
-
-    Args:
-        fn: the DoFn.
-        stateful: it has state or timers, and is called key by key.
-    """
-    if not asks_plainly(fn):
-        return False
-    _, *parameters = inspect.signature(fn.process).parameters.values()
-    return all(_is_known(parameter.default, stateful=stateful) for parameter in parameters)
-
-
-def _is_known(default: Any, *, stateful: bool) -> bool:
-    if isinstance(default, core.DoFn.StateParam | core.DoFn.TimerParam):
-        return True
-    if core.DoFn.KeyParam == default:
-        return stateful
-    known = (core.DoFn.WindowParam, core.DoFn.TimestampParam, core.DoFn.PaneInfoParam)
-    return any(kind == default for kind in known)
 
 
 def is_overridden(fn: beam.DoFn, name: str) -> bool:
@@ -275,25 +242,8 @@ def function_in(encoded: bytes) -> beam.DoFn | None:
     fn = dofn_in(encoded)
     if fn is None:
         return None
-    plain = plain_function(fn, (), {})
+    plain = plain_function(fn)
     return fn if plain is None and is_of_the_element_alone(fn) else plain
-
-
-@memoized
-def function_and_arguments_in(encoded: bytes) -> tuple[beam.DoFn, Arguments] | None:
-    """Return the DoFn of a ParDo that is a function of the element and further arguments.
-
-    The arguments come with it. None for any other DoFn.
-
-    Args:
-        encoded: the payload of a ParDo with one output and neither state nor restrictions.
-    """
-    payload = par_do_payload(encoded)
-    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
-        return None
-    fn, args, kwargs = loaded(payload.do_fn.payload)[:3]
-    found = function_with_arguments(fn, args, kwargs)
-    return None if found is None else (found, Arguments(list(args), dict(kwargs)))
 
 
 def is_plain(transform: beam_runner_api_pb2.PTransform) -> bool:

@@ -6,12 +6,8 @@ from functools import cache
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkbeam.columns import ALL, Compiled, Paths, Record, Shape, Union
-from sparkbeam.plan.column_types import PRECOMBINES, rows_in_columns, schema_of, walk_of
+from sparkbeam.plan.column_types import rows_in_columns, schema_of, walk_of
 from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
-from sparkbeam.windows.vectorized_forms import form_of
-
-_KEYS: Paths = frozenset([(0,)])
-"""Path of the keys of pairs."""
 
 
 class Needs:
@@ -88,13 +84,11 @@ class Needs:
             return self._of_port(stage, walk.port_of(transform), shape)
         if walk.passes_on(transform):
             return self._of_results(stage, transform, shape)
-        result = walk.types.of(transform, shape)
+        step = walk.steps[transform.unique_name]
+        result = step.operator.output_type(step, shape)
         if isinstance(result, Compiled):
             return result.needed(self._of_results(stage, transform, result.outcome))
-        if result is None and walk.types.operator(transform).kind in PRECOMBINES:
-            form = form_of(walk.parsed.combine_fn(transform))
-            return ALL if form is None or form.takes_values else _KEYS
-        return ALL
+        return step.operator.reads(step) if result is None else ALL
 
     def _of_results(
         self, stage: Stage, transform: beam_runner_api_pb2.PTransform, shape: Shape

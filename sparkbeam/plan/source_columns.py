@@ -11,17 +11,14 @@ from sparkbeam.columns import (
 from sparkbeam.plan.column_types import Begun, ColumnStep, Walk, rows_in_columns, walk_of
 from sparkbeam.plan.group_columns import groups_of
 from sparkbeam.plan.join_columns import side_of, triples
-from sparkbeam.plan.model import SIDES, Evaluator, Layout, Plan, Port, Stage
-
-BEHIND_COMBINES = frozenset([Evaluator.TOTALS, Evaluator.SESSION_TOTALS])
-"""The evaluators that merge accumulators over columns in batch."""
+from sparkbeam.plan.model import SIDES, Layout, Plan, Port, Stage
 
 
 def column_steps(plan: Plan, stage: Stage, begun: "Begins | None" = None) -> list[ColumnStep]:
     """Return the steps of a stage that get columns, up to those that make elements of them."""
     walk, begins = (begun or Begins()).of(plan, stage)
     found: dict[str, ColumnStep] = {}
-    for step in chain(walk.steps(begins), _sides(plan, stage, walk, begins)):
+    for step in chain(walk.taking(begins), _sides(plan, stage, walk, begins)):
         if step.reason is not None or step.label not in found:
             found[step.label] = step
     return list(found.values())
@@ -67,8 +64,7 @@ class Begins:
     def _begun(self, plan: Plan, stage: Stage, walk: "Walk") -> Begun:
         begins = list(walk.read(rows_in_columns(plan, stage)))
         if stage.in_columns:
-            begins += [(output, shape) for _, output, shape in walk.tables(plan)]
-            begins += walk.batches()
+            begins += walk.created(plan)
             begins += [(walk.parsed.main_input, shape) for shape in self._arriving(plan, stage)]
             if self._behind_combines:
                 begins += self._combined(plan, stage, walk)
@@ -76,7 +72,7 @@ class Begins:
 
     def _combined(self, plan: Plan, stage: Stage, walk: "Walk") -> Iterator[tuple[str, Shape]]:
         """Yield the shapes of a combine's results behind a shuffle, if accumulators are columns."""
-        if stage.grouping is None or stage.grouping.evaluator not in BEHIND_COMBINES:
+        if stage.grouping is None or not stage.grouping.merges_columns:
             return
         for tag in dict.fromkeys(stage.inputs):
             maker, begins = self.of(plan, plan.producer(tag))

@@ -28,7 +28,7 @@ Batch: TypeAlias = pa.RecordBatch | pa.Table
 
 
 @dataclass(frozen=True)
-class TableRows:
+class RowsOfTables:
     """Elements that a step makes of tables with the same columns.
 
     Attributes:
@@ -88,7 +88,7 @@ class ElementsOfBatches(beam.DoFn):
         self._timestamp_column = timestamp_column
         self.schema = schema
 
-    def rows(self, schema: pa.Schema) -> TableRows:
+    def rows(self, schema: pa.Schema) -> RowsOfTables:
         """Return a description of the elements that it makes of the rows of batches.
 
         Raises:
@@ -101,7 +101,7 @@ class ElementsOfBatches(beam.DoFn):
             if len(names) != 1:
                 raise UnknownShape(f"elements of several types are one column, not {len(names)}")
             shape = shape_of(schema.field(names[0]).type, self._kind)
-            return TableRows(shape, self._timestamp_column, of_one_column=True)
+            return RowsOfTables(shape, self._timestamp_column, of_one_column=True)
         fields = getattr(self._kind, "_fields", tuple(names))
         if fields != tuple(names):
             raise UnknownShape(
@@ -109,7 +109,7 @@ class ElementsOfBatches(beam.DoFn):
                 f"columns {', '.join(names)}"
             )
         shape = shape_of(pa.struct([schema.field(name) for name in names]), self._kind)
-        return TableRows(shape, self._timestamp_column)
+        return RowsOfTables(shape, self._timestamp_column)
 
     def process(self, batch: Batch) -> Iterator[Any]:
         """Give the elements one by one."""
@@ -129,7 +129,7 @@ def makes_rows_of_tables(fn: Any) -> bool:
     return kind in (ElementsOfBatches, TABLES_TO_DICTS) or row_type_of_tables(fn) is not None
 
 
-def rows_of_tables(fn: Any, schema: pa.Schema) -> TableRows:
+def rows_of_tables(fn: Any, schema: pa.Schema) -> RowsOfTables:
     """Return a description of the elements that a DoFn makes of the rows of a table.
 
     The batches of the table are passed through :func:`.plain`.
@@ -148,10 +148,10 @@ def rows_of_tables(fn: Any, schema: pa.Schema) -> TableRows:
     shape = shape_in_arrow(pa.struct(list(schema)))
     assert isinstance(shape, Record)
     if row_type is None:
-        return TableRows(shape)
+        return RowsOfTables(shape)
     if shape.names != row_type._fields:
         raise UnknownShape("the table has other columns than its schema says")
-    return TableRows(Record(row_type, shape.names, shape.fields))
+    return RowsOfTables(Record(row_type, shape.names, shape.fields))
 
 
 def rows_read(plan: Plan, transform: beam_runner_api_pb2.PTransform) -> Shape | None:

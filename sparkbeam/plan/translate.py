@@ -34,6 +34,7 @@ from sparkbeam.plan import (
     optimize,
     support,
     teststream,
+    urns,
     validity,
     view_firings,
 )
@@ -58,7 +59,7 @@ from sparkbeam.plan.model import (
     in_order,
 )
 from sparkbeam.plan.object_identity import steady
-from sparkbeam.plan.operator_choice import operators_of
+from sparkbeam.plan.operator import Planner
 from sparkbeam.plan.packed_grouping import in_packs
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import Descriptor, ParsedStage, combine_fn_of, share
@@ -74,6 +75,7 @@ from sparkbeam.upstream.beam import shows_one_element
 @memo()
 def translate(
     pipeline: beam_runner_api_pb2.Pipeline,
+    planner: Planner,
     *,
     drain: bool = False,
     streaming: bool = False,
@@ -85,6 +87,7 @@ def translate(
 
     Args:
         pipeline: the proto; it is not changed.
+        planner: chooses the operators of its stages.
         drain: truncate unbounded restrictions, so that the pipeline ends.
         streaming: the plan is for a streaming query.
         sessions: how sessions are combined in batch; None if that is for the plan to choose.
@@ -103,7 +106,7 @@ def translate(
             context, stages = fuse(sides_apart=True)
         applied = _applied(pipeline)
         translation = _Translation(
-            context.components, stages, applied, streaming, sessions, in_columns
+            context.components, stages, planner, applied, streaming, sessions, in_columns
         )
         plan = translation.plan()
         plan = projected(in_packs(plan)) if in_columns else plan
@@ -157,12 +160,14 @@ class _Translation:
         self,
         components: beam_runner_api_pb2.Components,
         stages: list[translations.Stage],
+        planner: Planner,
         applied: frozenset[str],
         streaming: bool,
         sessions: SessionAggregator | None,
         in_columns: bool,
     ) -> None:
         self._components = components
+        self._planner = planner
         self._in_columns = in_columns
         self._streaming = streaming
         self._sessions = sessions
@@ -320,7 +325,7 @@ class _Translation:
     def _combines(self, draft: _Draft) -> Callable[[], CombineFn] | None:
         """Return a getter of the CombineFn of a stage that only merges its elements; else None."""
         readers = [t for t in draft.transforms if draft.input in t.inputs.values()]
-        if [t.spec.urn for t in readers] != [fused_stages.MERGE_ACCUMULATORS]:
+        if [t.spec.urn for t in readers] != [urns.MERGE_ACCUMULATORS]:
             return None
         return partial(combine_fn_of, readers[0], self._context)
 
@@ -332,7 +337,7 @@ class _Translation:
         outputs = [
             self._windowing(output)
             for transform in draft.transforms
-            if transform.spec.urn == fused_stages.FIRE
+            if transform.spec.urn == urns.FIRE
             for output in transform.outputs.values()
         ]
         return outputs[0] if outputs else None
@@ -436,7 +441,7 @@ class _Translation:
             side_inputs=side_inputs,
             row_types=self._row_types,
             reads_unbounded=any(
-                t.spec.urn == fused_stages.PROCESS_RESTRICTIONS
+                t.spec.urn == urns.PROCESS_RESTRICTIONS
                 and any(map(self._is_unbounded, t.outputs.values()))
                 for t in draft.transforms
             ),
@@ -446,7 +451,7 @@ class _Translation:
             state_name=steady(begins_with),
         )
         share(stage, ParsedStage(descriptor, source_id, self._context))
-        return replace(stage, operators=operators_of(stage))
+        return replace(stage, operators=self._planner(stage))
 
     def _begins_with(self, draft: _Draft, read: _Input) -> str:
         if read.grouped is None and draft.transforms:

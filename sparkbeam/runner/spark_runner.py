@@ -28,6 +28,7 @@ from sparkbeam.explain.query_layers import layers
 from sparkbeam.explain.shuffles import shuffles
 from sparkbeam.explain.skew import hot_keys
 from sparkbeam.metrics import sink_options as metrics_options
+from sparkbeam.operators.registry import operators_of
 from sparkbeam.options import spark_options
 from sparkbeam.plan.fused_stages import TEST_STREAM
 from sparkbeam.plan.labels import rename, without_cells
@@ -232,6 +233,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         with stack_depth.allowed(len(proto.components.transforms)):
             return translate(
                 proto,
+                operators_of,
                 drain=self._drain,
                 streaming=streaming,
                 sessions=spark_options.session_aggregator(options),

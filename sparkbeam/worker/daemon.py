@@ -19,6 +19,7 @@ def preload() -> None:
     """Import the modules that tasks need, without Beam's warnings: the driver has shown them."""
     logging.disable(logging.WARNING)
     try:
+        from sparkbeam.operators import registry  # noqa: F401
         from sparkbeam.worker.batch import stage  # noqa: F401
         from sparkbeam.worker.streaming import layer  # noqa: F401
     finally:

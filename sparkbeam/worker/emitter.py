@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from apache_beam.runners.worker import operations
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.operators import BEAMS_OWN
+from sparkbeam.plan.operator import BEAMS_OWN
 from sparkbeam.upstream.beam import counter_of
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.refusals import SCATTERED, count_refused_by

@@ -9,6 +9,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.transforms import environments
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
+from sparkbeam.operators.registry import operators_of
 from sparkbeam.plan.model import Evaluator, Exchange, Grouping, Layout, Plan, Port, SideInput, Stage
 from sparkbeam.plan.translate import translate
 from sparkbeam.upstream import pickles
@@ -24,7 +25,7 @@ def translated(
         proto = pipeline.to_runner_api(
             default_environment=environments.EmbeddedPythonEnvironment.default()
         )
-    return proto, translate(proto, streaming=streaming, local=local)
+    return proto, translate(proto, operators_of, streaming=streaming, local=local)
 
 
 def keyed(pipeline: beam.Pipeline) -> Any:

@@ -43,6 +43,7 @@ from apache_beam.transforms.window import (
     TimestampCombiner,
 )
 
+from sparkbeam.operators.registry import operators_of
 from sparkbeam.plan.addresses import matching_tags
 from sparkbeam.plan.fingerprint import (
     STATE_FORMAT,
@@ -68,7 +69,7 @@ def taken(build: Build, shards: int = 2) -> dict[str, Any]:
     proto = pipeline.to_runner_api(
         default_environment=environments.EmbeddedPythonEnvironment.default()
     )
-    return fingerprint(topology(translate(proto, streaming=True)), shards)
+    return fingerprint(topology(translate(proto, operators_of, streaming=True)), shards)
 
 
 class Point(typing.NamedTuple):

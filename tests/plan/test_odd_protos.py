@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from odd import FEW, assert_short
 
 from sparkbeam import ConfigurationError, SparkBeamError, UnsupportedTransform
+from sparkbeam.operators.registry import operators_of
 from sparkbeam.plan.translate import translate
 
 Proto = beam_runner_api_pb2.Pipeline
@@ -52,7 +53,7 @@ def transform(pipeline: Proto, label: str) -> Any:
 
 def error_of(pipeline: Proto) -> SparkBeamError:
     with pytest.raises(SparkBeamError) as caught:
-        translate(pipeline)
+        translate(pipeline, operators_of)
     assert_short(str(caught.value))
     return caught.value
 
@@ -62,7 +63,7 @@ PARTS = ["transforms", "pcollections", "coders", "windowing_strategies", "enviro
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["batch", "streaming"])
 def test_the_whole_one_is_taken(streaming: bool) -> None:
-    assert translate(proto(), streaming=streaming).stages
+    assert translate(proto(), operators_of, streaming=streaming).stages
 
 
 @settings(FEW, max_examples=60)
@@ -124,7 +125,7 @@ def test_a_proto_of_anything(content: bytes) -> None:
 
 def check(pipeline: Proto, streaming: bool) -> None:
     try:
-        translate(pipeline, streaming=streaming)
+        translate(pipeline, operators_of, streaming=streaming)
     except SparkBeamError as error:
         assert_short(str(error))
 

@@ -1,5 +1,6 @@
 """The plan chooses the operator of each step, with the reason why it takes single elements."""
 
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +19,24 @@ from in_process_batch import BatchRunner
 from noting import found, note
 from plans import Stateful, translated
 
-from sparkbeam.plan import operator_choice
+import sparkbeam.operators
+from sparkbeam.operators import registry
+from sparkbeam.operators.arguments import FunctionWithArguments
+from sparkbeam.operators.beam import Beam
+from sparkbeam.operators.dofn import DoFn
+from sparkbeam.operators.extract import Extract
+from sparkbeam.operators.function import Function
+from sparkbeam.operators.merge import Merge
+from sparkbeam.operators.precombine import Precombine
+from sparkbeam.operators.process import Process
+from sparkbeam.operators.session_combine import SessionCombine
+from sparkbeam.operators.stateful import Stateful as BeamsStateful
+from sparkbeam.operators.stateful_dofn import StatefulDoFn
+from sparkbeam.operators.timestamps import Timestamps
+from sparkbeam.operators.windows import Windows
 from sparkbeam.plan.column_steps import told
-from sparkbeam.plan.operators import Kind, Operator
+from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.translate import translate
-from sparkbeam.worker.steps.step_table import OPERATIONS
 
 
 class Alone(beam.DoFn):
@@ -61,24 +75,24 @@ class ByElement(NonMergingWindowFn):
         return coders.IntervalWindowCoder()
 
 
-STEPS: dict[str, tuple[Any, Kind, str | None]] = {
-    "function": (beam.Map(str), Kind.FUNCTION, None),
-    "filter": (beam.Filter(bool), Kind.FUNCTION, None),
-    "arguments": (beam.Map(lambda one, more: (one, more), 3), Kind.ARGUMENTS, None),
+STEPS: dict[str, tuple[Any, type[Operator], str | None]] = {
+    "function": (beam.Map(str), Function, None),
+    "filter": (beam.Filter(bool), Function, None),
+    "arguments": (beam.Map(lambda one, more: (one, more), 3), FunctionWithArguments, None),
     "asking": (
         beam.Map(lambda one, time=beam.DoFn.TimestampParam: one),
-        Kind.BEAM,
+        Beam,
         "it asks for the timestamp",
     ),
-    "process": (beam.ParDo(Alone()), Kind.PROCESS, None),
-    "life": (beam.ParDo(Counting()), Kind.DOFN, "it has a setup"),
-    "timed": (beam.ParDo(Timed()), Kind.DOFN, "it asks for the timestamp"),
-    "stateful": (beam.ParDo(Stateful()), Kind.STATEFUL_DOFN, "it has state or timers"),
-    "finalizer": (beam.ParDo(Finalizing()), Kind.BEAM, "it asks for a bundle finalizer"),
-    "windows": (beam.WindowInto(FixedWindows(3)), Kind.WINDOWS, None),
+    "process": (beam.ParDo(Alone()), Process, None),
+    "life": (beam.ParDo(Counting()), DoFn, "it has a setup"),
+    "timed": (beam.ParDo(Timed()), DoFn, "it asks for the timestamp"),
+    "stateful": (beam.ParDo(Stateful()), StatefulDoFn, "it has state or timers"),
+    "finalizer": (beam.ParDo(Finalizing()), Beam, "it asks for a bundle finalizer"),
+    "windows": (beam.WindowInto(FixedWindows(3)), Windows, None),
     "windows of elements": (
         beam.WindowInto(ByElement()),
-        Kind.WINDOWS,
+        Windows,
         "its WindowFn asks for more than the timestamp",
     ),
 }
@@ -100,7 +114,7 @@ def chosen(build: Callable[[Any], Any], **how: Any) -> dict[str, Operator]:
 def test_a_step_has_the_first_operator_that_suits_it(name: str, streaming: bool) -> None:
     step, kind, reason = STEPS[name]
     operators = chosen(lambda pairs: pairs | "Step" >> step, streaming=streaming)
-    assert operators["Step"] == Operator("Step", kind, reason)
+    assert operators["Step"] == kind("Step", reason)
 
 
 @pytest.mark.blocks(reason="there are Beam's own operators alone")
@@ -109,20 +123,20 @@ def test_several_outputs_are_beams_own() -> None:
         return pairs | "Step" >> beam.ParDo(Tagging()).with_outputs("other", main="main")
 
     (operator,) = [one for label, one in chosen(build).items() if label.startswith("Step")]
-    assert (operator.kind, operator.reason) == (Kind.BEAM, "it has several outputs")
+    assert (type(operator), operator.reason) == (Beam, "it has several outputs")
 
 
 @pytest.mark.blocks(reason="there are Beam's own operators alone")
 @pytest.mark.parametrize(
     ("windows", "kind"),
-    [(FixedWindows(1), Kind.PRECOMBINE), (Sessions(1), Kind.SESSION_COMBINE)],
+    [(FixedWindows(1), Precombine), (Sessions(1), SessionCombine)],
 )
-def test_each_part_of_a_combine_has_an_operator(windows: Any, kind: Kind) -> None:
+def test_each_part_of_a_combine_has_an_operator(windows: Any, kind: type[Operator]) -> None:
     operators = chosen(
         lambda pairs: pairs | beam.WindowInto(windows) | "Sum" >> beam.CombinePerKey(sum)
     )
-    kinds = [one.kind for label, one in operators.items() if label.startswith("Sum/")]
-    assert kinds == [kind, Kind.MERGE, Kind.EXTRACT]
+    kinds = [type(one) for label, one in operators.items() if label.startswith("Sum/")]
+    assert kinds == [kind, Merge, Extract]
 
 
 @pytest.mark.blocks(reason="there are Beam's own operators alone")
@@ -131,26 +145,28 @@ def test_what_makes_columns_does_so_where_they_are_wanted() -> None:
         return pipeline | "Make" >> beam.Create([("a", 1)]) | "Latest" >> Latest.PerKey()
 
     proto, plan = translated(build)
-    assert Kind.TIMESTAMPS in {one.kind for s in plan.stages for one in s.operators}
-    plan = translate(proto, in_columns=False)
-    assert Kind.TIMESTAMPS not in {one.kind for s in plan.stages for one in s.operators}
+    assert Timestamps in {type(one) for s in plan.stages for one in s.operators}
+    plan = translate(proto, registry.operators_of, in_columns=False)
+    assert Timestamps not in {type(one) for s in plan.stages for one in s.operators}
 
 
-def test_every_kind_has_an_operation() -> None:
-    rules = (*operator_choice.OF_OUR_OWN, *operator_choice.IN_BLOCKS, *operator_choice.BEAMS)
-    assert {rule.kind for rule in rules} <= set(Kind) == {*OPERATIONS, Kind.BEAM}
+def test_each_module_has_an_operator_that_is_in_the_list_and_the_last_one_suits_all() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(sparkbeam.operators.__path__)}
+    listed = {operator.__module__.rpartition(".")[2] for operator in registry.OPERATORS}
+    assert listed == modules - {"registry"}
+    assert registry.OPERATORS[-1] is registry.ELEMENTWISE[-1] is Beam
 
 
 class TestWithoutBlocks:
     @pytest.fixture(autouse=True)
     def _without(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(operator_choice, "IN_BLOCKS", ())
+        monkeypatch.setattr(registry, "OPERATORS", registry.ELEMENTWISE)
 
     @pytest.mark.parametrize("name", STEPS)
     def test_all_steps_are_beams_own(self, name: str) -> None:
         step, *_ = STEPS[name]
         operators = chosen(lambda pairs: pairs | "Step" >> step)
-        assert operators["Step"].kind in (Kind.BEAM, Kind.STATEFUL)
+        assert type(operators["Step"]) in (Beam, BeamsStateful)
 
     def test_they_run_and_are_told_so(self) -> None:
         found.clear()

@@ -10,6 +10,7 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
 
+from sparkbeam.operators.registry import operators_of
 from sparkbeam.plan.model import Firings, Layout, Plan, SideInput
 from sparkbeam.plan.translate import translate
 
@@ -36,7 +37,7 @@ def planned(made: Callable[[Any], Any], view: Any = AsList) -> Plan:
     pairs = pipeline | TestStream().add_elements([("a", 1)])
     main = pipeline | "main" >> beam.Create([1])
     _ = main | "ask" >> beam.Map(lambda n, seen: (n, seen), view(made(pairs)))
-    return translate(pipeline.to_runner_api(), streaming=True)
+    return translate(pipeline.to_runner_api(), operators_of, streaming=True)
 
 
 def asked(plan: Plan) -> SideInput:
@@ -77,7 +78,7 @@ def test_in_batch_no_grouping_is_added() -> None:
     pipeline = beam.Pipeline()
     side = pipeline | "side" >> beam.Create([("a", 1)]) | each()
     _ = pipeline | beam.Create([1]) | beam.Map(lambda n, seen: n, AsList(side))
-    plan = translate(pipeline.to_runner_api())
+    plan = translate(pipeline.to_runner_api(), operators_of)
     assert groupings(plan) == []
     assert not any(port.firings for stage in plan.stages for port in stage.ports)
 
@@ -97,4 +98,7 @@ def test_two_readers_of_a_view_share_a_grouping_and_a_singleton_has_another() ->
     side = pipeline | TestStream().add_elements([("a", 1)]) | each()
     for number, view in enumerate((AsList, AsDict, AsSingleton, AsSingleton)):
         _ = main | f"ask {number}" >> beam.Map(lambda n, seen: n, view(side))
-    assert groupings(translate(pipeline.to_runner_api(), streaming=True)) == [True, True]
+    assert groupings(translate(pipeline.to_runner_api(), operators_of, streaming=True)) == [
+        True,
+        True,
+    ]

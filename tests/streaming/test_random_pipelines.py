@@ -16,6 +16,7 @@ from random_pipelines import Add, Case, Group, Reshuffle, To, Window
 from random_runs import How, Trial, how
 
 from sparkbeam import SparkRunner
+from sparkbeam.operators.registry import operators_of
 from sparkbeam.plan.addresses import addresses
 from sparkbeam.plan.fingerprint import fingerprint, to_store
 from sparkbeam.plan.layers import topology
@@ -44,7 +45,7 @@ def test_the_same_program_keeps_the_numbers_of_all_its_ports(seed: int) -> None:
     case(random.Random(seed)).build(pipeline, streaming=True)
     environment = environments.EmbeddedPythonEnvironment.default()
     proto = pipeline.to_runner_api(default_environment=environment)
-    made = topology(translate(proto, streaming=True))
+    made = topology(translate(proto, operators_of, streaming=True))
     new = fingerprint(made, 2)
     first = addresses(None, new)
     again = addresses(to_store(made, 2, first), new)

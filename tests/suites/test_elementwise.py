@@ -11,7 +11,7 @@ from expected_failures import STREAMING_FAILURES
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam.plan import operator_choice
+from sparkbeam.operators import registry
 
 RUNNER = "in_process.StreamingRunner"
 
@@ -19,7 +19,7 @@ RUNNER = "in_process.StreamingRunner"
 @pytest.fixture(autouse=True, scope="module")
 def without_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operator_choice, "IN_BLOCKS", ())
+        patch.setattr(registry, "OPERATORS", registry.ELEMENTWISE)
         yield
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from sparkbeam.plan import operator_choice
+from sparkbeam.operators import registry
 
 
 def as_elements(monkeypatch: pytest.MonkeyPatch, run: Callable[[], list[str]]) -> list[str]:
     """What a call gives where Beam's own operations take the elements one by one."""
     with monkeypatch.context() as patch:
-        patch.setattr(operator_choice, "IN_BLOCKS", ())
+        patch.setattr(registry, "OPERATORS", registry.ELEMENTWISE)
         return run()

@@ -25,8 +25,8 @@ from noting import found, note
 
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromArrow
-from sparkbeam.plan import operator_choice
-from sparkbeam.plan.operators import Kind
+from sparkbeam.operators import registry
+from sparkbeam.operators.arguments import FunctionWithArguments
 from sparkbeam.plan.pardo_functions import ALONE
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.steps.column_functions import ColumnFunction
@@ -224,8 +224,8 @@ def test_arguments_over_blocks_give_what_beams_own_operation_gives(
     blocks = results(PIPELINES[name])
     assert blocks
     assert any(evaluated) == (name in IN_COLUMNS)
-    without = tuple(rule for rule in operator_choice.IN_BLOCKS if rule.kind is not Kind.ARGUMENTS)
-    monkeypatch.setattr(operator_choice, "IN_BLOCKS", without)
+    without = tuple(one for one in registry.OPERATORS if one is not FunctionWithArguments)
+    monkeypatch.setattr(registry, "OPERATORS", without)
     assert blocks == results(PIPELINES[name])
 
 

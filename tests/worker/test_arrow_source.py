@@ -15,7 +15,7 @@ from noting import found, note
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.io import ReadFromArrow
-from sparkbeam.plan import operator_choice
+from sparkbeam.operators import registry
 
 ODD: Any = 5
 
@@ -118,7 +118,7 @@ def test_elements_of_several_types_are_a_union(monkeypatch: pytest.MonkeyPatch) 
     results = run(BatchRunner(), source(), build)
     assert {"8", "9"} < set(results)
     assert len(results) == 8
-    monkeypatch.setattr(operator_choice, "IN_BLOCKS", ())
+    monkeypatch.setattr(registry, "OPERATORS", registry.ELEMENTWISE)
     assert run(BatchRunner(), source(), build) == results
 
 

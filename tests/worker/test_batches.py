@@ -25,8 +25,8 @@ from physical import FORMS
 
 from sparkbeam.columns import NotExact, Record, Scalar, Shape
 from sparkbeam.columns.python_values import values_of
+from sparkbeam.operators import batches
 from sparkbeam.plan.batch_dofns import batch_of, elements_of
-from sparkbeam.worker.steps import batch_processing
 from sparkbeam.worker.steps.column_functions import ColumnFunction
 
 
@@ -311,8 +311,8 @@ def test_batches_are_made_of_columns_and_columns_of_batches(
     run: Callable[..., list[str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    takes = watched(monkeypatch, batch_processing, "batch_of")
-    makes = watched(monkeypatch, batch_processing, "elements_of")
+    takes = watched(monkeypatch, batches, "batch_of")
+    makes = watched(monkeypatch, batches, "elements_of")
     run(PIPELINES[name])
     assert set(takes) == ({taken} if taken is not None else set())
     assert set(makes) == ({made} if made is not None else set())

@@ -21,7 +21,7 @@ from apache_beam.transforms.window import (
 from in_process_batch import BatchRunner
 from noting import found, note
 
-from sparkbeam.plan import operator_choice
+from sparkbeam.operators import registry
 from sparkbeam.worker.steps.combines import PrecombineOperation
 
 Build = Callable[[Any], Any]
@@ -110,7 +110,7 @@ def test_what_is_chosen_is_chosen_of_all(
     name: str, windows: str, run: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = run(PIPELINES[name], WINDOWS[windows])
-    monkeypatch.setattr(operator_choice, "IN_BLOCKS", ())
+    monkeypatch.setattr(registry, "OPERATORS", registry.ELEMENTWISE)
     expected = run(PIPELINES[name], WINDOWS[windows])
     assert results
     assert results == expected
@@ -123,7 +123,7 @@ def test_none_among_text_raises_as_it_does(
         return pairs("maybe")(rows) | beam.CombinePerKey(min)
 
     results = run(build, {})
-    monkeypatch.setattr(operator_choice, "IN_BLOCKS", ())
+    monkeypatch.setattr(registry, "OPERATORS", registry.ELEMENTWISE)
     assert results == run(build, {}) == ["TypeError"]
 
 

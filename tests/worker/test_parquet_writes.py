@@ -19,9 +19,9 @@ from sparkbeam.columns import NotExact
 from sparkbeam.columns.arrays import array_of, arrays_of_dicts
 from sparkbeam.columns.python_types import shape_in_arrow
 from sparkbeam.columns.python_values import values_of
-from sparkbeam.plan import operator_choice
+from sparkbeam.operators import registry
+from sparkbeam.operators.parquet_tables import TablesOperation
 from sparkbeam.worker.steps.dofns import DoFnOperation
-from sparkbeam.worker.steps.parquet_writes import TablesOperation
 
 INNER = pa.struct([("first", pa.string()), ("last", pa.int64())])
 SCHEMA = pa.schema(
@@ -154,7 +154,7 @@ def test_files_of_columns_are_those_of_elements(
 ) -> None:
     build = (BUILDS | OF_ROWS)[name]
     files = run(build, "columns")
-    monkeypatch.setattr(operator_choice, "IN_BLOCKS", ())
+    monkeypatch.setattr(registry, "OPERATORS", registry.ELEMENTWISE)
     expected = run(build, "elements")
     if name in OF_ROWS:  # A batch is a row group, and of as many rows as happen to be in it.
         files, expected = [[f[3] for f in some] for some in (files, expected)]

@@ -237,32 +237,13 @@ def prepared(step: Step, kind: Callable[..., _Prepared]) -> _Prepared:
     return made
 
 
-def make_process(step: Step) -> operations.DoOperation:
-    """Make the operation of a DoFn of the element alone."""
-    made = prepared(step, ElementOperation)
-    made.over_columns = step.dofn.fn.process
-    return made
+def with_states(step: Step, kind: Callable[..., _Made]) -> Callable[..., _Made]:
+    """Create an operation whose DoFn gets its states and timers from the stage's state.
 
-
-def make_dofn(step: Step) -> operations.DoOperation:
-    """Make the operation of a DoFn that asks for more, or has further methods."""
-    signature = signature_of(step.dofn.fn)
-    if not signature.arguments:
-        return prepared(step, ElementOperation)
-    made = prepared(step, DoFnOperation)
-    made.ask(signature)
-    return made
-
-
-def make_stateful_dofn(step: Step) -> operations.DoOperation:
-    """Make the operation of a DoFn with state or timers."""
-    made = prepared(step, _with_states(step, StatefulOperation))
-    made.ask(signature_of(step.dofn.fn))
-    return made
-
-
-def _with_states(step: Step, kind: Callable[..., _Made]) -> Callable[..., _Made]:
-    """Create an operation whose DoFn gets its states and timers from the stage's state."""
+    Args:
+        step: the step of the DoFn.
+        kind: makes the operation itself.
+    """
 
     def operation(*parts: Any) -> _Made:
         *others, _ = parts
@@ -272,8 +253,3 @@ def _with_states(step: Step, kind: Callable[..., _Made]) -> Callable[..., _Made]
         return kind(*others, states)
 
     return operation
-
-
-def make_stateful(step: Step) -> operations.DoOperation:
-    """Make Beam's operation of a DoFn with state or timers."""
-    return step.do_operation(_with_states(step, operations.DoOperation), step.dofn)

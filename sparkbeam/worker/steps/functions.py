@@ -14,7 +14,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.operators import Operator
+from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.pardo_functions import ALONE, Arguments, one_to_one
 from sparkbeam.upstream.beam import collecting_of_cogroup, tags_of_cogroup
 from sparkbeam.wire.failure import UserCodeFailed

@@ -22,7 +22,7 @@ from sparkbeam.worker.side_inputs import SideInputMap, remember_windows
 from sparkbeam.worker.steps.counted import infos_of
 from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
 from sparkbeam.worker.steps.functions import CreateOperation
-from sparkbeam.worker.steps.step_table import StepFactory
+from sparkbeam.worker.steps.step_factory import StepFactory
 
 _logger = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms import core
@@ -12,16 +11,15 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import WindowFn
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.plan.operators import Operator
+from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.pardo_functions import par_do_payload
+from sparkbeam.plan.urns import PAR_DO, PROCESS_RESTRICTIONS
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import par_do_operation
 from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.worker.keyed.requests import StageState
 
-PAR_DO = common_urns.primitives.PAR_DO.urn
-PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
-
+_BEAMS_OWN = bundle_processor.BeamTransformFactory.create_operation
 _Made = TypeVar("_Made", bound=operations.DoOperation)
 
 
@@ -99,6 +97,11 @@ class Step:
         """Return the windowing of a PCollection of the stage."""
         strategy = self.factory.descriptor.pcollections[pcollection].windowing_strategy_id
         return self.factory.context.windowing_strategies.get_by_id(strategy)
+
+    def beams_own(self) -> operations.Operation:
+        """Let Beam make its operation of the step."""
+        made: operations.Operation = _BEAMS_OWN(self.factory, self.id, self.consumers)
+        return made
 
     def do_operation(
         self, kind: Callable[..., operations.DoOperation], data: "DoFnData"

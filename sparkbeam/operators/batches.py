@@ -1,4 +1,4 @@
-"""Operations on blocks: DoFns that take or make batches of elements.
+"""DoFns that take or make batches of elements.
 
 Beam converts between elements and batches one by one. Here a block that is a column is a batch at
 once, and a batch becomes blocks that are columns.
@@ -7,7 +7,7 @@ once, and a batch becomes blocks that are columns.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import apache_beam as beam
 import numpy as np
@@ -23,8 +23,19 @@ from apache_beam.utils.windowed_value import (
     WindowedValue,
 )
 
-from sparkbeam.columns import NotExact, Union
-from sparkbeam.plan.batch_dofns import Converter, batch_of, elements_of, passes, plain_batching
+from sparkbeam.columns import NotExact, Refused, Shape, Union, UnknownShape
+from sparkbeam.columns.vectors import empty_column
+from sparkbeam.plan.batch_dofns import (
+    Converter,
+    batch_of,
+    elements_declared,
+    elements_of,
+    passes,
+    plain_batching,
+)
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.operator import Operator, Result
+from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.upstream.beam_batches import Batching
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import BLOCK_SIZE, SMALLEST_BLOCK, Block, column_rows
@@ -36,6 +47,60 @@ from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import column_of
 
 _BATCH_SIZE = operations.GeneralPurposeConsumerSet.MAX_BATCH_SIZE
+
+
+class Batches(Operator):
+    """Batches of elements."""
+
+    @classmethod
+    def matches(cls, step: PlannedStep) -> Self | None:
+        batching = step.batching
+        if batching is None:
+            return None
+        return cls(step.label, "it handles batches" if batching.taken is None else None)
+
+    def output_type(self, step: PlannedStep, shape: Shape) -> Result:
+        if self.reason is not None:
+            return super().output_type(step, shape)
+        batching = _batching(step)
+        assert batching.taken is not None
+        if any(passes(made, batching.taken) for made in _made_for(step)):
+            return None
+        if batching.takes_elements:
+            return Refused("it takes single elements, too")
+        try:
+            batch_of(batching.taken, empty_column(shape), shape)
+        except (NotExact, UnknownShape) as error:
+            return Refused(str(error))
+        return None
+
+    def created_type(self, plan: Plan, step: PlannedStep) -> Shape | None:
+        made = _batching(step).made
+        return None if made is None else elements_declared(made)
+
+    def creates_columns(self, step: PlannedStep) -> bool:
+        return _batching(step).made is not None
+
+    def run(self, step: Step) -> operations.Operation:
+        made = prepared(step, BatchOperation)
+        batching = plain_batching(step.dofn.fn)
+        assert batching is not None
+        made.batching = batching
+        return made
+
+
+def _batching(step: PlannedStep) -> Batching:
+    batching = step.batching
+    assert batching is not None
+    return batching
+
+
+def _made_for(step: PlannedStep) -> Iterator[Converter]:
+    """Yield the converters of batches that a step gets unchanged."""
+    for maker in step.before():
+        made = _batching(maker).made if isinstance(maker.operator, Batches) else None
+        if made is not None:
+            yield made
 
 
 class BatchOperation(ElementOperation):
@@ -257,12 +322,3 @@ def _by_time(block: Block) -> Iterator[Block]:
         micros = int(times[first])
         template = windowed_value.create(None, micros, windowing.windows, windowing.pane_info)
         yield Block(template, block.column if rows is None else block.column.taken(rows))
-
-
-def make_batches(step: Step) -> operations.DoOperation:
-    """Make the operation of a DoFn of batches."""
-    made = prepared(step, BatchOperation)
-    batching = plain_batching(step.dofn.fn)
-    assert batching is not None
-    made.batching = batching
-    return made

@@ -1,15 +1,37 @@
-"""Operations on blocks: rows of columns as cells for Spark's sinks."""
+"""Rows of columns as cells for Spark's sinks."""
 
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from apache_beam.runners.worker import operations
 
+from sparkbeam.columns import Shape
+from sparkbeam.plan.operator import Operator, Result
+from sparkbeam.plan.planned_step import PlannedStep
+from sparkbeam.plan.spark_io import RowPacker
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.connectors.sink_cells import CELL_ROWS, PackArrow, cell_of
 from sparkbeam.worker.connectors.sink_columns import columns_of
 from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.steps.step import Step
+
+
+class SinkRows(Operator):
+    """Rows for a sink of Spark."""
+
+    @classmethod
+    def matches(cls, step: PlannedStep) -> Self | None:
+        fn: object = step.tabular
+        return cls(step.label) if isinstance(fn, RowPacker) and fn.takes_columns else None
+
+    def output_type(self, step: PlannedStep, shape: Shape) -> Result:
+        return None
+
+    def run(self, step: Step) -> operations.Operation:
+        window_fn = step.windowing(step.input).windowfn
+        operation = step.block_operation(PackOperation, step.dofn, window_fn)
+        operation.fn = step.dofn.fn
+        return operation
 
 
 class PackOperation(operations.DoOperation):
@@ -56,11 +78,3 @@ class PackOperation(operations.DoOperation):
         with self.scoped_finish_state:
             self._put_out()
         super().finish()
-
-
-def make_sink_rows(step: Step) -> operations.DoOperation:
-    """Make the operation that packs rows for a sink of Spark."""
-    window_fn = step.windowing(step.input).windowfn
-    operation = step.block_operation(PackOperation, step.dofn, window_fn)
-    operation.fn = step.dofn.fn
-    return operation

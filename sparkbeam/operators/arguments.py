@@ -1,4 +1,4 @@
-"""Operations on blocks: plain functions with further arguments, constant or from side inputs.
+"""Plain functions with further arguments, constant or from side inputs.
 
 Beam's own operation looks up the side inputs for each element. This one does it once for the
 elements of a block that share their window. Over columns each side input is a column as well, with
@@ -6,13 +6,27 @@ the value for each element.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
+import apache_beam as beam
+from apache_beam.portability import python_urns
 from apache_beam.runners.worker import operations
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.pardo_functions import Arguments
+from sparkbeam.columns import Compiled, Refused, Shape
+from sparkbeam.columns.python_types import FLOAT, INT, NONE, STR, Table
+from sparkbeam.plan.memo import memoized
+from sparkbeam.plan.operator import Operator, Result
+from sparkbeam.plan.pardo_functions import (
+    Arguments,
+    is_plain,
+    loaded,
+    over_columns,
+    par_do_payload,
+    plain_function,
+)
+from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.lookup_tables import Tables
@@ -22,6 +36,60 @@ from sparkbeam.worker.steps.dofns import window_by_window
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
 from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import Column, column_of_values
+
+_SIDE_INPUTS: tuple[Shape, ...] = (
+    *(INT, FLOAT, STR),
+    *(Table(dict, key, value) for key in (INT, STR) for value in (INT, STR)),
+    *(Table(list, key, NONE) for key in (INT, STR)),
+)
+"""Types that side inputs may have."""
+
+
+class FunctionWithArguments(Operator):
+    """A function of the element and further arguments."""
+
+    @classmethod
+    def matches(cls, step: PlannedStep) -> Self | None:
+        has_some = is_plain(step.transform) and _in_payload(step.payload) is not None
+        return cls(step.label) if has_some else None
+
+    def output_type(self, step: PlannedStep, shape: Shape) -> Result:
+        found = _compiled(step.payload, shape, step.is_global)
+        compiled = [one for one in found if isinstance(one, Compiled)]
+        if compiled and len({one.result for one in compiled}) > 1:
+            return None
+        return compiled[0] if compiled else found[0]
+
+    def run(self, step: Step) -> operations.Operation:
+        fn, args, kwargs, *_ = step.dofn
+        window_fn = step.windowing(step.input).windowfn
+        operation = step.block_operation(ArgumentOperation, step.dofn, window_fn)
+        operation.over_columns = fn.process
+        operation.ask(Arguments(list(args), dict(kwargs)), fn.process)
+        return operation
+
+
+def _in_payload(payload: bytes) -> tuple[beam.DoFn, Arguments] | None:
+    """Return the function and the arguments of a ParDo that has some; None for any other."""
+    do_fn = par_do_payload(payload).do_fn
+    if do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    fn, args, kwargs = loaded(do_fn.payload)[:3]
+    if not (args or kwargs) or plain_function(fn) is None:
+        return None
+    return fn, Arguments(list(args), dict(kwargs))
+
+
+@memoized
+def _compiled(payload: bytes, shape: Shape, may_stamp: bool) -> list[Compiled | Refused]:
+    """Compile a function of further arguments for each type that its side inputs may have."""
+    found = _in_payload(payload)
+    assert found is not None
+    fn, arguments = found
+    return [
+        over_columns(fn.process, shape, *sides, arguments=arguments, may_stamp=may_stamp)
+        for sides in dict.fromkeys((kind,) * arguments.sides for kind in _SIDE_INPUTS)
+    ]
 
 
 class ArgumentOperation(FunctionOperation):
@@ -126,13 +194,3 @@ class ArgumentOperation(FunctionOperation):
 
     def _call(self, value: Any) -> Any:
         return self._process(value, *self._given.by_position, **self._given.by_name)
-
-
-def make_argument_function(step: Step) -> operations.DoOperation:
-    """Make the operation of a function of the element and further arguments."""
-    fn, args, kwargs, *_ = step.dofn
-    window_fn = step.windowing(step.input).windowfn
-    operation = step.block_operation(ArgumentOperation, step.dofn, window_fn)
-    operation.over_columns = fn.process
-    operation.ask(Arguments(list(args), dict(kwargs)), fn.process)
-    return operation

@@ -1,7 +1,7 @@
-"""Operations that make elements of the rows of Arrow tables, such as Beam's reading of Parquet."""
+"""Elements of the rows of Arrow tables, as in Beam's reading of Parquet."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import apache_beam as beam
 import pyarrow as pa
@@ -9,15 +9,43 @@ from apache_beam.runners.worker import operations
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns import UnknownShape
+from sparkbeam.columns import Shape, UnknownShape
 from sparkbeam.columns.view_types import plain
-from sparkbeam.plan.table_rows import Batch, TableRows, rows_of_tables
+from sparkbeam.operators.batches import passes_batches
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.operator import Operator
+from sparkbeam.plan.planned_step import PlannedStep
+from sparkbeam.plan.table_rows import (
+    Batch,
+    RowsOfTables,
+    makes_rows_of_tables,
+    rows_of_tables,
+    rows_read,
+)
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.emitter import Emitter
-from sparkbeam.worker.steps.batch_processing import passes_batches
 from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import column_of
+
+
+class TableRows(Operator):
+    """Rows of Arrow tables."""
+
+    reads_tables = True
+
+    @classmethod
+    def matches(cls, step: PlannedStep) -> Self | None:
+        return cls(step.label) if makes_rows_of_tables(step.tabular) else None
+
+    def created_type(self, plan: Plan, step: PlannedStep) -> Shape | None:
+        return rows_read(plan, step.transform)
+
+    def run(self, step: Step) -> operations.Operation:
+        windowing = step.windowing(step.input)
+        operation = step.block_operation(TableRowsOperation, step.dofn, windowing.windowfn)
+        operation.fn = step.dofn.fn
+        return operation
 
 
 class TableRowsOperation(operations.DoOperation):
@@ -35,7 +63,7 @@ class TableRowsOperation(operations.DoOperation):
         super().setup(data_sampler)
         self._emitter = Emitter(self.readers, self.receivers[0])
         self._passes = passes_batches(self.get_output_batch_converter(), self.readers)
-        self._rows: dict[pa.Schema, TableRows | None] = {}
+        self._rows: dict[pa.Schema, RowsOfTables | None] = {}
 
     def process(self, o: WindowedValue) -> None:
         """Emit the elements of a table; as Beam does if they form no column, or batches."""
@@ -53,7 +81,7 @@ class TableRowsOperation(operations.DoOperation):
                     raise UserCodeFailed(self.name_context.step_name) from error
                 self._emitter.block(block)
 
-    def _rows_of(self, schema: pa.Schema) -> TableRows | None:
+    def _rows_of(self, schema: pa.Schema) -> RowsOfTables | None:
         if schema not in self._rows:
             try:
                 self._rows[schema] = rows_of_tables(self.fn, schema)
@@ -62,7 +90,7 @@ class TableRowsOperation(operations.DoOperation):
         return self._rows[schema]
 
 
-def _block(table: WindowedValue, rows: TableRows, batch: pa.RecordBatch) -> Block:
+def _block(table: WindowedValue, rows: RowsOfTables, batch: pa.RecordBatch) -> Block:
     column, times = column_of(rows.elements(batch), rows.shape), rows.times(batch)
     if times is None:
         return Block(table.with_value(None), column)
@@ -77,11 +105,3 @@ def _parts(table: Batch) -> Iterator[pa.RecordBatch]:
     for start in range(0, table.num_rows, size):
         part = table.slice(start, size)
         yield from part.to_batches() if isinstance(part, pa.Table) else (part,)
-
-
-def make_table_rows(step: Step) -> operations.DoOperation:
-    """Make the operation that makes elements of the rows of Arrow tables."""
-    windowing = step.windowing(step.input)
-    operation = step.block_operation(TableRowsOperation, step.dofn, windowing.windowfn)
-    operation.fn = step.dofn.fn
-    return operation

@@ -1,19 +1,52 @@
-"""Operations on blocks: the assignment of windows."""
+"""The assignment of windows, as in ``WindowInto``."""
 
-from typing import Any
+from typing import Any, Self
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
-from apache_beam.transforms.window import GlobalWindows, SlidingWindows, WindowFn
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+)
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.operators import Operator
+from sparkbeam.plan.operator import Operator
+from sparkbeam.plan.planned_step import PlannedStep
+from sparkbeam.plan.urns import ASSIGN_WINDOWS
 from sparkbeam.worker.blocks import Block, windows_at
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.slots import in_slots
 from sparkbeam.worker.steps.step import DoFnData, Step
+
+_OTHER = "its WindowFn asks for more than the timestamp"
+_BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
+"""The WindowFns that ask for the timestamp alone."""
+
+
+class Windows(Operator):
+    """The assignment of windows."""
+
+    @classmethod
+    def matches(cls, step: PlannedStep) -> Self | None:
+        if step.urn != ASSIGN_WINDOWS:
+            return None
+        is_known = type(step.windowing.windowfn) in _BY_TIMESTAMP
+        return cls(step.label, None if is_known else _OTHER)
+
+    @property
+    def hands_on(self) -> bool:
+        return self.reason is None
+
+    def run(self, step: Step) -> operations.Operation:
+        payload = beam_runner_api_pb2.WindowingStrategy.FromString(step.transform.spec.payload)
+        window_fn = core.Windowing.from_runner_api(payload, step.factory.context).windowfn
+        fn = core.WindowInto.WindowIntoFn(core.Windowing(window_fn))
+        return step.block_operation(WindowOperation, DoFnData.alone(fn), window_fn)
 
 
 class WindowOperation(operations.DoOperation):
@@ -60,11 +93,3 @@ class WindowOperation(operations.DoOperation):
         time = block.windowing.timestamp
         windows = windows_at(self.window_fn, time.micros)
         return block.with_windowing(WindowedValue(None, time, windows))
-
-
-def make_windows(step: Step) -> operations.DoOperation:
-    """Make the operation that assigns windows."""
-    payload = beam_runner_api_pb2.WindowingStrategy.FromString(step.transform.spec.payload)
-    window_fn = core.Windowing.from_runner_api(payload, step.factory.context).windowfn
-    fn = core.WindowInto.WindowIntoFn(core.Windowing(window_fn))
-    return step.block_operation(WindowOperation, DoFnData.alone(fn), window_fn)

@@ -1,18 +1,41 @@
-"""Operations on blocks: columns of dicts as the tables that Beam writes to Parquet."""
+"""Columns of dicts as the tables that Beam writes to Parquet."""
 
-from typing import Any
+from typing import Any, Self
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.runners.worker import operations
 
-from sparkbeam.columns import NotExact
+from sparkbeam.columns import NotExact, Refused, Shape, UnknownShape
 from sparkbeam.columns.arrays import arrays_of_dicts
+from sparkbeam.columns.vectors import empty_column
+from sparkbeam.plan.operator import Operator, Result
+from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.upstream.parquet import RowGroups, row_groups_of
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.steps.dofns import DoFnOperation, prepared, signature_of
 from sparkbeam.worker.steps.step import Step
+
+
+class ParquetTables(Operator):
+    """Tables for Parquet."""
+
+    @classmethod
+    def matches(cls, step: PlannedStep) -> Self | None:
+        return None if row_groups_of(step.tabular) is None else cls(step.label)
+
+    def output_type(self, step: PlannedStep, shape: Shape) -> Result:
+        groups = row_groups_of(step.dofn)
+        assert groups is not None
+        try:
+            arrays_of_dicts(empty_column(shape), shape, groups.schema)
+        except (NotExact, UnknownShape) as error:
+            return Refused(str(error))
+        return None
+
+    def run(self, step: Step) -> operations.Operation:
+        return prepared(step, TablesOperation)
 
 
 class TablesOperation(DoFnOperation):
@@ -95,8 +118,3 @@ class TablesOperation(DoFnOperation):
         copied = pa.Table.from_batches([*parts, parts[0][:0]]).combine_chunks()
         for batch in copied.to_batches():
             self._groups.add(batch, self._windowing.windows[0])
-
-
-def make_parquet_tables(step: Step) -> operations.DoOperation:
-    """Make the operation that gathers dicts for row groups."""
-    return prepared(step, TablesOperation)

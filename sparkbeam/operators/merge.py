@@ -1,0 +1,37 @@
+"""Merging of accumulators behind a shuffle, the second phase of a combine."""
+
+from collections.abc import Iterable
+from typing import Self
+
+from apache_beam.runners.worker import operations
+
+from sparkbeam.plan.combine_columns import NO_FORM
+from sparkbeam.plan.operator import Operator
+from sparkbeam.plan.planned_step import PlannedStep
+from sparkbeam.plan.ports import WHY
+from sparkbeam.plan.urns import EXTRACT_OUTPUTS, MERGE_ACCUMULATORS
+from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.worker.steps.combine_phases import MergeOperation, make_phase
+from sparkbeam.worker.steps.step import Step
+
+
+class Merge(Operator):
+    """A merge of accumulators."""
+
+    @classmethod
+    def matches(cls, step: PlannedStep) -> Self | None:
+        return cls(step.label) if step.urn == MERGE_ACCUMULATORS else None
+
+    def run(self, step: Step) -> operations.Operation:
+        return make_phase(MergeOperation, step)
+
+    def describe(self, step: PlannedStep) -> str | None:
+        if form_of(step.combine_fn) is None:
+            return NO_FORM
+        how = step.stage.grouping
+        return None if how is None or how.merges_columns else WHY.get(how.layout)
+
+    def results(self, step: PlannedStep) -> Iterable[str]:
+        """Return the outputs of the combine: accumulators are columns if these are."""
+        extracting = step.parsed.with_urn(EXTRACT_OUTPUTS)
+        return [output for one in extracting for output in one.outputs.values()]

@@ -1,0 +1,112 @@
+"""The operator of a step: one module of :mod:`sparkbeam.operators` for each.
+
+An operator is plain data. The plan chooses it once, follows columns through it, and explains it;
+workers get it with their stage and have it run the step.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias
+
+from sparkbeam.columns import ALL, Compiled, Paths, Record, Refused, Shape
+from sparkbeam.plan.model import Plan, Stage
+from sparkbeam.plan.planned_step import PlannedStep
+
+BEAMS_OWN = "it runs as Beam's own operation"
+"""Reason why a step without an operation of sparkbeam takes single elements."""
+
+Result: TypeAlias = Compiled | Refused | Record | None
+"""Columns behind a step, or the reason why it takes elements; None if only the data can tell."""
+
+
+@dataclass(frozen=True)
+class Operator(ABC):
+    """A step of a stage and the operation that runs it.
+
+    Attributes:
+        label: the label of the step, which is the id of its transform.
+        reason: the reason why it takes single elements; None if it may take columns.
+    """
+
+    label: str
+    reason: str | None = None
+
+    over_blocks: ClassVar[bool] = True
+    """False if no operation of Beam's can replace it, or it is one."""
+
+    creates: ClassVar[bool] = False
+    """True if each task emits a share of values that the step holds."""
+
+    reads_tables: ClassVar[bool] = False
+    """True if it makes elements of the rows of Arrow tables."""
+
+    before_shuffle: ClassVar[bool] = False
+    """True if columns leave the stage by it: it combines them before a shuffle."""
+
+    @classmethod
+    @abstractmethod
+    def matches(cls, step: PlannedStep) -> Self | None:
+        """Return the operator for a step, with its reason; None if it does not suit the step."""
+
+    def output_type(self, step: PlannedStep, shape: Shape) -> Result:
+        """Return the type of its output if it gets columns of a shape, or the reason for elements.
+
+        Called when the plan is made. None if columns are taken, and end here or only the data can
+        tell what they become.
+        """
+        return Refused(self.reason or BEAMS_OWN)
+
+    @abstractmethod
+    def run(self, step: Any) -> Any:
+        """Make the operation that runs a step.
+
+        Called in workers.
+
+        Args:
+            step: a :class:`sparkbeam.worker.steps.step.Step`.
+
+        Returns:
+            An operation of Beam's.
+        """
+
+    def describe(self, step: PlannedStep) -> str | None:
+        """Return the reason why it takes elements, whatever its columns; None if it need not.
+
+        Called when the plan is explained.
+        """
+        return self.reason
+
+    @property
+    def hands_on(self) -> bool:
+        """True if its elements are handed on unchanged, and it reads none of them."""
+        return False
+
+    def created_type(self, plan: Plan, step: PlannedStep) -> Shape | None:
+        """Return the type of the columns that it makes of tables or batches; None if unknown."""
+        return None
+
+    def creates_columns(self, step: PlannedStep) -> bool:
+        """Return whether it may make columns of tables or batches."""
+        return self.reads_tables
+
+    def reads(self, step: PlannedStep) -> Paths:
+        """Return the parts of its elements that it reads if columns end here."""
+        return ALL
+
+    def result_type(self, step: PlannedStep, pair: Shape) -> Shape | None:
+        """Return the type of the outputs that it extracts of accumulators; None for no columns.
+
+        Args:
+            step: the step.
+            pair: the type of the pairs that were combined.
+        """
+        return None
+
+    def results(self, step: PlannedStep) -> Iterable[str]:
+        """Return the PCollections that are columns if it takes columns and makes some."""
+        return step.transform.outputs.values()
+
+
+Planner: TypeAlias = Callable[[Stage], tuple[Operator, ...]]
+"""Chooses the operators of a stage, in an order in which its steps can run."""
