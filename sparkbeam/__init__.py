@@ -29,10 +29,9 @@ if TYPE_CHECKING:
         RunnerMetric,
         RunnerMetricKind,
     )
-    from sparkbeam.metrics.run_summary import RunSummary, StageSummary, StepSummary
-    from sparkbeam.metrics.spark_stages import SparkStage
+    from sparkbeam.metrics.summary import RunSummary, SparkStage, StageSummary, StepSummary
     from sparkbeam.options.spark_options import SparkBeamOptions
-    from sparkbeam.progress.snapshot import (
+    from sparkbeam.progress.figures import (
         PipelineProgress,
         Progress,
         StageProgress,
@@ -57,24 +56,24 @@ _HOMES = {
     "MetricsSink": "sparkbeam.metrics.metrics_sink",
     "PipelineCancelled": "sparkbeam.errors",
     "PipelineFailed": "sparkbeam.errors",
-    "PipelineProgress": "sparkbeam.progress.snapshot",
-    "Progress": "sparkbeam.progress.snapshot",
+    "PipelineProgress": "sparkbeam.progress.figures",
+    "Progress": "sparkbeam.progress.figures",
     "PushedMetrics": "sparkbeam.metrics.metrics_sink",
-    "RunSummary": "sparkbeam.metrics.run_summary",
+    "RunSummary": "sparkbeam.metrics.summary",
     "RunnerMetric": "sparkbeam.metrics.metrics_sink",
     "RunnerMetricKind": "sparkbeam.metrics.metrics_sink",
     "SparkBeamError": "sparkbeam.errors",
     "SparkBeamOptions": "sparkbeam.options.spark_options",
     "SparkPipelineResult": "sparkbeam.run.result",
     "SparkRunner": "sparkbeam.runner.spark_runner",
-    "StageProgress": "sparkbeam.progress.snapshot",
-    "StageState": "sparkbeam.progress.snapshot",
-    "SparkStage": "sparkbeam.metrics.spark_stages",
-    "StageSummary": "sparkbeam.metrics.run_summary",
-    "StepSummary": "sparkbeam.metrics.run_summary",
-    "StreamingProgress": "sparkbeam.progress.snapshot",
-    "StreamingStageProgress": "sparkbeam.progress.snapshot",
-    "WatermarkHolder": "sparkbeam.progress.snapshot",
+    "StageProgress": "sparkbeam.progress.figures",
+    "StageState": "sparkbeam.progress.figures",
+    "SparkStage": "sparkbeam.metrics.summary",
+    "StageSummary": "sparkbeam.metrics.summary",
+    "StepSummary": "sparkbeam.metrics.summary",
+    "StreamingProgress": "sparkbeam.progress.figures",
+    "StreamingStageProgress": "sparkbeam.progress.figures",
+    "WatermarkHolder": "sparkbeam.progress.figures",
     "UnsupportedTransform": "sparkbeam.errors",
     "VectorizedCombineFn": "sparkbeam.windows.vectorized",
     "as_dataframe": "sparkbeam.runner.dataframes",

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.operators import registry
 from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.progress.figures import StreamingProgress
 from sparkbeam.progress.micro_batch import MicroBatch
-from sparkbeam.progress.snapshot import StreamingProgress
 from sparkbeam.progress.stream_tracker import StreamingTracker
 from sparkbeam.spark import session as sessions
 from sparkbeam.upstream import spark as of_spark
@@ -49,12 +49,6 @@ def list_of_operators(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.config.getoption("elementwise"):
             patch.setattr(registry, "OPERATORS", registry.ELEMENTWISE)
         yield
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Gives long tests their time."""
-    if item.config.getoption("whole"):
-        item.add_marker(pytest.mark.timeout(0))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -135,6 +129,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if item.get_closest_marker("xdist_group") is None:
         group = SPARK if _uses_spark(item) else item.path.name
         item.add_marker(pytest.mark.xdist_group(group))
+    if item.config.getoption("whole"):  # Long tests have their time.
+        item.add_marker(pytest.mark.timeout(0))
 
 
 @pytest.hookimpl(trylast=True)

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import sparkbeam
 from sparkbeam import ConfigurationError
 from sparkbeam.cli.commands import main
-from sparkbeam.explain.explanation import is_collecting
+from sparkbeam.explain.explanation import explanations
 
 GOOD = """
     import sys
@@ -230,7 +230,7 @@ class TestNothingIsExecuted:
 
     def test_pipelines_are_executed_again_afterwards(self, program: Callable[..., Path]) -> None:
         run("explain", program(f"{dedent(BUILD)}build(beam.Pipeline()).run()"))
-        assert not is_collecting()
+        assert not explanations
         assert not isinstance(beam.Pipeline().runner, sparkbeam.SparkRunner)
 
 

@@ -11,7 +11,7 @@ from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
 from sparkbeam import ConfigurationError, Explanation, SparkRunner, UnsupportedTransform
-from sparkbeam.explain.explanation import collected
+from sparkbeam.explain.explanation import explanations
 from sparkbeam.explain.physical_plans import _without_repetition
 
 
@@ -140,10 +140,10 @@ class TestOption:
         assert capsys.readouterr().out.startswith("Pipeline\n========\n")
 
     def test_explanations_can_be_collected(self, spark: Any) -> None:
-        with collected() as explanations:
+        with explanations.collected() as found:
             pipeline(SparkRunner(spark), PipelineOptions(["--spark_explain"])).run()
         pipeline(SparkRunner(spark), PipelineOptions(["--spark_explain"])).run()
-        assert len(explanations) == 1
+        assert len(found) == 1
 
 
 class TestSave:

@@ -11,7 +11,7 @@ from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import beginning, concealed, shortened
 from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.progress import words
+from sparkbeam.progress import formats
 from sparkbeam.progress.notes import Notes
 from sparkbeam.wire.output_lines import STDERR, OutputLine
 
@@ -248,7 +248,7 @@ def test_no_cut_shows_a_part_of_a_secret(
 @given(st.sampled_from(FORMS), st.integers(0, 120), st.integers(1, 200))
 def test_no_cut_shows_a_part_of_what_looks_like_a_secret(form: str, at: int, most: int) -> None:
     text = f"{'x ' * at}{form.format(SECRET)} {'y ' * 50}"
-    for each in (shortened(text, most), beginning(text, most), words.shortened(text, most + 4)):
+    for each in (shortened(text, most), beginning(text, most), formats.shortened(text, most + 4)):
         assert not is_shown(SECRET, each)
     assert not is_shown(SECRET, shown(f"{'x ' * (at % 20)}{form.format(SECRET)}", most + 1))
 

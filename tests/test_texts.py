@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 
 from sparkbeam.common.display_text import line, printable
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, UnsupportedTransform
-from sparkbeam.metrics.run_summary import RunSummary, StageSummary, StepSummary
+from sparkbeam.metrics.summary import RunSummary, StageSummary, StepSummary
 from sparkbeam.page.view import PageContent, StageView
-from sparkbeam.progress.html import progress_html
-from sparkbeam.progress.log_lines import PlainScreen
-from sparkbeam.progress.notes import Notes
-from sparkbeam.progress.printed_output import write
-from sparkbeam.progress.rich_table import progress_table
-from sparkbeam.progress.snapshot import (
+from sparkbeam.progress.figures import (
     PipelineProgress,
     Progress,
     StageProgress,
     StageState,
     StreamingProgress,
     StreamingStageProgress,
+    progress_html,
 )
+from sparkbeam.progress.log_lines import PlainScreen
+from sparkbeam.progress.notes import Note, Notes
+from sparkbeam.progress.printed_output import write
+from sparkbeam.progress.rich_table import progress_table
 from sparkbeam.run.run import _warn
 from sparkbeam.streaming.heartbeat import Heartbeat
 from sparkbeam.streaming.status import Health, PipelineStatus
@@ -83,7 +83,8 @@ def test_what_a_terminal_would_obey_is_told_in_escapes() -> None:
 @given(HOSTILE)
 def test_the_status_of_a_checkpoint(text: str) -> None:
     sign = Heartbeat(1.0, 10.0, text, True, text, error=text)
-    found = PipelineStatus(Health.FAILED, steps=(StreamingStageProgress(text),), sign=sign)
+    progress = StreamingProgress(stages=(StreamingStageProgress(text),))
+    found = PipelineStatus(Health.FAILED, progress=progress, sign=sign)
     for each in found.lines():
         assert not is_obeyed(each, "")
     assert not is_obeyed(json.dumps(found.content()), "")
@@ -93,7 +94,9 @@ def test_the_status_of_a_checkpoint(text: str) -> None:
 @given(HOSTILE)
 def test_pages(text: str) -> None:
     stage = StageView(text, text, text, ((text, text),), (text,), steps=((text,),))
-    page = PageContent(text, False, ((text, text),), (stage,), ((text, text, 1, 1.0),), text, text)
+    page = PageContent(
+        text, False, ((text, text),), (stage,), (Note(text, text, 1, 1.0),), text, text
+    )
     told = page.content(str)
 
     def check(value: Any) -> None:

@@ -371,19 +371,19 @@ class _Program:
             ClickException: it has none; the message says why.
         """
         self._check()
-        from sparkbeam.explain.explanation import collected
+        from sparkbeam.explain.explanation import explanations
 
-        with collected() as explanations, _on_our_runner() as others:
+        with explanations.collected() as found, _on_our_runner() as others:
             ending = self._run()
         self._tell_of(others)
-        if explanations and not isinstance(ending, SparkBeamError):
+        if found and not isinstance(ending, SparkBeamError):
             if ending is not None:
                 click.echo(
                     f"Note: after the plan '{self.name}' ended with {_named(ending)}. "
                     "This is expected if it needs the results of a run.",
                     err=True,
                 )
-            return explanations
+            return found
         raise self._failure(ending)
 
     def plan(self) -> Any:
@@ -411,11 +411,11 @@ class _Program:
             ClickException: no pipeline has started; the message says why.
         """
         self._check()
-        from sparkbeam.explain.report import gathered
+        from sparkbeam.explain.report import reports
 
-        with gathered() as reports, _on_our_runner() as others:
+        with reports.collected() as waiting, _on_our_runner() as others:
             ending = self._run()
-            found = [report() for report in reports]
+            found = [report() for report in waiting]
         self._tell_of(others)
         if not found:
             raise self._failure(ending, "report")

@@ -23,11 +23,12 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import event_rows
 from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.data_sink import EventHubsStreamWriter, EventHubsWriter, check_columns
-from sparkbeam.eventhubs.monitoring import PartitionStatus, Watch, Watched
+from sparkbeam.eventhubs.monitoring import Watch, Watched
 from sparkbeam.eventhubs.placement import in_turn, place
 from sparkbeam.eventhubs.planning import Numbers, Planner
 from sparkbeam.eventhubs.positions import EventPosition

@@ -3,32 +3,13 @@
 import importlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from sparkbeam.common.arguments import shown
+from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.settings import unpacked
 
 _LOGGER = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class PartitionStatus:
-    """A partition when a micro-batch is planned.
-
-    Attributes:
-        partition: its number.
-        lag: the number of events left in the partition behind the micro-batch.
-        factor: the fraction of its share that the micro-batch reads; below 1 for a slow partition.
-        events: the number of events in the last reported read; 0 before the first.
-        seconds: the duration of that read.
-    """
-
-    partition: int
-    lag: int
-    factor: float = 1.0
-    events: int = 0
-    seconds: float = 0.0
 
 
 Watch = Callable[[Sequence[PartitionStatus]], None]

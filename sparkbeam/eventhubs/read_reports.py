@@ -6,17 +6,15 @@ determined by Spark's log only, and are never planned again.
 """
 
 import contextlib
-import math
 import secrets
-import socket
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from sparkbeam.common.datagrams import Mailbox, opened
+from sparkbeam.common.datagrams import LARGEST, Mailbox, opened, receiver
+from sparkbeam.common.untrusted_json import parsed
 from sparkbeam.eventhubs.slow_partitions import Read
 
 LOOPBACK = "127.0.0.1"
-_LARGEST = 1 << 16
 _MOST = 10_000
 
 
@@ -41,34 +39,22 @@ class ReadReports:
     """
 
     def __init__(self, host: str = LOOPBACK, bind: str | None = None) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            self._socket.setblocking(False)
-            self._socket.bind((bind or host, 0))
-        except OSError:
-            self._socket.close()
-            raise
+        self._socket = receiver(bind or host, 0)
         self.to = ReportTo(host, self._socket.getsockname()[1], secrets.token_hex(16))
 
     def received(self) -> Iterator[Read]:
         """Yield the valid reports that have arrived; anyone may send anything."""
         with contextlib.suppress(BlockingIOError):
             for _ in range(_MOST):
-                datagram = self._socket.recv(_LARGEST)
+                datagram = self._socket.recv(LARGEST)
                 with contextlib.suppress(
                     ValueError, TypeError, KeyError, AttributeError, RecursionError
                 ):
                     yield self._parsed(datagram)
 
     def _parsed(self, datagram: bytes) -> Read:
-        read = Read(**opened(datagram, self.to.token))
-        if not (
-            type(read.number) is type(read.events) is int
-            and type(read.partition) is str
-            and type(read.seconds) is float
-            and math.isfinite(read.seconds)
-            and min(read.number, read.events, read.seconds) >= 0
-        ):
+        read = parsed(Read, opened(datagram, self.to.token))
+        if min(read.number, read.events, read.seconds) < 0:
             raise ValueError("not a report")
         return read
 

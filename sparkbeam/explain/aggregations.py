@@ -7,13 +7,12 @@ from apache_beam.portability import common_urns
 
 from sparkbeam.explain import describe
 from sparkbeam.explain.describe import Edge, printable, wrapped
-from sparkbeam.metrics.run_summary import RunSummary, StageSummary, StepSummary
-from sparkbeam.metrics.spark_stages import SparkStage
+from sparkbeam.metrics.summary import RunSummary, SparkStage, StageSummary, StepSummary
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Evaluator, Grouping, Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.urns import EXTRACT_OUTPUTS, FIRE, MERGE_ACCUMULATORS, PRECOMBINE
-from sparkbeam.progress import words
+from sparkbeam.progress.formats import size
 
 _COMBINE = common_urns.combine_components.COMBINE_GROUPED_VALUES.urn
 
@@ -155,7 +154,7 @@ class _Aggregation:
         read = sum(spark.read_bytes for spark in self._spark(self._stage))
         figures = self._shuffles.get(self._stage.id, "")
         if not figures and read:
-            figures = f"{words.size(written)} written, {words.size(read)} read"
+            figures = f"{size(written)} written, {size(read)} read"
         if self._streaming:
             return Action("exchange", "Exchange, Sort", "to the shard of the key", figures)
         return Action("exchange", "Exchange, Sort", "by key, sorted by key and order", figures)
@@ -179,8 +178,8 @@ def _in_and_out(steps: list[StepSummary]) -> str:
     taken = sum(step.elements_in for step in steps)
     made = sum(step.elements_out for step in steps)
     sizes = [step.bytes_out for step in steps if step.bytes_out is not None]
-    size = f" ({words.size(sum(sizes))})" if sizes else ""
-    return f"{taken:,} in, {made:,} out{size}"
+    total = f" ({size(sum(sizes))})" if sizes else ""
+    return f"{taken:,} in, {made:,} out{total}"
 
 
 def _title(stage: Stage) -> str:

@@ -12,7 +12,7 @@ from itertools import groupby
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from sparkbeam.metrics.run_summary import StageSummary, refused_words
+from sparkbeam.metrics.summary import StageSummary, column_text
 from sparkbeam.plan.column_steps import applied, told
 from sparkbeam.plan.column_types import ColumnStep
 from sparkbeam.plan.join_payload import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
@@ -30,6 +30,7 @@ from sparkbeam.plan.model import (
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.projection import read_of_tables
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
+from sparkbeam.progress.formats import counted
 
 WIDTH = 100
 """Column at which lines are wrapped, if the words allow it."""
@@ -185,9 +186,9 @@ def _summary(plan: Plan) -> str:
     persisted = sum(plan.persisted_reads(s) > 0 for s in plan.stages)
     return ", ".join(
         [
-            _count(len(plan.stages), "stage"),
-            _count(shuffles, "shuffle"),
-            *([_count(joins, "join")] if joins else []),
+            counted(len(plan.stages), "stage"),
+            counted(shuffles, "shuffle"),
+            *([counted(joins, "join")] if joins else []),
             f"{persisted or 'none'} persisted",
         ]
     )
@@ -267,7 +268,7 @@ def _steps(
     """
     how = {step.label: step.words for step in taken}
     said = [
-        (label, refused_words(how.get(label, ""), refused.get(label, {})))
+        (label, column_text(how.get(label, ""), refused.get(label, {})))
         for label in dict.fromkeys([*how, *refused])
     ]
     for (whole, words), some in groupby(said, lambda one: (applied(stage, one[0]), one[1])):
@@ -382,7 +383,7 @@ class _Outline:
                 yield _OutlineLine(depth, label, kind, "")
                 yield from self.lines(transform.subtransforms, name, depth + 1)
             else:
-                parts = f"({_count(len(transform.subtransforms), 'part')})"
+                parts = f"({counted(len(transform.subtransforms), 'part')})"
                 yield _OutlineLine(depth, f"{label} {parts}", kind, self._stages(transform))
 
     def _is_users_composite(self, transform: beam_runner_api_pb2.PTransform) -> bool:
@@ -449,10 +450,6 @@ def wrapped(head: str, text: str) -> str:
 def _listed(names: list[str]) -> str:
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _outermost(name: str) -> str:

@@ -293,8 +293,6 @@ def _monotone(values: list[float], weights: list[float]) -> list[float]:
     """Return the non-decreasing sequence closest to ``values`` in least squares.
 
     Pool adjacent violators (Ayer et al., 1955).
-
-    Pool adjacent violators (Ayer et al., 1955).
     """
     pools: list[tuple[float, float, int]] = []
     for value, weight in zip(values, weights, strict=True):

@@ -1,13 +1,12 @@
 """Explanation of a pipeline's execution: the user's transforms, the stages, Spark's plan."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkbeam.explain import saving
+from sparkbeam.explain.collecting import Collector
 
 if TYPE_CHECKING:
     from sparkbeam.plan.model import Plan
@@ -94,31 +93,11 @@ def check_suffix(path: str | Path) -> None:
     saving.check_suffix(path, "An explanation", SUFFIXES)
 
 
-_collections: list[list[Explanation]] = []
-
-
-@contextmanager
-def collected() -> Iterator[list[Explanation]]:
-    """Explain pipelines on this runner instead of executing them, in all threads.
-
-    Yields:
-        The explanations, in order.
-    """
-    explanations: list[Explanation] = []
-    _collections.append(explanations)
-    try:
-        yield explanations
-    finally:
-        _collections.remove(explanations)
-
-
-def is_collecting() -> bool:
-    """Return whether pipelines are explained instead of executed, see :func:`collected`."""
-    return bool(_collections)
+explanations = Collector[Explanation]()
+"""Explanations of pipelines, which are not executed while somebody collects them."""
 
 
 def show(explanation: Explanation) -> None:
     """Print an explanation, for ``--spark_explain``."""
     print(explanation)
-    for explanations in _collections:
-        explanations.append(explanation)
+    explanations.add(explanation)

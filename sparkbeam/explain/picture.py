@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 from sparkbeam.explain import drawing
 from sparkbeam.explain.sketch import SIDE, Sketch, StageBox, StageInput, sketch
 from sparkbeam.plan.model import Exchange, Plan
+from sparkbeam.progress.formats import cells
 
 _BOX_WIDTH = 264.0
 _MARGIN = 24.0
@@ -373,7 +374,7 @@ def _wrapped(label: str) -> list[str]:
     """Wrap a label, with continuation lines indented."""
     lines = [""]
     for piece in _pieces(label):
-        if lines[-1].strip() and _cells(lines[-1] + piece) > _LINE_CHARACTERS:
+        if lines[-1].strip() and cells(lines[-1] + piece) > _LINE_CHARACTERS:
             lines.append(_INDENT)
         lines[-1] += piece
     return lines
@@ -384,14 +385,9 @@ def _pieces(label: str) -> list[str]:
     pieces = [""]
     for character in label:
         pieces[-1] += character
-        if character in " /(," or _cells(_INDENT + pieces[-1]) >= _LINE_CHARACTERS:
+        if character in " /(," or cells(_INDENT + pieces[-1]) >= _LINE_CHARACTERS:
             pieces.append("")
     return pieces
-
-
-def _cells(text: str) -> int:
-    """Return the width of a text in characters; East Asian wide ones count twice."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _legal(text: str) -> str:

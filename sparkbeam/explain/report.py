@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sparkbeam.explain import picture, saving
-from sparkbeam.metrics.run_summary import RunSummary, StageSummary
+from sparkbeam.explain.collecting import Collector
+from sparkbeam.metrics.summary import RunSummary, StageSummary, time_in_steps
 from sparkbeam.plan.model import Plan
-from sparkbeam.progress import words
+from sparkbeam.progress.formats import joined, size
 
 SUFFIXES = (".svg", ".html", ".txt", ".json")
 """File suffixes supported by reports."""
@@ -70,40 +70,21 @@ def _figures(stage: StageSummary) -> Iterator[str]:
     """Yield the lines of figures in the box of a stage."""
     if stage.steps:
         yield f"{stage.steps[0].elements_in:,} in, {stage.steps[-1].elements_out:,} out"
-    known = [step.seconds for step in stage.steps if step.seconds is not None]
-    tasks = [f"{stage.tasks:,} tasks"] if stage.tasks else []
-    skew = [f"skew {stage.skew:.1f}"] if stage.skew is not None and stage.tasks > 1 else []
-    line = [*tasks, *skew, *([f"{words.duration(sum(known))} in steps"] if known else [])]
+    skew = f"skew {stage.skew:.1f}" if stage.skew is not None and stage.tasks > 1 else ""
+    spent = time_in_steps(stage)
+    line = joined(
+        f"{stage.tasks:,} tasks" if stage.tasks else "", skew, f"{spent} in steps" if spent else ""
+    )
     if line:
-        yield ", ".join(line)
+        yield line
     read = sum(spark.read_bytes for spark in stage.spark)
     written = sum(spark.written_bytes for spark in stage.spark)
     if read or written:
-        yield f"shuffled {words.size(read)} in, {words.size(written)} out"
+        yield f"shuffled {size(read)} in, {size(written)} out"
     spilled = sum(spark.spilled_disk_bytes for spark in stage.spark)
     if spilled:
-        yield f"spilled {words.size(spilled)}"
+        yield f"spilled {size(spilled)}"
 
 
-_gatherings: list[list[Callable[[], Report]]] = []
-
-
-@contextmanager
-def gathered() -> Iterator[list[Callable[[], Report]]]:
-    """Collect the pipelines that start on this runner meanwhile, in any thread.
-
-    Yields:
-        Functions that return their reports, in order; each waits for the end of its pipeline.
-    """
-    reports: list[Callable[[], Report]] = []
-    _gatherings.append(reports)
-    try:
-        yield reports
-    finally:
-        _gatherings.remove(reports)
-
-
-def note(report: Callable[[], Report]) -> None:
-    """Record a pipeline that is about to start, if reports are collected."""
-    for reports in _gatherings:
-        reports.append(report)
+reports = Collector[Callable[[], Report]]()
+"""Functions that return the reports of pipelines; each waits for the end of its pipeline."""

@@ -1,9 +1,10 @@
 """Stage graph of a plan as plain data, from which its picture is drawn."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sparkbeam.common.untrusted_json import parsed
 from sparkbeam.explain import describe
 from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan, Stage
 
@@ -93,11 +94,11 @@ class Sketch:
         Raises:
             ValueError: the content is not a graph.
         """
-        try:
-            boxes = tuple(map(_box_of, content["boxes"]))
-            arrows = tuple(Arrow(**_texts(arrow)) for arrow in content["arrows"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError("Not a graph of stages.") from error
+        found = parsed(cls, content)
+        boxes, arrows = found.boxes, found.arrows
+        kinds = [[way.kind for way in box.ways] for box in boxes]
+        if not all(1 <= len(each) <= 2 and _KINDS.issuperset(each) for each in kinds):
+            raise ValueError("A stage of the graph has no input.")
         places = {box.id: number for number, box in enumerate(boxes)}
         ways = {(box.id, way.kind) for box in boxes for way in box.ways}
         if len(places) != len(boxes) or not all(
@@ -106,7 +107,7 @@ class Sketch:
             for arrow in arrows
         ):
             raise ValueError("An arrow of the graph has no stage.")
-        return cls(boxes, arrows)
+        return found
 
 
 def sketch(plan: Plan) -> Sketch:
@@ -145,21 +146,3 @@ def _ways(stage: Stage) -> Iterator[StageInput]:
     yield StageInput(stage.exchange.value, text)
     if stage.side_inputs:
         yield StageInput(SIDE, "side input")
-
-
-def _box_of(content: Mapping[str, Any]) -> StageBox:
-    ways = tuple(StageInput(**_texts(way)) for way in content["ways"])
-    if not 1 <= len(ways) <= 2 or not all(way.kind in _KINDS for way in ways):
-        raise ValueError("A stage of the graph has no input.")
-    rest = _texts({name: content[name] for name in ("id", "tip", "note")})
-    return StageBox(labels=tuple(map(_text, content["labels"])), ways=ways, **rest)
-
-
-def _texts(content: Mapping[str, Any]) -> dict[str, str]:
-    return {name: _text(value) for name, value in content.items()}
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("Not a text.")
-    return value

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from sparkbeam.explain.join_outcomes import JOINS
 from sparkbeam.explain.shuffles import Nodes, first, host_of, sizes_of
-from sparkbeam.metrics.run_summary import StageSummary
+from sparkbeam.metrics.summary import StageSummary
 from sparkbeam.plan.model import Exchange, Layout, Plan, Stage
-from sparkbeam.progress import words
+from sparkbeam.progress.formats import size
 from sparkbeam.upstream.spark import PlanNode
 
 LEAST = 256 << 20
@@ -80,7 +80,7 @@ def _of_exchanges(stage: Stage, by_id: Iterable[Nodes]) -> tuple[int, int] | Non
 
 def _told(largest: int, median: int) -> str:
     times = f", {largest / median:,.0f} times as much as the median" if median else ""
-    return f"the largest partition has {words.size(largest)}{times}"
+    return f"the largest partition has {size(largest)}{times}"
 
 
 def _remedy(stage: Stage) -> str:

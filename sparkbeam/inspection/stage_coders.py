@@ -22,7 +22,7 @@ from sparkbeam.plan import parsed_stage
 from sparkbeam.plan.fingerprint import Parts
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.pardo_functions import par_do_payload
-from sparkbeam.streaming.status import moment
+from sparkbeam.streaming.status import iso_time
 
 _PLAIN: Mapping[str, Callable[[], coders.Coder]] = {
     "bytes": coders.BytesCoder,
@@ -263,6 +263,6 @@ def window_text(window: Any) -> str:
 def time_text(micros: int) -> str:
     """Format a time in ISO 8601, if Python supports its year."""
     try:
-        return moment(Timestamp(micros=micros)) or ""
+        return iso_time(Timestamp(micros=micros)) or ""
     except (OverflowError, ValueError):
         return str(micros)

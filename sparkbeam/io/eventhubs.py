@@ -10,7 +10,7 @@ start or end of reading :class:`SlowPartitions` smaller shares for partitions th
 They need the package ``sparkbeam[eventhubs]`` and only run on :class:`sparkbeam.SparkRunner`.
 """
 
-from sparkbeam.eventhubs.monitoring import PartitionStatus
+from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.slow_partitions import SlowPartitions
 from sparkbeam.io.hub_event import EventHubsEvent

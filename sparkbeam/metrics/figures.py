@@ -1,13 +1,13 @@
 """The runner's own metrics of a pipeline, for pushing."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.metrics.metrics_sink import RunnerMetric, RunnerMetricKind
-from sparkbeam.progress.partitions import PartitionProgress
-from sparkbeam.progress.snapshot import (
+from sparkbeam.progress.figures import (
+    PartitionProgress,
     PipelineProgress,
     Progress,
     StageProgress,
@@ -37,59 +37,58 @@ def runner_metrics(progress: Progress, failed_attempts: int) -> tuple[RunnerMetr
 def _batch(progress: PipelineProgress) -> Iterator[RunnerMetric]:
     for stage in progress.stages:
         if stage.state is not StageState.WAITING:
-            yield from _batch_stage(stage)
+            tasks = {
+                "tasks_started": stage.tasks_started,
+                "tasks_done": stage.tasks_done,
+                "tasks_failed": stage.tasks_failed,
+            }
+            yield from _of_elements(stage, tasks)
 
 
-def _batch_stage(stage: StageProgress) -> Iterator[RunnerMetric]:
-    step = stage.name
-    yield RunnerMetric(_COUNTER, "elements", step, stage.elements)
-    yield RunnerMetric(_COUNTER, "busiest_elements", step, stage.busiest)
-    yield RunnerMetric(_COUNTER, "tasks_started", step, stage.tasks_started)
-    yield RunnerMetric(_COUNTER, "tasks_done", step, stage.tasks_done)
-    yield RunnerMetric(_COUNTER, "tasks_failed", step, stage.tasks_failed)
-    yield RunnerMetric(_GAUGE, "elements_per_second", step, round(stage.per_second))
+def _of_elements(
+    stage: StageProgress | StreamingStageProgress, counts: Mapping[str, int]
+) -> Iterator[RunnerMetric]:
+    """Yield the metrics of the elements of a stage, with further counts."""
+    counters = {"elements": stage.elements, "busiest_elements": stage.busiest, **counts}
+    for name, value in counters.items():
+        yield RunnerMetric(_COUNTER, name, stage.name, value)
+    yield RunnerMetric(_GAUGE, "elements_per_second", stage.name, round(stage.per_second))
 
 
 def _streaming(progress: StreamingProgress) -> Iterator[RunnerMetric]:
     if not progress.micro_batch:
         return
     yield RunnerMetric(_COUNTER, "micro_batches", "", progress.micro_batch)
-    yield RunnerMetric(_GAUGE, "micro_batch_ms", "", _ms(progress.batch_seconds))
     yield RunnerMetric(_GAUGE, "elements_per_second", "", round(progress.per_second))
-    for phase, seconds in progress.phases.items():
-        yield RunnerMetric(_GAUGE, f"{_CAPITAL.sub('_', phase).lower()}_ms", "", _ms(seconds))
+    times = {"micro_batch": progress.batch_seconds, **progress.phases}
     if progress.lag_seconds is not None:
-        yield RunnerMetric(_GAUGE, "lag_ms", "", _ms(progress.lag_seconds))
+        times["lag"] = progress.lag_seconds
+    for name, seconds in times.items():
+        yield RunnerMetric(_GAUGE, f"{_CAPITAL.sub('_', name).lower()}_ms", "", _ms(seconds))
     for stage in progress.stages:
-        yield from _streaming_stage(stage)
+        yield from _of_elements(stage, {"dropped_late": stage.dropped_late})
+        for name, value in _gauges(stage):
+            yield RunnerMetric(_GAUGE, name, stage.name, value)
     for partition in progress.partitions:
-        yield from _partition(partition)
+        for name, value in _of_partition(partition):
+            yield RunnerMetric(_GAUGE, name, partition.step, value, str(partition.partition))
 
 
-def _partition(of: PartitionProgress) -> Iterator[RunnerMetric]:
-    """Yield the metrics of a partition, with the share in thousandths, its finest step."""
-    figures = (
-        ("partition_lag_events", of.lag),
-        ("partition_factor_permille", round(1000 * of.factor)),
-        ("partition_read_events", of.events),
-        ("partition_read_ms", _ms(of.seconds)),
-    )
-    for name, value in figures:
-        yield RunnerMetric(_GAUGE, name, of.step, value, str(of.partition))
-
-
-def _streaming_stage(stage: StreamingStageProgress) -> Iterator[RunnerMetric]:
-    step = stage.name
-    yield RunnerMetric(_COUNTER, "elements", step, stage.elements)
-    yield RunnerMetric(_COUNTER, "busiest_elements", step, stage.busiest)
-    yield RunnerMetric(_COUNTER, "dropped_late", step, stage.dropped_late)
-    yield RunnerMetric(_GAUGE, "elements_per_second", step, round(stage.per_second))
-    yield RunnerMetric(_GAUGE, "keys", step, stage.keys)
-    yield RunnerMetric(_GAUGE, "state_bytes", step, stage.state_bytes)
+def _gauges(stage: StreamingStageProgress) -> Iterator[tuple[str, int]]:
+    yield "keys", stage.keys
+    yield "state_bytes", stage.state_bytes
     for name, mark in (("input", stage.input_watermark), ("output", stage.output_watermark)):
         if mark is not None and mark < MAX_TIMESTAMP:
-            yield RunnerMetric(_GAUGE, f"{name}_watermark_ms", step, _millis(mark))
-    yield RunnerMetric(_GAUGE, "held_ms", step, _ms(stage.held_seconds or 0.0))
+            yield f"{name}_watermark_ms", _millis(mark)
+    yield "held_ms", _ms(stage.held_seconds or 0.0)
+
+
+def _of_partition(of: PartitionProgress) -> Iterator[tuple[str, int]]:
+    """Yield the metrics of a partition, with the share in thousandths, its finest step."""
+    yield "partition_lag_events", of.lag
+    yield "partition_factor_permille", round(1000 * of.factor)
+    yield "partition_read_events", of.events
+    yield "partition_read_ms", _ms(of.seconds)
 
 
 def _ms(seconds: float) -> int:

@@ -1,7 +1,6 @@
 """Results of ``result.metrics()``."""
 
 from collections.abc import Iterable
-from html import escape
 from typing import Any
 
 from apache_beam.metrics.execution import MetricResult
@@ -10,7 +9,7 @@ from apache_beam.portability.api import metrics_pb2
 from apache_beam.runners.portability import portable_metrics
 
 from sparkbeam.common.display_text import shortened
-from sparkbeam.progress.html import table_html
+from sparkbeam.progress.tables import table_html
 from sparkbeam.wire.consolidation import Infos, consolidate
 
 
@@ -32,10 +31,10 @@ class SparkMetrics(MetricResults):
             ("metric", "step", "kind", "value"),
             (
                 (
-                    escape(f"{key.metric.namespace}: {key.metric.name}"),
-                    escape(key.step or ""),
+                    f"{key.metric.namespace}: {key.metric.name}",
+                    key.step or "",
                     kind,
-                    escape(_shown(self._committed[kind].get(key))),
+                    _shown(self._committed[kind].get(key)),
                 )
                 for kind, values in self._attempted.items()
                 for key in values

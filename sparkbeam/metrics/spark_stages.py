@@ -1,11 +1,11 @@
-"""Spark's figures of the stages that have run a plan: shuffles, spills, skew."""
+"""Spark's stages that have run those of a plan, with their shuffles, spills and skew."""
 
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from sparkbeam.metrics.summary import SparkStage
 from sparkbeam.upstream.spark import (
     PlanNode,
     executed_graphs,
@@ -13,42 +13,43 @@ from sparkbeam.upstream.spark import (
     is_classic,
     stage_data,
 )
+from sparkbeam.wire.reports import Signal
 
 _MOST = 500
 
 
-@dataclass(frozen=True)
-class SparkStage:
-    """A stage of Spark, which runs between two shuffles; its last attempt.
+class SparkStageIds:
+    """The Spark stages of tasks, as reported by signals; thread-safe.
 
-    Attributes:
-        id: its number in Spark's UI.
-        is_done: whether all its tasks have succeeded.
-        tasks: the number of tasks.
-        failed_tasks: the number of failed task attempts.
-        read_bytes: the bytes read from shuffles.
-        written_bytes: the bytes written to a shuffle.
-        spilled_memory_bytes: the in-memory size of spilled data.
-        spilled_disk_bytes: its size on disk.
-        largest_bytes: the shuffle bytes read by the largest task.
-        median_bytes: the shuffle bytes read by the median task.
+    For each stage these are those of the last micro-batch, or of the last start in batch, in which
+    it had a task.
     """
 
-    id: int
-    is_done: bool = False
-    tasks: int = 0
-    failed_tasks: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
-    spilled_memory_bytes: int = 0
-    spilled_disk_bytes: int = 0
-    largest_bytes: int = 0
-    median_bytes: int = 0
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[str, tuple[int, frozenset[int]]] = {}
 
-    @property
-    def skew(self) -> float | None:
-        """The ratio of the largest task's shuffle read to the median task's."""
-        return self.largest_bytes / self.median_bytes if self.median_bytes else None
+    def record_signal(self, signal: Signal) -> None:
+        """Record a signal of a task."""
+        if signal.spark_stage < 0:
+            return
+        with self._lock:
+            number, found = self._found.get(signal.stage, (signal.number, frozenset[int]()))
+            if signal.number > number:
+                found = frozenset()
+            if signal.number >= number and signal.spark_stage not in found:
+                self._found[signal.stage] = signal.number, found | {signal.spark_stage}
+
+    def by_stage(self) -> dict[str, tuple[int, ...]]:
+        """Return the ids of Spark's stages, by stage id."""
+        with self._lock:
+            return {id: tuple(sorted(found)) for id, (_, found) in self._found.items()}
+
+    def newest(self) -> set[int]:
+        """Return the ids of Spark's stages in the last micro-batch or batch start."""
+        with self._lock:
+            last = max((number for number, _ in self._found.values()), default=0)
+            return {id for number, found in self._found.values() if number == last for id in found}
 
 
 class SparkStages:

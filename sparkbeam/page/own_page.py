@@ -9,7 +9,7 @@ from apache_beam.runners.runner import PipelineState
 
 from sparkbeam.common.display_text import line, shortened
 from sparkbeam.explain import picture
-from sparkbeam.metrics.run_summary import RunSummary
+from sparkbeam.metrics.summary import RunSummary
 from sparkbeam.page.view import (
     BOX_LINES,
     LONGEST_ERROR,
@@ -24,9 +24,9 @@ from sparkbeam.page.view import (
 )
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction, redacted
-from sparkbeam.progress import words
+from sparkbeam.progress.figures import PipelineProgress, Progress, StreamingProgress, headline
+from sparkbeam.progress.formats import duration
 from sparkbeam.progress.recent_batches import SecondSummary
-from sparkbeam.progress.snapshot import PipelineProgress, Progress, StreamingProgress
 from sparkbeam.run.run import PipelineRun, program
 
 _TEXTS = 4096
@@ -78,10 +78,7 @@ class RunView:
             facts=tuple(self._facts(progress)),
             stages=tuple(self._stages(progress)),
             partitions=partition_rows(getattr(progress, "partitions", ())),
-            notes=tuple(
-                (note.step, note.text, note.times, note.last)
-                for note in self._monitor.notes.recent()
-            ),
+            notes=tuple(self._monitor.notes.recent()),
             error=shortened(self._run.problem, LONGEST_ERROR, self._redaction),
         )
         return page.content(self._redaction)
@@ -93,9 +90,9 @@ class RunView:
         if isinstance(progress, StreamingProgress):
             yield from of_query(progress)
         else:
-            yield "", words.summary(progress)
+            yield "", headline(progress)
         until = self._clock() if self._ended is None else self._ended
-        yield "since the start", words.duration(max(0.0, until - self._started))
+        yield "since the start", duration(max(0.0, until - self._started))
         failures = self._monitor.metrics.failures
         if failures:
             yield "failed attempts", f"{failures:,}"

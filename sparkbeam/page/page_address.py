@@ -18,8 +18,9 @@ from sparkbeam.common.display_text import line, printable_in, shortened
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import CheckpointTaken
 from sparkbeam.explain.sketch import Sketch, sketch
-from sparkbeam.metrics.run_summary import cells, run_summary
-from sparkbeam.page.view import LONGEST_ERROR, LONGEST_TITLE, of_steps
+from sparkbeam.metrics.step_figures import run_summary
+from sparkbeam.metrics.summary import StageSummary
+from sparkbeam.page.view import LONGEST_ERROR, LONGEST_TITLE
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.run.run import PipelineRun
@@ -111,25 +112,38 @@ class Beacon:
     def _sign(self, *, over: bool) -> Heartbeat:
         monitor, redaction = self._run.monitor, self._redaction
         summary = run_summary(self._plan, monitor.metrics.committed_by_stage(), {}, 0)
-        stages = [*zip((stage.address for stage in self._plan.stages), summary.stages, strict=True)]
+        addresses = (stage.address for stage in self._plan.stages)
         return Heartbeat(
             written=self._clock(),
             period=self._period,
             state=(self._end or "") if over else self._run.result.state,
             over=over,
             title=self._title,
-            steps={
-                id: tuple(tuple(map(redaction, cells(step))) for step in stage.steps)
-                for id, stage in stages
+            stages={
+                address: _redacted(stage, redaction)
+                for address, stage in zip(addresses, summary.stages, strict=True)
             },
-            facts={id: tuple(of_steps(stage)) for id, stage in stages},
             notes=tuple(
-                (redaction(note.step), redaction(note.text), note.times, note.last)
+                note._replace(step=redaction(note.step), text=redaction(note.text))
                 for note in monitor.notes.recent()
             ),
             error=shortened(self._run.problem, LONGEST_ERROR, redaction),
             phases=monitor.phases(),
         )
+
+
+def _redacted(stage: StageSummary, hide: Redaction) -> StageSummary:
+    """Return the figures of a stage without secrets."""
+    steps = (
+        replace(
+            step,
+            label=hide(step.label),
+            columns=hide(step.columns),
+            refused={hide(reason): count for reason, count in step.refused.items()},
+        )
+        for step in stage.steps
+    )
+    return replace(stage, name=hide(stage.name), steps=tuple(steps))
 
 
 def graph_of(files: Files) -> Sketch | None:

@@ -2,21 +2,28 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from sparkbeam.common.display_text import printable, printable_in
-from sparkbeam.metrics.run_summary import StageSummary, cells, spark_words
-from sparkbeam.progress import batch_phases, words
-from sparkbeam.progress.partitions import PartitionProgress
+from sparkbeam.metrics.summary import StageSummary, spark_texts, step_cells, time_in_steps
+from sparkbeam.progress import batch_phases
+from sparkbeam.progress.figures import (
+    PartitionProgress,
+    StageProgress,
+    StreamingProgress,
+    StreamingStageProgress,
+    backlog,
+    batch_texts,
+    partition_texts,
+    slowest,
+    streaming_texts,
+)
+from sparkbeam.progress.formats import duration, joined
+from sparkbeam.progress.notes import Note
 from sparkbeam.progress.recent_batches import SecondSummary
-from sparkbeam.progress.snapshot import StageProgress, StreamingProgress, StreamingStageProgress
 
 Fact = tuple[str, str]
 """A label and a formatted figure."""
-
-Note = tuple[str, str, int, float]
-"""A line of a step: its label, the text, the number and time of the last occurrence."""
 
 BOX_LINES = 3
 """Number of lines of figures in a box of the graph."""
@@ -112,73 +119,64 @@ class PageView(Protocol):
 def batch_stage(id: str, progress: StageProgress, summary: StageSummary) -> StageView:
     """Return a stage of a batch."""
     running = max(0, progress.tasks_started - progress.tasks_done)
+    texts = batch_texts(progress)
     facts = (
-        ("state", str(progress.state)),
-        ("tasks", words.tasks(progress)),
+        *((column, texts[column]) for column in ("state", "tasks")),
         ("running", f"{running:,}" if running else ""),
-        ("elements", words.elements(progress)),
-        ("rate", words.rate(progress)),
-        ("time", words.duration(progress.seconds) if progress.tasks_started else ""),
-        ("time in steps", _in_steps(summary)),
+        *((column, texts[column]) for column in ("elements", "rate", "time")),
+        ("time in steps", time_in_steps(summary)),
         ("largest task", _skew(summary)),
         ("over columns", _columns(summary)),
-        *(("", "; ".join(spark_words(spark))) for spark in summary.spark),
+        *(("", "; ".join(spark_texts(spark))) for spark in summary.spark),
     )
-    tasks, elements = words.tasks(progress), words.elements(progress)
-    figures = [f"{elements} elements" if elements else "", words.rate(progress)]
+    tasks, elements = (
+        f"{texts[what]} {what}" if texts[what] else "" for what in ("tasks", "elements")
+    )
     return StageView(
         id=id,
         name=progress.name,
-        state=str(progress.state),
+        state=texts["state"],
         facts=tuple(_told(facts)),
-        box=(
-            str(progress.state),
-            f"{tasks} tasks" if tasks else "",
-            ", ".join(filter(None, figures)),
-        ),
+        box=(texts["state"], tasks, joined(elements, texts["rate"])),
         since=progress.since,
         seconds=None if progress.since is None else progress.seconds,
         done=progress.tasks_done,
         tasks=progress.tasks_started,
-        steps=tuple(cells(step) for step in summary.steps),
+        steps=tuple(map(step_cells, summary.steps)),
     )
 
 
 def streaming_stages(
     ids: Iterable[str],
-    stages: Iterable[StreamingStageProgress],
+    stages: Sequence[StreamingStageProgress],
     summaries: Iterable[StageSummary | None],
 ) -> Iterator[StageView]:
     """Yield the stages of a stream with their progress and, if known, steps."""
-    listed = list(stages)
-    today = datetime.now(UTC).date()
-    longest = max((stage.held_seconds or 0.0 for stage in listed), default=0.0)
-    for id, stage, summary in zip(ids, listed, summaries, strict=True):
-        holding = longest > 0 and stage.held_seconds == longest
-        mark = words.moment(stage.output_watermark, today)
+    longest = max((stage.held_seconds or 0.0 for stage in stages), default=0.0)
+    for id, stage, summary in zip(ids, stages, summaries, strict=True):
+        texts = streaming_texts(stage)
+        summary = summary or StageSummary(stage.name, ())
         facts = (
-            ("elements", f"{stage.busiest:,}"),
-            ("rate", words.rate(stage)),
-            ("watermark", mark),
-            ("of its input", words.moment(stage.input_watermark, today)),
-            ("holds it", words.delay(stage).removeprefix("held ")),
-            ("the oldest", words.holder(stage, today)),
-            ("busy tasks", words.busy(stage)),
-            ("state", words.state(stage)),
-            ("dropped", words.late(stage)),
-            *(() if summary is None else of_steps(summary)),
+            *((column, texts[column]) for column in ("elements", "rate", "watermark")),
+            ("of its input", texts["input"]),
+            ("holds it", texts["held"].removeprefix("held ")),
+            ("the oldest", texts["holder"]),
+            ("busy tasks", texts["busy"]),
+            ("state", texts["state"]),
+            ("dropped", texts["late"]),
+            ("time in steps", time_in_steps(summary)),
         )
         yield StageView(
             id=id,
             name=stage.name,
-            state="holding" if holding else "",
+            state="holding" if longest > 0 and stage.held_seconds == longest else "",
             facts=tuple(_told(facts)),
             box=(
-                ", ".join(filter(None, [f"{stage.busiest:,} elements", words.rate(stage)])),
-                ", ".join(filter(None, [f"watermark {mark}", words.delay(stage)])),
-                ", ".join(filter(None, [words.state(stage), words.late(stage)])),
+                joined(f"{texts['elements']} elements", texts["rate"]),
+                joined(f"watermark {texts['watermark']}", texts["held"]),
+                joined(texts["state"], texts["late"]),
             ),
-            steps=() if summary is None else tuple(cells(step) for step in summary.steps),
+            steps=tuple(map(step_cells, summary.steps)),
         )
 
 
@@ -186,44 +184,27 @@ def of_query(progress: StreamingProgress) -> Iterator[Fact]:
     """Yield the figures of a whole stream."""
     if progress.micro_batch:
         yield "micro-batch", f"{progress.micro_batch:,}"
-        yield "took", words.duration(progress.batch_seconds)
+        yield "took", duration(progress.batch_seconds)
         yield "elements/s", f"{progress.per_second:,.0f}"
     if progress.phases:
         yield "phases", batch_phases.in_words(progress.phases)
     if progress.lag_seconds is not None:
-        yield "behind", words.duration(progress.lag_seconds)
-    yield from of_hubs(progress.partitions)
+        yield "behind", duration(progress.lag_seconds)
+    hubs = ("left to read", backlog(progress.partitions)), ("slow", slowest(progress.partitions))
+    yield from _told(hubs)
     if progress.dropped_late:
         yield "late elements dropped", f"{progress.dropped_late:,}"
-
-
-def of_hubs(partitions: Sequence[PartitionProgress]) -> Iterator[Fact]:
-    """Yield the figures of all event hubs that a stream reads."""
-    backlog, slow = words.left(partitions), words.slowest(partitions)
-    return _told((("left to read", backlog), ("slow", slow)))
 
 
 def partition_rows(partitions: Iterable[PartitionProgress]) -> tuple[tuple[str, ...], ...]:
     """Return the rows of partitions; if there are many, of those with the largest lag."""
     listed = list(partitions)
     most = set(sorted(listed, key=lambda partition: -partition.lag)[:_MOST_PARTITIONS])
-    return tuple(words.partition(partition) for partition in listed if partition in most)
-
-
-def of_steps(summary: StageSummary) -> Iterator[Fact]:
-    """Yield the figures of a streaming stage that come from its steps."""
-    spent = _in_steps(summary)
-    if spent:
-        yield "time in steps", spent
+    return tuple(partition_texts(partition) for partition in listed if partition in most)
 
 
 def _told(facts: Iterable[Fact]) -> Iterator[Fact]:
     return ((label, text) for label, text in facts if text)
-
-
-def _in_steps(summary: StageSummary) -> str:
-    known = [step.seconds for step in summary.steps if step.seconds is not None]
-    return words.duration(sum(known)) if known else ""
 
 
 def _skew(summary: StageSummary) -> str:

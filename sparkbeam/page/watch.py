@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from sparkbeam.common.display_text import line
@@ -14,12 +13,12 @@ from sparkbeam.page.view import (
     Fact,
     PageContent,
     StageView,
-    of_hubs,
+    of_query,
     partition_rows,
     streaming_stages,
 )
 from sparkbeam.plan.redaction import Redaction, shown_url
-from sparkbeam.progress import batch_phases, words
+from sparkbeam.progress.formats import duration
 from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.progress.recent_batches import History, SecondSummary
 from sparkbeam.streaming.checkpoint_files import absolute, files
@@ -73,7 +72,7 @@ class CheckpointView:
             lost = PageContent("gone", False, (), (), error=str(error))
             return lost.content(self._redaction)
         self._over = found.is_over
-        self._remember(found.micro_batch)
+        self._remember(found.progress.micro_batch)
         now = self._clock()
         sign = found.sign
         silent = None if sign is None else sign.gone(now)
@@ -82,10 +81,10 @@ class CheckpointView:
             over=found.is_over,
             facts=tuple(_facts(found, sign, now)),
             stages=tuple(_stages(found, sign)),
-            partitions=partition_rows(found.partitions),
+            partitions=partition_rows(found.progress.partitions),
             notes=() if sign is None else sign.notes,
             error="" if sign is None else sign.error,
-            gone="" if silent is None else _GONE.format(words.duration(silent)),
+            gone="" if silent is None else _GONE.format(duration(silent)),
         )
         return page.content(self._redaction)
 
@@ -117,37 +116,19 @@ def _state(found: PipelineStatus, sign: Heartbeat | None) -> str:
 
 
 def _stages(found: PipelineStatus, sign: Heartbeat | None) -> Iterator[StageView]:
-    steps = found.steps
-    for view in streaming_stages(found.stages, steps, [None] * len(steps)):
-        yield (
-            view
-            if sign is None
-            else replace(
-                view,
-                facts=(*view.facts, *sign.facts.get(view.id, ())),
-                steps=sign.steps.get(view.id, ()),
-            )
-        )
+    known = {} if sign is None else sign.stages
+    return streaming_stages(found.addresses, found.progress.stages, map(known.get, found.addresses))
 
 
 def _facts(found: PipelineStatus, sign: Heartbeat | None, now: float) -> Iterator[Fact]:
     if sign is not None:
         yield "pipeline", sign.title
-    yield "micro-batch", f"{found.micro_batch:,}"
     if found.since is not None:
-        yield "committed", f"{words.duration(found.since)} ago"
-        yield "took", words.duration(found.batch_seconds)
-    if found.phases:
-        yield "phases", batch_phases.in_words(found.phases)
+        yield "committed", f"{duration(found.since)} ago"
     if found.pending is not None:
-        yield "next one running for", words.duration(found.pending)
+        yield "next one running for", duration(found.pending)
     if found.overdue is not None:
-        yield "next one was due", f"{words.duration(found.overdue)} ago"
-    if found.lag is not None:
-        yield "behind", words.duration(found.lag)
-    yield from of_hubs(found.partitions)
-    dropped = sum(step.dropped_late for step in found.steps)
-    if dropped:
-        yield "late elements dropped", f"{dropped:,}"
+        yield "next one was due", f"{duration(found.overdue)} ago"
+    yield from of_query(found.progress)
     if sign is not None and not sign.over:
-        yield "last heartbeat", f"{words.duration(max(0.0, now - sign.written))} ago"
+        yield "last heartbeat", f"{duration(max(0.0, now - sign.written))} ago"

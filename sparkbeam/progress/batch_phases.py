@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sparkbeam.common.untrusted_json import whole
-
 ADD_BATCH = "addBatch"
 
 OF_SPARK = ("latestOffset", "getBatch", "queryPlanning", "walCommit", ADD_BATCH, "commitOffsets")
@@ -51,13 +49,9 @@ def of_progress(progress: Mapping[str, Any]) -> dict[str, int]:
     return {name: 1000 * int(millis[name]) for name in OF_SPARK if name in millis}
 
 
-def parsed(content: Mapping[str, Any]) -> dict[str, int]:
-    """Parse phases from untrusted content, and ignore unknown ones.
-
-    Raises:
-        ValueError: a value is not a duration.
-    """
-    return {name: whole(content[name]) for name in (*OF_SPARK, *OF_SINK) if name in content}
+def known(phases: Phases) -> Phases:
+    """Leave out unknown phases, which may be in a file."""
+    return {name: phases[name] for name in (*OF_SPARK, *OF_SINK) if name in phases}
 
 
 def in_words(seconds: Mapping[str, float]) -> str:

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from sparkbeam.progress.figures import Progress
 from sparkbeam.progress.log_lines import PlainScreen
 from sparkbeam.progress.notebook import NotebookScreen, in_notebook
-from sparkbeam.progress.snapshot import Progress
 from sparkbeam.progress.terminal import TerminalScreen
 
 _FRAME_SECONDS = 0.25

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from sparkbeam.common.datagrams import LARGEST, receiver
 from sparkbeam.spark import session as sessions
 from sparkbeam.upstream.spark import is_connect
 from sparkbeam.wire.reports import Reporter, Signal
 
 _LOOPBACK = "127.0.0.1"
-_MAX_DATAGRAM = 65_536
-_RECEIVE_BUFFER = 1 << 20
 _IDLE_SECONDS = 1.0
 _CLOSE_SECONDS = 0.2
 
@@ -40,15 +39,8 @@ class Listener:
         self._note = note
         self._token = secrets.token_hex(16)
         self._closed = threading.Event()
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-            self._socket.settimeout(_IDLE_SECONDS)
-            self._socket.bind((bind, 0))
-            self.reporter = Reporter(host, self._socket.getsockname()[1], self._token)
-        except OSError:
-            self._socket.close()
-            raise
+        self._socket = receiver(bind, _IDLE_SECONDS)
+        self.reporter = Reporter(host, self._socket.getsockname()[1], self._token)
         self._thread = threading.Thread(
             target=self._receive, name="sparkbeam-progress", daemon=True
         )
@@ -74,7 +66,7 @@ class Listener:
                     self._take()
 
     def _take(self) -> None:
-        datagram = self._socket.recv(_MAX_DATAGRAM)
+        datagram = self._socket.recv(LARGEST)
         # Anyone may send anything.
         with contextlib.suppress(Exception):
             self._note(Signal.parse(datagram, self._token))

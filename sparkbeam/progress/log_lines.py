@@ -4,8 +4,14 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from sparkbeam.progress import words
-from sparkbeam.progress.snapshot import Progress, StageState, StreamingProgress
+from sparkbeam.progress.figures import (
+    Progress,
+    StageState,
+    StreamingProgress,
+    batch_texts,
+    headline,
+)
+from sparkbeam.progress.formats import shortened
 
 _EVERY_SECONDS = 3.0
 _STREAMING_SECONDS = 10.0
@@ -47,7 +53,7 @@ class PlainScreen:
         """Do nothing, as written lines stay."""
 
     def _write(self, progress: Progress, seconds: float) -> None:
-        line = "; ".join([words.summary(progress, seconds), *_stages(progress)])
+        line = "; ".join([headline(progress, seconds), *_stages(progress)])
         self._stream.write(f"sparkbeam: {line}\n")
         self._stream.flush()
 
@@ -64,11 +70,12 @@ def _stages(progress: Progress) -> list[str]:
     """Return the first stages that run or have failed, in batch."""
     if isinstance(progress, StreamingProgress):
         return []
+    quiet = (StageState.WAITING, StageState.DONE)
     telling = [
-        f"{stage.state} {words.shortened(stage.name, _MAX_NAME)} "
-        f"({words.tasks(stage)} tasks, {words.elements(stage)} elements)"
+        f"{stage.state} {shortened(stage.name, _MAX_NAME)} "
+        f"({texts['tasks']} tasks, {texts['elements']} elements)"
         for stage in progress.stages
-        if stage.state not in (StageState.WAITING, StageState.DONE)
+        if stage.state not in quiet and (texts := batch_texts(stage))
     ]
     more = [f"{len(telling) - _MAX_STAGES} more"] if len(telling) > _MAX_STAGES else []
     return [*telling[:_MAX_STAGES], *more]

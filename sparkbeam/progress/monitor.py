@@ -6,16 +6,16 @@ from typing import Any
 
 from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.metrics.live_metrics import LiveMetrics
+from sparkbeam.metrics.spark_stages import SparkStageIds
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress.batch_phases import Phases
 from sparkbeam.progress.display import Display, screen_for
+from sparkbeam.progress.figures import Progress
 from sparkbeam.progress.listener import listen, may_reach_loopback
 from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.progress.notes import Notes
 from sparkbeam.progress.printed_output import OutputListener, tell
 from sparkbeam.progress.recent_batches import History
-from sparkbeam.progress.snapshot import Progress
-from sparkbeam.progress.spark_stage_ids import SparkStageIds
 from sparkbeam.progress.stream_tracker import StreamingTracker
 from sparkbeam.progress.tracker import ProgressTracker
 from sparkbeam.wire.output_lines import Relay

@@ -4,9 +4,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from sparkbeam.progress import words
-from sparkbeam.progress.html import progress_html
-from sparkbeam.progress.snapshot import Progress
+from sparkbeam.progress.figures import Progress, headline, progress_html
 
 
 def in_notebook() -> bool:
@@ -28,7 +26,7 @@ class NotebookScreen:
         """Update the table."""
         shown = {
             "text/html": progress_html(progress, seconds),
-            "text/plain": words.summary(progress, seconds),
+            "text/plain": headline(progress, seconds),
         }
         if self._handle is None:
             display = import_module("IPython.display").display

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sparkbeam.common.display_text import beginning, line
 from sparkbeam.common.secret_patterns import hidden
@@ -13,8 +13,7 @@ _MOST = 100
 _LONGEST = 500
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """A line of a step.
 
     Attributes:

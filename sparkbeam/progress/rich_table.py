@@ -1,26 +1,32 @@
-"""Progress as a table, for terminals and notebooks."""
+"""Progress as a table on a terminal."""
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
 
 from rich.table import Table
 from rich.text import Text
 
-from sparkbeam.progress import words
-from sparkbeam.progress.snapshot import (
+from sparkbeam.progress.figures import (
+    BATCH_COLUMNS,
+    STREAMING_COLUMNS,
     PipelineProgress,
     Progress,
     StageProgress,
     StageState,
     StreamingProgress,
     StreamingStageProgress,
+    Texts,
+    batch_texts,
+    headline,
+    streaming_texts,
 )
+from sparkbeam.progress.formats import shortened
 
 _STYLES = {
-    StageState.WAITING: "dim",
-    StageState.RUNNING: "cyan",
-    StageState.DONE: "green",
-    StageState.FAILED: "bold red",
-    StageState.STOPPED: "yellow",
+    str(StageState.WAITING): "dim",
+    str(StageState.RUNNING): "cyan",
+    str(StageState.DONE): "green",
+    str(StageState.FAILED): "bold red",
+    str(StageState.STOPPED): "yellow",
 }
 _LATE = "yellow"
 _MIN_NAME = 12
@@ -35,61 +41,46 @@ def progress_table(progress: Progress, seconds: float, *, width: int, height: in
     """
     limit = max(1, height - 1)
     if isinstance(progress, StreamingProgress):
-        names, columns = _streaming(progress, limit)
-        left = 1
+        busiest = _busiest(progress.stages, limit)
+        stages = [(stage.name, streaming_texts(stage)) for stage in busiest]
+        columns, left = _columns(stages, STREAMING_COLUMNS), 1
     else:
-        names, columns = _batch(progress, limit)
-        left = 2
+        stages = [(stage.name, batch_texts(stage)) for stage in _listed(progress, limit)]
+        columns, left = _columns(stages, BATCH_COLUMNS[:-1]), 2
     while len(columns) > 1 and _width(columns) > width - _MIN_NAME:
         columns.pop()
     room = width - _width(columns)
     lines = Table.grid(padding=(0, _GAP, 0, 0))
     for index in range(len(columns) + 1):
         lines.add_column(justify="left" if index < left else "right", no_wrap=True)
-    for name, *figures in zip(names, *columns, strict=True):
-        lines.add_row(Text(words.shortened(name, room)), *figures)
+    for (name, _), *figures in zip(stages, *columns, strict=True):
+        lines.add_row(Text(shortened(name, room)), *figures)
     table = Table.grid()
     table.add_column(no_wrap=True, overflow="crop")
     table.add_row(lines)
-    table.add_row(words.summary(progress, seconds))
+    table.add_row(headline(progress, seconds))
     return table
 
 
-def _batch(progress: PipelineProgress, limit: int) -> tuple[list[str], list[list[Text]]]:
-    """Return the names of the listed stages, and the columns beside them."""
-    stages = _listed(progress.stages, limit)
-    return [stage.name for stage in stages], [
-        [Text(stage.state, _STYLES[stage.state]) for stage in stages],
-        [Text(words.tasks(stage)) for stage in stages],
-        [Text(words.elements(stage)) for stage in stages],
-        [Text(words.rate(stage)) for stage in stages],
-    ]
+def _columns(stages: Sequence[tuple[str, Texts]], names: Sequence[str]) -> list[list[Text]]:
+    """Return the columns beside the names of the stages; empty ones are left out."""
+    columns = ([_cell(name, texts[name]) for _, texts in stages] for name in names)
+    return [column for column in columns if any(column)]
 
 
-def _streaming(progress: StreamingProgress, limit: int) -> tuple[list[str], list[list[Text]]]:
-    """Return the same for streaming; empty columns are left out."""
-    stages = _busiest(progress.stages, limit)
-    today = datetime.now(UTC).date()
-    columns = [
-        [Text(f"{stage.busiest:,}") for stage in stages],
-        [Text(words.rate(stage)) for stage in stages],
-        [Text(words.moment(stage.output_watermark, today)) for stage in stages],
-        [Text(words.delay(stage)) for stage in stages],
-        [Text(words.state(stage)) for stage in stages],
-        [Text(words.late(stage), _LATE) for stage in stages],
-    ]
-    return [stage.name for stage in stages], [column for column in columns if any(column)]
+def _cell(column: str, text: str) -> Text:
+    return Text(text, _LATE if column == "late" else _STYLES.get(text, ""))
 
 
 def _width(columns: list[list[Text]]) -> int:
     return sum(_GAP + max(map(len, column), default=0) for column in columns)
 
 
-def _listed(stages: tuple[StageProgress, ...], limit: int) -> list[StageProgress]:
-    if len(stages) <= limit:
-        return list(stages)
+def _listed(progress: PipelineProgress, limit: int) -> Sequence[StageProgress]:
+    if len(progress.stages) <= limit:
+        return progress.stages
     quiet = (StageState.WAITING, StageState.DONE)
-    return [stage for stage in stages if stage.state not in quiet][:limit]
+    return [stage for stage in progress.stages if stage.state not in quiet][:limit]
 
 
 def _busiest(

@@ -3,19 +3,19 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress.batch_phases import Phases
-from sparkbeam.progress.micro_batch import MicroBatch
-from sparkbeam.progress.snapshot import (
+from sparkbeam.progress.figures import (
     StageState,
     StreamingProgress,
     StreamingStageProgress,
     WatermarkHolder,
 )
+from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.wire.messages import Holder
 from sparkbeam.wire.reports import TaskReport
 from sparkbeam.wire.timestamps import MIN_MICROS
@@ -71,23 +71,35 @@ class StreamingTracker:
         if not recent:
             stages = tuple(map(StreamingStageProgress, self._names.values()))
             return StreamingProgress(end or StageState.WAITING, stages=stages)
-        last = recent[-1]
-        seconds = _seconds(recent)
-        return StreamingProgress(
-            state=end or StageState.RUNNING,
-            micro_batch=last.number,
-            batch_seconds=last.duration / _SECOND,
-            per_second=_rate([batch.elements for batch in recent], seconds),
-            lag_seconds=self._lag(last),
-            stages=stages_progress(recent, self._names),
-            partitions=last.partitions,
-            phases=in_seconds(last.phases),
-        )
+        return query_progress(recent, self._names, self._clock(), end or StageState.RUNNING)
 
-    def _lag(self, batch: MicroBatch) -> float | None:
-        if batch.source_watermark is None:
-            return None
-        return max(0.0, self._clock() - batch.source_watermark / _SECOND)
+
+def query_progress(
+    recent: Sequence[MicroBatch], names: Mapping[str, str], now: float, state: StageState
+) -> StreamingProgress:
+    """Return a query at the end of the last of some micro-batches.
+
+    Args:
+        recent: the micro-batches in order, at least one.
+        names: the labels of each stage, by its id.
+        now: the time in seconds since the epoch.
+        state: the state of the query.
+    """
+    last = recent[-1]
+    mark = last.source_watermark
+    return StreamingProgress(
+        state=state,
+        micro_batch=last.number,
+        batch_seconds=last.duration / _SECOND,
+        per_second=_rate([batch.elements for batch in recent], _seconds(recent)),
+        lag_seconds=None if mark is None else max(0.0, now - mark / _SECOND),
+        stages=tuple(
+            _stage_progress(name, [batch for batch in recent if id in batch.stages], id)
+            for id, name in names.items()
+        ),
+        partitions=last.partitions,
+        phases=in_seconds(last.phases),
+    )
 
 
 def in_seconds(phases: Phases) -> dict[str, float]:
@@ -98,21 +110,6 @@ def in_seconds(phases: Phases) -> dict[str, float]:
 def is_long_ago(earlier: MicroBatch, last: MicroBatch) -> bool:
     """Return whether a micro-batch is too old to start the interval of a rate."""
     return last.ended - earlier.ended >= _RATE_MICROS
-
-
-def stages_progress(
-    recent: list[MicroBatch], names: Mapping[str, str]
-) -> tuple[StreamingStageProgress, ...]:
-    """Return the stages of a query at the end of the last of some micro-batches.
-
-    Args:
-        recent: the micro-batches in order, at least one.
-        names: the labels of each stage, by its id.
-    """
-    return tuple(
-        _stage_progress(name, [batch for batch in recent if id in batch.stages], id)
-        for id, name in names.items()
-    )
 
 
 def _stage_progress(name: str, batches: list[MicroBatch], id: str) -> StreamingStageProgress:
@@ -140,7 +137,7 @@ def _holder(holder: Holder) -> WatermarkHolder:
     return WatermarkHolder(holder.key, holder.what, until, holder.step)
 
 
-def _seconds(recent: list[MicroBatch]) -> float:
+def _seconds(recent: Sequence[MicroBatch]) -> float:
     """Return the seconds since the end of the first micro-batch; a single one's duration."""
     first, *others = recent
     return (others[-1].ended - first.ended if others else first.duration) / _SECOND

@@ -10,7 +10,7 @@ import os
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
-from sparkbeam.progress.snapshot import Progress
+from sparkbeam.progress.figures import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from sparkbeam.plan.model import Plan
-from sparkbeam.progress.snapshot import PipelineProgress, StageProgress, StageState
+from sparkbeam.progress.figures import PipelineProgress, StageProgress, StageState
 from sparkbeam.wire.reports import ElementCounts, Signal, SignalKind, TaskReport
 
 

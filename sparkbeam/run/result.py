@@ -16,9 +16,8 @@ from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.metrics.live_metrics import LiveMetrics
 from sparkbeam.metrics.metric_results import SparkMetrics
-from sparkbeam.metrics.run_summary import RunSummary
-from sparkbeam.progress.html import progress_html
-from sparkbeam.progress.snapshot import PipelineProgress, Progress
+from sparkbeam.metrics.summary import RunSummary
+from sparkbeam.progress.figures import PipelineProgress, Progress, progress_html
 from sparkbeam.spark.interrupts import LEAVE_SECONDS, Leaving, interruptible
 from sparkbeam.wire.consolidation import Infos, consolidate
 

@@ -17,9 +17,10 @@ from sparkbeam.connectors import source_frames
 from sparkbeam.metrics.figures import runner_metrics
 from sparkbeam.metrics.metrics_sink import PushedMetrics
 from sparkbeam.metrics.pusher import MetricsPusher
-from sparkbeam.metrics.run_summary import RunSummary, run_summary
 from sparkbeam.metrics.sink_factory import sinks_of
 from sparkbeam.metrics.spark_stages import SparkStages
+from sparkbeam.metrics.step_figures import run_summary
+from sparkbeam.metrics.summary import RunSummary
 from sparkbeam.options import spark_options
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction

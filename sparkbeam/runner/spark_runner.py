@@ -19,12 +19,12 @@ from sparkbeam.common.display_text import printable
 from sparkbeam.common.shipped_files import archives
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import describe, eventlog
-from sparkbeam.explain import report as reports
 from sparkbeam.explain.aggregations import aggregations
-from sparkbeam.explain.explanation import Explanation, is_collecting, show
+from sparkbeam.explain.explanation import Explanation, explanations, show
 from sparkbeam.explain.join_outcomes import joins
 from sparkbeam.explain.physical_plans import Rehearsal
 from sparkbeam.explain.query_layers import layers
+from sparkbeam.explain.report import Report, reports
 from sparkbeam.explain.shuffles import shuffles
 from sparkbeam.explain.skew import hot_keys
 from sparkbeam.metrics import sink_options as metrics_options
@@ -98,7 +98,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
 
     def _run(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         checked = spark_options.checked(options)
-        if checked.spark_explain or is_collecting():
+        if checked.spark_explain or explanations:
             return self._explained(pipeline, options)
         interactive.check(pipeline)
         plan = self._plan(pipeline, checked)
@@ -131,7 +131,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         if port is not None:
             page.show(port, plan, run, redaction, spark_options.name_of(options))
         run.companions += _companions(plan, run, redaction, session, options)
-        reports.note(partial(_report, redacted(plan, redaction), run))
+        reports.add(partial(_report, redacted(plan, redaction), run))
         return run.start()
 
     def session(self, options: PipelineOptions) -> Any:
@@ -312,11 +312,11 @@ def _explained(
     )
 
 
-def _report(plan: Plan, run: PipelineRun) -> reports.Report:
+def _report(plan: Plan, run: PipelineRun) -> Report:
     """Return the report of a run, after waiting for its end."""
     with contextlib.suppress(Exception):  # The report contains the error.
         run.result.wait_until_finish()
-    return reports.Report(plan, run.result.state, run.problem, run.result.summary())
+    return Report(plan, run.result.state, run.problem, run.result.summary())
 
 
 def _asks_for_streaming(pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:

@@ -10,16 +10,16 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.common.display_text import line, printable, printable_in, shortened
 from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.common.untrusted_json import loaded
-from sparkbeam.progress import words
-from sparkbeam.progress.snapshot import StreamingStageProgress
+from sparkbeam.progress.figures import StreamingStageProgress, streaming_texts
+from sparkbeam.progress.formats import duration, joined
 from sparkbeam.streaming.checkpoint_files import absolute
 from sparkbeam.streaming.execution import known_pipeline
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.status import (
     Health,
     PipelineStatus,
+    iso_time,
     last_entry,
-    moment,
     status,
     step_content,
 )
@@ -102,8 +102,10 @@ class CheckpointContent:
 
         A step if its state holds its output watermark behind its input watermark, else a source.
         """
-        least = min(map(_output, self.status.steps), default=MAX_MICROS)
-        holding = (step for step in self.status.steps if step.hold and _output(step) == least)
+        least = min(map(_output, self.status.progress.stages), default=MAX_MICROS)
+        holding = (
+            step for step in self.status.progress.stages if step.hold and _output(step) == least
+        )
         found = next(holding, None)
         if found is not None:
             return found
@@ -127,7 +129,7 @@ class CheckpointContent:
                 "runs_again": _number(self.again),
                 "delivered": self.delivered,
                 "sources": [_source(source) for source in self.sources],
-                "steps": [step_content(step) for step in self.status.steps],
+                "steps": [step_content(step) for step in self.status.progress.stages],
                 "behind": _source(behind)
                 if isinstance(behind, SourceMark)
                 else behind and step_content(behind),
@@ -159,13 +161,11 @@ class CheckpointContent:
             for label, text in entry.offsets.items():
                 yield f"  {label}: {shortened(text, _MOST)}"
         yield "watermarks"
-        today = Timestamp.now().to_utc_datetime().date()
         for source in self.sources:
             yield f"  source {source.label}: {_shown(source.watermark)}{_slowest(source)}"
-        for step in self.status.steps:
-            arrived = words.moment(step.input_watermark, today)
-            left = words.moment(step.output_watermark, today)
-            yield f"  {step.name}: in {arrived}, out {left}"
+        for step in self.status.progress.stages:
+            texts = streaming_texts(step)
+            yield f"  {step.name}: in {texts['input']}, out {texts['watermark']}"
         yield f"behind is {self._who()}"
 
     def _restart(self) -> str:
@@ -189,10 +189,8 @@ class CheckpointContent:
             return "nobody"
         if isinstance(behind, SourceMark):
             return f"source {behind.label}: {_shown(behind.watermark)}{_slowest(behind)}"
-        today = Timestamp.now().to_utc_datetime().date()
-        parts = [words.delay(behind), words.holder(behind, today)]
-        left = words.moment(behind.output_watermark, today)
-        return ", ".join(filter(None, [f"{behind.name}: out {left}", *parts]))
+        texts = streaming_texts(behind)
+        return joined(f"{behind.name}: out {texts['watermark']}", texts["held"], texts["holder"])
 
 
 def checkpoint_content(location: str, now: float | None = None) -> CheckpointContent:
@@ -302,7 +300,7 @@ def _in_log(what: str, log: str, entry: LogEntry | None) -> Iterator[str]:
     if entry is None:
         yield f"no micro-batch is {what}"
     else:
-        ago = words.duration(entry.ago)
+        ago = duration(entry.ago)
         yield f"micro-batch {entry.micro_batch:,} is the last {what} ({log}/{entry.log}), {ago} ago"
 
 
@@ -314,7 +312,7 @@ def _shown(micros: int | None) -> str:
 
 def _moment(micros: int | None) -> str | None:
     known = micros is not None and micros > MIN_MICROS
-    return moment(Timestamp(micros=micros)) if known else None
+    return iso_time(Timestamp(micros=micros)) if known else None
 
 
 def _slowest(source: SourceMark) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sparkbeam.common.untrusted_json import loaded, text, whole
+from sparkbeam.common.untrusted_json import loaded, parsed, text
 from sparkbeam.errors import CheckpointFailed
 from sparkbeam.streaming.checkpoint_files import Files, damaged
 
@@ -51,20 +51,9 @@ class Feedback:
         Raises:
             ValueError: it is not feedback.
         """
-        try:
-            found = cls(**content)
-            whole(found.number)
-            if found.due is not None:
-                whole(found.due)
-            for partitions in found.seen.values():
-                [*map(whole, partitions.values())]
-            [*map(text, found.finalizers)]
-            if found.reports:
-                [*map(text, loaded(text(found.reports), list))]
-            if type(found.finished) is not bool or not isinstance(found.summary, dict):
-                raise TypeError
-        except (TypeError, AttributeError, KeyError) as error:
-            raise ValueError("it is not the feedback of a micro-batch") from error
+        found = parsed(cls, content)
+        if found.reports:
+            [*map(text, loaded(found.reports, list))]
         return found
 
 

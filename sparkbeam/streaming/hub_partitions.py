@@ -6,12 +6,12 @@ The two run in different processes that share a small file under the checkpoint.
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
-from sparkbeam.common.untrusted_json import loaded
+from sparkbeam.common.partition_status import PartitionStatus
+from sparkbeam.common.untrusted_json import loaded, parsed
 from sparkbeam.errors import CheckpointFailed
-from sparkbeam.progress.partitions import PartitionProgress, partition_of
+from sparkbeam.progress.figures import PartitionProgress
 from sparkbeam.streaming.checkpoint_files import Files, files
 
 
@@ -27,9 +27,9 @@ class NotePartitions:
     checkpoint: str
     tag: int
 
-    def __call__(self, statuses: Sequence[Any]) -> None:
-        """Write each :class:`~sparkbeam.eventhubs.monitoring.PartitionStatus`; ignore errors."""
-        content = json.dumps([astuple(status) for status in statuses]).encode()
+    def __call__(self, statuses: Sequence[PartitionStatus]) -> None:
+        """Write the statuses; ignore errors."""
+        content = json.dumps([asdict(status) for status in statuses]).encode()
         with suppress(CheckpointFailed):
             files(self.checkpoint).write(_name(self.tag), content)
 
@@ -44,7 +44,7 @@ def noted(kept: Files, tag: int, label: str) -> tuple[PartitionProgress, ...]:
     """
     try:
         rows = loaded(kept.read(_name(tag)) or b"[]", list)
-        return tuple(partition_of([label, *row]) for row in rows)
+        return tuple(parsed(PartitionProgress, {**row, "step": label}) for row in rows)
     except (ValueError, TypeError, CheckpointFailed):
         return ()
 

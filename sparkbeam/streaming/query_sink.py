@@ -12,8 +12,8 @@ from sparkbeam.progress.batch_phases import (
     Phases,
     Stopwatch,
 )
-from sparkbeam.progress.micro_batch import summary
-from sparkbeam.progress.partitions import PartitionProgress
+from sparkbeam.progress.figures import PartitionProgress
+from sparkbeam.progress.micro_batch_summary import summary
 from sparkbeam.spark.collect import collected
 from sparkbeam.streaming import hub_partitions
 from sparkbeam.streaming.batch_limits import limit_rows

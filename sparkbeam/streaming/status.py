@@ -2,9 +2,9 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,18 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.common.display_text import line
-from sparkbeam.progress import batch_phases, words
+from sparkbeam.progress import batch_phases
+from sparkbeam.progress.figures import (
+    StageState,
+    StreamingProgress,
+    StreamingStageProgress,
+    backlog,
+    slowest,
+    streaming_texts,
+)
+from sparkbeam.progress.formats import duration, joined
 from sparkbeam.progress.micro_batch import MicroBatch
-from sparkbeam.progress.partitions import PartitionProgress
-from sparkbeam.progress.snapshot import StreamingStageProgress
-from sparkbeam.progress.stream_tracker import in_seconds, is_long_ago, stages_progress
+from sparkbeam.progress.stream_tracker import in_seconds, is_long_ago, query_progress
 from sparkbeam.streaming.checkpoint_files import LocalFiles, absolute, files, not_read
 from sparkbeam.streaming.execution import check_pipeline, known_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
@@ -67,34 +74,25 @@ class PipelineStatus:
     Attributes:
         health: of the pipeline.
         draining: it was told to end its sources.
-        micro_batch: the number of the last committed micro-batch; 0 before the first.
-        since: its age; None before the first.
-        batch_seconds: its duration.
-        lag: from the least watermark of the sources until now; None if meaningless.
+        progress: at the end of the last committed micro-batch, with known phases; its lag is
+            None once the pipeline is over.
+        since: the age of that micro-batch; None before the first.
         pending: how long the current micro-batch has been under way; None without one.
         overdue: how long a timer in processing time has been due; None if none is.
-        steps: the fused steps, as of the last micro-batch.
-        stages: their addresses.
-        partitions: of the event hubs, as of the last micro-batch.
+        addresses: of the stages.
         sign: the last heartbeat of the program; None if unknown or older than the last micro-batch.
         generation: the number of starts of a driver over the checkpoint; 0 if unknown.
-        phases: known timings of the last micro-batch; see :class:`.StreamingProgress`.
     """
 
     health: Health
     draining: bool = False
-    micro_batch: int = 0
+    progress: StreamingProgress = field(default_factory=StreamingProgress)
     since: float | None = None
-    batch_seconds: float = 0.0
-    lag: float | None = None
     pending: float | None = None
     overdue: float | None = None
-    steps: tuple[StreamingStageProgress, ...] = ()
-    stages: tuple[str, ...] = ()
-    partitions: tuple[PartitionProgress, ...] = ()
+    addresses: tuple[str, ...] = ()
     sign: Heartbeat | None = None
     generation: int = 0
-    phases: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -108,20 +106,21 @@ class PipelineStatus:
 
     def content(self) -> dict[str, Any]:
         """Return the contents as JSON values."""
+        progress = self.progress
         return {
             "health": str(self.health),
             "error": "" if self.sign is None else self.sign.error,
             "draining": self.draining,
             "generation": self.generation,
-            "micro_batch": self.micro_batch,
+            "micro_batch": progress.micro_batch,
             "since_seconds": _rounded(self.since),
-            "batch_seconds": _rounded(self.batch_seconds),
-            "phases_seconds": dict(self.phases),
-            "lag_seconds": _rounded(self.lag),
+            "batch_seconds": _rounded(progress.batch_seconds),
+            "phases_seconds": dict(progress.phases),
+            "lag_seconds": _rounded(progress.lag_seconds),
             "pending_seconds": _rounded(self.pending),
             "overdue_seconds": _rounded(self.overdue),
-            "steps": [step_content(step) for step in self.steps],
-            "partitions": [asdict(partition) for partition in self.partitions],
+            "steps": [step_content(step) for step in progress.stages],
+            "partitions": [asdict(partition) for partition in progress.partitions],
         }
 
     def lines(self) -> Iterator[str]:
@@ -129,38 +128,36 @@ class PipelineStatus:
         return map(line, self._lines())
 
     def _lines(self) -> Iterator[str]:
-        parts = [f"{self.health}{', draining' * self.draining}: "]
-        if self.since is None:
-            parts.append("no micro-batch has been committed")
-        else:
-            parts.append(
-                f"micro-batch {self.micro_batch} was committed {words.duration(self.since)} ago, "
-                f"after {words.duration(self.batch_seconds)}"
-            )
-        if self.pending is not None:
-            parts.append(f", the next one is under way for {words.duration(self.pending)}")
-        if self.overdue is not None:
-            parts.append(f", the next one was due {words.duration(self.overdue)} ago")
-        if self.lag is not None:
-            parts.append(f", {words.duration(self.lag)} behind")
-        backlog, slow = words.left(self.partitions), words.slowest(self.partitions)
-        parts += [f", {backlog} left to read"] * bool(backlog) + [f", {slow}"] * bool(slow)
-        yield "".join(parts)
+        yield f"{self.health}{', draining' * self.draining}: {joined(*self._headline())}"
         if self.sign is not None and self.sign.error:
             first, *_ = self.sign.error.strip().split("\n", 1)
             yield f"  {first}"
-        if self.phases:
-            yield f"  {batch_phases.in_words(self.phases)}"
-        today = Timestamp.now().to_utc_datetime().date()
-        for step in self.steps:
-            figures = [
-                f"{step.busiest:,} elements",
-                f"watermark {words.moment(step.output_watermark, today)}",
-                words.delay(step),
-                words.state(step),
-                words.late(step),
-            ]
-            yield f"  {step.name}: {', '.join(filter(None, figures))}"
+        if self.progress.phases:
+            yield f"  {batch_phases.in_words(self.progress.phases)}"
+        for stage in self.progress.stages:
+            texts = streaming_texts(stage)
+            elements, mark = f"{texts['elements']} elements", f"watermark {texts['watermark']}"
+            figures = joined(elements, mark, texts["held"], texts["state"], texts["late"])
+            yield f"  {stage.name}: {figures}"
+
+    def _headline(self) -> Iterator[str]:
+        progress = self.progress
+        if self.since is None:
+            yield "no micro-batch has been committed"
+        else:
+            yield (
+                f"micro-batch {progress.micro_batch} was committed {duration(self.since)} ago, "
+                f"after {duration(progress.batch_seconds)}"
+            )
+        if self.pending is not None:
+            yield f"the next one is under way for {duration(self.pending)}"
+        if self.overdue is not None:
+            yield f"the next one was due {duration(self.overdue)} ago"
+        if progress.lag_seconds is not None:
+            yield f"{duration(progress.lag_seconds)} behind"
+        left = backlog(progress.partitions)
+        yield f"{left} left to read" if left else ""
+        yield slowest(progress.partitions)
 
 
 def status(
@@ -230,17 +227,20 @@ def _judged(
     max_lag: float | None,
     patience: float | None,
 ) -> PipelineStatus:
-    took = 0.0 if batch is None else batch.duration / _SECOND
+    progress = StreamingProgress()
+    if sign is not None and batch is not None and not sign.is_of(batch.ended / _SECOND):
+        sign = None
+    if batch is not None:
+        names = {id: batch.names.get(id, id) for id in batch.stages}
+        found = query_progress([*before, batch], names, now, StageState.RUNNING)
+        lag = found.lag_seconds if over is None else None
+        progress = replace(found, lag_seconds=lag, phases=in_seconds(_phases(batch, sign)))
     if patience is None:
-        patience = max(_LONG, _LONGER * took)
-    lag = overdue = None
-    if batch is not None and batch.source_watermark is not None and over is None:
-        lag = max(0.0, now - batch.source_watermark / _SECOND)
+        patience = max(_LONG, _LONGER * progress.batch_seconds)
+    overdue = None
     if feedback is not None and feedback.due is not None and pending is None and over is None:
         waits = now - feedback.due / _SECOND
         overdue = waits if waits > 0 else None
-    if sign is not None and batch is not None and not sign.is_of(batch.ended / _SECOND):
-        sign = None
     told = None if sign is None else _told(sign, now)
     if over is not None:
         health = over
@@ -248,25 +248,20 @@ def _judged(
         health = told
     elif max(pending or 0.0, overdue or 0.0) > patience:
         health = Health.STUCK
-    elif max_lag is not None and lag is not None and lag > max_lag:
+    elif max_lag is not None and (progress.lag_seconds or 0.0) > max_lag:
         health = Health.BEHIND
     else:
         health = Health.IDLE if pending is None else Health.RUNNING
     return PipelineStatus(
         health=health,
         draining=draining,
-        micro_batch=number,
+        progress=replace(progress, micro_batch=number),
         since=None if batch is None else max(0.0, now - batch.ended / _SECOND),
-        batch_seconds=took,
-        lag=lag,
         pending=pending,
         overdue=overdue,
-        steps=() if batch is None else stages_progress([*before, batch], _names(batch)),
-        stages=() if batch is None else tuple(batch.stages),
-        partitions=() if batch is None else batch.partitions,
+        addresses=() if batch is None else tuple(batch.stages),
         sign=sign,
         generation=generation,
-        phases={} if batch is None else in_seconds(_phases(batch, sign)),
     )
 
 
@@ -284,10 +279,6 @@ def _told(sign: Heartbeat, now: float) -> Health | None:
 
 
 _ENDINGS = {"FAILED": Health.FAILED, "CANCELLED": Health.STOPPED}
-
-
-def _names(batch: MicroBatch) -> dict[str, str]:
-    return {id: batch.names.get(id, id) for id in batch.stages}
 
 
 def _before(
@@ -341,8 +332,8 @@ def step_content(step: StreamingStageProgress) -> dict[str, Any]:
         "name": step.name,
         "elements": step.elements,
         "busiest_elements": step.busiest,
-        "input_watermark": moment(step.input_watermark),
-        "output_watermark": moment(step.output_watermark),
+        "input_watermark": iso_time(step.input_watermark),
+        "output_watermark": iso_time(step.output_watermark),
         "held_seconds": _rounded(step.held_seconds),
         "keys": step.keys,
         "state_bytes": step.state_bytes,
@@ -352,13 +343,13 @@ def step_content(step: StreamingStageProgress) -> dict[str, Any]:
         else {
             "key": step.holder.key,
             "what": step.holder.what,
-            "until": moment(step.holder.until),
+            "until": iso_time(step.holder.until),
             "step": step.holder.step,
         },
     }
 
 
-def moment(watermark: Timestamp | None) -> str | None:
+def iso_time(watermark: Timestamp | None) -> str | None:
     """Format a watermark in ISO 8601, ``end`` at the end of time; None before the first."""
     if watermark is None:
         return None

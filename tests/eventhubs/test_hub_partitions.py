@@ -13,8 +13,8 @@ from apache_beam.metrics.metric import MetricResults
 from hub_run import HubRun
 from hubs import at, numbered, rows, stream
 
+from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.eventhubs.monitoring import PartitionStatus
 from sparkbeam.eventhubs.slow_partitions import Read
 from sparkbeam.io.eventhubs import ReadFromEventHubs, SlowPartitions
 from sparkbeam.metrics.figures import runner_metrics
@@ -22,10 +22,13 @@ from sparkbeam.metrics.metrics_sink import PushedMetrics, RunnerMetric, RunnerMe
 from sparkbeam.metrics.sinks import graphite, http, otlp, prometheus
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.page.view import of_query, partition_rows
-from sparkbeam.progress import words
+from sparkbeam.progress.figures import (
+    PartitionProgress,
+    StageState,
+    StreamingProgress,
+    headline,
+)
 from sparkbeam.progress.micro_batch import MicroBatch
-from sparkbeam.progress.partitions import PartitionProgress
-from sparkbeam.progress.snapshot import StageState, StreamingProgress
 from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.hub_partitions import NotePartitions, noted
@@ -78,14 +81,14 @@ def test_a_slow_partition_shows_its_factor(
 
 
 PARTITIONS = (
-    PartitionProgress("Read", 0, 1200, 1.0, 1000, 0.25),
-    PartitionProgress("Read", 1, 34, 0.125, 125, 61.0),
+    PartitionProgress(0, 1200, 1.0, 1000, 0.25, "Read"),
+    PartitionProgress(1, 34, 0.125, 125, 61.0, "Read"),
 )
 PROGRESS = StreamingProgress(StageState.RUNNING, micro_batch=3, partitions=PARTITIONS)
 
 
 def test_progress_and_page_tell_of_partitions() -> None:
-    line = words.summary(PROGRESS)
+    line = headline(PROGRESS)
     assert "1,234 events left to read, partition 1 slow, at 0.125" in line
     assert "61" not in line
     html = PROGRESS._repr_html_()
@@ -97,11 +100,11 @@ def test_progress_and_page_tell_of_partitions() -> None:
     )
     facts = dict(of_query(PROGRESS))
     assert facts["left to read"] == "1,234 events"
-    assert "partition" not in words.summary(StreamingProgress(StageState.RUNNING, micro_batch=3))
+    assert "partition" not in headline(StreamingProgress(StageState.RUNNING, micro_batch=3))
 
 
 def test_a_page_of_very_many_partitions_has_those_furthest_behind() -> None:
-    many = [PartitionProgress("Read", number, number) for number in range(2000)]
+    many = [PartitionProgress(number, number, step="Read") for number in range(2000)]
     assert [row[1] for row in partition_rows(many)] == [str(n) for n in range(1800, 2000)]
 
 
@@ -201,7 +204,7 @@ def test_tasks_do_without_the_module_of_a_monitor(server: EventHubsServer) -> No
 def test_a_damaged_file_tells_nothing(tmp_path: Path, content: bytes) -> None:
     kept = LocalFiles(str(tmp_path))
     NotePartitions(str(tmp_path), 5)([PartitionStatus(0, 7, 0.5, 10, 1.5)])
-    assert noted(kept, 5, "Read") == (PartitionProgress("Read", 0, 7, 0.5, 10, 1.5),)
+    assert noted(kept, 5, "Read") == (PartitionProgress(0, 7, 0.5, 10, 1.5, "Read"),)
     kept.write("partitions/5.json", content)
     assert noted(kept, 5, "Read") == ()
     assert noted(kept, 6, "Read") == ()

@@ -11,9 +11,8 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam import RunSummary, SparkRunner, SparkStage, StageSummary, StepSummary
-from sparkbeam.metrics import run_summary
-from sparkbeam.metrics.spark_stages import SparkStages
-from sparkbeam.progress.spark_stage_ids import SparkStageIds
+from sparkbeam.metrics import step_figures
+from sparkbeam.metrics.spark_stages import SparkStageIds, SparkStages
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS, Signal, SignalKind
 
 
@@ -141,7 +140,7 @@ def test_a_run_that_has_not_begun_has_done_nothing() -> None:
 def test_blocks_that_were_no_columns_after_all_are_told() -> None:
     name = f"{REFUSED_BLOCKS}an int exceeds 64 bits"
     infos = [monitoring_infos.int64_user_counter(NAMESPACE, name, 3, ptransform="Double")]
-    figures = run_summary._Figures(infos)
+    figures = step_figures._Figures(infos)
     assert figures.refused("Double") == {"an int exceeds 64 bits": 3}
     told = StepSummary("Double", columns="columns", refused=figures.refused("Double"))
     text = str(RunSummary((StageSummary("Read + Double", (told,)),)))

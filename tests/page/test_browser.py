@@ -19,6 +19,7 @@ from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam.page.server import PageServer
 from sparkbeam.page.view import PageContent, StageView
 from sparkbeam.page.watch import CheckpointView
+from sparkbeam.progress.notes import Note
 from sparkbeam.progress.recent_batches import SecondSummary
 
 HOSTILE = "<img src=x onerror=document.title='owned'>"
@@ -42,7 +43,7 @@ class Shown:
             self.over,
             facts,
             (stage,) * 3,
-            ((HOSTILE, LONG, 2, 1e9),),
+            (Note(HOSTILE, LONG, 2, 1e9),),
             HOSTILE + LONG,
             partitions=((LONG, "3", "1,234", "0.125", "100", HOSTILE),) * 2,
         ).content(str)

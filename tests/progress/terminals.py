@@ -7,8 +7,8 @@ import termios
 
 import pyte
 
+from sparkbeam.progress.figures import Progress
 from sparkbeam.progress.log_lines import PlainScreen
-from sparkbeam.progress.snapshot import Progress
 
 COLUMNS, ROWS = 80, 24
 

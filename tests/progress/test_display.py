@@ -7,12 +7,17 @@ import threading
 import pytest
 from terminals import COLUMNS, ROWS, Terminal, plain_lines
 
-from sparkbeam.progress import words
+from sparkbeam.progress import formats
 from sparkbeam.progress.display import Display, screen_for
-from sparkbeam.progress.html import progress_html
+from sparkbeam.progress.figures import (
+    PipelineProgress,
+    Progress,
+    StageProgress,
+    StageState,
+    progress_html,
+)
 from sparkbeam.progress.log_lines import PlainScreen
 from sparkbeam.progress.notebook import NotebookScreen
-from sparkbeam.progress.snapshot import PipelineProgress, Progress, StageProgress, StageState
 from sparkbeam.progress.terminal import TerminalScreen
 
 WAITING, RUNNING, DONE, FAILED, STOPPED = StageState
@@ -338,7 +343,7 @@ def test_a_stream_that_is_closed_ends_the_display_only() -> None:
     [(0.04, "0.0 s"), (59.9, "59.9 s"), (61, "1:01 min"), (3723, "1:02:03 h")],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert words.duration(seconds) == text
+    assert formats.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -353,4 +358,4 @@ def test_durations(seconds: float, text: str) -> None:
     ],
 )
 def test_names_are_cut_in_the_middle(text: str, width: int, expected: str) -> None:
-    assert words.shortened(text, width) == expected
+    assert formats.shortened(text, width) == expected

@@ -10,8 +10,8 @@ from in_process import Conf, Spark
 
 from sparkbeam.common.datagrams import sealed
 from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
+from sparkbeam.progress.figures import StageProgress, StageState
 from sparkbeam.progress.listener import Listener, reachable_at
-from sparkbeam.progress.snapshot import StageProgress, StageState
 from sparkbeam.progress.tracker import ProgressTracker
 from sparkbeam.wire.reports import ElementCounts, Reporter, Signal, SignalKind, TaskReport
 

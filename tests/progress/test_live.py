@@ -18,7 +18,7 @@ from terminals import Terminal
 from waiting import until
 
 from sparkbeam import PipelineFailed, SparkBeamOptions, SparkPipelineResult, SparkRunner
-from sparkbeam.progress.snapshot import StageProgress, StageState
+from sparkbeam.progress.figures import StageProgress, StageState
 
 
 def pipeline(spark: Any, *options: str) -> beam.Pipeline:

@@ -11,10 +11,16 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from rich.console import Console
 from terminals import ROWS, Terminal, plain_lines
 
-from sparkbeam.progress import words
+from sparkbeam.progress import formats
+from sparkbeam.progress.figures import (
+    StageState,
+    StreamingProgress,
+    StreamingStageProgress,
+    headline,
+    streaming_texts,
+)
 from sparkbeam.progress.notebook import NotebookScreen
 from sparkbeam.progress.rich_table import progress_table
-from sparkbeam.progress.snapshot import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.terminal import TerminalScreen
 
 NOON = Timestamp.from_utc_datetime(datetime(2020, 5, 17, 12, 0, tzinfo=UTC))
@@ -140,13 +146,14 @@ def test_nothing_is_written_before_the_first_micro_batch() -> None:
     ],
 )
 def test_watermarks_are_in_utc(watermark: Timestamp | None, text: str) -> None:
-    assert words.moment(watermark, date(2020, 5, 17)) == text
+    assert formats.moment(watermark, date(2020, 5, 17)) == text
 
 
 def test_there_is_no_delay_behind_the_end() -> None:
-    assert words.delay(COUNT) == "held 12.0 s"
-    assert words.delay(replace(COUNT, input_watermark=MAX_TIMESTAMP)) == ""
-    assert words.delay(READ) == ""
+    assert streaming_texts(COUNT)["held"] == "held 12.0 s"
+    at_end = replace(COUNT, input_watermark=MAX_TIMESTAMP)
+    assert streaming_texts(at_end)["held"] == ""
+    assert streaming_texts(READ)["held"] == ""
 
 
 @pytest.mark.parametrize(
@@ -160,7 +167,7 @@ def test_there_is_no_delay_behind_the_end() -> None:
     ],
 )
 def test_bytes_are_readable(count: int, text: str) -> None:
-    assert words.size(count) == text
+    assert formats.size(count) == text
 
 
 @pytest.mark.parametrize(
@@ -175,4 +182,4 @@ def test_bytes_are_readable(count: int, text: str) -> None:
     ],
 )
 def test_the_whole_in_one_line(progress: StreamingProgress, text: str) -> None:
-    assert words.summary(progress, 2.0) == text
+    assert headline(progress, 2.0) == text

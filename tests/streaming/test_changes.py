@@ -26,7 +26,7 @@ from restrictions import OnePosition
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.page.watch import CheckpointView
-from sparkbeam.progress.snapshot import StreamingStageProgress
+from sparkbeam.progress.figures import StreamingStageProgress
 from sparkbeam.streaming import tick_source
 from sparkbeam.streaming.status import status
 
@@ -374,7 +374,7 @@ def test_totals_stay_with_their_steps(
     ):
         assert len(found) > 2
         assert found == expected
-    assert of_stages(status(str(tmp_path)).steps) == of_stages(told)
+    assert of_stages(status(str(tmp_path)).progress.stages) == of_stages(told)
     page = CheckpointView(str(tmp_path)).content()
     shown = {label: int(out) for s in page["stages"] for label, _, out, *_ in s["steps"]}
     assert shown == totals(program)

@@ -15,8 +15,8 @@ from remembering import Remembering
 
 from sparkbeam.metrics.figures import runner_metrics
 from sparkbeam.page.view import of_query
+from sparkbeam.progress.figures import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.micro_batch import MicroBatch, StageFigures
-from sparkbeam.progress.snapshot import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.stream_tracker import StreamingTracker
 from sparkbeam.streaming.status import status
 from sparkbeam.wire.reports import ElementCounts
@@ -206,14 +206,16 @@ def test_it_is_told_what_a_micro_batch_spent_its_time_on(tmp_path: Any) -> None:
     (shown,) = (text for label, text in of_query(progress) if label == "phases")
     assert shown.startswith("latestOffset 1 ms, walCommit 2 ms, addBatch 3,000 ms (stages ")
     assert shown.endswith("), commitOffsets 4 ms")
-    assert status(str(tmp_path)).phases == progress.phases  # The last sign of life has them.
+    assert (
+        status(str(tmp_path)).progress.phases == progress.phases
+    )  # The last sign of life has them.
 
 
 def test_without_a_sign_of_life_a_checkpoint_tells_the_phases_of_its_own(tmp_path: Any) -> None:
     with pipeline(None, f"--checkpoint_location={tmp_path}") as p:
         p | beam.Create([1, 2, 3]) | beam.Map(str)
     (tmp_path / "sparkbeam" / "driver.json").unlink()
-    assert status(str(tmp_path)).phases.keys() == {"stages", "collecting"}
+    assert status(str(tmp_path)).progress.phases.keys() == {"stages", "collecting"}
 
 
 # The tracker.

@@ -17,7 +17,7 @@ from in_process import StreamingRunner
 from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.metrics.figures import runner_metrics
-from sparkbeam.progress.snapshot import StreamingProgress
+from sparkbeam.progress.figures import StreamingProgress
 from sparkbeam.streaming.status import Health, status
 from sparkbeam.wire.timestamps import MAX_MICROS
 
@@ -73,7 +73,7 @@ def test_the_rate_of_a_step_is_that_of_the_last_micro_batches(checkpoint: Path) 
         (checkpoint / f"sparkbeam/feedback/{number}.json").write_text(json.dumps(content))
     (checkpoint / "sparkbeam/finished").unlink()
     spark(checkpoint, "offsets/4", "commits/4")
-    steps = status(str(checkpoint), now=NOW).steps
+    steps = status(str(checkpoint), now=NOW).progress.stages
     assert {step.per_second for step in steps} == {500.0}
 
 
@@ -84,8 +84,8 @@ def health(checkpoint: Path, **settings: Any) -> Health:
 def test_a_pipeline_that_has_ended_is_well(checkpoint: Path) -> None:
     spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
     found = status(str(checkpoint), now=NOW)
-    assert (found.health, found.micro_batch, found.is_well) == (Health.FINISHED, 1, True)
-    (step,) = (step for step in found.steps if "Group" in step.name)
+    assert (found.health, found.progress.micro_batch, found.is_well) == (Health.FINISHED, 1, True)
+    (step,) = (step for step in found.progress.stages if "Group" in step.name)
     assert step.input_watermark is not None
 
 
@@ -96,7 +96,7 @@ def test_one_that_was_drained_is_told_from_one_that_ended_by_itself(checkpoint: 
     # Spark's sources have gone on for some micro-batches, and the last one was not committed.
     spark(checkpoint, "offsets/141", "commits/140", ago=1e6)
     found = status(str(checkpoint), now=NOW)
-    assert (found.health, found.micro_batch, found.pending) == (Health.DRAINED, 1, None)
+    assert (found.health, found.progress.micro_batch, found.pending) == (Health.DRAINED, 1, None)
     assert next(iter(found.lines())).startswith("drained: micro-batch 1 was committed ")
 
 
@@ -115,7 +115,11 @@ def test_micro_batches_without_a_tick_do_not_hide_the_last_one_that_had_one(
     spark(checkpoint, "offsets/0", "commits/0", "commits/6", ago=1e6)
     (checkpoint / "offsets/6").write_text('v1\n{}\n{"number": 1}\n17')
     found = status(str(checkpoint), now=NOW)
-    assert (found.health, found.micro_batch, found.since is None) == (Health.IDLE, 1, False)
+    assert (found.health, found.progress.micro_batch, found.since is None) == (
+        Health.IDLE,
+        1,
+        False,
+    )
 
 
 def test_how_often_a_driver_was_started_is_told(checkpoint: Path) -> None:
@@ -218,7 +222,7 @@ def test_a_step_without_a_stored_name_has_its_address(checkpoint: Path) -> None:
     del content["summary"]["names"]
     path.write_text(json.dumps(content))
     spark(checkpoint, "offsets/0", "commits/0")
-    assert all(step.name for step in status(str(checkpoint), now=NOW).steps)
+    assert all(step.name for step in status(str(checkpoint), now=NOW).progress.stages)
 
 
 def test_a_folder_without_a_pipeline_is_an_error(tmp_path: Path) -> None:
@@ -273,7 +277,9 @@ def test_how_far_a_watermark_is_held_is_told_as_long_as_its_input_goes_on(
         assert found.content()["steps"][-1]["held_seconds"] == expected
         (held,) = (
             metric.value
-            for metric in runner_metrics(StreamingProgress(micro_batch=1, stages=found.steps), 0)
-            if metric.name == "held_ms" and metric.step == found.steps[-1].name
+            for metric in runner_metrics(
+                StreamingProgress(micro_batch=1, stages=found.progress.stages), 0
+            )
+            if metric.name == "held_ms" and metric.step == found.progress.stages[-1].name
         )
         assert held == 1000 * (expected or 0)

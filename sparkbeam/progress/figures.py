@@ -1,13 +1,17 @@
-"""Snapshots of a running pipeline's progress, for programs and for the display."""
+"""Figures of a running pipeline and their texts, for programs and for all views."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from html import escape
 from typing import TypeAlias
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
-from sparkbeam.progress.partitions import PartitionProgress
+from sparkbeam.common.display_text import line
+from sparkbeam.common.partition_status import PartitionStatus
+from sparkbeam.progress.formats import counted, duration, joined, moment, size
+from sparkbeam.progress.tables import table_html
 
 _SECOND = 1e6
 
@@ -84,7 +88,7 @@ class PipelineProgress:
         return sum(stage.state is state for stage in self.stages)
 
     def _repr_html_(self) -> str:
-        return _html(self)
+        return progress_html(self)
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,17 @@ class StreamingStageProgress:
 
 
 @dataclass(frozen=True)
+class PartitionProgress(PartitionStatus):
+    """A partition of an event hub when a micro-batch was planned.
+
+    Attributes:
+        step: the label of the transform that reads it.
+    """
+
+    step: str = ""
+
+
+@dataclass(frozen=True)
 class StreamingProgress:
     """A streaming pipeline at the end of its last micro-batch.
 
@@ -197,14 +212,140 @@ class StreamingProgress:
         return sum(stage.dropped_late for stage in self.stages)
 
     def _repr_html_(self) -> str:
-        return _html(self)
-
-
-def _html(progress: "Progress") -> str:
-    from sparkbeam.progress.html import progress_html
-
-    return progress_html(progress)
+        return progress_html(self)
 
 
 Progress: TypeAlias = PipelineProgress | StreamingProgress
 """A pipeline at one moment, in batch or in streaming."""
+
+Texts = Mapping[str, str]
+"""Figures as texts by column; empty if there is nothing to show."""
+
+BATCH_COLUMNS = ("state", "tasks", "elements", "rate", "time")
+STREAMING_COLUMNS = ("elements", "rate", "watermark", "held", "state", "late")
+PARTITION_COLUMNS = ("read by", "partition", "left", "factor", "last read", "took")
+"""Columns of the tables of stages and of partitions."""
+
+_LEAST_RATE = 0.5
+_COLOURS = {
+    str(StageState.WAITING): "#8a8a8a",
+    str(StageState.RUNNING): "#1f77b4",
+    str(StageState.DONE): "#2e8b57",
+    str(StageState.FAILED): "#c62828",
+    str(StageState.STOPPED): "#b8860b",
+}
+
+
+def batch_texts(stage: StageProgress) -> Texts:
+    """Return the figures of a stage of a batch."""
+    texts = {"state": str(stage.state), "rate": _rate(stage.per_second)}
+    if not stage.tasks_started:
+        return {**dict.fromkeys(BATCH_COLUMNS, ""), **texts}
+    failed = f"{stage.tasks_failed} failed" if stage.tasks_failed else ""
+    return {
+        **texts,
+        "tasks": joined(f"{stage.tasks_done}/{stage.tasks_started}", failed),
+        "elements": f"{stage.busiest:,}",
+        "time": duration(stage.seconds),
+    }
+
+
+def streaming_texts(stage: StreamingStageProgress) -> Texts:
+    """Return the figures of a stage of a stream, of its input and of its busiest task, too."""
+    most = f"{stage.busiest_task:,} elements at most" if stage.tasks_busy > 1 else ""
+    held = stage.held_seconds
+    keys = f"{counted(stage.keys, 'key')}, {size(stage.state_bytes)}"
+    return {
+        "elements": f"{stage.busiest:,}",
+        "rate": _rate(stage.per_second),
+        "watermark": moment(stage.output_watermark),
+        "input": moment(stage.input_watermark),
+        "held": "" if held is None else f"held {duration(held)}",
+        "holder": "" if held is None else _holder(stage),
+        "busy": joined(f"{stage.tasks_busy:,}", most) if stage.tasks_busy else "",
+        "state": keys if stage.keys or stage.state_bytes else "",
+        "late": f"{stage.dropped_late:,} late" if stage.dropped_late else "",
+    }
+
+
+def partition_texts(of: PartitionProgress) -> tuple[str, ...]:
+    """Return a row of the table of partitions."""
+    took = (f"{of.events:,}", duration(of.seconds)) if of.events else ("", "")
+    return line(of.step), str(of.partition), f"{of.lag:,}", f"{of.factor:.3g}", *took
+
+
+def backlog(partitions: Iterable[PartitionProgress]) -> str:
+    """Format the number of events waiting in event hubs."""
+    count = sum(partition.lag for partition in partitions)
+    return counted(count, "event") if count else ""
+
+
+def slowest(partitions: Iterable[PartitionProgress]) -> str:
+    """Describe the partition with the smallest fraction of its share, if it is slow."""
+    least = min(partitions, key=lambda partition: partition.factor, default=None)
+    if least is None or least.factor >= 1:
+        return ""
+    return f"partition {least.partition} slow, at {least.factor:.3g}"
+
+
+def headline(progress: Progress, seconds: float | None = None) -> str:
+    """Summarize the pipeline in one line, with the time since its start if known."""
+    after = "" if seconds is None else f"after {duration(seconds)}"
+    if isinstance(progress, StreamingProgress):
+        return joined(*_of_query(progress), after)
+    return " ".join(filter(None, [joined(*_of_stages(progress)), after]))
+
+
+def progress_html(progress: Progress, seconds: float | None = None) -> str:
+    """Return a table of the stages with a summary line, for notebooks."""
+    if isinstance(progress, StreamingProgress):
+        found = [(stage.name, streaming_texts(stage)) for stage in progress.stages]
+        table = _stages_html(STREAMING_COLUMNS, found, 1)
+        if progress.partitions:
+            table += table_html(PARTITION_COLUMNS, map(partition_texts, progress.partitions))
+    else:
+        found = [(stage.name, batch_texts(stage)) for stage in progress.stages]
+        table = _stages_html(BATCH_COLUMNS, found, 2)
+    return f"<div>{table}<div>{escape(headline(progress, seconds))}</div></div>"
+
+
+def _stages_html(columns: tuple[str, ...], stages: list[tuple[str, Texts]], left: int) -> str:
+    rows = ((name, *(texts[column] for column in columns)) for name, texts in stages)
+    return table_html(("stage", *columns), rows, left, _COLOURS)
+
+
+def _of_stages(progress: PipelineProgress) -> list[str]:
+    others = (StageState.RUNNING, StageState.FAILED, StageState.STOPPED)
+    counts = [(progress.count(state), state) for state in others]
+    done = f"{progress.count(StageState.DONE)} of {len(progress.stages)} stages done"
+    return [done, *(f"{count} {state}" for count, state in counts if count)]
+
+
+def _of_query(progress: StreamingProgress) -> list[str]:
+    is_running = progress.state is StageState.RUNNING
+    parts = ["" if is_running else str(progress.state)]
+    if progress.micro_batch:
+        parts.append(f"micro-batch {progress.micro_batch}")
+    if is_running:
+        parts += [duration(progress.batch_seconds), f"{progress.per_second:,.0f} elements/s"]
+        if progress.lag_seconds is not None:
+            parts.append(f"{duration(progress.lag_seconds)} behind")
+    left = backlog(progress.partitions)
+    parts += [f"{left} left to read" if left else "", slowest(progress.partitions)]
+    if progress.dropped_late:
+        parts.append(f"{counted(progress.dropped_late, 'late element')} dropped")
+    return parts
+
+
+def _holder(stage: StreamingStageProgress) -> str:
+    """Describe the timer, window or state that holds the watermark, with its end and step."""
+    found = stage.holder
+    if found is None:
+        return ""
+    until = "" if found.until is None else f" until {moment(found.until)}"
+    step = f"in {found.step}" if found.step not in ("", stage.name) else ""
+    return joined(f"{found.what} of {found.key}{until}", step)
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f}/s" if per_second >= _LEAST_RATE else ""
