@@ -62,8 +62,7 @@ class FunctionWithArguments(Operator):
 
     def run(self, step: Step) -> operations.Operation:
         fn, args, kwargs, *_ = step.dofn
-        window_fn = step.windowing(step.input).windowfn
-        operation = step.block_operation(ArgumentOperation, step.dofn, window_fn)
+        operation = step.block_operation(ArgumentOperation)
         operation.over_columns = fn.process
         operation.ask(Arguments(list(args), dict(kwargs)), fn.process)
         return operation

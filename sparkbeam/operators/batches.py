@@ -110,8 +110,7 @@ class BatchOperation(ElementOperation):
         batching: which of both.
     """
 
-    takes_assigned = False
-    """A batch has one windowing."""
+    takes_assigned = False  # A batch has one windowing.
 
     batching: Batching
 

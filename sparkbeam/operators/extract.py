@@ -1,7 +1,6 @@
 """Extraction of the outputs of accumulators, the last phase of a combine."""
 
 from contextlib import suppress
-from typing import Self
 
 from apache_beam.runners.worker import operations
 
@@ -19,9 +18,7 @@ from sparkbeam.worker.steps.step import Step
 class Extract(Merge):
     """The outputs of accumulators."""
 
-    @classmethod
-    def matches(cls, step: PlannedStep) -> Self | None:
-        return cls(step.label) if step.urn == EXTRACT_OUTPUTS else None
+    urn = EXTRACT_OUTPUTS
 
     def run(self, step: Step) -> operations.Operation:
         return make_phase(ExtractOperation, step)

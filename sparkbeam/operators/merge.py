@@ -1,7 +1,6 @@
 """Merging of accumulators behind a shuffle, the second phase of a combine."""
 
 from collections.abc import Iterable
-from typing import Self
 
 from apache_beam.runners.worker import operations
 
@@ -18,9 +17,7 @@ from sparkbeam.worker.steps.step import Step
 class Merge(Operator):
     """A merge of accumulators."""
 
-    @classmethod
-    def matches(cls, step: PlannedStep) -> Self | None:
-        return cls(step.label) if step.urn == MERGE_ACCUMULATORS else None
+    urn = MERGE_ACCUMULATORS
 
     def run(self, step: Step) -> operations.Operation:
         return make_phase(MergeOperation, step)

@@ -37,11 +37,8 @@ _KEYS: Paths = frozenset([(0,)])
 class Precombine(Operator):
     """A combine before the shuffle."""
 
+    urn = PRECOMBINE
     before_shuffle = True
-
-    @classmethod
-    def matches(cls, step: PlannedStep) -> Self | None:
-        return cls(step.label) if step.urn == PRECOMBINE else None
 
     def output_type(self, step: PlannedStep, shape: Shape) -> Result:
         reason = _why_elements(step, shape)

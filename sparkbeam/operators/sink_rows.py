@@ -13,6 +13,7 @@ from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.connectors.sink_cells import CELL_ROWS, PackArrow, cell_of
 from sparkbeam.worker.connectors.sink_columns import columns_of
 from sparkbeam.worker.refusals import count_refused_by
+from sparkbeam.worker.steps.block_operation import BlockOperation
 from sparkbeam.worker.steps.step import Step
 
 
@@ -28,25 +29,19 @@ class SinkRows(Operator):
         return None
 
     def run(self, step: Step) -> operations.Operation:
-        window_fn = step.windowing(step.input).windowfn
-        operation = step.block_operation(PackOperation, step.dofn, window_fn)
+        operation = step.block_operation(PackOperation)
         operation.fn = step.dofn.fn
         return operation
 
 
-class PackOperation(operations.DoOperation):
+class PackOperation(BlockOperation):
     """Packer of blocks that are columns of rows; the DoFn packs other elements.
 
     Attributes:
         fn: that DoFn.
-        readers: the operations that take the cells.
     """
 
-    takes_assigned = True
-    """True, as rows have no windows."""
-
     fn: PackArrow
-    readers: list[operations.Operation]
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)

@@ -24,7 +24,7 @@ from sparkbeam.plan.table_rows import (
 )
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, column_rows
-from sparkbeam.worker.emitter import Emitter
+from sparkbeam.worker.steps.block_operation import BlockOperation
 from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import column_of
 
@@ -42,26 +42,23 @@ class TableRows(Operator):
         return rows_read(plan, step.transform)
 
     def run(self, step: Step) -> operations.Operation:
-        windowing = step.windowing(step.input)
-        operation = step.block_operation(TableRowsOperation, step.dofn, windowing.windowfn)
+        operation = step.block_operation(TableRowsOperation)
         operation.fn = step.dofn.fn
         return operation
 
 
-class TableRowsOperation(operations.DoOperation):
+class TableRowsOperation(BlockOperation):
     """Reader of the rows of tables as blocks that are columns.
 
     Attributes:
         fn: the DoFn that makes elements of a table.
-        readers: the operations that take them.
     """
 
+    takes_assigned = False
     fn: beam.DoFn
-    readers: list[operations.Operation]
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
-        self._emitter = Emitter(self.readers, self.receivers[0])
         self._passes = passes_batches(self.get_output_batch_converter(), self.readers)
         self._rows: dict[pa.Schema, RowsOfTables | None] = {}
 

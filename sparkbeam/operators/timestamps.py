@@ -15,9 +15,9 @@ from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.upstream.beam import StampedPart, part_stamped_by
 from sparkbeam.windows.choices import STAMP
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.slots import parts_of
+from sparkbeam.worker.steps.block_operation import BlockOperation
 from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import column_of
 
@@ -46,29 +46,19 @@ class Timestamps(Operator):
             return Refused(str(error))
 
     def run(self, step: Step) -> operations.Operation:
-        window_fn = step.windowing(step.input).windowfn
-        made = step.block_operation(StampingOperation, step.dofn, window_fn)
+        made = step.block_operation(StampingOperation)
         made.part = self.part
         return made
 
 
-class StampingOperation(operations.DoOperation):
+class StampingOperation(BlockOperation):
     """Pairs of elements and timestamps for column blocks; the DoFn processes other elements.
 
     Attributes:
         part: the part of each element to join them to.
-        readers: the operations that take the results.
     """
 
-    takes_assigned = True
-    """True, as blocks are emitted with their assigned windows."""
-
     part: StampedPart
-    readers: list[operations.Operation]
-
-    def setup(self, data_sampler: Any = None) -> None:
-        super().setup(data_sampler)
-        self._emitter = Emitter(self.readers, self.receivers[0])
 
     def process_block(self, block: Block) -> None:
         """Process many elements."""

@@ -1,6 +1,6 @@
 """The assignment of windows, as in ``WindowInto``."""
 
-from typing import Any, Self
+from typing import Self
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operations
@@ -10,7 +10,6 @@ from apache_beam.transforms.window import (
     GlobalWindows,
     Sessions,
     SlidingWindows,
-    WindowFn,
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -18,9 +17,9 @@ from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.urns import ASSIGN_WINDOWS
 from sparkbeam.worker.blocks import Block, windows_at
-from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.slots import in_slots
+from sparkbeam.worker.steps.block_operation import BlockOperation
 from sparkbeam.worker.steps.step import DoFnData, Step
 
 _OTHER = "its WindowFn asks for more than the timestamp"
@@ -46,30 +45,13 @@ class Windows(Operator):
         payload = beam_runner_api_pb2.WindowingStrategy.FromString(step.transform.spec.payload)
         window_fn = core.Windowing.from_runner_api(payload, step.factory.context).windowfn
         fn = core.WindowInto.WindowIntoFn(core.Windowing(window_fn))
-        return step.block_operation(WindowOperation, DoFnData.alone(fn), window_fn)
+        made = step.block_operation(WindowOperation, DoFnData.alone(fn), window_fn)
+        made.takes_assigned = self.reason is None
+        return made
 
 
-class WindowOperation(operations.DoOperation):
-    """Window assignment, once per block if windows depend on the timestamp alone.
-
-    Attributes:
-        window_fn: gives the windows.
-        operator: gives the reason for single elements; None if there is none.
-        readers: the operations that take the results.
-    """
-
-    window_fn: WindowFn
-    operator: Operator
-    readers: list[operations.Operation]
-
-    def setup(self, data_sampler: Any = None) -> None:
-        super().setup(data_sampler)
-        self._emitter = Emitter(self.readers, self.receivers[0])
-
-    @property
-    def takes_assigned(self) -> bool:
-        """True if the step does not need the windows of its blocks."""
-        return self.operator.reason is None
+class WindowOperation(BlockOperation):
+    """Window assignment, once per block if windows depend on the timestamp alone."""
 
     def process_block(self, block: Block) -> None:
         """Assign values the windows of their timestamps."""

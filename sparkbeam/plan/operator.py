@@ -44,10 +44,13 @@ class Operator(ABC):
     before_shuffle: ClassVar[bool] = False
     """True if columns leave the stage by it: it combines them before a shuffle."""
 
+    urn: ClassVar[str] = ""
+    """URN of the transforms that it matches; other conditions are those of ``matches``."""
+
     @classmethod
-    @abstractmethod
     def matches(cls, step: PlannedStep) -> Self | None:
         """Return the operator for a step, with its reason; None if it does not suit the step."""
+        return cls(step.label) if step.urn == cls.urn else None
 
     def output_type(self, step: PlannedStep, shape: Shape) -> Result:
         """Return the type of its output if it gets columns of a shape, or the reason for elements.

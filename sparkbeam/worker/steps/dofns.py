@@ -77,7 +77,6 @@ class DoFnOperation(ElementOperation):
     """
 
     takes_assigned = False
-    """False, as the DoFn may need the windows."""
 
     signature: Signature
     element: WindowedValue

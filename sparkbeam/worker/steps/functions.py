@@ -14,7 +14,6 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.pardo_functions import ALONE, Arguments, one_to_one
 from sparkbeam.upstream.beam import collecting_of_cogroup, tags_of_cogroup
 from sparkbeam.wire.failure import UserCodeFailed
@@ -28,11 +27,11 @@ from sparkbeam.worker.blocks import (
     BlockLimit,
     is_heavy,
 )
-from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.key_table import IMMUTABLE
 from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.slots import parts_of
+from sparkbeam.worker.steps.block_operation import BlockOperation
 from sparkbeam.worker.steps.column_functions import ColumnFunction
 from sparkbeam.worker.steps.one_to_one import OneToOne
 from sparkbeam.worker.steps.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
@@ -47,7 +46,7 @@ _END = object()
 _MEASURED = 8
 
 
-class FunctionOperation(operations.DoOperation):
+class FunctionOperation(BlockOperation):
     """A plain function over elements; single ones are processed as in Beam.
 
     Attributes:
@@ -57,13 +56,7 @@ class FunctionOperation(operations.DoOperation):
         tags: all tags, if it collects the values of a ``CoGroupByKey`` by tag.
         one_to_one: maps an element to its only result, if it is a ``Map``.
         makes_new: see :class:`OneToOne`.
-        window_fn: assigns windows to results with their own timestamps.
-        readers: the operations that take the results.
-        operator: its operator.
     """
-
-    takes_assigned = True
-    """True, as blocks are emitted with their assigned windows."""
 
     function: Callable[[Any], Iterable[Any] | None]
     over_columns: Callable[..., Iterable[Any] | None] | None = None
@@ -71,13 +64,9 @@ class FunctionOperation(operations.DoOperation):
     tags: tuple[str, ...] | None = None
     one_to_one: Callable[[Any], Any] | None
     makes_new = False
-    window_fn: WindowFn
-    readers: list[operations.Operation]
-    operator: Operator
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
-        self._emitter = Emitter(self.readers, self.receivers[0])
         self._kinds: dict[type, bool] = {}
         self._limit = BlockLimit()
         self._look = 0
@@ -369,8 +358,7 @@ class CreateOperation(FunctionOperation):
 
 def make_function(kind: type[FunctionOperation], step: Step) -> operations.DoOperation:
     """Make the operation of a function of the element alone."""
-    fn, window_fn = step.dofn.fn, step.windowing(step.input).windowfn
-    operation = step.block_operation(kind, step.dofn, window_fn)
+    fn, operation = step.dofn.fn, step.block_operation(kind)
     operation.function = operation.over_columns = fn.process
     collecting = collecting_of_cogroup(fn.process)
     operation.makes_new = collecting is not None

@@ -18,9 +18,11 @@ from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import par_do_operation
 from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.worker.keyed.requests import StageState
+from sparkbeam.worker.steps.block_operation import BlockOperation
 
 _BEAMS_OWN = bundle_processor.BeamTransformFactory.create_operation
-_Made = TypeVar("_Made", bound=operations.DoOperation)
+_Operation = TypeVar("_Operation", bound=operations.DoOperation)
+_Made = TypeVar("_Made", bound=BlockOperation)
 
 
 class Step:
@@ -103,9 +105,7 @@ class Step:
         made: operations.Operation = _BEAMS_OWN(self.factory, self.id, self.consumers)
         return made
 
-    def do_operation(
-        self, kind: Callable[..., operations.DoOperation], data: "DoFnData"
-    ) -> operations.DoOperation:
+    def do_operation(self, kind: Callable[..., _Operation], data: "DoFnData") -> _Operation:
         """Let Beam make the operation of a ParDo.
 
         Args:
@@ -114,24 +114,27 @@ class Step:
         """
         payload = self.par_do if self.urn in (PAR_DO, PROCESS_RESTRICTIONS) else None
         handed = Handed(tuple(data))
-        return par_do_operation(kind, self.factory, self.id, self.consumers, handed, payload)
+        made: Any = par_do_operation(kind, self.factory, self.id, self.consumers, handed, payload)
+        operation: _Operation = made
+        return operation
 
     def block_operation(
-        self, kind: Callable[..., _Made], data: "DoFnData", window_fn: WindowFn
+        self,
+        kind: Callable[..., _Made],
+        data: "DoFnData | None" = None,
+        window_fn: WindowFn | None = None,
     ) -> _Made:
         """Make an operation that emits blocks to all readers of its only output.
 
         Args:
-            kind: makes the operation itself, which gets ``readers``, ``window_fn`` and
-                ``operator``.
-            data: see :meth:`do_operation`.
-            window_fn: assigns windows to results with their own timestamps.
+            kind: makes the operation itself.
+            data: the DoFn with its arguments; None for that of the step.
+            window_fn: assigns windows to results; None for that of the input.
         """
-        operation: Any = self.do_operation(kind, data)
-        (operation.readers,) = self.consumers.values()
-        operation.window_fn = window_fn
-        operation.operator = self.operator
-        made: _Made = operation
+        made = self.do_operation(kind, self.dofn if data is None else data)
+        (made.readers,) = self.consumers.values()
+        made.window_fn = window_fn or self.windowing(self.input).windowfn
+        made.operator = self.operator
         return made
 
 
