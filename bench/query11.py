@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.plan.model import SessionAggregator
+from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.spark import session
 
 ROOT = Path(__file__).parents[1]

@@ -33,7 +33,8 @@ from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.connectors.parquet_frames import parquet_files
 from sparkbeam.plan.join_payload import LEFT, RIGHT
-from sparkbeam.plan.model import Exchange, Layout, Plan, Source, Stage
+from sparkbeam.plan.model import Exchange, Plan, Source, Stage
+from sparkbeam.plan.row_formats import JoinRows
 from sparkbeam.plan.small_sides import SmallSide, small_sides, small_sides_first
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.spark import session as sessions
@@ -279,7 +280,7 @@ class BatchExecution:
         """Return the number of partitions of a rebalancing exchange."""
         if self._parallelism is not None:
             return self._parallelism
-        is_joined = any(port.layout is Layout.JOIN_SIDE for port in stage.ports)
+        is_joined = any(port.format == JoinRows() for port in stage.ports)
         return self._cores * (_TASKS_OF_SIDE if is_joined else 1)
 
     def _ports(self, tags: Iterable[int]) -> Any:

@@ -8,23 +8,14 @@ from apache_beam.portability import common_urns
 from sparkbeam.explain import describe
 from sparkbeam.explain.describe import Edge, printable, wrapped
 from sparkbeam.metrics.summary import RunSummary, SparkStage, StageSummary, StepSummary
+from sparkbeam.plan.grouping import Grouping, GroupStrategy
 from sparkbeam.plan.layers import topology
-from sparkbeam.plan.model import Evaluator, Grouping, Plan, Stage
+from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.urns import EXTRACT_OUTPUTS, FIRE, MERGE_ACCUMULATORS, PRECOMBINE
 from sparkbeam.progress.formats import size
 
 _COMBINE = common_urns.combine_components.COMBINE_GROUPED_VALUES.urn
-
-_DRIVEN = frozenset(
-    [
-        Evaluator.PANES,
-        Evaluator.DRIVEN_WINDOWS,
-        Evaluator.DRIVEN_SESSIONS,
-        Evaluator.DRIVEN_MERGING,
-    ]
-)
-"""Evaluators based on Beam's trigger driver, which merges windows and fires panes."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +96,7 @@ class _Aggregation:
             yield self._partial(producer)
         yield self._exchange()
         here = self._hosts[self._stage.id]
-        is_driven = self._grouping.evaluator in _DRIVEN
+        is_driven = self._grouping.strategy is GroupStrategy.TRIGGERS
         merges = f"{self._kept} of all tasks"
         if self._streaming:
             if not is_driven:  # The trigger driver takes elements one by one.
@@ -114,7 +105,7 @@ class _Aggregation:
             merges = f"stored and new {self._kept}"
         if is_driven:
             merges += ", as Beam's trigger driver says"
-        elif self._grouping.evaluator is Evaluator.MERGING:
+        elif self._grouping.strategy is GroupStrategy.MERGING:
             merges += ", as the WindowFn merges windows"
         yield Action("merge", here, merges, self._of_step(MERGE_ACCUMULATORS))
         if labels := _transforms(self._stage, FIRE):

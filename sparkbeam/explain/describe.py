@@ -15,12 +15,10 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from sparkbeam.metrics.summary import StageSummary, column_text
 from sparkbeam.plan.column_steps import applied, told
 from sparkbeam.plan.column_types import ColumnStep
+from sparkbeam.plan.grouping import Grouping
 from sparkbeam.plan.join_payload import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
 from sparkbeam.plan.model import (
-    Evaluator,
     Exchange,
-    Grouping,
-    Layout,
     Plan,
     Port,
     SideInput,
@@ -29,6 +27,7 @@ from sparkbeam.plan.model import (
 )
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.projection import read_of_tables
+from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.progress.formats import counted
 
@@ -46,23 +45,6 @@ _TRAVEL = {
     Exchange.JOIN: "joined by Spark",
 }
 
-_ARRIVAL = {
-    Layout.CHUNKS: "",
-    Layout.GROUPS: ", sorted",
-    Layout.PACKED_GROUPS: ", many keys in a row",
-    Layout.TOTALS: ", many keys in a row",
-    Layout.SESSIONS: ", sorted by session start",
-    Layout.SESSION_TOTALS: ", many keys in a row",
-    Layout.TRIGGERED: ", sorted",
-    Layout.STORED: ", into state",
-    Layout.KEYED: ", sorted: state and timers of one key at a time",
-    Layout.TIME_SORTED: ", sorted by event time: state and timers of one key at a time",
-    Layout.JOIN_SIDE: "",
-    Layout.JOIN_KEYS: "",
-    Layout.SIDE_ITERABLE: "read whole, window by window",
-    Layout.SIDE_MULTIMAP: "looked up by window and key",
-}
-
 _JOINS = {
     "inner": "all pairs",
     "left": "all pairs, and unmatched elements of the left side",
@@ -77,25 +59,6 @@ _BROADCASTS = {
     NEVER: "neither side is broadcast, and keys with many elements are divided",
     LEFT: "the left side is broadcast",
     RIGHT: "the right side is broadcast",
-}
-
-_DRIVER = "by Beam's trigger driver"
-
-_GROUPERS = {
-    Evaluator.GLOBAL: "by key, in one pass over the rows",
-    Evaluator.WINDOWED: "by key and window, in one pass over the rows",
-    Evaluator.PACKED: "by key and window, many at once",
-    Evaluator.STAMPED: "by key and window, in one pass over the rows",
-    Evaluator.TOTALS: "by key and window, many at once",
-    Evaluator.SESSIONS: "by key and session, in one pass over the rows",
-    Evaluator.SESSION_TOTALS: "by key and session, many at once",
-    Evaluator.MERGING: "by the WindowFn, key by key",
-    Evaluator.PANES: f"{_DRIVER}, key by key",
-    Evaluator.STORED_WINDOWS: "by key and window",
-    Evaluator.STORED_SESSIONS: "by key and session",
-    Evaluator.DRIVEN_WINDOWS: _DRIVER,
-    Evaluator.DRIVEN_SESSIONS: _DRIVER,
-    Evaluator.DRIVEN_MERGING: _DRIVER,
 }
 
 
@@ -217,7 +180,9 @@ def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
     if stage.join is not None:
         travel += f": {_JOINS[stage.join.spec.how]}; {_BROADCASTS[stage.join.spec.broadcast]}"
     if stage.exchange is Exchange.BY_KEY:
-        travel += _ARRIVAL[stage.layout]
+        travel += stage.format.arrival
+        if stage.grouping is None and isinstance(stage.format, KeyedRows):
+            travel += ": state and timers of one key at a time"
     sources = [edge for edge in read if not edge.side_inputs]
     if not sources and not roots:
         return travel
@@ -234,8 +199,8 @@ def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
 def grouping(how: Grouping) -> str:
     """Describe how the groups of a GroupByKey are made, with the reason."""
     kept = "accumulators" if how.combines else "values"
-    where = f", over {kept} in state" if how.layout is Layout.STORED else ""
-    words = f"{_GROUPERS[how.evaluator]}{where}, because {printable(how.reason)}"
+    where = f", over {kept} in state" if how.format == KeyedRows(stored=True) else ""
+    words = f"{how.strategy.value}{how.format.reading}{where}, because {printable(how.reason)}"
     if how.aggregator is None:
         return words
     return (
@@ -284,7 +249,7 @@ def _side_inputs(read: list[Edge]) -> Iterator[str]:
             sources[side_input].append(edge.producer.id)
     for side_input, ids in sources.items():
         label = printable(side_input.label)
-        yield f"from {_listed(ids)} for '{label}', {_ARRIVAL[side_input.layout]}"
+        yield f"from {_listed(ids)} for '{label}', {side_input.format.arrival}"
 
 
 def _outputs(plan: Plan, stage: Stage, written: list[Edge]) -> Iterator[str]:

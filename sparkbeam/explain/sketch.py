@@ -6,7 +6,9 @@ from typing import Any
 
 from sparkbeam.common.untrusted_json import parsed
 from sparkbeam.explain import describe
-from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan, Stage
+from sparkbeam.plan.grouping import GroupStrategy
+from sparkbeam.plan.model import Exchange, Plan, Stage
+from sparkbeam.plan.row_formats import KeyedRows
 
 SIDE = "side"
 """Kind of a side input."""
@@ -19,19 +21,6 @@ _TEXTS = {
     Exchange.REBALANCE: "rebalance",
     Exchange.BY_KEY: "shuffle by key",
     Exchange.JOIN: "join",
-}
-
-_DETAILS: dict[Layout | Evaluator, str] = {
-    Evaluator.SESSIONS: ", sessions",
-    Evaluator.SESSION_TOTALS: ", sessions",
-    Evaluator.MERGING: ", merging",
-    Evaluator.PANES: ", triggers",
-    Evaluator.STORED_SESSIONS: ", sessions",
-    Evaluator.DRIVEN_WINDOWS: ", triggers",
-    Evaluator.DRIVEN_SESSIONS: ", sessions",
-    Evaluator.DRIVEN_MERGING: ", merging",
-    Layout.KEYED: ", state",
-    Layout.TIME_SORTED: ", by time",
 }
 
 
@@ -139,10 +128,16 @@ def _note(plan: Plan, stage: Stage) -> str:
 
 
 def _ways(stage: Stage) -> Iterator[StageInput]:
-    text = _TEXTS[stage.exchange]
-    if stage.exchange is Exchange.BY_KEY:
-        how = stage.grouping.evaluator if stage.grouping is not None else stage.layout
-        text += _DETAILS.get(how, "")
-    yield StageInput(stage.exchange.value, text)
+    detail = _detail(stage) if stage.exchange is Exchange.BY_KEY else ""
+    yield StageInput(stage.exchange.value, f"{_TEXTS[stage.exchange]}{detail}")
     if stage.side_inputs:
         yield StageInput(SIDE, "side input")
+
+
+def _detail(stage: Stage) -> str:
+    if stage.grouping is not None:
+        strategy = stage.grouping.strategy
+        return "" if strategy is GroupStrategy.WINDOWS else f", {strategy.name.lower()}"
+    if isinstance(stage.format, KeyedRows):
+        return ", by time" if stage.format.by_time else ", state"
+    return ""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sparkbeam.explain.join_outcomes import JOINS
 from sparkbeam.explain.shuffles import Nodes, first, host_of, sizes_of
 from sparkbeam.metrics.summary import StageSummary
-from sparkbeam.plan.model import Exchange, Layout, Plan, Stage
+from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.progress.formats import size
 from sparkbeam.upstream.spark import PlanNode
 
@@ -86,6 +86,6 @@ def _told(largest: int, median: int) -> str:
 def _remedy(stage: Stage) -> str:
     if stage.join is not None:
         return _JOIN
-    if stage.grouping is None or stage.layout in (Layout.KEYED, Layout.TIME_SORTED):
+    if stage.grouping is None:
         return _STATE
     return _COMBINE if stage.grouping.combines else _GROUP

@@ -7,7 +7,6 @@ from apache_beam.runners.worker import operations
 from sparkbeam.plan.combine_columns import NO_FORM
 from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.plan.ports import WHY
 from sparkbeam.plan.urns import EXTRACT_OUTPUTS, MERGE_ACCUMULATORS
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.worker.steps.combine_phases import MergeOperation, make_phase
@@ -26,7 +25,7 @@ class Merge(Operator):
         if form_of(step.combine_fn) is None:
             return NO_FORM
         how = step.stage.grouping
-        return None if how is None or how.merges_columns else WHY.get(how.layout)
+        return None if how is None or how.merges_columns else how.format.why_elements
 
     def results(self, step: PlannedStep) -> Iterable[str]:
         """Return the outputs of the combine: accumulators are columns if these are."""

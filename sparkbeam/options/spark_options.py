@@ -27,7 +27,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.metrics import sink_options as metrics_options
 from sparkbeam.options import environment_variables, worker_dependencies
 from sparkbeam.options.misspelt import misspelt
-from sparkbeam.plan.model import SessionAggregator
+from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.upstream.option_views import known_values
 from sparkbeam.wire.environment import Environment, classes_of_program

@@ -6,9 +6,10 @@ from typing import TypeAlias
 
 from sparkbeam.plan.column_types import Begun, ColumnStep, Walk
 from sparkbeam.plan.memo import memo
-from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Stage
+from sparkbeam.plan.model import Exchange, Plan, Port, Stage
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.plan.ports import WHY, name_of
+from sparkbeam.plan.ports import name_of
+from sparkbeam.plan.row_formats import GroupRows
 from sparkbeam.plan.source_columns import Begins, column_steps
 
 
@@ -77,7 +78,7 @@ class _Telling:
             return _Elements(stage.labels[0])
         if stage.grouping is not None and stage.grouping.combines:
             return _MAYBE
-        if stage.exchange is Exchange.BY_KEY and stage.layout is not Layout.PACKED_GROUPS:
+        if stage.exchange is Exchange.BY_KEY and stage.format != GroupRows(packed=True):
             what = "shuffle by key" if stage.grouping is None else "GroupByKey"
             return _Elements(f"the {what} before it")
         held = [self._of_tag(tag) for tag in stage.inputs]
@@ -92,7 +93,7 @@ class _Telling:
         """Note the content of a port; report it if it takes columns as elements."""
         reason = None
         if held == _COLUMNS:
-            reason = WHY.get(port.layout) or walk.why_encoded(port, begun)
+            reason = port.format.why_elements or walk.why_encoded(port, begun)
         if reason is not None:
             name = name_of(self.plan, port)
             yield ColumnStep(name, reason)

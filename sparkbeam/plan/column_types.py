@@ -30,11 +30,12 @@ from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.group_columns import as_pair
 from sparkbeam.plan.join_columns import as_side
 from sparkbeam.plan.memo import memoized
-from sparkbeam.plan.model import SIDES, SINK_URN, Layout, Plan, Port, Stage
+from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
 from sparkbeam.plan.operator import Result
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.round_trips import given_back
+from sparkbeam.plan.row_formats import ElementRows, GroupRows, JoinRows
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 
 _SCALARS = {
@@ -244,10 +245,12 @@ class Walk:
     def why_encoded(self, port: Port, begins: Begun) -> str | None:
         """Return the reason why a port that gets columns writes elements; None if it does not."""
         shapes = list(self._into(port, begins))
-        if port.layout is Layout.CHUNKS and not any(self.hands_on(port, one) for one in shapes):
+        if isinstance(port.format, ElementRows) and not any(
+            self.hands_on(port, one) for one in shapes
+        ):
             coder = self.parsed.coder(port.pcollection)
             return f"the coder {coder} may give back others" if shapes else None
-        if port.layout is Layout.PACKED_GROUPS and shapes and not self.pairs(port, begins):
+        if isinstance(port.format, GroupRows) and shapes and not self.pairs(port, begins):
             return "keys or values are no columns behind a GroupByKey"
         return None
 
@@ -258,19 +261,23 @@ class Walk:
             port: a port of the stage.
             begins: as for :meth:`taking`.
         """
-        if port.layout in SIDES:
+        if isinstance(port.format, JoinRows):
             sides = self.joined(port, begins)
             yield from (side for side in sides if isinstance(side, Record))
             return
-        if port.layout is Layout.PACKED_GROUPS:
+        if isinstance(port.format, GroupRows):
             yield from self.pairs(port, begins)
             return
         yield from (shape for shape in self._into(port, begins) if self.hands_on(port, shape))
 
     def joined(self, port: Port, begins: Begun) -> Iterator[Record | Refused]:
         """Yield the shapes of a join side's pairs behind the join, or the reasons for elements."""
-        coder = self.parsed.coder(port.pcollection)
-        return (as_side(coder, shape, port.layout) for shape in self._into(port, begins))
+        coder, keys_only = (
+            self.parsed.coder(port.pcollection),
+            port.format == JoinRows(keys_only=True),
+        )
+        shapes = self._into(port, begins)
+        return (as_side(coder, shape, keys_only=keys_only) for shape in shapes)
 
     def _into(self, port: Port, begins: Begun) -> Iterator[Shape]:
         """Yield the Python shapes of the columns that a port gets."""
@@ -306,7 +313,7 @@ class Walk:
             port: a port of the stage.
             shape: the shape of the columns.
         """
-        if port.layout is not Layout.CHUNKS or not tells_all(shape):
+        if not isinstance(port.format, ElementRows) or not tells_all(shape):
             return False
         return given_back(self.parsed.coder(port.pcollection), empty_column(shape), shape) == shape
 

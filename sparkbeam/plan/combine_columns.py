@@ -11,7 +11,7 @@ from sparkbeam.columns.python_types import (
     Shape,
     is_tuple,
 )
-from sparkbeam.plan.model import SessionAggregator
+from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.windows.vectorized_form import Form, Kind
 
 NO_FORM = "its CombineFn has no vectorised form"

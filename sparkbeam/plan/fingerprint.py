@@ -32,7 +32,7 @@ from sparkbeam.plan.addresses import (
     renamed,
 )
 from sparkbeam.plan.layers import Topology
-from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Sink, Source, Stage
+from sparkbeam.plan.model import Exchange, Plan, Port, Sink, Source, Stage
 from sparkbeam.plan.object_identity import (
     PYTHON,
     identity,
@@ -43,6 +43,7 @@ from sparkbeam.plan.object_identity import (
 )
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import parsed
+from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec, WriteSpec
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
@@ -51,7 +52,6 @@ from sparkbeam.version import __version__
 STATE_FORMAT = 9
 """Version of the layout of state, offsets and feedback; another layout needs another number."""
 
-_KEYED = (Layout.STORED, Layout.KEYED, Layout.TIME_SORTED)
 _PARDO = "beam:transform:pardo"
 _COMBINES = frozenset([common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn])
 _ROW = common_urns.coders.ROW.urn
@@ -342,7 +342,7 @@ class _Describer:
             # The first layer keeps nothing, but what starts with an Impulse does so only once.
             if stage.exchange is not Exchange.IMPULSE:
                 return parts
-        if stage.layout in _KEYED:
+        if isinstance(stage.format, KeyedRows):
             parts |= self._keyed()
         elif any(payload.restriction_coder_id for payload in self._par_dos()):
             parts |= self._reading()
@@ -360,7 +360,7 @@ class _Describer:
         key, value = coder.component_coder_ids
         parts = {"key coder": self._coder(key)}
         grouped = self._stage.grouping is not None
-        if grouped or self._stage.layout is Layout.TIME_SORTED:
+        if grouped or self._stage.format == KeyedRows(by_time=True):
             parts["value coder"] = self._coder(self._stored(value))
         parts |= self._windowing(grouped=grouped)
         parts |= self._combine_fn() if grouped else {}
@@ -430,7 +430,7 @@ class _Describer:
                 parts["splittable DoFn"] = _splittable(payload.do_fn)
         for port in self._stage.ports:
             parts[f"output {port.tag}"] = (
-                f"{self._coder_of(port.pcollection)} as {port.layout.value}"
+                f"{self._coder_of(port.pcollection)} as {port.format.name}"
             )
         return parts
 
@@ -439,7 +439,7 @@ class _Describer:
         for side in self._stage.side_inputs:
             transform = self._descriptor.transforms[side.transform_id]
             coder = self._coder_of(transform.inputs[side.local_name])
-            parts[f"side input '{side.local_name}'"] = f"{side.layout.value} of {coder}"
+            parts[f"side input '{side.local_name}'"] = f"{side.format.name} of {coder}"
         return parts
 
     def _par_dos(self) -> Iterator[beam_runner_api_pb2.ParDoPayload]:

@@ -6,7 +6,6 @@ from apache_beam.coders import coders
 
 from sparkbeam.columns.python_types import Lists, Record, Shape, Union
 from sparkbeam.plan.join_columns import as_side, is_plain_key
-from sparkbeam.plan.model import Layout
 
 
 def as_pair(coder: coders.Coder, pair: Shape) -> Record | None:
@@ -16,7 +15,7 @@ def as_pair(coder: coders.Coder, pair: Shape) -> Record | None:
         coder: the coder of the pairs.
         pair: the shape of a pair, as columns.
     """
-    side = as_side(coder, pair, Layout.PACKED_GROUPS)
+    side = as_side(coder, pair)
     return side if isinstance(side, Record) and is_plain_key(side.fields[0]) else None
 
 

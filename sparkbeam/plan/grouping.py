@@ -1,4 +1,4 @@
-"""Choice of the evaluator of a GroupByKey; no other module decides it.
+"""Strategies of a GroupByKey, and the choice of one; no other module decides it.
 
 With the default trigger a window fires once in batch, at the end of the input. In streaming it
 fires when the watermark passes its end, and for late elements. The firing times are therefore
@@ -9,6 +9,8 @@ left to Beam's trigger driver.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 
 from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.trigger import DefaultTrigger
@@ -21,16 +23,87 @@ from apache_beam.transforms.window import (
     WindowFn,
 )
 
-from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
+from sparkbeam.plan.row_formats import AggregateRows, GroupRows, KeyedRows, RowFormat
 from sparkbeam.windows.counted_accumulators import uncounted
 from sparkbeam.windows.vectorized_forms import form_of
-
-_OF_WINDOWS = frozenset([Evaluator.GLOBAL, Evaluator.WINDOWED, Evaluator.STAMPED])
 
 _STAMPS = {
     TimestampCombiner.OUTPUT_AT_EARLIEST: "earliest",
     TimestampCombiner.OUTPUT_AT_LATEST: "latest",
 }
+
+
+class GroupStrategy(Enum):
+    """Strategy of a GroupByKey, described by its value for people.
+
+    In batch it reads rows of the format that :class:`Grouping` has, in streaming it keeps groups in
+    state; :mod:`sparkbeam.worker.grouping.strategies` has both.
+    """
+
+    WINDOWS = "by key and window"
+    """A group for each key and window, which fires at the end of the window."""
+
+    SESSIONS = "by key and session"
+    """The sessions of a key in order of their start, which fire at their ends."""
+
+    MERGING = "by the WindowFn"
+    """The WindowFn merges the windows of a key, in one call for each key; in batch."""
+
+    TRIGGERS = "by Beam's trigger driver"
+    """Beam's trigger driver makes the panes of a key."""
+
+
+class SessionAggregator(Enum):
+    """Way to combine the sessions of a key before the shuffle; see :mod:`sparkbeam.windows`."""
+
+    CANONICAL = "canonical"
+    """Beam's own merge over all sessions, for each element."""
+
+    ORDERED = "ordered"
+    """Element by element, into sessions in their order."""
+
+    COLUMNAR = "columnar"
+    """Many elements at once, as columns."""
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Decision on the execution of a GroupByKey.
+
+    Attributes:
+        strategy: the strategy that makes its groups.
+        format: the format of the rows on the way to it.
+        reason: the reason for the strategy, in words.
+        combines: the values are accumulators, and the stage merges them first of all.
+        aggregator: the way in which the accumulators were made of elements, session by session;
+            None if no sessions are combined, or they stay apart before the shuffle.
+        aggregator_reason: the reason for the aggregator, in words.
+        by_time: the trigger sees the elements of a micro-batch one timestamp after the other.
+        counted: each accumulator has the number of its elements before it, which the trigger
+            counts.
+        by_stamp: an accumulator holds elements with the same timestamp.
+    """
+
+    strategy: GroupStrategy
+    format: RowFormat
+    reason: str
+    combines: bool
+    aggregator: SessionAggregator | None = None
+    aggregator_reason: str = ""
+    by_time: bool = False
+    counted: bool = False
+    by_stamp: bool = False
+
+    @property
+    def merges_columns(self) -> bool:
+        """True if it merges accumulators over columns, in batch."""
+        return isinstance(self.format, AggregateRows) and self.format.packed
+
+    @property
+    def merges_numbers(self) -> bool:
+        """True if it keeps accumulators in state, and merges numbers that stand for some, too."""
+        is_stored = self.format == KeyedRows(stored=True)
+        return self.combines and is_stored and self.strategy is not GroupStrategy.TRIGGERS
 
 
 def decide(
@@ -41,7 +114,7 @@ def decide(
     sessions: SessionAggregator | None = None,
     fires: Windowing | None = None,
 ) -> Grouping:
-    """Decide the evaluator of the GroupByKey of elements with a windowing.
+    """Decide the strategy of the GroupByKey of elements with a windowing.
 
     Args:
         windowing: the windowing of the elements.
@@ -52,28 +125,19 @@ def decide(
         fires: has the trigger that is evaluated behind it, by the number of elements; None if there
             is none.
     """
-    evaluator, reason = _in_streaming(windowing) if streaming else _in_batch(windowing, fires)
-    if evaluator in _OF_WINDOWS and combines is not None and makes_totals(windowing.windowfn):
-        form = form_of(combines())
-        if form is not None:
-            reason = f"{reason}, and {form.name} has a vectorised form"
-            return Grouping(Evaluator.TOTALS, reason, combines=True)
-    if evaluator is not Evaluator.SESSIONS:
-        in_state = streaming and combines is not None
-        return Grouping(
-            evaluator,
-            reason,
-            combines is not None,
-            counted=in_state and not _fires_once(windowing),
-            by_stamp=in_state and tells_stamps(windowing),
-        )
-    if sessions is SessionAggregator.CANONICAL:
-        evaluator = Evaluator.MERGING
-    if combines is None:
-        return Grouping(evaluator, reason, combines=False)
-    if evaluator is Evaluator.SESSIONS and form_of(combines()) is not None:
-        evaluator = Evaluator.SESSION_TOTALS
-    return Grouping(evaluator, reason, True, *_aggregator(combines(), sessions))
+    if streaming:
+        return _in_streaming(windowing, merges=combines is not None)
+    strategy, reason = _in_batch(windowing, fires)
+    combine_fn = None if combines is None else combines()
+    if strategy is GroupStrategy.SESSIONS:
+        return _of_sessions(combine_fn, sessions, reason)
+    if strategy is not GroupStrategy.WINDOWS:
+        return Grouping(strategy, KeyedRows(), reason, combine_fn is not None)
+    form = None if combine_fn is None else form_of(combine_fn)
+    if form is None or not makes_totals(windowing.windowfn):
+        return Grouping(strategy, GroupRows(), reason, combine_fn is not None)
+    reason = f"{reason}, and {form.name} has a vectorised form"
+    return Grouping(strategy, AggregateRows(), reason, combines=True)
 
 
 def stamp_of(windowing: Windowing) -> str | None:
@@ -109,36 +173,52 @@ def _aggregator(
     return SessionAggregator.COLUMNAR, f"{form.name} has a vectorised form"
 
 
-def _in_batch(windowing: Windowing, fires: Windowing | None) -> tuple[Evaluator, str]:
-    window_fn = windowing.windowfn
+def _in_batch(windowing: Windowing, fires: Windowing | None) -> tuple[GroupStrategy, str]:
     how = "fire once"
     if fires is not None:
         how = f"come with the number of their elements, by which {fires.triggerfn} fires"
     fire_once = f"{_windows(windowing)} {how}"
     if not _fires_once(windowing):
-        return Evaluator.PANES, _trigger(windowing)
-    if type(window_fn) is Sessions:
-        return Evaluator.SESSIONS, fire_once
-    if window_fn.is_merging():
-        return Evaluator.MERGING, f"{_windows(windowing)} merge and {how}"
+        return GroupStrategy.TRIGGERS, _trigger(windowing)
+    if type(windowing.windowfn) is Sessions:
+        return GroupStrategy.SESSIONS, fire_once
+    if windowing.windowfn.is_merging():
+        return GroupStrategy.MERGING, f"{_windows(windowing)} merge and {how}"
     stamp = stamp_of(windowing)
-    if stamp is not None:
-        return Evaluator.STAMPED, f"{fire_once}, with the {stamp} timestamp"
-    is_global = isinstance(window_fn, GlobalWindows)
-    return Evaluator.GLOBAL if is_global else Evaluator.WINDOWED, fire_once
+    told = fire_once if stamp is None else f"{fire_once}, with the {stamp} timestamp"
+    return GroupStrategy.WINDOWS, told
 
 
-def _in_streaming(windowing: Windowing) -> tuple[Evaluator, str]:
-    window_fn = windowing.windowfn
-    is_default = _fires_once(windowing)
-    are_sessions = type(window_fn) is Sessions
-    if is_default and (are_sessions or not window_fn.is_merging()):
-        evaluator = Evaluator.STORED_SESSIONS if are_sessions else Evaluator.STORED_WINDOWS
-        return evaluator, f"{_windows(windowing)} fire at their end"
-    if not window_fn.is_merging():
-        return Evaluator.DRIVEN_WINDOWS, _trigger(windowing)
-    reason = f"{_windows(windowing)} merge" if is_default else _trigger(windowing)
-    return Evaluator.DRIVEN_SESSIONS if are_sessions else Evaluator.DRIVEN_MERGING, reason
+def _of_sessions(
+    combine_fn: CombineFn | None, asked: SessionAggregator | None, reason: str
+) -> Grouping:
+    """Return the decision on sessions in batch."""
+    combines = combine_fn is not None
+    how = (None, "") if combine_fn is None else _aggregator(combine_fn, asked)
+    if asked is SessionAggregator.CANONICAL:
+        return Grouping(GroupStrategy.MERGING, KeyedRows(), reason, combines, *how)
+    has_form = combine_fn is not None and form_of(combine_fn) is not None
+    rows = AggregateRows(sessions=True, packed=has_form)
+    return Grouping(GroupStrategy.SESSIONS, rows, reason, combines, *how)
+
+
+def _in_streaming(windowing: Windowing, *, merges: bool) -> Grouping:
+    is_default, window_fn = _fires_once(windowing), windowing.windowfn
+    strategy, reason = GroupStrategy.TRIGGERS, _trigger(windowing)
+    if is_default:
+        strategy, reason = GroupStrategy.WINDOWS, f"{_windows(windowing)} fire at their end"
+        if type(window_fn) is Sessions:
+            strategy = GroupStrategy.SESSIONS
+        elif window_fn.is_merging():
+            strategy, reason = GroupStrategy.TRIGGERS, f"{_windows(windowing)} merge"
+    return Grouping(
+        strategy,
+        KeyedRows(stored=True),
+        reason,
+        merges,
+        counted=merges and not is_default,
+        by_stamp=merges and tells_stamps(windowing),
+    )
 
 
 def _fires_once(windowing: Windowing) -> bool:

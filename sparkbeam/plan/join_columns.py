@@ -9,7 +9,7 @@ from sparkbeam.columns import Refused
 from sparkbeam.columns.python_types import NONE, Opaque, Record, Scalar, Shape
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.join_payload import LEFT, RIGHT, JoinSpec
-from sparkbeam.plan.model import Layout, Plan
+from sparkbeam.plan.model import Plan
 from sparkbeam.plan.round_trips import given_back
 
 _NAMES = ("0", "1", "2")
@@ -28,18 +28,18 @@ def why_no_cells(shape: Shape) -> str | None:
     return None if isinstance(shape, Scalar) else f"its elements are {shape}"
 
 
-def as_side(coder: coders.Coder, pair: Shape, layout: Layout) -> Record | Refused:
+def as_side(coder: coders.Coder, pair: Shape, *, keys_only: bool = False) -> Record | Refused:
     """Return the shape of a join side's pairs behind the join, or the reason why it takes elements.
 
     Args:
         coder: the coder of the pairs of a key and an element.
         pair: the shape of a pair, as columns.
-        layout: the layout of the side.
+        keys_only: the values of the side are dropped.
     """
     if not isinstance(pair, Record) or pair.type is not tuple or len(pair.fields) != _PAIR:
         return Refused(f"its elements are {pair}")
     key, shape = pair.fields
-    if layout is Layout.JOIN_KEYS:
+    if keys_only:
         return pair
     reason = why_no_cells(shape)
     if reason is not None:

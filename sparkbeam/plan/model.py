@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from sparkbeam.plan.grouping import Grouping, SessionAggregator
 from sparkbeam.plan.join_payload import AUTO, NEVER, JoinSpec
+from sparkbeam.plan.row_formats import RowFormat
 
 if TYPE_CHECKING:
     from sparkbeam.plan.operator import Operator
@@ -27,172 +29,6 @@ SINK_URN = "sparkbeam:sink:v1"
 
 CREATE_URN = "sparkbeam:create:v1"
 """The values of a Create: each task of the stage puts out its share of them."""
-
-
-class Layout(Enum):
-    """Content of one row of a port."""
-
-    CHUNKS = "chunks"
-    """Many encoded windowed values in one cell."""
-
-    GROUPS = "groups"
-    """A key (and window) with a run of its encoded values, on the way to a GroupByKey."""
-
-    PACKED_GROUPS = "packed_groups"
-    """Rows as GROUPS, with many keys each; each value of a column is in a separate cell."""
-
-    TOTALS = "totals"
-    """A key and window, or slice of windows, with an accumulator, ordered by its start."""
-
-    SESSIONS = "sessions"
-    """A key with one locally merged session of its values, ordered by the session's start."""
-
-    SESSION_TOTALS = "session_totals"
-    """Rows as SESSIONS, with numbers that stand for accumulators."""
-
-    TRIGGERED = "triggered"
-    """A key with a run of its windowed values, on the way to Beam's trigger driver."""
-
-    STORED = "stored"
-    """Rows as TRIGGERED, in streaming: each value has its length before it, as in state."""
-
-    KEYED = "keyed"
-    """A key with a run of its windowed elements, in the order in which they were produced."""
-
-    TIME_SORTED = "time_sorted"
-    """A key with one windowed element, ordered by the element's timestamp."""
-
-    JOIN_SIDE = "join_side"
-    """A key (and window) with one encoded value, on the way to a join by Spark."""
-
-    JOIN_KEYS = "join_keys"
-    """A key (and window) that is on a side of which a join puts out nothing; hardly any twice."""
-
-    SIDE_ITERABLE = "side_iterable"
-    """A window with a run of its encoded values, on the way to a side input."""
-
-    SIDE_MULTIMAP = "side_multimap"
-    """A window and key with a run of encoded values, on the way to a side input."""
-
-
-PACKED = frozenset([Layout.TOTALS, Layout.SESSION_TOTALS])
-"""Layouts with many small rows, which therefore travel in packs."""
-
-
-SIDES = frozenset([Layout.JOIN_SIDE, Layout.JOIN_KEYS])
-"""Layouts of the sides of joins."""
-
-
-class Evaluator(Enum):
-    """Evaluator of a GroupByKey: the first nine are for batch, the others for streaming.
-
-    :mod:`sparkbeam.plan.grouping` chooses it.
-    """
-
-    GLOBAL = "global"
-    """All values of a key are a group."""
-
-    WINDOWED = "windowed"
-    """All values of a key and a window are a group, at the end of the window."""
-
-    PACKED = "packed"
-    """Groups as GLOBAL and WINDOWED, of many keys at once; columns of pairs give columns."""
-
-    STAMPED = "stamped"
-    """Groups as WINDOWED, with the timestamps of the values combined into that of the group."""
-
-    TOTALS = "totals"
-    """The accumulators of many keys and windows that do not merge are merged at once."""
-
-    SESSIONS = "sessions"
-    """The sessions of a key merge in one pass over rows that are sorted by their start."""
-
-    SESSION_TOTALS = "session_totals"
-    """The accumulators of the sessions of many keys are merged at once."""
-
-    MERGING = "merging"
-    """The WindowFn merges the windows of a key, in one call for each key."""
-
-    PANES = "panes"
-    """Beam's trigger driver makes the panes of a key, out of one element for each window."""
-
-    STORED_WINDOWS = "stored_windows"
-    """A cell of state for each key and window, which fires at its end and for late elements."""
-
-    STORED_SESSIONS = "stored_sessions"
-    """The sessions of a key in order of their start, which fire as STORED_WINDOWS do."""
-
-    DRIVEN_WINDOWS = "driven_windows"
-    """Beam's trigger driver over the state of a key; it sees the windows of new elements."""
-
-    DRIVEN_SESSIONS = "driven_sessions"
-    """Groups as DRIVEN_WINDOWS, with the sessions that those of new elements overlap."""
-
-    DRIVEN_MERGING = "driven_merging"
-    """Groups as DRIVEN_WINDOWS, with all windows of the key."""
-
-
-class SessionAggregator(Enum):
-    """Way to combine the sessions of a key before the shuffle; see :mod:`sparkbeam.windows`."""
-
-    CANONICAL = "canonical"
-    """Beam's own merge over all sessions, for each element."""
-
-    ORDERED = "ordered"
-    """Element by element, into sessions in their order."""
-
-    COLUMNAR = "columnar"
-    """Many elements at once, as columns."""
-
-
-_GROUPED = {
-    Evaluator.GLOBAL: Layout.GROUPS,
-    Evaluator.WINDOWED: Layout.GROUPS,
-    Evaluator.PACKED: Layout.PACKED_GROUPS,
-    Evaluator.STAMPED: Layout.GROUPS,
-    Evaluator.TOTALS: Layout.TOTALS,
-    Evaluator.SESSIONS: Layout.SESSIONS,
-    Evaluator.SESSION_TOTALS: Layout.SESSION_TOTALS,
-    Evaluator.MERGING: Layout.TRIGGERED,
-    Evaluator.PANES: Layout.TRIGGERED,
-}
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """Decision on the execution of a GroupByKey.
-
-    Attributes:
-        evaluator: the evaluator of its groups.
-        reason: the reason for the evaluator, in words.
-        combines: the values are accumulators, and the stage merges them first of all.
-        aggregator: the way in which the accumulators were made of elements, session by session;
-            None if no sessions are combined, or they stay apart before the shuffle.
-        aggregator_reason: the reason for the aggregator, in words.
-        by_time: the trigger sees the elements of a micro-batch one timestamp after the other.
-        counted: each accumulator has the number of its elements before it, which the trigger
-            counts.
-        by_stamp: an accumulator holds elements with the same timestamp.
-    """
-
-    evaluator: Evaluator
-    reason: str
-    combines: bool
-    aggregator: SessionAggregator | None = None
-    aggregator_reason: str = ""
-    by_time: bool = False
-    counted: bool = False
-    by_stamp: bool = False
-
-    @property
-    def layout(self) -> Layout:
-        """Layout of the rows on the way to the evaluator."""
-        return _GROUPED.get(self.evaluator, Layout.STORED)
-
-    @property
-    def merges_columns(self) -> bool:
-        """True if accumulators are merged over columns in batch."""
-        return self.evaluator in (Evaluator.TOTALS, Evaluator.SESSION_TOTALS)
 
 
 class Exchange(Enum):
@@ -219,12 +55,12 @@ _SHUFFLES = frozenset([Exchange.REBALANCE, Exchange.BY_KEY])
 
 @dataclass(frozen=True)
 class Port:
-    """An output of a stage: one PCollection in one layout.
+    """An output of a stage: one PCollection in one format.
 
     Attributes:
         tag: unique in the plan.
         pcollection: the PCollection.
-        layout: the layout of a row.
+        format: the format of its rows.
         transform_id: the sink operation in the stage's descriptor.
         firings: rows tell which firing of a grouping they belong to, for a view that has the
             newest ones.
@@ -235,7 +71,7 @@ class Port:
 
     tag: int
     pcollection: str
-    layout: Layout
+    format: RowFormat
     transform_id: str
     firings: bool = False
     aggregator: SessionAggregator | None = None
@@ -264,7 +100,7 @@ class SideInput:
         transform_id: the id of the transform that reads it.
         local_name: the name that it has there.
         label: the label of the transform.
-        layout: the layout of the rows of its ports.
+        format: the format of the rows of its ports.
         sources: the tags of its ports.
         windows: in streaming, the pickled pair of Beam's function from windows of the main input to
             those of the side input, and the coder of the latter.
@@ -279,7 +115,7 @@ class SideInput:
     transform_id: str
     local_name: str
     label: str
-    layout: Layout
+    format: RowFormat
     sources: tuple[int, ...]
     windows: bytes = b""
     early: bool = False
@@ -315,7 +151,7 @@ class Stage:
             operations are sparkbeam's own.
         source_id: the source operation in the descriptor.
         exchange: the exchange of the input rows.
-        layout: the layout of an input row.
+        format: the format of the input rows.
         inputs: the tags of the ports that feed the main input; a tag that
             stands there twice is read twice.
         grouped: the PCollection that went into the GroupByKey or Reshuffle that
@@ -343,7 +179,7 @@ class Stage:
     descriptor: bytes
     source_id: str
     exchange: Exchange
-    layout: Layout
+    format: RowFormat
     inputs: tuple[int, ...]
     grouped: str | None
     ports: tuple[Port, ...]

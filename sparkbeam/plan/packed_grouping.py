@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from sparkbeam.plan.grouping import makes_totals
-from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan, Stage
+from sparkbeam.plan.grouping import makes_totals, stamp_of
+from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
+from sparkbeam.plan.row_formats import GroupRows
 from sparkbeam.plan.source_columns import Begins
 
-_TOGETHER = frozenset([Evaluator.GLOBAL, Evaluator.WINDOWED])
+_PACKED = GroupRows(packed=True)
 
 
 def in_packs(plan: Plan) -> Plan:
@@ -31,10 +32,11 @@ def _takes_packs(stage: Stage) -> bool:
     how = stage.grouping
     if stage.exchange is not Exchange.BY_KEY or how is None or how.combines:
         return False
-    if how.evaluator not in _TOGETHER or not stage.in_columns:
+    if how.format != GroupRows() or not stage.in_columns:
         return False
     assert stage.grouped is not None
-    return makes_totals(parsed(stage).windowing(stage.grouped).windowfn)
+    windowing = parsed(stage).windowing(stage.grouped)
+    return makes_totals(windowing.windowfn) and stamp_of(windowing) is None
 
 
 def _packed(plan: Plan, tags: frozenset[int]) -> Plan:
@@ -44,15 +46,14 @@ def _packed(plan: Plan, tags: frozenset[int]) -> Plan:
 
 def _with_packs(stage: Stage, tags: frozenset[int]) -> Stage:
     ports = tuple(
-        replace(port, layout=Layout.PACKED_GROUPS) if port.tag in tags else port
-        for port in stage.ports
+        replace(port, format=_PACKED) if port.tag in tags else port for port in stage.ports
     )
     if tags.isdisjoint(stage.inputs):
         return replace(stage, ports=ports)
     assert stage.grouping is not None
     grouping = replace(
         stage.grouping,
-        evaluator=Evaluator.PACKED,
+        format=_PACKED,
         reason=f"{stage.grouping.reason}, and pairs come as columns",
     )
-    return replace(stage, grouping=grouping, layout=Layout.PACKED_GROUPS, ports=ports)
+    return replace(stage, grouping=grouping, format=_PACKED, ports=ports)

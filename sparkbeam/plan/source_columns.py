@@ -11,7 +11,8 @@ from sparkbeam.columns import (
 from sparkbeam.plan.column_types import Begun, ColumnStep, Walk, rows_in_columns, walk_of
 from sparkbeam.plan.group_columns import groups_of
 from sparkbeam.plan.join_columns import side_of, triples
-from sparkbeam.plan.model import SIDES, Layout, Plan, Port, Stage
+from sparkbeam.plan.model import Plan, Port, Stage
+from sparkbeam.plan.row_formats import GroupRows, JoinRows
 
 
 def column_steps(plan: Plan, stage: Stage, begun: "Begins | None" = None) -> list[ColumnStep]:
@@ -27,7 +28,7 @@ def column_steps(plan: Plan, stage: Stage, begun: "Begins | None" = None) -> lis
 def _sides(plan: Plan, stage: Stage, walk: "Walk", begins: "Begun") -> Iterator[ColumnStep]:
     """Yield the sides of joins that get columns."""
     for port in stage.ports:
-        if port.layout in SIDES:
+        if isinstance(port.format, JoinRows):
             for side in walk.joined(port, begins):
                 reason = side.reason if isinstance(side, Refused) else None
                 yield ColumnStep(side_of(plan, port.tag), reason)
@@ -81,7 +82,7 @@ class Begins:
 
     def _tagged(self, plan: Plan, stage: Stage) -> tuple[tuple[str, Shape], ...]:
         """Return the shape of the values of each tag, except for values of several types."""
-        if not stage.in_columns or stage.layout is not Layout.PACKED_GROUPS:
+        if not stage.in_columns or stage.format != GroupRows(packed=True):
             return ()
         found: dict[str, set[Shape]] = {}
         for tag in dict.fromkeys(stage.inputs):
@@ -95,7 +96,7 @@ class Begins:
         if stage.join is not None:
             sides = (self._written(plan, tags) for tags in (stage.join.left, stage.join.right))
             yield from triples(stage.join.spec, *sides)
-        elif stage.layout is Layout.PACKED_GROUPS:
+        elif stage.format == GroupRows(packed=True):
             yield from groups_of(self._written(plan, stage.inputs))
         else:
             yield from self._written(plan, stage.inputs)

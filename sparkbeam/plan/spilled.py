@@ -8,7 +8,7 @@ these rows goes through Spark, and the stage still runs once.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Stage
+from sparkbeam.plan.model import Exchange, Plan, Port, Stage
 
 
 def keeping(plan: Plan) -> Plan:
@@ -32,7 +32,7 @@ def keeping(plan: Plan) -> Plan:
 
 def _may_be_kept(plan: Plan, stage: Stage, port: Port) -> bool:
     """Return whether all readers of a port read only this port, in the order of its writing."""
-    if port.layout is not Layout.CHUNKS or any(port.tag in sink.inputs for sink in plan.sinks):
+    if any(port.tag in sink.inputs for sink in plan.sinks):
         return False
     readers = _readers(plan, port.tag)
     return bool(readers) and all(

@@ -3,8 +3,8 @@
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
-from sparkbeam.plan.model import Layout
 from sparkbeam.plan.pardo_functions import par_do_payload
+from sparkbeam.plan.row_formats import KeyedRows
 
 
 def end(
@@ -22,16 +22,16 @@ def end(
     )
 
 
-def keyed_layout(transforms: list[beam_runner_api_pb2.PTransform]) -> Layout | None:
-    """Return the layout that a stateful stage reads, or None for a stateless one."""
+def keyed_format(transforms: list[beam_runner_api_pb2.PTransform]) -> KeyedRows | None:
+    """Return the format that a stateful stage reads, or None for a stateless one."""
     stateful = False
     for transform in transforms:
         if transform.spec.urn in translations.PAR_DO_URNS:
             payload = par_do_payload(transform.spec.payload)
             if payload.requires_time_sorted_input:
-                return Layout.TIME_SORTED
+                return KeyedRows(by_time=True)
             stateful |= bool(payload.state_specs or payload.timer_family_specs)
-    return Layout.KEYED if stateful else None
+    return KeyedRows() if stateful else None
 
 
 def named(

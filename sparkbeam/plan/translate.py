@@ -38,20 +38,17 @@ from sparkbeam.plan import (
     validity,
     view_firings,
 )
+from sparkbeam.plan.grouping import Grouping, SessionAggregator
 from sparkbeam.plan.join_payload import JOIN_URN, LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import (
     SINK_URN,
     SOURCE_URN,
-    Evaluator,
     Exchange,
     Firings,
-    Grouping,
     Join,
-    Layout,
     Plan,
     Port,
-    SessionAggregator,
     SideInput,
     Sink,
     Source,
@@ -64,10 +61,11 @@ from sparkbeam.plan.packed_grouping import in_packs
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import Descriptor, ParsedStage, combine_fn_of, share
 from sparkbeam.plan.projection import projected
+from sparkbeam.plan.row_formats import ElementRows, JoinRows, RowFormat, SideInputRows
 from sparkbeam.plan.row_types import pickled_row_types
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 from sparkbeam.plan.spilled import keeping
-from sparkbeam.plan.stage_protos import end, keyed_layout, named
+from sparkbeam.plan.stage_protos import end, keyed_format, named
 from sparkbeam.plan.view_firings import BY_TIME
 from sparkbeam.upstream.beam import shows_one_element
 
@@ -135,7 +133,7 @@ class _Draft:
     id: str
     transforms: list[beam_runner_api_pb2.PTransform]
     input: str
-    ports: dict[tuple[str, Layout], Port] = field(default_factory=dict)
+    ports: dict[tuple[str, RowFormat], Port] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ class _Input:
     """Input of a stage; see :class:`~sparkbeam.plan.model.Stage`."""
 
     exchange: Exchange
-    layout: Layout
+    format: RowFormat
     inputs: tuple[int, ...] = ()
     grouped: str | None = None
     grouping: Grouping | None = None
@@ -239,7 +237,7 @@ class _Translation:
     def _sinks(self) -> Iterator[Sink]:
         for transform in self._writes:
             (written,) = transform.inputs.values()
-            tags = self._ports(written, Layout.CHUNKS)
+            tags = self._ports(written, ElementRows())
             label = self._label(transform.unique_name)
             if WriteSpec.unpack(transform.spec.payload).has_manifest and not self._streaming:
                 raise UnsupportedTransform(
@@ -286,9 +284,9 @@ class _Translation:
     def _connect(self, draft: _Draft) -> _Input:
         transform = self._runner_transform.get(draft.input)
         urn = transform.spec.urn if transform is not None else None
-        keyed = keyed_layout(draft.transforms)
+        keyed = keyed_format(draft.transforms)
         if urn == fused_stages.IMPULSE or draft.input == fused_stages.NOTHING:
-            return _Input(Exchange.IMPULSE, Layout.CHUNKS)
+            return _Input(Exchange.IMPULSE, ElementRows())
         if keyed is not None:
             return _Input(Exchange.BY_KEY, keyed, self._ports(draft.input, keyed))
         if urn == fused_stages.GROUP_BY_KEY:
@@ -302,25 +300,26 @@ class _Translation:
                 fires=self._fires(draft),
             )
             how = replace(how, by_time=transform.spec.payload == BY_TIME)
-            tags = self._ports(grouped, how.layout)
-            return _Input(Exchange.BY_KEY, how.layout, tags, grouped, how)
+            tags = self._ports(grouped, how.format)
+            return _Input(Exchange.BY_KEY, how.format, tags, grouped, how)
         if urn == JOIN_URN:
             assert transform is not None
             return self._joined(transform)
         if urn == fused_stages.RESHUFFLE:
             assert transform is not None
             (reshuffled,) = transform.inputs.values()
-            tags = self._ports(reshuffled, Layout.CHUNKS)
-            return _Input(Exchange.REBALANCE, Layout.CHUNKS, tags, reshuffled)
-        return _Input(Exchange.FORWARD, Layout.CHUNKS, self._ports(draft.input, Layout.CHUNKS))
+            tags = self._ports(reshuffled, ElementRows())
+            return _Input(Exchange.REBALANCE, ElementRows(), tags, reshuffled)
+        tags = self._ports(draft.input, ElementRows())
+        return _Input(Exchange.FORWARD, ElementRows(), tags)
 
     def _joined(self, transform: beam_runner_api_pb2.PTransform) -> _Input:
         spec = JoinSpec.unpack(transform.spec.payload)
         joined = transform.inputs[LEFT], transform.inputs[RIGHT]
-        left = self._ports(joined[0], Layout.JOIN_SIDE)
-        right = self._ports(joined[1], Layout.JOIN_SIDE if spec.keeps_right else Layout.JOIN_KEYS)
+        left = self._ports(joined[0], JoinRows())
+        right = self._ports(joined[1], JoinRows(keys_only=not spec.keeps_right))
         join = Join(spec, left, right)
-        return _Input(Exchange.JOIN, Layout.JOIN_SIDE, left + right, join=join, joined=joined)
+        return _Input(Exchange.JOIN, JoinRows(), left + right, join=join, joined=joined)
 
     def _combines(self, draft: _Draft) -> Callable[[], CombineFn] | None:
         """Return a getter of the CombineFn of a stage that only merges its elements; else None."""
@@ -350,9 +349,9 @@ class _Translation:
             payload = par_do_payload(transform.spec.payload)
             for name, side_input in sorted(payload.side_inputs.items()):
                 multimap = side_input.access_pattern.urn == common_urns.side_inputs.MULTIMAP.urn
-                layout = Layout.SIDE_MULTIMAP if multimap else Layout.SIDE_ITERABLE
-                sources = self._ports(transform.inputs[name], layout)
-                read = SideInput(transform_id, name, transform.unique_name, layout, sources)
+                rows = SideInputRows(multimap)
+                sources = self._ports(transform.inputs[name], rows)
+                read = SideInput(transform_id, name, transform.unique_name, rows, sources)
                 if self._streaming:
                     read = self._view(read, side_input, transform.inputs[name])
                 found.append(read)
@@ -380,26 +379,26 @@ class _Translation:
         is_bounded = self._components.pcollections[pcollection].is_bounded
         return bool(is_bounded == beam_runner_api_pb2.IsBounded.UNBOUNDED)
 
-    def _ports(self, pcollection: str, layout: Layout) -> tuple[int, ...]:
+    def _ports(self, pcollection: str, rows: RowFormat) -> tuple[int, ...]:
         """Return the tags of the ports that together hold ``pcollection``."""
         transform = self._runner_transform.get(pcollection)
         if transform is not None and transform.spec.urn == fused_stages.FLATTEN:
             return tuple(
                 tag
                 for _, source in sorted(transform.inputs.items())
-                for tag in self._ports(source, layout)
+                for tag in self._ports(source, rows)
             )
         from_source = transform is not None and transform.spec.urn in fused_stages.SOURCE_URNS
-        if from_source and layout is Layout.CHUNKS:
+        if from_source and isinstance(rows, ElementRows):
             return (self._source_tags.setdefault(pcollection, next(self._tags)),)
         if pcollection not in self._writer:
             self._add_identity(pcollection)
         draft = self._writer[pcollection]
-        port = draft.ports.get((pcollection, layout))
+        port = draft.ports.get((pcollection, rows))
         if port is None:
             tag = next(self._tags)
-            port = Port(tag, pcollection, layout, f"sink_{tag}")
-            draft.ports[(pcollection, layout)] = port
+            port = Port(tag, pcollection, rows, f"sink_{tag}")
+            draft.ports[(pcollection, rows)] = port
         return (port.tag,)
 
     def _add_identity(self, pcollection: str) -> None:
@@ -431,7 +430,7 @@ class _Translation:
             descriptor=descriptor.SerializeToString(deterministic=True),
             source_id=source_id,
             exchange=read.exchange,
-            layout=read.layout,
+            format=read.format,
             inputs=read.inputs,
             grouped=read.grouped,
             grouping=read.grouping,
@@ -516,15 +515,11 @@ def _applied(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
     )
 
 
-_MERGING_NUMBERS = (Evaluator.STORED_WINDOWS, Evaluator.STORED_SESSIONS)
-
-
 def _merging_numbers(every: Iterable[_Input]) -> frozenset[int]:
     """Return the ports whose readers all keep accumulators, and merge numbers, too."""
     merging, others = set[int](), set[int]()
     for read in every:
-        how = read.grouping
-        merges = how is not None and how.combines and how.evaluator in _MERGING_NUMBERS
+        merges = read.grouping is not None and read.grouping.merges_numbers
         (merging if merges else others).update(read.inputs)
     return frozenset(merging - others)
 

@@ -2,13 +2,11 @@
 
 As in :mod:`sparkbeam.wire.row_packs` a row has a *bucket* of keys, by which Spark partitions and
 sorts; here cells may have any length, and a key any number of them. Each key has an *order*, which
-is a function of the key:
+is a function of the key.
 
-=========== ============================================================================= ``key``
-the bucket, two bytes ``ord`` the least order of its keys ``value`` the kind of the cells in one
-byte; their number; the lengths of each key and its cell; the concatenated keys; the cells. A large
-cell is alone, with its key ===========
-=============================================================================
+In the row of a pack, ``key`` is the bucket in two bytes and ``ord`` the least order of its keys.
+``value`` has the kind of the cells in one byte, their number, the lengths of each key and its cell,
+the concatenated keys, and the cells. A large cell is alone, with its key.
 
 So a large key can be streamed: its rows are adjacent, and preceded only by rows with little data of
 it. A writer of much data divides buckets into packs at fixed orders, so that a reader need not hold

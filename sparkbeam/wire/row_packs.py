@@ -3,13 +3,12 @@
 Spark takes longer to place, sort and pass on a row than a combine takes to merge it. So rows of
 accumulators travel in *packs*, each with keys of the same *bucket*. A row may also have a *span*:
 rows to merge have equal key and span. So the rows of a key are spread over several adjacent
-buckets. A pack is a row again:
+buckets.
 
-=========== ============================================================================= ``key``
-the bucket, two bytes: Spark's partition and sort key ``ord`` the least order of its rows; sorts the
-packs of a bucket ``value`` the rows. The first byte is the kind: records of one form, of which the
-first one defines the form, or a single row that is too long for a form ===========
-=============================================================================
+In the row of a pack, ``key`` is the bucket in two bytes, by which Spark partitions and sorts, and
+``ord`` the least order of its rows, which sorts the packs of a bucket. The first byte of ``value``
+is the kind: records of one form, of which the first one defines the form, or a single row that is
+too long for a form.
 
 A *form* is the maximum length of the keys of records, in words of eight bytes, and the length of
 their values. A reader holds a whole bucket before it continues, unless the bucket is large: then it

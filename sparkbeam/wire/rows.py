@@ -1,16 +1,12 @@
 """Rows between stages, and their record batches.
 
-Every DataFrame between stages has the same four columns:
-
-======== ======== ===================================================== column type meaning ========
-======== ===================================================== ``tag`` int32 the port of the row;
-:data:`METRICS_TAG` for a report that passes through all later stages ``key`` binary partition and
-sort key of an exchange by key ``ord`` int64 the order within a key, or the target of a rebalance
-``value`` binary the encoded content in the layout of the port ======== ========
-=====================================================
+Every DataFrame between stages has the same four columns. ``tag`` is the port of the row, or
+:data:`METRICS_TAG` for a report that passes through all later stages. ``key`` is the partition and
+sort key of an exchange by key, ``ord`` the order within a key or the target of a rebalance.
+``value`` is the encoded content, in the format of the port.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -211,6 +207,15 @@ class RowBuffer:
         )
         self._reset()
         self._emit(batch)
+
+
+def tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """Yield key, order and value of each row; a few megabytes of them at a time."""
+    for batch in batches:
+        step = max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes))
+        for start in range(0, batch.num_rows, step):
+            part = batch.slice(start, step)
+            yield from zip(*(column.to_pylist() for column in part.columns[1:]), strict=True)
 
 
 def _binary(values: list[bytes]) -> pa.Array:

@@ -22,7 +22,8 @@ from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.reference import reference_results
 from sparkbeam.nexmark.result_digest import Summarize, summary
 from sparkbeam.options.spark_options import checked
-from sparkbeam.plan.model import Evaluator, SessionAggregator
+from sparkbeam.plan.grouping import GroupStrategy, SessionAggregator
+from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.runner.spark_runner import SparkRunner
 
 # Some ask for the session as they run.
@@ -97,7 +98,8 @@ def test_sessions_of_query_11_are_combined_over_columns_before_a_trigger_fires_t
     stages = SparkRunner()._plan(pipeline, checked(pipeline.options)).stages
     (how,) = (stage.grouping for stage in stages if stage.grouping is not None)
 
-    assert how.evaluator is Evaluator.SESSION_TOTALS
+    assert how.strategy is GroupStrategy.SESSIONS
+    assert how.format == AggregateRows(sessions=True)
     assert how.aggregator is SessionAggregator.COLUMNAR
     assert "by which Repeatedly(AfterCount(50)) fires" in how.reason
 

@@ -10,7 +10,17 @@ from apache_beam.transforms import environments
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
 from sparkbeam.operators.registry import operators_of
-from sparkbeam.plan.model import Evaluator, Exchange, Grouping, Layout, Plan, Port, SideInput, Stage
+from sparkbeam.plan.grouping import Grouping, GroupStrategy
+from sparkbeam.plan.model import Exchange, Plan, Port, SideInput, Stage
+from sparkbeam.plan.row_formats import (
+    AggregateRows,
+    ElementRows,
+    GroupRows,
+    JoinRows,
+    KeyedRows,
+    RowFormat,
+    SideInputRows,
+)
 from sparkbeam.plan.translate import translate
 from sparkbeam.upstream import pickles
 
@@ -47,12 +57,30 @@ class Stateful(beam.DoFn):
         yield element
 
 
+FORMATS: list[RowFormat] = [
+    ElementRows(),
+    GroupRows(),
+    GroupRows(packed=True),
+    AggregateRows(),
+    AggregateRows(sessions=True),
+    AggregateRows(sessions=True, packed=False),
+    KeyedRows(),
+    KeyedRows(by_time=True),
+    KeyedRows(stored=True),
+    SideInputRows(),
+    SideInputRows(multimap=True),
+    JoinRows(),
+    JoinRows(keys_only=True),
+]
+"""All formats of rows, with all parameters that occur."""
+
+
 def stage(
     number: int,
     *labels: str,
     exchange: Exchange = Exchange.FORWARD,
-    layout: Layout = Layout.CHUNKS,
-    evaluator: Evaluator | None = None,
+    format: RowFormat = ElementRows(),
+    strategy: GroupStrategy | None = None,
     inputs: tuple[int, ...] = (),
     side: tuple[int, ...] = (),
     ports: int = 1,
@@ -68,17 +96,17 @@ def stage(
         ).SerializeToString(),
         source_id=f"source_{number}",
         exchange=exchange if inputs else Exchange.IMPULSE,
-        layout=layout,
+        format=format,
         inputs=inputs,
         grouped=None,
         ports=tuple(
-            Port(number + 100 * i, f"pcollection_{number}_{i}", Layout.CHUNKS, f"sink_{number}_{i}")
+            Port(number + 100 * i, f"pcollection_{number}_{i}", ElementRows(), f"sink_{number}_{i}")
             for i in range(ports)
         ),
         side_inputs=tuple(
-            SideInput("Ask", f"side_{tag}", "Ask", Layout.SIDE_ITERABLE, (tag,)) for tag in side
+            SideInput("Ask", f"side_{tag}", "Ask", SideInputRows(), (tag,)) for tag in side
         ),
-        grouping=Grouping(evaluator, "it is so", combines=False) if evaluator else None,
+        grouping=Grouping(strategy, format, "it is so", combines=False) if strategy else None,
     )
 
 
@@ -91,7 +119,7 @@ def chain(length: int) -> Plan:
                 f"Group {n}",
                 f"Summarise the values of step {n}",
                 exchange=Exchange.BY_KEY,
-                layout=Layout.GROUPS,
+                format=GroupRows(),
                 inputs=(n - 1,) if n else (),
             )
             for n in range(length)

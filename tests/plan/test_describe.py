@@ -5,10 +5,12 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.transforms import trigger, window
-from plans import Stateful, fan_out, keyed, stage, translated
+from plans import FORMATS, Stateful, fan_out, keyed, stage, translated
 
 from sparkbeam.explain import describe
-from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan
+from sparkbeam.plan.grouping import GroupStrategy
+from sparkbeam.plan.model import Exchange, Plan
+from sparkbeam.plan.row_formats import RowFormat
 
 
 def facts(text: str, id: str) -> list[str]:
@@ -47,7 +49,7 @@ class TestStages:
         ]
         assert facts(text, "s1")[1:] == [
             "in    from s0, shuffle by key, sorted",
-            "group by key, in one pass over the rows, because GlobalWindows fire once",
+            "group by key and window, in one pass over the rows, because GlobalWindows fire once",
             "step  Sum: elements, because the GroupByKey before it makes them",
         ]
 
@@ -164,14 +166,14 @@ class TestStages:
     def test_an_empty_plan_has_a_summary_only(self) -> None:
         assert describe.stages(Plan(())) == "0 stages, 0 shuffles, none persisted"
 
-    @pytest.mark.parametrize("evaluator", list(Evaluator))
-    def test_every_evaluator_has_words(self, evaluator: Evaluator) -> None:
-        plan = Plan((stage(0, evaluator=evaluator),))
+    @pytest.mark.parametrize("strategy", list(GroupStrategy))
+    def test_every_strategy_has_words(self, strategy: GroupStrategy) -> None:
+        plan = Plan((stage(0, strategy=strategy),))
         assert "because it is so" in describe.stages(plan)
 
-    @pytest.mark.parametrize("layout", list(Layout))
-    def test_every_layout_has_words(self, layout: Layout) -> None:
-        plan = Plan((stage(0), stage(1, exchange=Exchange.BY_KEY, layout=layout, inputs=(0,))))
+    @pytest.mark.parametrize("rows", FORMATS, ids=repr)
+    def test_every_format_has_words(self, rows: RowFormat) -> None:
+        plan = Plan((stage(0), stage(1, exchange=Exchange.BY_KEY, format=rows, inputs=(0,))))
         assert describe.stages(plan)
 
 

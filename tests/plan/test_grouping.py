@@ -32,9 +32,10 @@ from plans import translated
 
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.plan import grouping
-from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
+from sparkbeam.plan.grouping import Grouping, GroupStrategy, SessionAggregator
+from sparkbeam.plan.row_formats import AggregateRows, GroupRows, KeyedRows, RowFormat
 from sparkbeam.windows.vectorized_forms import form_of
-from sparkbeam.worker.grouping.evaluators import BATCH, IN_PACKS, STREAMING
+from sparkbeam.worker.grouping.evaluators import BATCH, STREAMING
 
 COUNTING: dict[str, Any] = {
     "triggerfn": Repeatedly(AfterCount(3)),
@@ -47,35 +48,41 @@ class Visits(Sessions):
     """Sessions that may merge in another way."""
 
 
+WINDOWS, SESSIONS, MERGING, TRIGGERS = GroupStrategy
+
+
 @pytest.mark.parametrize(
     ("window_fn", "more", "in_batch", "in_streaming"),
     [
-        (GlobalWindows(), {}, Evaluator.GLOBAL, Evaluator.STORED_WINDOWS),
-        (FixedWindows(5), {}, Evaluator.WINDOWED, Evaluator.STORED_WINDOWS),
-        (FixedWindows(5), LATEST, Evaluator.STAMPED, Evaluator.STORED_WINDOWS),
-        (Sessions(5), {}, Evaluator.SESSIONS, Evaluator.STORED_SESSIONS),
-        (Sessions(5), LATEST, Evaluator.SESSIONS, Evaluator.STORED_SESSIONS),
-        (Visits(5), {}, Evaluator.MERGING, Evaluator.DRIVEN_MERGING),
-        (GlobalWindows(), COUNTING, Evaluator.PANES, Evaluator.DRIVEN_WINDOWS),
-        (Sessions(5), COUNTING, Evaluator.PANES, Evaluator.DRIVEN_SESSIONS),
-        (Visits(5), COUNTING, Evaluator.PANES, Evaluator.DRIVEN_MERGING),
+        (GlobalWindows(), {}, (WINDOWS, GroupRows()), WINDOWS),
+        (FixedWindows(5), {}, (WINDOWS, GroupRows()), WINDOWS),
+        (FixedWindows(5), LATEST, (WINDOWS, GroupRows()), WINDOWS),
+        (Sessions(5), {}, (SESSIONS, AggregateRows(sessions=True, packed=False)), SESSIONS),
+        (Sessions(5), LATEST, (SESSIONS, AggregateRows(sessions=True, packed=False)), SESSIONS),
+        (Visits(5), {}, (MERGING, KeyedRows()), TRIGGERS),
+        (GlobalWindows(), COUNTING, (TRIGGERS, KeyedRows()), TRIGGERS),
+        (Sessions(5), COUNTING, (TRIGGERS, KeyedRows()), TRIGGERS),
+        (Visits(5), COUNTING, (TRIGGERS, KeyedRows()), TRIGGERS),
     ],
 )
 def test_the_windowing_decides(
-    window_fn: WindowFn, more: Any, in_batch: Evaluator, in_streaming: Evaluator
+    window_fn: WindowFn,
+    more: Any,
+    in_batch: tuple[GroupStrategy, RowFormat],
+    in_streaming: GroupStrategy,
 ) -> None:
     windowing = Windowing(window_fn, **more)
-    for streaming, expected in ((False, in_batch), (True, in_streaming)):
+    stored = in_streaming, KeyedRows(stored=True)
+    for streaming, expected in ((False, in_batch), (True, stored)):
         how = grouping.decide(windowing, combines=None, streaming=streaming)
-        assert how.evaluator is expected
+        assert (how.strategy, how.format) == expected
         if more is COUNTING:
             assert how.reason == "the trigger is Repeatedly(AfterCount(3))"
 
 
-def test_each_evaluator_is_known_in_batch_or_in_streaming() -> None:
-    assert not BATCH.keys() & STREAMING.keys()
-    assert not IN_PACKS.keys() & (BATCH.keys() | STREAMING.keys())
-    assert BATCH.keys() | IN_PACKS.keys() | STREAMING.keys() == set(Evaluator)
+def test_each_strategy_is_known_in_batch_and_most_in_streaming() -> None:
+    assert BATCH.keys() == set(GroupStrategy)
+    assert STREAMING.keys() == set(GroupStrategy) - {MERGING}
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -123,29 +130,30 @@ def test_the_combine_fn_decides_how_sessions_are_combined(
         sessions=asked,
     )
     has_form = form_of(CombineFn.maybe_from_callable(combine_fn)) is not None
-    evaluator = Evaluator.SESSION_TOTALS if has_form else Evaluator.SESSIONS
-    assert how == Grouping(evaluator, "Sessions fire once", True, found, reason)
+    rows = AggregateRows(sessions=True, packed=has_form)
+    assert how == Grouping(SESSIONS, rows, "Sessions fire once", True, found, reason)
 
 
 @pytest.mark.parametrize(
     ("window_fn", "more", "combine_fn", "expected"),
     [
-        (GlobalWindows(), {}, CountCombineFn(), Evaluator.TOTALS),
-        (FixedWindows(5), {}, MeanCombineFn(), Evaluator.TOTALS),
-        (SlidingWindows(10, 5), LATEST, CountCombineFn(), Evaluator.TOTALS),
-        (FixedWindows(5), {}, ToListCombineFn(), Evaluator.WINDOWED),
-        (GlobalWindows(), COUNTING, CountCombineFn(), Evaluator.PANES),
+        (GlobalWindows(), {}, CountCombineFn(), AggregateRows()),
+        (FixedWindows(5), {}, MeanCombineFn(), AggregateRows()),
+        (SlidingWindows(10, 5), LATEST, CountCombineFn(), AggregateRows()),
+        (FixedWindows(5), {}, ToListCombineFn(), GroupRows()),
+        (GlobalWindows(), COUNTING, CountCombineFn(), KeyedRows()),
     ],
 )
 def test_combines_with_a_vectorised_form_are_merged_at_once(
-    window_fn: WindowFn, more: Any, combine_fn: CombineFn, expected: Evaluator
+    window_fn: WindowFn, more: Any, combine_fn: CombineFn, expected: RowFormat
 ) -> None:
     windowing = Windowing(window_fn, **more)
     how = grouping.decide(windowing, combines=lambda: combine_fn, streaming=False)
-    assert how.evaluator is expected
+    assert how.format == expected
     assert how.combines
+    assert how.merges_columns == (expected == AggregateRows())
     how = grouping.decide(windowing, combines=lambda: combine_fn, streaming=True)
-    assert how.evaluator is not Evaluator.TOTALS
+    assert not how.merges_columns
 
 
 @pytest.mark.parametrize("combines", [None, CountCombineFn])
@@ -156,7 +164,7 @@ def test_sessions_may_be_left_to_beam_before_and_after_the_shuffle(combines: Any
         streaming=False,
         sessions=SessionAggregator.CANONICAL,
     )
-    assert how.evaluator is Evaluator.MERGING
+    assert how.strategy is MERGING
     assert how.aggregator is (SessionAggregator.CANONICAL if combines else None)
 
 
@@ -177,10 +185,9 @@ def test_elsewhere_no_sessions_are_combined(windowing: Windowing, streaming: boo
         sessions=SessionAggregator.CANONICAL,
     )
     assert how.aggregator is None
-    assert how.evaluator is not Evaluator.SESSIONS
 
 
-def test_what_is_written_is_what_the_evaluator_reads() -> None:
+def test_what_is_written_is_what_the_strategy_reads() -> None:
     def build(p: beam.Pipeline) -> None:
         (
             p
@@ -193,7 +200,7 @@ def test_what_is_written_is_what_the_evaluator_reads() -> None:
     _, plan = translated(build)
     writer, reader = plan.stages
     assert reader.grouping is not None
-    assert [port.layout for port in writer.ports] == [reader.grouping.layout] == [reader.layout]
+    assert [port.format for port in writer.ports] == [reader.grouping.format] == [reader.format]
 
 
 @pytest.mark.parametrize(

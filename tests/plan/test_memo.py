@@ -15,7 +15,7 @@ from sparkbeam.columns import compile_function
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan import pardo_functions
 from sparkbeam.plan.memo import memo, memoized
-from sparkbeam.plan.model import Layout
+from sparkbeam.plan.row_formats import GroupRows
 
 loads: list[Any] = []
 alive = WeakSet[Any]()
@@ -75,7 +75,7 @@ def test_a_function_is_compiled_once_in_a_translation(
     pairs = rows | "Pairs" >> beam.Map(lambda row: (row["n"], row["name"]))
     _ = pairs | beam.GroupByKey() | beam.Map(print)
     plan = SparkRunner()._plan(p, p.options.view_as(SparkBeamOptions))
-    assert any(stage.layout is Layout.PACKED_GROUPS for stage in plan.stages)
+    assert any(stage.format == GroupRows(packed=True) for stage in plan.stages)
     assert len(compiled) == 1
 
 

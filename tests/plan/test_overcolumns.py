@@ -24,7 +24,8 @@ from sparkbeam import Join, SparkRunner
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.plan.model import Evaluator, Plan
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.row_formats import GroupRows
 from sparkbeam.plan.source_columns import column_steps
 
 LATEST = TimestampCombiner.OUTPUT_AT_LATEST
@@ -76,15 +77,15 @@ def test_groups_stay_columns() -> None:
         _ = both | "keys" >> beam.Map(lambda pair: repr(pair))
 
     plan = planned(build)
-    evaluators = [stage.grouping.evaluator for stage in plan.stages if stage.grouping is not None]
-    assert evaluators == [Evaluator.PACKED] * 2
+    formats = [stage.grouping.format for stage in plan.stages if stage.grouping is not None]
+    assert formats == [GroupRows(packed=True)] * 2
     found = told(build)
     assert found.pop("keys") == "it calls repr with (int, dict)"
     assert {"match", "key", "count"} <= found.keys()
     assert set(found.values()) == {None}
     off = planned(build, "--columns=off")
-    assert {stage.grouping.evaluator for stage in off.stages if stage.grouping is not None} == {
-        Evaluator.GLOBAL
+    assert {stage.grouping.format for stage in off.stages if stage.grouping is not None} == {
+        GroupRows()
     }
 
 

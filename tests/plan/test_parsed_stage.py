@@ -14,8 +14,8 @@ import sparkbeam
 from sparkbeam.plan import parsed_stage
 from sparkbeam.plan.column_steps import told
 from sparkbeam.plan.memo import memo
-from sparkbeam.plan.model import Evaluator
 from sparkbeam.plan.packed_grouping import in_packs
+from sparkbeam.plan.row_formats import GroupRows
 
 
 def grouped(pipeline: beam.Pipeline) -> Any:
@@ -65,6 +65,6 @@ def test_packing_leaves_the_descriptions_as_they_are(tmp_path: Path) -> None:
         patch.setattr("sparkbeam.plan.translate.in_packs", watched)
         translated(build)
     ((before, after),) = plans
-    evaluators = [stage.grouping.evaluator for stage in after.stages if stage.grouping]
-    assert evaluators == [Evaluator.PACKED]
+    formats = [stage.grouping.format for stage in after.stages if stage.grouping]
+    assert formats == [GroupRows(packed=True)]
     assert [s.descriptor for s in before.stages] == [s.descriptor for s in after.stages]

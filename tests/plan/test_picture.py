@@ -10,10 +10,12 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from plans import chain, fan_out, stage, tangle
+from plans import FORMATS, chain, fan_out, stage, tangle
 
 from sparkbeam.explain import picture
-from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan
+from sparkbeam.plan.grouping import GroupStrategy
+from sparkbeam.plan.model import Exchange, Plan
+from sparkbeam.plan.row_formats import KeyedRows, RowFormat
 
 SVG = "{http://www.w3.org/2000/svg}"
 PLANS = {
@@ -189,18 +191,18 @@ def test_a_stage_whose_rows_the_workers_keep_is_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("exchange", "evaluator", "words"),
+    ("exchange", "strategy", "words"),
     [
         (Exchange.FORWARD, None, "same task"),
         (Exchange.REBALANCE, None, "rebalance"),
-        (Exchange.BY_KEY, Evaluator.GLOBAL, "shuffle by key"),
-        (Exchange.BY_KEY, Evaluator.SESSIONS, "shuffle by key, sessions"),
+        (Exchange.BY_KEY, GroupStrategy.WINDOWS, "shuffle by key"),
+        (Exchange.BY_KEY, GroupStrategy.SESSIONS, "shuffle by key, sessions"),
     ],
 )
 def test_an_edge_is_labelled_with_its_exchange(
-    exchange: Exchange, evaluator: Evaluator | None, words: str
+    exchange: Exchange, strategy: GroupStrategy | None, words: str
 ) -> None:
-    reader = stage(1, exchange=exchange, evaluator=evaluator, inputs=(0,))
+    reader = stage(1, exchange=exchange, strategy=strategy, inputs=(0,))
     drawing = Drawing(Plan((stage(0), reader)))
     assert drawing.texts("pill-text") == ["impulse", words]
     assert [kind for kind, _ in drawing.edges()] == [exchange.value]
@@ -215,14 +217,18 @@ def test_a_side_input_is_dashed_and_has_its_own_way_in() -> None:
 
 
 def test_the_tooltip_of_a_grouping_tells_what_makes_the_groups_and_why() -> None:
-    title = Drawing(Plan((stage(0, evaluator=Evaluator.PANES),))).stages()["s0"].find(f"{SVG}title")
+    title = (
+        Drawing(Plan((stage(0, format=KeyedRows(), strategy=GroupStrategy.TRIGGERS),)))
+        .stages()["s0"]
+        .find(f"{SVG}title")
+    )
     assert title is not None
     assert "by Beam's trigger driver, key by key, because it is so" in (title.text or "")
 
 
-@pytest.mark.parametrize("what", [*Layout, *Evaluator])
-def test_labels_of_edges_stay_apart_and_within_their_box(what: Layout | Evaluator) -> None:
-    how: Any = {"layout": what} if isinstance(what, Layout) else {"evaluator": what}
+@pytest.mark.parametrize("what", [*FORMATS, *GroupStrategy])
+def test_labels_of_edges_stay_apart_and_within_their_box(what: RowFormat | GroupStrategy) -> None:
+    how: Any = {"format": what} if isinstance(what, RowFormat) else {"strategy": what}
     reader = stage(2, exchange=Exchange.BY_KEY, inputs=(0,), side=(1,), **how)
     drawing = Drawing(Plan((stage(0), stage(1), reader)))
     pills = [e for e in drawing.stages()["s2"] if "pill" in (e.get("class") or "").split()]

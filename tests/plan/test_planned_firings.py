@@ -11,7 +11,8 @@ from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeate
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
 
 from sparkbeam.operators.registry import operators_of
-from sparkbeam.plan.model import Firings, Layout, Plan, SideInput
+from sparkbeam.plan.model import Firings, Plan, SideInput
+from sparkbeam.plan.row_formats import ElementRows, SideInputRows
 from sparkbeam.plan.translate import translate
 
 AGAIN: dict[str, Any] = {
@@ -88,8 +89,8 @@ def test_ports_tell_of_firings_from_the_grouping_to_the_view() -> None:
         lambda s: s | each() | beam.CombinePerKey(sum) | beam.Reshuffle() | beam.Map(lambda p: p),
         AsDict,
     )
-    telling = [port.layout for stage in plan.stages for port in stage.ports if port.firings]
-    assert sorted(telling, key=str) == [Layout.CHUNKS, Layout.SIDE_ITERABLE]
+    telling = [port.format for stage in plan.stages for port in stage.ports if port.firings]
+    assert sorted(telling, key=str) == [ElementRows(), SideInputRows()]
 
 
 def test_two_readers_of_a_view_share_a_grouping_and_a_singleton_has_another() -> None:

@@ -9,7 +9,8 @@ from apache_beam.metrics import monitoring_infos
 from in_process import Conf, Spark
 
 from sparkbeam.common.datagrams import sealed
-from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
+from sparkbeam.plan.model import Exchange, Plan, Port, SideInput, Stage
+from sparkbeam.plan.row_formats import ElementRows, SideInputRows
 from sparkbeam.progress.figures import StageProgress, StageState
 from sparkbeam.progress.listener import Listener, reachable_at
 from sparkbeam.progress.tracker import ProgressTracker
@@ -28,12 +29,12 @@ def stage(
         descriptor=b"",
         source_id=f"source_s{number}",
         exchange=exchange,
-        layout=Layout.CHUNKS,
+        format=ElementRows(),
         inputs=inputs,
         grouped=None,
-        ports=(Port(number, f"pc{number}", Layout.CHUNKS, f"sink_{number}"),),
+        ports=(Port(number, f"pc{number}", ElementRows(), f"sink_{number}"),),
         side_inputs=tuple(
-            SideInput("t", f"side{tag}", "t", Layout.SIDE_ITERABLE, (tag,)) for tag in side_inputs
+            SideInput("t", f"side{tag}", "t", SideInputRows(), (tag,)) for tag in side_inputs
         ),
     )
 

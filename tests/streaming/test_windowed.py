@@ -25,7 +25,7 @@ from apache_beam.transforms.window import (
 from in_process import StreamingRunner
 from noting import found, note
 
-from sparkbeam.plan.model import Evaluator
+from sparkbeam.plan.grouping import GroupStrategy
 from sparkbeam.worker.grouping.evaluators import STREAMING
 from sparkbeam.worker.grouping.triggered import MergingGrouping, SessionGrouping, TriggerGrouping
 
@@ -53,8 +53,8 @@ def panes(windowing: beam.WindowInto) -> list[Any]:
 
 
 def _by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(STREAMING, Evaluator.STORED_WINDOWS, TriggerGrouping)
-    monkeypatch.setitem(STREAMING, Evaluator.STORED_SESSIONS, SessionGrouping)
+    monkeypatch.setitem(STREAMING, GroupStrategy.WINDOWS, TriggerGrouping)
+    monkeypatch.setitem(STREAMING, GroupStrategy.SESSIONS, SessionGrouping)
 
 
 @pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
@@ -106,8 +106,8 @@ def test_panes_are_the_same_where_the_driver_sees_the_windows_that_matter(
         windows, trigger=trigger, accumulation_mode=mode, allowed_lateness=lateness
     )
     some = panes(windowing)
-    for evaluator in STREAMING:
-        monkeypatch.setitem(STREAMING, evaluator, MergingGrouping)  # It sees all windows.
+    for strategy in STREAMING:
+        monkeypatch.setitem(STREAMING, strategy, MergingGrouping)  # It sees all windows.
     assert some == panes(windowing)
     assert len(some) > 10
 

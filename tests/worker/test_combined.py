@@ -19,20 +19,21 @@ from apache_beam.transforms.window import Sessions, TimestampCombiner
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
+from writer_outputs import output
 
 from sparkbeam.aggregate.aggregates import objects
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
+from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.windows.vectorized_form import INTS
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.failure import UserCodeFailed
-from sparkbeam.wire.row_packs import PackedRows, unpacked
+from sparkbeam.wire.row_packs import unpacked
 from sparkbeam.worker.blocks import in_blocks
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_sessions
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.layouts.accumulated import Cells
-from sparkbeam.worker.layouts.number_cells import number_cells, numbers_in
-from sparkbeam.worker.layouts.session_rows import SessionSink, sessions
+from sparkbeam.worker.layouts.aggregate_cells import AggregateReader, number_cells, numbers_in
+from sparkbeam.worker.layouts.aggregate_rows import SessionSink, sessions
 
 FNS: dict[str, CombineFn] = {
     "sum": CombineFn.from_callable(sum),
@@ -71,7 +72,8 @@ def coder_of(of: Windowing) -> coders.WindowedValueCoder:
 def written(parts: list[Any], fn: CombineFn, of: Windowing, *, columns: bool) -> Rows:
     """The rows of tasks, each of which has had some elements: sessions by key."""
     rows = Rows()
-    sink = SessionSink(1, PackedRows(rows) if columns else rows, coder_of(of), of)
+    format = AggregateRows(sessions=True, packed=columns)
+    sink = SessionSink(output(rows, format, coder_of(of), of))
     make = SessionColumns(fn, min)
     for elements in parts:
         keys = list(dict.fromkeys((type(key), key) for key, *_ in elements))
@@ -119,27 +121,22 @@ def test_what_fails_in_a_merge_is_the_user_s() -> None:
 
 def test_cells_of_numbers_are_read_as_they_were_written() -> None:
     numbers = np.array([0, -1, 2**63 - 1])
-    cells = number_cells([numbers, -numbers], numbers).slice(1)
-    times, totals = numbers_in(cells, 2, INTS)
+    cells = number_cells(numbers, -numbers, numbers).slice(1)
+    *times, totals = numbers_in(cells, INTS)
     assert [list(column) for column in times] == [[-1, 2**63 - 1], [1, -(2**63) + 1]]
     assert list(totals) == [-1, 2**63 - 1]
 
 
 def test_cells_of_several_kinds_are_told_apart() -> None:
-    times = [np.array([5, 6])]
-    whole, real = (number_cells(times, np.array([1, 2], kind)) for kind in ("i8", "f8"))
+    times = np.array([5, 6])
+    whole, real = (number_cells(times, times, np.array([1, 2], kind)) for kind in ("i8", "f8"))
     fn = CombineFn.from_callable(min)
-    runs = pa.array([b"\0" * 8 + b"\0\0\0\1" + coders.VarIntCoder().encode(9)], pa.binary())
+    runs = pa.array([b"\0" * 16 + b"\0\0\0\1" + coders.VarIntCoder().encode(9)], pa.binary())
     cells = pa.concat_arrays([whole.slice(1), runs, real])
-    read = Cells(1, coders.VarIntCoder(), Combine(fn, form_of(fn), LABEL)).read(cells)
+    reader = AggregateReader(coders.VarIntCoder(), Combine(fn, form_of(fn), LABEL))
     found = [
-        (
-            list(some.of(np.arange(4))),
-            some.times[0].tolist(),
-            some.totals.tolist(),
-            some.are_numbers,
-        )
-        for some in read
+        (some.keys.tolist(), some.ends.tolist(), some.totals.tolist(), some.are_numbers)
+        for _, some in reader.read(cells, np.arange(4), np.zeros(4, np.int64))
     ]
     assert sorted(found) == [
         ([0], [6], [2], True),

@@ -18,8 +18,10 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import given
 from hypothesis import strategies as st
+from writer_outputs import output
 
 from sparkbeam.columns.python_types import shape_of
+from sparkbeam.plan.row_formats import JoinRows
 from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, RowBuffer
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts import partners
@@ -93,7 +95,7 @@ def written(sink: type[JoinSideSink], block: Any, window_fn: Any, known: list[by
     batches: list[pa.RecordBatch] = []
     rows = RowBuffer(batches.append)
     coder = coders.WindowedValueCoder(coders.TupleCoder([ANY, ANY]), window_fn.get_window_coder())
-    made = sink(3, rows, coder, Windowing(window_fn))
+    made = sink(output(rows, JoinRows(), coder, Windowing(window_fn)))
     if known is not None:
         made.keep_partners(binary(known))
     made.write(block)

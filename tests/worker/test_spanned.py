@@ -15,8 +15,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import Rows, coder_of
+from writer_outputs import output
 
 from sparkbeam.columns.python_types import INT, Record
+from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import SPANS_CELL, Row
@@ -73,7 +75,7 @@ def written(
     """The rows of what has arrived, summed up in columns, or an accumulator for each element."""
     form, rows = form_of(combine_fn), Rows()
     assert form is not None
-    sink = StoredSink(0, rows, coder_of(windowing))
+    sink = StoredSink(output(rows, KeyedRows(stored=True), coder_of(windowing), windowing))
     sessions = windowing.windowfn
     assert isinstance(sessions, Sessions)
     gap = sessions.gap_size.micros

@@ -30,10 +30,11 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
+from writer_outputs import output
 
-from sparkbeam.plan.model import Layout
+from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layout_registry import ENDS, Port
+from sparkbeam.worker.layout_registry import writer_of
 from sparkbeam.worker.layouts.keyed_elements import KeyedSource
 
 MANY = 50
@@ -224,7 +225,7 @@ def test_elements_of_a_key_keep_their_order(stamps: list[int | None], values: li
     coder = beam.coders.WindowedValueCoder(pair, GlobalWindowCoder())
     rows = Rows()
     windowing = beam.Windowing(GlobalWindows())
-    sink = ENDS[Layout.KEYED].sink(Port(0, rows, coder, windowing, 0))
+    sink = writer_of(output(rows, KeyedRows(), coder, windowing))
     written: list[tuple[tuple[int, Any], int]] = []
     for turn, stamp in enumerate(stamps):
         some = [(n % 3, values[turn % len(values)] if n % 2 else n) for n in range(MANY)]

@@ -16,8 +16,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import Rows, coder_of
+from writer_outputs import output
 
 from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import TOTALS_CELL, Row
@@ -81,7 +83,7 @@ def written(
     form = form_of(combine_fn)
     assert form is not None
     rows = Rows()
-    sink = StoredSink(0, rows, coder)
+    sink = StoredSink(output(rows, KeyedRows(stored=True), coder, Windowing(window_fn)))
     for second, pairs, as_numbers in arrived:
         numbers = form.numbers(list(pairs.values())) if pairs else None
         if numbers is not None:

@@ -19,13 +19,14 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from writer_outputs import output
 
+from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.together import Together
 from sparkbeam.worker.grouping.windowed import WindowGrouping
-from sparkbeam.worker.layouts.cells import stored_coder
 from sparkbeam.worker.layouts.keyed_elements import KeyedSink
 from sparkbeam.worker.state.entries import CACHE_BYTES
 from sparkbeam.worker.state.pages import ShardState
@@ -91,7 +92,7 @@ def written(
 ) -> list[Row]:
     """The rows of accumulators."""
     rows = Rows()
-    sink = KeyedSink(0, rows, coder, stored_coder(coder))  # type: ignore[arg-type]
+    sink = KeyedSink(output(rows, KeyedRows(stored=True), coder, Windowing(window_fn)))
     for second, pairs in arrived:
         at = Timestamp(second)
         windows = tuple(window_fn.assign(WindowFn.AssignContext(at)))

@@ -22,19 +22,21 @@ from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
+from writer_outputs import output
 
+from sparkbeam.plan.row_formats import AggregateRows, GroupRows
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.row_packs import rows_of, unpacked
 from sparkbeam.worker.blocks import GLOBAL, Block, windows_at
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_totals
+from sparkbeam.worker.layouts.aggregate_rows import TotalsSink, totals_groups
 from sparkbeam.worker.layouts.groups import (
     GroupSink,
     global_groups,
     stamped_groups,
     windowed_groups,
 )
-from sparkbeam.worker.layouts.total_rows import TotalsSink, totals_groups
 from sparkbeam.worker.slices import slices_of
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.value_columns import column_of_values
@@ -104,8 +106,8 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     windowing = of(window_fn, data.draw(hs.sampled_from([1, 2, 3])))
     fn, coder = FNS[name], coder_of(windowing)
     reference, rows = Rows(), Rows()
-    expected_sink = GroupSink(1, reference, coder, windowing)
-    sink = TotalsSink(1, rows, coder, windowing)
+    expected_sink = GroupSink(output(reference, GroupRows(), coder, windowing))
+    sink = TotalsSink(output(rows, AggregateRows(), coder, windowing))
     size = data.draw(PACK_SIZES)
     for part in parts:
         for block in accumulators(part, fn, window_fn):
@@ -142,7 +144,7 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
 def test_accumulators_alone_are_read_row_by_row_too(window_fn: WindowFn) -> None:
     fn, windowing = FNS["sum"], of(window_fn)
     coder, rows = coder_of(windowing), Rows()
-    sink = TotalsSink(1, rows, coder, windowing)
+    sink = TotalsSink(output(rows, AggregateRows(), coder, windowing))
     elements = [(key, second, 1) for second in range(20) for key in ("a", "b")]
     for block in accumulators(elements, fn, window_fn):
         sink.write(block)

@@ -6,7 +6,8 @@ import pytest
 from apache_beam.internal import pickler
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 
-from sparkbeam.plan.model import Firings, Layout, SideInput
+from sparkbeam.plan.model import Firings, SideInput
+from sparkbeam.plan.row_formats import RowFormat, SideInputRows
 from sparkbeam.wire.firing_rows import UNKNOWN, firing_of, split_key, with_firing
 from sparkbeam.worker.layouts.side_rows import window_key
 from sparkbeam.worker.state.pages import KeyedState, ShardState
@@ -22,8 +23,8 @@ def keyed() -> KeyedState:
     return ShardState(MemoryMap()).stage("s/side")
 
 
-def view(state: KeyedState, firings: Firings, layout: Layout = Layout.SIDE_ITERABLE) -> View:
-    side = SideInput("t", "n", "t", layout, (TAG,), WINDOWS, early=True, firings=firings)
+def view(state: KeyedState, firings: Firings, rows: RowFormat = SideInputRows()) -> View:
+    side = SideInput("t", "n", "t", rows, (TAG,), WINDOWS, early=True, firings=firings)
     return View(0, side, state, 0)
 
 
@@ -51,7 +52,7 @@ def test_an_older_firing_that_comes_later_changes_nothing(older_last: bool) -> N
 
 def test_what_is_replaced_leaves_no_record() -> None:
     state = keyed()
-    seen = view(state, Firings.MANY, Layout.SIDE_MULTIMAP)
+    seen = view(state, Firings.MANY, SideInputRows(multimap=True))
     fire(seen, *((firing_of(b"k", 0), str(n).encode(), b"old") for n in range(50)))
     fire(seen, (firing_of(b"k", 1), b"1", b"new"))
     state.settle()
@@ -62,9 +63,9 @@ def test_what_is_replaced_leaves_no_record() -> None:
 
 def test_what_was_added_to_a_key_by_an_earlier_version_goes_with_its_first_firing() -> None:
     state = keyed()
-    before: Any = view(state, Firings.NONE, Layout.SIDE_MULTIMAP)
+    before: Any = view(state, Firings.NONE, SideInputRows(multimap=True))
     before.add({TAG: [(WINDOW + b"k", 0, b"one"), (WINDOW + b"l", 0, b"two")]})
-    after = view(state, Firings.MANY, Layout.SIDE_MULTIMAP)
+    after = view(state, Firings.MANY, SideInputRows(multimap=True))
     assert after.is_ready(GlobalWindow(), {TAG: 0})
     assert list(after.runs(WINDOW + b"k")) == [b"one"]
     fire(after, (firing_of(b"k", 4), b"k", b"three"))

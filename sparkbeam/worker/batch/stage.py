@@ -17,28 +17,25 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.coders import coders
 from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
-from apache_beam.transforms.core import Windowing
 
-from sparkbeam.plan.model import PACKED, Exchange, Layout, Stage
+from sparkbeam.plan.model import Exchange, Stage
+from sparkbeam.plan.row_formats import KeyedRows, RowFormat
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.heap import HERE
-from sparkbeam.wire.key_packs import read
 from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import Reporter
-from sparkbeam.wire.row_packs import rows_of, unpacked
-from sparkbeam.wire.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
+from sparkbeam.wire.rows import METRICS_TAG, PLAIN_CELL, Row, RowBuffer, tuples
 from sparkbeam.wire.side_content import SideInputData
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker import captured_output, finalizers, logs, tally
 from sparkbeam.worker.batch.collected_side_inputs import CollectedSideInputs
 from sparkbeam.worker.batch.commit_receipts import Witness
 from sparkbeam.worker.batch.spilling import KeptRows, kept_batches
-from sparkbeam.worker.blocks import Block, joined
+from sparkbeam.worker.blocks import joined
 from sparkbeam.worker.connectors.spark_rows import RowSource
-from sparkbeam.worker.grouping.evaluators import BATCH, COMBINED, IN_PACKS, Combines
+from sparkbeam.worker.grouping.evaluators import BATCH, Ungrouped
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.batch_records import MemoryRecords
 from sparkbeam.worker.layouts.keyed_elements import KeyedSource
@@ -237,21 +234,16 @@ class _Run:
         elif source.joined is not None:
             self._finish(bundles, bundles.process(source.joined.blocks(self._data())))
             return
-        elif source.combine is not None and self._combined is not None:
-            groups = self._combined(unpacked(self._data()), *self._grouped(source), source.combine)
-            self._finish(bundles, bundles.process(groups))
-            return
-        elif stage.grouping is not None and stage.grouping.evaluator in IN_PACKS:
-            packed = IN_PACKS[stage.grouping.evaluator]
-            groups = packed(read(self._data()), *self._grouped(source))
+        elif stage.grouping is not None:
+            groups = BATCH[stage.grouping.strategy](self._grouped(source, stage.format))
             self._finish(bundles, bundles.process(groups))
             return
         else:
-            rows = self._data_rows()
-        if source.layout in (Layout.KEYED, Layout.TIME_SORTED):
+            rows = tuples(self._data())
+        if isinstance(stage.format, KeyedRows):
             self._process_keyed(bundles, rows)
         else:
-            self._finish(bundles, bundles.process(self._elements(source, rows)))
+            self._finish(bundles, bundles.process(source.read(rows)))
 
     def _process_keyed(self, bundles: Bundles, rows: Iterator[Row]) -> None:
         """Process one key after the other: all its elements, then all its timers."""
@@ -268,23 +260,12 @@ class _Run:
             records.forget()
             self._finish(bundles, residuals)
 
-    def _elements(self, source: SourceOperation, rows: Iterator[Row]) -> Iterator[Block]:
-        how = self._task.stage.grouping
-        if how is None:
-            return source.read(rows)
-        return BATCH[how.evaluator](rows, *self._grouped(source))
-
-    @property
-    def _combined(self) -> Combines | None:
-        """Operation that groups over columns, if the stage groups in such a way."""
-        how = self._task.stage.grouping
-        return None if how is None else COMBINED.get(how.evaluator)
-
-    def _grouped(self, source: SourceOperation) -> tuple[coders.WindowedValueCoder, Windowing]:
-        """Return the coder and the windowing of the input of the groups."""
+    def _grouped(self, source: SourceOperation, rows: RowFormat) -> Ungrouped:
         assert source.grouped_coder is not None
         assert source.grouped_windowing is not None
-        return source.grouped_coder, source.grouped_windowing
+        return Ungrouped(
+            self._data(), rows, source.grouped_coder, source.grouped_windowing, source.combine
+        )
 
     def _finish(self, bundles: Bundles, residuals: list[Residual]) -> None:
         """Process the deferred work of a bundle until nothing is left; put out its rows before."""
@@ -314,14 +295,6 @@ class _Run:
                 raise _Abandoned
             yield batch
 
-    def _data_rows(self) -> Iterator[Row]:
-        """Yield the rows of data."""
-        if self._task.stage.layout in PACKED:
-            yield from rows_of(unpacked(self._data()))
-            return
-        for batch in self._data():
-            yield from _tuples(batch)
-
     def _data(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of rows of data; reports of earlier stages go straight to the output."""
         for batch in self._wanted(self._batches):
@@ -333,11 +306,3 @@ class _Run:
                         self._witness.saw(report)
                 batch = batch.filter(pc.invert(reports))
             yield batch
-
-
-def _tuples(batch: pa.RecordBatch) -> Iterator[Row]:
-    """Yield key, order and value of each row; a few megabytes of them at a time."""
-    step = max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes))
-    for start in range(0, batch.num_rows, step):
-        part = batch.slice(start, step)
-        yield from zip(*(column.to_pylist() for column in part.columns[1:]), strict=True)

@@ -98,7 +98,7 @@ class RowReader:
         self.newest[partition] = max(micros, self.newest.get(partition, micros))
 
     def cells(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """Yield elements as cells of ``Layout.CHUNKS``."""
+        """Yield elements as cells of :mod:`~sparkbeam.worker.layouts.chunks`."""
         encode = self._encode
         stream = coder_impl.create_OutputStream()
         for block in blocks:

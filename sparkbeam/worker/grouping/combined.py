@@ -5,7 +5,7 @@ from all accumulators that belong to it.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,15 +27,12 @@ from sparkbeam.worker.column_accumulators import Combine, Totals
 from sparkbeam.worker.group_timestamps import combine_stamps
 from sparkbeam.worker.grouping.sliced import windows_of_slices
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.accumulated import Accumulated, Cells
-from sparkbeam.worker.layouts.total_rows import pane_of
+from sparkbeam.worker.layouts.aggregate_cells import AggregateReader
+from sparkbeam.worker.layouts.aggregate_rows import pane_of
 from sparkbeam.worker.slices import Slices, slices_of
 
-_TIMES = 2
-"""Number of times before an accumulator: the end of its window and the combined timestamp."""
-
-_Expand = Callable[[Accumulated, Micros, Micros, Micros], Aggregates]
-"""Function of rows' contents, starts, key numbers and spans that makes their groups."""
+_Expand = Callable[[Aggregates, Micros], Aggregates]
+"""Function of aggregates and their spans that makes their groups."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class _Combined:
 
     def __init__(
         self,
-        cells: Cells,
+        cells: AggregateReader,
         expand: _Expand,
         make: SessionColumns,
         block: Callable[[Aggregates, pa.Array], Block],
@@ -98,9 +95,8 @@ class _Combined:
             parts.append(before.columns.with_keys(known[before.columns.keys]))
             numbers = known[len(before.keys) :][numbers]
         try:
-            for cells in self._cells.read(some.values):
-                rows = cells.of(some.orders), cells.of(numbers), cells.of(some.spans)
-                parts.append(self._expand(cells, *rows))
+            for rows, found in self._cells.read(some.values, numbers, some.orders):
+                parts.append(self._expand(found, some.spans[rows]))
             return keys, self._make.merge(*parts)
         except Exception as error:
             raise UserCodeFailed(self._label) from error
@@ -111,9 +107,8 @@ def _still_open(keys: pa.Array, columns: Aggregates) -> _Open:
     return _Open(keys.take(pa.array(numbers)), columns.with_keys(places))
 
 
-def _groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) -> Aggregates:
-    ends, stamps = found.times
-    return Aggregates(numbers, starts, ends, stamps, found.totals)
+def _groups(found: Aggregates, spans: Micros) -> Aggregates:
+    return found
 
 
 class _Blocks:
@@ -166,7 +161,7 @@ def combined_sessions(
     windowing: Windowing,
     combine: Combine,
 ) -> Iterator[Block]:
-    """Yield the sessions of ``Layout.SESSION_TOTALS``."""
+    """Yield the sessions of aggregates."""
     make = SessionColumns(combine.combine_fn, combine_stamps(windowing) or max)
     blocks = _Blocks(windowing, combine, make, coder)
     return _Combined(_cells(coder, combine), _groups, make, blocks.of, combine.label).blocks(packed)
@@ -178,7 +173,7 @@ def combined_totals(
     windowing: Windowing,
     combine: Combine,
 ) -> Iterator[Block]:
-    """Yield the groups by key and window of ``Layout.TOTALS``."""
+    """Yield the groups by key and window of aggregates."""
     make = WindowColumns(combine.combine_fn, combine_stamps(windowing) or max)
     blocks = _Blocks(windowing, combine, make, coder)
     slices = slices_of(windowing.windowfn)
@@ -186,18 +181,17 @@ def combined_totals(
     return _Combined(_cells(coder, combine), expand, make, blocks.of, combine.label).blocks(packed)
 
 
-def _cells(coder: coders.WindowedValueCoder, combine: Combine) -> Cells:
-    return Cells(_TIMES, coder.wrapped_value_coder.value_coder(), combine)
+def _cells(coder: coders.WindowedValueCoder, combine: Combine) -> AggregateReader:
+    return AggregateReader(coder.wrapped_value_coder.value_coder(), combine)
 
 
 def _of_slices(slices: Slices, make: WindowColumns) -> _Expand:
     """Create the groups of slices, which are in several windows."""
 
-    def groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) -> Aggregates:
+    def groups(found: Aggregates, spans: Micros) -> Aggregates:
         if not found.are_numbers:
-            return _groups(found, starts, numbers, spans)
+            return found
         # The end of each is that of its slice: so there is room for what tells them apart.
-        parts = Aggregates(numbers, starts, spans, found.times[1], found.totals)
-        return windows_of_slices(slices, make, parts)
+        return windows_of_slices(slices, make, replace(found, ends=spans))
 
     return groups

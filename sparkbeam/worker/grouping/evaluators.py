@@ -1,17 +1,22 @@
-"""Grouping evaluators by their names in the plan."""
+"""Implementations of each strategy of a GroupByKey, in batch and in streaming."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
+import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import Sessions
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import Evaluator
-from sparkbeam.wire.key_packs import CellsRead
-from sparkbeam.wire.row_packs import Unpacked
-from sparkbeam.wire.rows import Row
+from sparkbeam.plan.grouping import GroupStrategy
+from sparkbeam.plan.row_formats import AggregateRows, GroupRows, RowFormat
+from sparkbeam.wire.key_packs import read
+from sparkbeam.wire.row_packs import rows_of, unpacked
+from sparkbeam.wire.rows import Row, tuples
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_sessions, combined_totals
@@ -26,74 +31,99 @@ from sparkbeam.worker.grouping.triggered import (
     TriggerGrouping,
 )
 from sparkbeam.worker.grouping.windowed import WindowGrouping
+from sparkbeam.worker.layouts.aggregate_rows import sessions, totals_groups
 from sparkbeam.worker.layouts.cells import KeyCells, stripped_coder
-from sparkbeam.worker.layouts.groups import global_groups, stamped_groups, windowed_groups
-from sparkbeam.worker.layouts.session_rows import sessions
-from sparkbeam.worker.layouts.total_rows import totals_groups
+from sparkbeam.worker.layouts.groups import groups
 
 _KEY = itemgetter(0)
 
-Groups = Callable[[Iterator[Row], coders.WindowedValueCoder, Windowing], Iterator[Block]]
-"""Function that groups rows sorted by key, of elements with a coder and a windowing."""
+
+@dataclass(frozen=True)
+class Ungrouped:
+    """Input of a GroupByKey in a task of batch.
+
+    Attributes:
+        batches: record batches of rows, sorted by key and order.
+        format: the format of the rows.
+        coder: the coder of the elements.
+        windowing: the windowing of the elements.
+        combine: the combine that merges the groups over columns; None if none does.
+    """
+
+    batches: Iterator[pa.RecordBatch]
+    format: RowFormat
+    coder: coders.WindowedValueCoder
+    windowing: Windowing
+    combine: Combine | None = None
+
+    @property
+    def rows(self) -> Iterator[Row]:
+        """The rows one by one; those of packs as they were before."""
+        if isinstance(self.format, AggregateRows) and self.format.packed:
+            return rows_of(unpacked(self.batches))
+        return tuples(self.batches)
 
 
-def _of_each_key(panes: type[MergingGroups | Panes]) -> Groups:
+def _windows(given: Ungrouped) -> Iterator[Block]:
+    of_elements = given.coder, given.windowing
+    if given.format == GroupRows():
+        return groups(given.rows, *of_elements)
+    if given.format == GroupRows(packed=True):
+        return packed_groups(read(given.batches), *of_elements)
+    if given.combine is None:
+        return totals_groups(given.rows, *of_elements)
+    return combined_totals(unpacked(given.batches), *of_elements, given.combine)
+
+
+def _sessions(given: Ungrouped) -> Iterator[Block]:
+    of_elements = given.coder, given.windowing
+    if given.combine is None or given.format == AggregateRows(sessions=True, packed=False):
+        return in_blocks(sessions(given.rows, *of_elements))
+    return combined_sessions(unpacked(given.batches), *of_elements, given.combine)
+
+
+def _panes(
+    given: Ungrouped, made: Callable[[Windowing], MergingGroups | Panes]
+) -> Iterator[WindowedValue]:
     """Gather all elements of a key, and request its panes."""
-
-    def made(
-        rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
-    ) -> Iterator[WindowedValue]:
-        decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
-        cells = KeyCells(stripped_coder(coder))
-        of_key = panes(windowing)
-        for encoded_key, group in groupby(rows, _KEY):
-            elements = [
-                element
-                for _, _, cell in group
-                for block in cells.blocks(cell)
-                for element in block.elements()
-            ]
-            key = decode_key(encoded_key)
-            for pane in of_key.of(elements):
-                yield pane.with_value((key, pane.value))
-
-    return lambda *read: in_blocks(made(*read))
+    decode_key = given.coder.wrapped_value_coder.key_coder().get_impl().decode_nested
+    cells = KeyCells(stripped_coder(given.coder))
+    of_key = made(given.windowing)
+    for encoded_key, group in groupby(given.rows, _KEY):
+        elements = [
+            element
+            for _, _, cell in group
+            for block in cells.blocks(cell)
+            for element in block.elements()
+        ]
+        key = decode_key(encoded_key)
+        for pane in of_key.of(elements):
+            yield pane.with_value((key, pane.value))
 
 
-BATCH: dict[Evaluator, Groups] = {
-    Evaluator.GLOBAL: global_groups,
-    Evaluator.WINDOWED: windowed_groups,
-    Evaluator.STAMPED: stamped_groups,
-    Evaluator.TOTALS: totals_groups,
-    Evaluator.SESSIONS: lambda *read: in_blocks(sessions(*read)),
-    Evaluator.SESSION_TOTALS: lambda *read: in_blocks(sessions(*read)),
-    Evaluator.MERGING: _of_each_key(MergingGroups),
-    Evaluator.PANES: _of_each_key(Panes),
+BATCH: dict[GroupStrategy, Callable[[Ungrouped], Iterator[Block]]] = {
+    GroupStrategy.WINDOWS: _windows,
+    GroupStrategy.SESSIONS: _sessions,
+    GroupStrategy.MERGING: lambda given: in_blocks(_panes(given, MergingGroups)),
+    GroupStrategy.TRIGGERS: lambda given: in_blocks(_panes(given, Panes)),
 }
-"""Evaluators over all elements of a key at once."""
+"""Strategies over all rows of a task."""
 
-Combines = Callable[
-    [Iterator[Unpacked], coders.WindowedValueCoder, Windowing, Combine], Iterator[Block]
-]
-"""Function that groups and combines rows that come in packs."""
 
-COMBINED: dict[Evaluator, Combines] = {
-    Evaluator.TOTALS: combined_totals,
-    Evaluator.SESSION_TOTALS: combined_sessions,
+def _triggers(
+    coder: coders.WindowedValueCoder, windowing: Windowing, *args: Any, **how: Any
+) -> StreamGrouping:
+    """Return the grouping that shows Beam's trigger driver no more windows than it needs."""
+    if not windowing.windowfn.is_merging():
+        return TriggerGrouping(coder, windowing, *args, **how)
+    are_sessions = type(windowing.windowfn) is Sessions
+    made = SessionGrouping if are_sessions else MergingGrouping
+    return made(coder, windowing, *args, **how)
+
+
+STREAMING: dict[GroupStrategy, Callable[..., StreamGrouping]] = {
+    GroupStrategy.WINDOWS: WindowGrouping,
+    GroupStrategy.SESSIONS: SessionedGrouping,
+    GroupStrategy.TRIGGERS: _triggers,
 }
-"""Evaluators over columns, if the combine has a vectorized form."""
-
-IN_PACKS: dict[
-    Evaluator,
-    Callable[[Iterator[CellsRead], coders.WindowedValueCoder, Windowing], Iterator[Block]],
-] = {Evaluator.PACKED: packed_groups}
-"""Evaluators over rows with many keys each."""
-
-STREAMING: dict[Evaluator, type[StreamGrouping]] = {
-    Evaluator.STORED_WINDOWS: WindowGrouping,
-    Evaluator.STORED_SESSIONS: SessionedGrouping,
-    Evaluator.DRIVEN_WINDOWS: TriggerGrouping,
-    Evaluator.DRIVEN_SESSIONS: SessionGrouping,
-    Evaluator.DRIVEN_MERGING: MergingGrouping,
-}
-"""Evaluators over the stored state of a key."""
+"""Strategies over the stored state of a key."""

@@ -1,4 +1,4 @@
-"""Groups of many keys and windows at once, of rows of ``Layout.PACKED_GROUPS``.
+"""Groups of many keys and windows at once, of rows of groups in packs.
 
 A group whose values all came as columns and are few is part of a column of groups: pairs of a key
 and a list. Values of several classes form a union there. All other groups are objects, one by one.
@@ -26,11 +26,11 @@ from sparkbeam.wire.key_packs import CellsRead, KeyCells, Kind, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
 from sparkbeam.worker.intervals import Intervals
+from sparkbeam.worker.layouts.aggregate_rows import pane_of
 from sparkbeam.worker.layouts.group_values import LIST_BYTES, RunCoder, ValuesBuilder
 from sparkbeam.worker.layouts.groups import by_window
 from sparkbeam.worker.layouts.packed_groups import SPAN, spans_of
 from sparkbeam.worker.layouts.row_cells import RowCells
-from sparkbeam.worker.layouts.total_rows import pane_of
 from sparkbeam.worker.value_columns import Column, column_of, column_of_keys
 
 _NAMES = ("0", "1")

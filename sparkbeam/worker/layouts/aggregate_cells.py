@@ -1,25 +1,133 @@
-"""Cells of many keys: numbers of a vectorized form, before a streaming GroupByKey.
+"""Cells of aggregates: of one key, behind some times, or of many keys.
 
-A cell replaces a row for each key. All its accumulators have the windowing in the head of the cell,
-or each has its own window, as sessions have before they merge, all of one length.
+The accumulators of one key are a run of them, or numbers of a vectorized form, those of many keys
+are numbers. Numbers are written and read as arrays. A reader of cells of both kinds distinguishes
+them by the count of the run, which is negative for numbers: a *mark*, which distinguishes ints from
+floats.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from apache_beam.coders import coders
 
+from sparkbeam.aggregate.aggregates import Aggregates, objects
+from sparkbeam.aggregate.aggregator import merged
 from sparkbeam.columns.vectors import Micros, Positions
-from sparkbeam.windows.vectorized_form import Kind, Numbers
-from sparkbeam.wire.binary import binary, bytes_of, offsets_of
+from sparkbeam.windows.vectorized_form import FLOATS, INTS, Kind, Numbers, kind_of_leaves, leaves_of
+from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of
+from sparkbeam.wire.row_packs import kinds_of
 from sparkbeam.wire.rows import BLOCK_CELL, SPANS_CELL, Row
+from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.layouts.cells import KeyCells
-from sparkbeam.worker.layouts.number_cells import mark_of, marked
+from sparkbeam.worker.layouts.group_values import RunCoder
 
+_COUNT, _TIME = np.dtype(">i4"), np.dtype(">i8")
 _HEAD = struct.Struct("<Iiq")
-_OFFSET, _TIME, _COUNT = np.dtype("<i4"), np.dtype("<i8"), np.dtype("<u4")
+_OFFSET, _START, _ELEMENTS = np.dtype("<i4"), np.dtype("<i8"), np.dtype("<u4")
+
+END_AND_STAMP = struct.Struct(">qq")
+"""Prefix of a window's accumulators: its end and the combined timestamp, in microseconds."""
+
+
+def number_cells(ends: Micros, stamps: Micros, numbers: Numbers) -> pa.Array:
+    """Return cells of numbers of a vectorized form, behind :data:`END_AND_STAMP`."""
+    cells = np.empty(len(numbers), _kind_of_cell(numbers.dtype))
+    cells["end"], cells["stamp"] = ends, stamps
+    cells["mark"] = mark_of(numbers.dtype)
+    cells["number"] = numbers
+    return fixed_cells(cells)
+
+
+def marks_of(cells: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the run counts of cells; negative counts mark numbers."""
+    starts = offsets_of(cells)[:-1].astype(np.int64) + END_AND_STAMP.size
+    data = buffer_of(cells)
+    found = data[starts[:, np.newaxis] + np.arange(_COUNT.itemsize)]
+    marks: npt.NDArray[np.int64] = found.view(_COUNT).reshape(len(cells)).astype(np.int64)
+    return marks
+
+
+def numbers_in(cells: pa.Array, like: Kind) -> tuple[Micros, Micros, Numbers]:
+    """Return the inverse of :func:`number_cells`.
+
+    Args:
+        cells: binary, at least one, with one mark.
+        like: the type of the form's numbers.
+    """
+    of_numbers = marked(int(marks_of(cells.slice(0, 1))[0]), like)
+    kind = _kind_of_cell(of_numbers)
+    found = np.frombuffer(cells.buffers()[2], kind, len(cells), int(offsets_of(cells)[0]))
+    ends, stamps = (found[name].astype(np.int64) for name in ("end", "stamp"))
+    return ends, stamps, found["number"].astype(of_numbers)
+
+
+def mark_of(kind: Kind) -> int:
+    """Return a mark with a bit for each number that is set for a float."""
+    bits = sum((leaf == FLOATS) << at for at, leaf in enumerate(leaves_of(kind)))
+    return -1 - bits
+
+
+def marked(mark: int, like: Kind) -> Kind:
+    """Return the type of numbers with a mark."""
+    bits = -1 - mark
+    leaves = enumerate(leaves_of(like))
+    return kind_of_leaves(like, (FLOATS if bits >> at & 1 else INTS for at, _ in leaves))
+
+
+def _kind_of_cell(number: Kind) -> Kind:
+    times = [("end", _TIME), ("stamp", _TIME)]
+    return np.dtype([*times, ("mark", _COUNT), ("number", number.newbyteorder(">"))])
+
+
+class AggregateReader:
+    """Reader of the cells of aggregates.
+
+    Args:
+        value: the coder of accumulators.
+        combine: merges them.
+    """
+
+    def __init__(self, value: coders.Coder, combine: Combine) -> None:
+        self._runs = RunCoder(value.get_impl())
+        self._combine = combine
+
+    def read(
+        self, cells: pa.Array, keys: Positions, starts: Micros
+    ) -> Iterator[tuple[Positions | slice, Aggregates]]:
+        """Yield the aggregates in cells by kind, with the positions of their rows.
+
+        Args:
+            cells: binary, at least one.
+            keys: the number of the key of each.
+            starts: the start of each.
+        """
+        marks = np.minimum(marks_of(cells), 0)
+        kinds = kinds_of(marks)
+        for kind in kinds:
+            rows: Positions | slice = slice(None)
+            some = cells
+            if len(kinds) > 1:
+                rows = np.flatnonzero(marks == kind)
+                some = cells.take(pa.array(rows))
+            found = self._runs_in(some) if kind == 0 else self._numbers_in(some)
+            yield rows, Aggregates(keys[rows], starts[rows], *found)
+
+    def _numbers_in(self, cells: pa.Array) -> tuple[Micros, Micros, Numbers]:
+        assert self._combine.form is not None
+        return numbers_in(cells, self._combine.form.kind)
+
+    def _runs_in(self, cells: pa.Array) -> tuple[Micros, Micros, Numbers]:
+        size = END_AND_STAMP.size
+        all_cells = cells.to_pylist()
+        before = b"".join(cell[:size] for cell in all_cells)
+        ends, stamps = np.frombuffer(before, _TIME).astype(np.int64).reshape(len(all_cells), 2).T
+        runs, fn = self._runs, self._combine.combine_fn
+        return ends, stamps, objects([merged(fn, runs.decode(cell[size:])) for cell in all_cells])
 
 
 def _none() -> Micros:
@@ -28,7 +136,10 @@ def _none() -> Micros:
 
 @dataclass(frozen=True)
 class AggregateCell:
-    """Encoded keys, each once per window, with their numbers.
+    """Encoded keys, each once per window, with their numbers, in streaming.
+
+    The cell replaces a row for each key. All its accumulators have the windowing in the head of the
+    cell, or each has its own window, as sessions have before they merge, all of one length.
 
     Attributes:
         head: the start of the cell: its kind, and the windowing if all share it.
@@ -62,8 +173,8 @@ class AggregateCell:
             (
                 self.head,
                 _HEAD.pack(len(self.keys), mark_of(kind), self.length),
-                self.starts.astype(_TIME).tobytes(),
-                self.counts.astype(_COUNT).tobytes(),
+                self.starts.astype(_START).tobytes(),
+                self.counts.astype(_ELEMENTS).tobytes(),
                 (offsets - offsets[0]).astype(_OFFSET).tobytes(),
                 bytes_of(self.keys).tobytes(),
                 self.numbers.astype(kind.newbyteorder("<")).tobytes(),
@@ -82,10 +193,10 @@ class AggregateCell:
         count, mark, length = _HEAD.unpack_from(cell, len(head))
         at = len(head) + _HEAD.size
         spans = count if head == SPANS_CELL else 0
-        starts = np.frombuffer(cell, _TIME, spans, at).astype(np.int64)
-        at += spans * _TIME.itemsize
-        counts = np.frombuffer(cell, _COUNT, spans, at).astype(np.int64)
-        at += spans * _COUNT.itemsize
+        starts = np.frombuffer(cell, _START, spans, at).astype(np.int64)
+        at += spans * _START.itemsize
+        counts = np.frombuffer(cell, _ELEMENTS, spans, at).astype(np.int64)
+        at += spans * _ELEMENTS.itemsize
         offsets = np.frombuffer(cell, _OFFSET, count + 1, at).astype(np.int32)
         at += offsets.nbytes
         data = np.frombuffer(cell, np.uint8, int(offsets[-1]), at)

@@ -1,4 +1,8 @@
-"""``Layout.CHUNKS``: elements one after the other."""
+"""Rows of elements, many one after the other in a cell, or in columns.
+
+``key`` is null. ``ord`` numbers the cells of a task, from the number of its partition on. The first
+byte of ``value`` is the kind of the cell.
+"""
 
 from collections.abc import Iterator
 
@@ -17,12 +21,11 @@ from sparkbeam.wire.rows import (
     EXACT_CELL,
     PLAIN_CELL,
     Row,
-    RowWriter,
 )
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
 from sparkbeam.worker.layouts.cells import BlockCoder
 from sparkbeam.worker.layouts.column_cells import ColumnCoder
-from sparkbeam.worker.layouts.row_writer import Batch, Sink
+from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
 from sparkbeam.worker.slots import are_scattered, in_slots
 from sparkbeam.worker.value_columns import Column
 
@@ -31,39 +34,24 @@ _FEWEST_ROWS = 32
 
 
 class ChunkSink(Sink):
-    """``Layout.CHUNKS``: elements one after the other, in cells, or in columns.
+    """Writer of elements one after the other, in cells, or in columns.
 
-    Args:
-        tag: of the port.
-        rows: takes the rows.
-        coder: of the elements.
-        seed: the number of the first row.
-        spreads: cells grow from small ones, so that few but heavy elements spread over all
-            partitions of a rebalancing exchange.
-        in_micros: timestamps keep their microseconds, as Beam's Reshuffle has them travel as a
-            part of the value in the global window.
+    For a rebalancing exchange, cells grow from small ones, so that few but heavy elements spread
+    over all partitions. Timestamps keep their microseconds there, as Beam's Reshuffle has them
+    travel as a part of the value in the global window.
     """
 
-    def __init__(
-        self,
-        tag: int,
-        rows: RowWriter,
-        coder: coders.WindowedValueCoder,
-        seed: int,
-        *,
-        spreads: bool,
-        in_micros: bool,
-    ) -> None:
-        self._tag = tag
-        self._rows = rows
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        coder, spreads = output.coder, output.port.spreads
         self._encode = coder.get_impl().encode_to_stream
         self._encode_block = BlockCoder(coder).encode
         self._stream = coder_impl.create_OutputStream()
-        self._seed = seed
+        self._seed = output.partition
         self._cells = 0
         self._limit = 1 if spreads else CELL_BYTES
         self._encode_columns = ColumnCoder(coder).encode
-        self._in_micros = in_micros
+        self._in_micros = spreads and output.windowing.is_default()
         self._kind = PLAIN_CELL
 
     def add(self, windowed_value: WindowedValue) -> None:
@@ -156,8 +144,8 @@ def _in_micros(element: coder_impl.CoderImpl, cell: bytes) -> Iterator[WindowedV
         yield WindowedValue(value.value, timestamp, value.windows, value.pane_info)
 
 
-def chunks(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
-    """Yield the elements of ``Layout.CHUNKS``."""
+def read(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
+    """Yield the elements."""
     decode_all = coder.get_impl().decode_all
     decode_block = BlockCoder(coder).decode
     decode_columns = ColumnCoder(coder).decode

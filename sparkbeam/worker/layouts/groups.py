@@ -1,4 +1,9 @@
-"""``Layout.GROUPS``: runs of values by key and window."""
+"""Rows of runs of values by key and window.
+
+``key`` is the encoded key, then the window; ``ord`` is the combined timestamp, if groups have it;
+``value`` is a run of values. In packs, a row has many keys
+(:mod:`sparkbeam.worker.layouts.packed_groups`).
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
@@ -15,13 +20,15 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.plan.row_formats import GroupRows
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros
-from sparkbeam.wire.rows import Row, RowWriter
+from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import BLOCK_BYTES, Block
 from sparkbeam.worker.group_timestamps import ON_TIME, ONLY_FIRING, combine_stamps
 from sparkbeam.worker.layouts.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.layouts.key_table import RunTable
-from sparkbeam.worker.layouts.row_writer import Batch, Sink
+from sparkbeam.worker.layouts.packed_groups import PackedGroupSink
+from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
 
 _BLOCK_SIZE = 1000
 _GROUP_BYTES = 200
@@ -31,13 +38,11 @@ _KEY = itemgetter(0)
 
 
 class GroupSink(Sink):
-    """``Layout.GROUPS``: the window is part of the key, ``ord`` is the combined timestamp."""
+    """Writer of runs of values by key and window."""
 
-    def __init__(
-        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
-    ) -> None:
-        self._tag = tag
-        self._rows = rows
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        coder, windowing = output.coder, output.windowing
         self._combine = combine_stamps(windowing)
         self._table = RunTable(
             coder.wrapped_value_coder.key_coder().get_impl(),
@@ -72,11 +77,27 @@ class GroupSink(Sink):
             self._rows.extend(self._tag, keys, stamps, runs)
 
 
+def writer(output: Output) -> Sink:
+    """Return the writer of a port."""
+    packed = output.port.format == GroupRows(packed=True)
+    return PackedGroupSink(output) if packed else GroupSink(output)
+
+
 def window_suffix_coder(windowing: Windowing) -> Callable[[Any], bytes]:
     """Return the coder of a window behind a key; the global window takes no bytes."""
     if isinstance(windowing.windowfn, GlobalWindows):
         return lambda window: b""
     return windowing.windowfn.get_window_coder().encode
+
+
+def groups(
+    rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
+) -> Iterator[Block]:
+    """Yield the groups of rows that are sorted by key."""
+    if combine_stamps(windowing) is not None:
+        return stamped_groups(rows, coder, windowing)
+    is_global = isinstance(windowing.windowfn, GlobalWindows)
+    return (global_groups if is_global else windowed_groups)(rows, coder, windowing)
 
 
 def global_groups(

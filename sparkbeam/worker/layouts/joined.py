@@ -1,4 +1,4 @@
-"""``Layout.JOIN_SIDE`` and ``Layout.JOIN_KEYS``: the sides of a join by Spark.
+"""Rows of the sides of a join by Spark.
 
 A side has a row for each element and window: the key is the encoded key, then the window, then
 :data:`~sparkbeam.wire.rows.JOIN_KEY_END`. The value is encoded by its coder, or it is the cell of a
@@ -12,20 +12,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.coders import coders
-from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.python_types import Shape
 from sparkbeam.columns.vectors import Bools, Positions
-from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, JOIN_KEY_END, RowWriter
+from sparkbeam.plan.row_formats import JoinRows
+from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, JOIN_KEY_END
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
 from sparkbeam.worker.layouts.groups import window_suffix_coder
 from sparkbeam.worker.layouts.pairs import halves_of
 from sparkbeam.worker.layouts.partners import Partners
 from sparkbeam.worker.layouts.row_cells import RowCells
-from sparkbeam.worker.layouts.row_writer import Batch, Sink
+from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
 from sparkbeam.worker.refusals import SCATTERED
 
 _MOST_KEYS = 50_000
@@ -36,18 +35,15 @@ _FEWEST_ROWS = 32
 
 
 class JoinSideSink(Sink):
-    """``Layout.JOIN_SIDE``: a row for each element in each of its windows."""
+    """Writer of a row for each element in each of its windows."""
 
-    def __init__(
-        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
-    ) -> None:
-        self._tag = tag
-        self._rows = rows
-        pair = coder.wrapped_value_coder
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        pair = output.coder.wrapped_value_coder
         key, value = pair.key_coder(), pair.value_coder()
         self._encode_key = key.get_impl().encode_nested
         self._encode_value = value.get_impl().encode_nested
-        self._encode_window = window_suffix_coder(windowing)
+        self._encode_window = window_suffix_coder(output.windowing)
         self._keys = EncodedKeys(key)
         self._cells = RowCells(value)
         self._partners: Partners | None = None
@@ -146,13 +142,17 @@ class JoinSideSink(Sink):
         """Hold nothing back."""
 
 
-class JoinKeySink(JoinSideSink):
-    """``Layout.JOIN_KEYS``: a row for each key and window, which has no value."""
+def writer(output: Output) -> Sink:
+    """Return the writer of a port."""
+    keys_only = output.port.format == JoinRows(keys_only=True)
+    return JoinKeySink(output) if keys_only else JoinSideSink(output)
 
-    def __init__(
-        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
-    ) -> None:
-        super().__init__(tag, rows, coder, windowing)
+
+class JoinKeySink(JoinSideSink):
+    """Writer of a row for each key and window, which has no value."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
         self._encode_value = lambda value: b""
         self._written: set[bytes] = set()
 

@@ -1,14 +1,21 @@
-"""``Layout.KEYED`` and similar layouts: windowed elements by key, in order."""
+"""Rows of windowed elements by key, in order.
+
+``key`` is the encoded key. ``ord`` numbers the parts of a task, or is the timestamp of the only
+element. ``value`` is a cell of elements without their keys
+(:class:`~sparkbeam.worker.layouts.cells.KeyCells`), or of accumulators of many keys
+(:mod:`sparkbeam.worker.layouts.aggregate_cells`).
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.wire.rounding import coded_micros
 from sparkbeam.wire.rows import (
     BLOCK_CELL,
@@ -18,7 +25,6 @@ from sparkbeam.wire.rows import (
     TOTALS_CELL,
     KeyedWriter,
     Row,
-    RowWriter,
 )
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
@@ -27,7 +33,7 @@ from sparkbeam.worker.layouts.cells import KeyCells, stored_coder, stripped_code
 from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
 from sparkbeam.worker.layouts.group_values import RunCoder
 from sparkbeam.worker.layouts.key_table import IMMUTABLE, RunTable
-from sparkbeam.worker.layouts.row_writer import Batch, Sink
+from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
 
 _SMALLEST_RUN = 16
 
@@ -37,26 +43,13 @@ _KEY = itemgetter(0)
 
 
 class KeyedSink(Sink):
-    """Windowed elements by key, in order, without the key; those of a block as a run of values.
+    """Writer of elements without their keys; those of a block are a run of values."""
 
-    Args:
-        tag: of the port.
-        rows: takes the rows.
-        coder: of the elements.
-        written: the coder of the elements without their keys.
-    """
-
-    def __init__(
-        self,
-        tag: int,
-        rows: RowWriter,
-        coder: coders.WindowedValueCoder,
-        written: coders.WindowedValueCoder,
-    ) -> None:
-        self._tag = tag
-        self._rows = rows
-        self._cells = KeyCells(written)
-        key = coder.wrapped_value_coder.key_coder().get_impl()
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        is_stored = output.port.format == KeyedRows(stored=True)
+        self._cells = KeyCells((stored_coder if is_stored else stripped_coder)(output.coder))
+        key = output.coder.wrapped_value_coder.key_coder().get_impl()
         self._tables = {
             PLAIN_CELL: RunTable(key, self._cells.elements),
             BLOCK_CELL: RunTable(key, self._cells.values),
@@ -138,18 +131,13 @@ def _windowing(template: WindowedValue, pairs: list[tuple[Any, Any]]) -> Any:
 
 
 class StoredSink(KeyedSink):
-    """``Layout.STORED``: in streaming, on the way to a GroupByKey.
+    """Writer of rows that are stored: in streaming, on the way to a GroupByKey."""
 
-    Args:
-        tag: of the port.
-        rows: takes the rows.
-        coder: of the elements.
-    """
-
-    def __init__(self, tag: int, rows: KeyedWriter, coder: coders.WindowedValueCoder) -> None:
-        super().__init__(tag, rows, coder, stored_coder(coder))
-        self._writer = rows
-        self._keys = EncodedKeys(coder.wrapped_value_coder.key_coder())
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        # In streaming all rows go to such a writer.
+        self._writer = cast("KeyedWriter", output.rows)
+        self._keys = EncodedKeys(output.coder.wrapped_value_coder.key_coder())
 
     def write(self, batch: Batch) -> None:
         match batch:
@@ -176,11 +164,11 @@ class StoredSink(KeyedSink):
 
 
 class TimeSortedSink(Sink):
-    """``Layout.TIME_SORTED``: as of :class:`KeyedSink`, but a row for each, by its timestamp."""
+    """Writer as :class:`KeyedSink`, of a row for each element, by its timestamp."""
 
-    def __init__(self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder) -> None:
-        self._tag = tag
-        self._rows = rows
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        coder = output.coder
         self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
         self._encode = stripped_coder(coder).get_impl().encode_nested
 
@@ -197,8 +185,21 @@ class TimeSortedSink(Sink):
         """Hold nothing back."""
 
 
+def writer(output: Output) -> Sink:
+    """Return the writer of a port."""
+    if output.port.format == KeyedRows(stored=True):
+        return StoredSink(output)
+    is_sorted = output.port.format == KeyedRows(by_time=True)
+    return TimeSortedSink(output) if is_sorted else KeyedSink(output)
+
+
+def read(rows: Iterable[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
+    """Yield the elements of all keys."""
+    return KeyedSource(coder).blocks(rows)
+
+
 class KeyedSource:
-    """``Layout.KEYED`` and ``Layout.TIME_SORTED``: the elements of one key after the other.
+    """Reader of the elements of one key after the other.
 
     Args:
         coder: of the elements.

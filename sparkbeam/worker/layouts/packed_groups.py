@@ -1,8 +1,9 @@
-"""``Layout.PACKED_GROUPS``: values by key and window, many keys in a row.
+"""Rows of groups in packs: values by key and window, many keys in a row.
 
-This layout is for windows that do not merge and groups at the end of them. The value of pairs in
+They are for windows that do not merge and groups at the end of them. The value of pairs in
 columns is a cell (:mod:`sparkbeam.worker.layouts.row_cells`); all others are runs, as in
-``Layout.GROUPS``. The encoding of each key is followed by start and end of the window.
+:mod:`~sparkbeam.worker.layouts.groups`. The encoding of each key is followed by start and end of
+the window.
 """
 
 import struct
@@ -12,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.coders import coders
-from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -21,7 +20,7 @@ from sparkbeam.columns.vectors import Micros
 from sparkbeam.wire.binary import fixed_cells, offsets_of
 from sparkbeam.wire.key_packs import KeyCells, Kind, write, write_large
 from sparkbeam.wire.rounding import coded_span, floored_column
-from sparkbeam.wire.rows import CELL_BYTES, RowWriter
+from sparkbeam.wire.rows import CELL_BYTES
 from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
@@ -29,7 +28,7 @@ from sparkbeam.worker.layouts.group_values import RunCoder
 from sparkbeam.worker.layouts.key_table import RunTable
 from sparkbeam.worker.layouts.pairs import halves_of
 from sparkbeam.worker.layouts.row_cells import RowCells
-from sparkbeam.worker.layouts.row_writer import Batch, Sink
+from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
 from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import are_scattered, in_slots
 
@@ -43,20 +42,17 @@ _SPAN = np.dtype([("start", ">i8"), ("end", ">i8")])
 
 
 class PackedGroupSink(Sink):
-    """``Layout.PACKED_GROUPS``: of columns, and of other elements."""
+    """Writer of packs, of columns and of other elements."""
 
-    def __init__(
-        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
-    ) -> None:
-        self._tag = tag
-        self._rows = rows
-        pair = coder.wrapped_value_coder
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        pair = output.coder.wrapped_value_coder
         self._runs = RunCoder(pair.value_coder().get_impl())
         self._table = RunTable(pair.key_coder().get_impl(), self._runs)
         self._keys = EncodedKeys(pair.key_coder())
         self._cells = RowCells(pair.value_coder())
-        self._is_global = isinstance(windowing.windowfn, GlobalWindows)
-        self._slices = slices_of(windowing.windowfn)
+        self._is_global = isinstance(output.windowing.windowfn, GlobalWindows)
+        self._slices = slices_of(output.windowing.windowfn)
         self._waiting: list[KeyCells] = []
         self._bytes = 0
 

@@ -1,10 +1,15 @@
-"""Writers of layouts."""
+"""Writers of rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.plan.model import Port
+from sparkbeam.wire.rows import RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
 from sparkbeam.worker.refusals import count_refused
@@ -13,17 +18,43 @@ Batch = Block | KeyedAggregates | ExtraElements
 """Many elements, or partial aggregates of them."""
 
 
+@dataclass(frozen=True)
+class Output:
+    """Parameters of a writer.
+
+    Attributes:
+        port: the port of the plan.
+        rows: takes the rows.
+        coder: the coder of the elements.
+        windowing: the windowing of the elements.
+        partition: the partition of the task.
+    """
+
+    port: Port
+    rows: RowWriter
+    coder: coders.WindowedValueCoder
+    windowing: Windowing
+    partition: int = 0
+
+
 class Sink(ABC):
     """Writer of the elements of one port as rows.
 
     The bundle calls ``add`` for a single element, ``write`` for a batch and ``flush`` once at its
     end; rows may leave at any time between.
 
+    Args:
+        output: its parameters.
+
     Attributes:
         refused: receives the reason if elements of a block of columns are written one by one.
     """
 
     refused: Callable[[str], None] = staticmethod(count_refused)
+
+    def __init__(self, output: Output) -> None:
+        self._tag = output.port.tag
+        self._rows = output.rows
 
     @abstractmethod
     def add(self, windowed_value: WindowedValue) -> None:

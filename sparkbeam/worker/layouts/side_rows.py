@@ -1,32 +1,26 @@
-"""``Layout.SIDE_ITERABLE`` and ``SIDE_MULTIMAP``: runs of values by window, and by key."""
+"""Rows of side inputs: runs of values by window, and by key in a multimap.
+
+``key`` is a :func:`window_key`, ``ord`` numbers the parts of a task, ``value`` is a run of values.
+"""
 
 import struct
 
-from apache_beam.coders import coder_impl, coders
+from apache_beam.coders import coder_impl
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.wire.rows import RowWriter
+from sparkbeam.plan.row_formats import SideInputRows
 from sparkbeam.worker.layouts.group_values import RunCoder
 from sparkbeam.worker.layouts.key_table import RunTable
-from sparkbeam.worker.layouts.row_writer import Sink
+from sparkbeam.worker.layouts.row_writer import Output, Sink
 
 
 class SideSink(Sink):
-    """``Layout.SIDE_ITERABLE``: runs of values by window; ``SIDE_MULTIMAP``: by key, too.
+    """Writer of runs of values by window; of a multimap by key, too."""
 
-    Args:
-        tag: of the port.
-        rows: takes the rows.
-        coder: of the elements.
-        multimap: the elements are pairs of keys and values.
-    """
-
-    def __init__(
-        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, *, multimap: bool
-    ) -> None:
-        self._tag = tag
-        self._rows = rows
-        self._multimap = multimap
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        coder = output.coder
+        self._multimap = multimap = output.port.format == SideInputRows(multimap=True)
         element = coder.wrapped_value_coder
         no_key = coder_impl.SingletonCoderImpl(None)
         self._table = RunTable(

@@ -1,27 +1,31 @@
-"""Layouts whose rows contain the firing of a grouping that they belong to."""
+"""Rows that contain the firing of a grouping that they belong to."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
 
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.firing_rows import UNKNOWN, with_firing
 from sparkbeam.wire.rows import FiringWriter, Orders, RowWriter
-from sparkbeam.worker.layouts.row_writer import Batch, Sink
+from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
 
 
 class TellingSink(Sink):
-    """Writer of another layout, with no row of two firings.
+    """Writer of another format, with no row of two firings.
 
     Args:
-        made: makes the writer of the layout.
-        rows: takes the rows, and gives the firing of the elements.
+        made: makes the writer of the format.
+        output: the parameters of the port, whose rows give the firing of the elements.
     """
 
-    def __init__(self, made: Callable[[RowWriter], Sink], rows: FiringWriter) -> None:
-        self._rows = rows
-        self._telling = _TellingWriter(rows)
-        self._sink = made(self._telling)
+    def __init__(self, made: Callable[[Output], Sink], output: Output) -> None:
+        super().__init__(output)
+        # Such ports are of streaming queries, where all rows go to such a writer.
+        self._firings = cast("FiringWriter", output.rows)
+        self._telling = _TellingWriter(output.rows)
+        self._sink = made(replace(output, rows=self._telling))
 
     def add(self, windowed_value: WindowedValue) -> None:
         self._turn()
@@ -36,9 +40,9 @@ class TellingSink(Sink):
 
     def _turn(self) -> None:
         """End the rows of the firing before."""
-        if self._telling.firing != self._rows.firing:
+        if self._telling.firing != self._firings.firing:
             self._sink.flush()
-            self._telling.firing = self._rows.firing
+            self._telling.firing = self._firings.firing
 
 
 class _TellingWriter:

@@ -16,8 +16,8 @@ from sparkbeam.columns import NotExact
 from sparkbeam.plan.combine_columns import ALONE as SESSIONS_ALONE
 from sparkbeam.plan.combine_columns import NO_FORM, other_stamps
 from sparkbeam.plan.grouping import stamp_of, tells_stamps
-from sparkbeam.plan.model import Layout
 from sparkbeam.plan.parsed_stage import combine_fn_of
+from sparkbeam.plan.row_formats import AggregateRows, KeyedRows
 from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.vectorized_form import Numbers
@@ -107,7 +107,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             return None
         self._takers = [sink.process_aggregates for sink in sinks]
         self._take_slices = all_take and (
-            columns.are_sessions or all(sink.layout is Layout.TOTALS for sink in sinks)
+            columns.are_sessions or all(sink.port.format == AggregateRows() for sink in sinks)
         )
         self._take_windows = (
             all_take and not columns.is_stamped and all(sink.takes_numbers for sink in sinks)
@@ -421,5 +421,6 @@ def make_precombine(kind: type[_Kind], step: Step) -> _Kind:
 
 def _stamp_told(windowing: Windowing, readers: list[operations.Operation]) -> str | None:
     """Return the timestamp of a group if readers distinguish elements by timestamp; else None."""
-    are_stored = any(getattr(reader, "layout", None) is Layout.STORED for reader in readers)
+    sinks = (reader for reader in readers if isinstance(reader, SinkOperation))
+    are_stored = any(sink.port.format == KeyedRows(stored=True) for sink in sinks)
     return stamp_of(windowing) if are_stored and tells_stamps(windowing) else None

@@ -15,8 +15,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan import model
-from sparkbeam.plan.model import Layout
-from sparkbeam.plan.ports import WHY
+from sparkbeam.plan.row_formats import GroupRows, RowFormat
 from sparkbeam.upstream.beam import input_channel
 from sparkbeam.wire.failure import NoStep, StepFailed, UserCodeFailed, is_decoding
 from sparkbeam.wire.heap import RowTooLarge
@@ -25,10 +24,10 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
-from sparkbeam.worker.layout_registry import ENDS, Port, sink_of
+from sparkbeam.worker.layout_registry import READERS, writer_of
 from sparkbeam.worker.layouts.join_reader import JoinReader
 from sparkbeam.worker.layouts.joined import JoinSideSink
-from sparkbeam.worker.layouts.row_writer import Sink
+from sparkbeam.worker.layouts.row_writer import Output, Sink
 from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.steps.step import Step
 
@@ -37,7 +36,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
     """Source of a bundle: an iterator of blocks.
 
     Attributes:
-        layout: the layout of the stage's input rows.
+        format: the format of the stage's input rows.
         input_coder: the coder of the elements that this operation emits.
         grouped_coder: the coder of the input of the GroupByKey or Reshuffle
             that the stage reads; None if it reads none.
@@ -51,7 +50,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
     def __init__(
         self,
         *args: Any,
-        layout: Layout,
+        format: RowFormat,
         grouped_coder: coders.WindowedValueCoder | None,
         grouped_windowing: Windowing | None,
         windowing: Windowing,
@@ -62,7 +61,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         super().__init__(*args, **kwargs)
         self.joined = joined
         self._label = label
-        self.layout = layout
+        self.format = format
         self.grouped_coder = grouped_coder
         self.grouped_windowing = grouped_windowing
         self.windowing = windowing
@@ -81,13 +80,11 @@ class SourceOperation(bundle_processor.DataInputOperation):
 
     def read(self, rows: Iterator[Row]) -> Iterator[Block]:
         """Yield the elements of rows of the stage's layout."""
-        read = ENDS[self.layout].read
-        assert read is not None
-        return read(rows, self.grouped_coder or self.windowed_coder)
+        return READERS[type(self.format)](rows, self.grouped_coder or self.windowed_coder)
 
     def _why_elements(self) -> str | None:
         """Return why some groups made as columns become elements; None if none do."""
-        if self.layout is Layout.PACKED_GROUPS:
+        if isinstance(self.format, GroupRows) and self.format.packed:
             return "groups are large, or hold elements that were no columns"
         return None
 
@@ -119,7 +116,6 @@ class SinkOperation(operations.Operation):
 
     Attributes:
         port: the port to fill.
-        layout: the layout of its rows.
         coder: the coder of the elements.
         windowing: the windowing of their PCollection.
         aggregator: combines sessions to write; None if they are not combined.
@@ -140,7 +136,6 @@ class SinkOperation(operations.Operation):
     ) -> None:
         super().__init__(name_context, None, factory.counter_factory, factory.state_sampler)
         self.port = port
-        self.layout = port.layout
         self._producer = producer
         self.coder = coder
         self.windowing = windowing
@@ -150,7 +145,7 @@ class SinkOperation(operations.Operation):
     @property
     def takes_assigned(self) -> bool:
         """True if the edge writes blocks with their assigned windows."""
-        return self.layout in (Layout.CHUNKS, Layout.PACKED_GROUPS)
+        return self.port.format.takes_assigned
 
     def open(self, rows: RowWriter, partition: int = 0) -> None:
         """Set the receiver of the rows, before the first bundle.
@@ -159,9 +154,7 @@ class SinkOperation(operations.Operation):
             rows: takes them.
             partition: of the task.
         """
-        tag, spreads = self.port.tag, self.port.spreads
-        port = Port(tag, rows, self.coder, self.windowing, partition, spreads)
-        self._sink = sink_of(self.layout, port, firings=self.port.firings)
+        self._sink = writer_of(Output(self.port, rows, self.coder, self.windowing, partition))
         self._sink.refused = partial(count_refused_by, self)
 
     def keep_partners(self, keys: pa.Array) -> None:
@@ -181,8 +174,9 @@ class SinkOperation(operations.Operation):
 
     def process_block(self, block: Block) -> None:
         """Write many elements."""
-        if block.column is not None and self.layout in WHY:
-            count_refused_by(self, WHY[self.layout])
+        why = self.port.format.why_elements
+        if block.column is not None and why is not None:
+            count_refused_by(self, why)
         try:
             self._sink.write(block)
         except Exception as error:
@@ -226,7 +220,7 @@ def make_source(step: Step) -> SourceOperation:
         factory.get_windowed_coder(output),
         transform_id=step.id,
         **input_channel(factory),
-        layout=stage.layout,
+        format=stage.format,
         label=step.label,
         grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
         grouped_windowing=step.windowing(grouped) if grouped else None,

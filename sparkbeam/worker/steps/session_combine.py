@@ -19,7 +19,7 @@ from sparkbeam.columns import NotExact
 from sparkbeam.columns.python_types import Shape
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.combine_columns import by_elements, in_another_order
-from sparkbeam.plan.model import SessionAggregator
+from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.windows.vectorized_form import Kind, Numbers
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded_span

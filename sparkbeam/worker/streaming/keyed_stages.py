@@ -7,7 +7,7 @@ from apache_beam.transforms.combiners import curry_combine_fn
 from apache_beam.transforms.core import CombineFn
 
 from sparkbeam.common.arguments import shown
-from sparkbeam.plan.model import Layout
+from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.upstream.dofn_handover import copied
 from sparkbeam.wire.firing_rows import firing_of
 from sparkbeam.wire.messages import Holder
@@ -84,7 +84,7 @@ class GroupingRun(KeyedRun):
         assert how is not None
         assert source.grouped_coder is not None
         assert source.grouped_windowing is not None
-        self._grouping = STREAMING[how.evaluator](
+        self._grouping = STREAMING[how.strategy](
             source.grouped_coder,
             source.grouped_windowing,
             _combine_fn(source) if how.combines else None,
@@ -139,7 +139,7 @@ class StatefulRun(KeyedRun):
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
         source = self._processor.source
-        is_sorted = self.stage.layout is Layout.TIME_SORTED
+        is_sorted = self.stage.format == KeyedRows(by_time=True)
         self._input = KeyedInput(
             source.windowed_coder,
             source.windowing,
