@@ -14,7 +14,7 @@ class SideInputData:
     """Content of one side input, as sent by the driver to the workers.
 
     Attributes:
-        runs: by :func:`~sparkbeam.worker.layouts.side_rows.window_key`, for a small one.
+        runs: by :func:`~sparkbeam.worker.row_formats.side_input_rows.window_key`, for a small one.
         path: of the SQLite file, for a large one; a bare file name refers to the files shipped by
             Spark.
     """

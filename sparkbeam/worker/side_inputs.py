@@ -17,8 +17,8 @@ from apache_beam.transforms.window import BoundedWindow
 from sparkbeam.plan.model import SideInput
 from sparkbeam.upstream.beam import global_window_mapping
 from sparkbeam.wire.failure import within_step
-from sparkbeam.worker.layouts.group_values import RunCoder
-from sparkbeam.worker.layouts.side_rows import window_key
+from sparkbeam.worker.row_formats.group_values import RunCoder
+from sparkbeam.worker.row_formats.side_input_rows import window_key
 
 
 class RememberedMapping:
@@ -91,7 +91,7 @@ class SideInputs(ABC):
 
     @abstractmethod
     def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
-        """Return the runs under a :func:`~sparkbeam.worker.layouts.side_rows.window_key`."""
+        """Return the runs under a key of :mod:`~sparkbeam.worker.row_formats.side_input_rows`."""
 
 
 class SideInputMap(bundle_processor.StateBackedSideInputMap):

@@ -21,8 +21,8 @@ from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.wire.failure import FailureReports, WorkerFailure
 from sparkbeam.wire.messages import Message, unpack
 from sparkbeam.wire.rows import COUNT_CELL
-from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
-from sparkbeam.worker.layouts.cells import KeyCells
+from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
+from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.streaming import layer
 from sparkbeam.worker.streaming.layer import SourceTurn
 from sparkbeam.worker.streaming.tasks import layer_tasks

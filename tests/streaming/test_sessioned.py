@@ -23,7 +23,7 @@ from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.session_state import KeptSession
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.triggered import SessionGrouping, StreamGrouping
-from sparkbeam.worker.layouts.cells import KeyCells
+from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state import ordered_bag
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap

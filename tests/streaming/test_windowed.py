@@ -26,7 +26,7 @@ from in_process import StreamingRunner
 from noting import found, note
 
 from sparkbeam.plan.grouping import GroupStrategy
-from sparkbeam.worker.grouping.evaluators import STREAMING
+from sparkbeam.worker.grouping.strategies import STREAMING
 from sparkbeam.worker.grouping.triggered import MergingGrouping, SessionGrouping, TriggerGrouping
 
 

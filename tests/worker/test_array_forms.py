@@ -23,10 +23,10 @@ from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.inputs import input_of
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.column_cells import ColumnCoder
-from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
-from sparkbeam.worker.layouts.pairs import distinct
-from sparkbeam.worker.layouts.row_cells import RowCells
+from sparkbeam.worker.row_formats.column_cells import ColumnCoder
+from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
+from sparkbeam.worker.row_formats.pairs import distinct
+from sparkbeam.worker.row_formats.row_cells import RowCells
 from sparkbeam.worker.value_columns import column_of
 
 

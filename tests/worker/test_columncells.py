@@ -29,7 +29,7 @@ from sparkbeam.columns import NotExact, Shape, shape_of
 from sparkbeam.io import ReadFromArrow
 from sparkbeam.worker.blocks import GLOBAL, Assigned, Block
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.column_cells import ColumnCoder
+from sparkbeam.worker.row_formats.column_cells import ColumnCoder
 from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.value_columns import column_of
 

@@ -32,8 +32,8 @@ from sparkbeam.worker.blocks import in_blocks
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_sessions
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.layouts.aggregate_cells import AggregateReader, number_cells, numbers_in
-from sparkbeam.worker.layouts.aggregate_rows import SessionSink, sessions
+from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader, number_cells, numbers_in
+from sparkbeam.worker.row_formats.aggregate_rows import SessionSink, sessions
 
 FNS: dict[str, CombineFn] = {
     "sum": CombineFn.from_callable(sum),

@@ -27,7 +27,7 @@ from apache_beam.transforms.userstate import (
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam.worker.layouts.keys import KeyNames
+from sparkbeam.worker.row_formats.keys import KeyNames
 
 CODER = FastPrimitivesCoder()
 
@@ -90,7 +90,7 @@ def test_names_are_equal_where_encodings_are() -> None:
 def test_names_of_keys_of_one_class_are_those_of_each_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sparkbeam.worker.layouts.keys._MOST_KNOWN", 2)
+    monkeypatch.setattr("sparkbeam.worker.row_formats.keys._MOST_KNOWN", 2)
     names = KeyNames(CODER)
     for values in ([(1, "a"), (1, b"a"), (1, "a")], [(1, None), (2, "b")], [(True, 1.0)]):
         points = [Point(*one) for one in values]

@@ -24,7 +24,7 @@ from sparkbeam.io import ReadFromArrow
 from sparkbeam.wire import key_packs
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping import packed
-from sparkbeam.worker.layouts import packed_groups
+from sparkbeam.worker.row_formats import group_packs
 from sparkbeam.worker.steps.column_functions import ColumnFunction
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
@@ -318,9 +318,9 @@ def test_elements_go_to_few_of_their_windows_at_once(
         most.append(len(spans))
         return with_spans(some, spans)
 
-    with_spans = packed_groups._with_spans
-    monkeypatch.setattr(packed_groups, "_with_spans", noted)
-    monkeypatch.setattr(packed_groups, "column_rows", lambda *_: 200)
+    with_spans = group_packs._with_spans
+    monkeypatch.setattr(group_packs, "_with_spans", noted)
+    monkeypatch.setattr(group_packs, "column_rows", lambda *_: 200)
     compare(grouped(PAIRS["text by text"], windowing))
     assert max(most) <= 200
 
@@ -330,8 +330,8 @@ def test_large_groups_stay_as_they_were(
     windowing: Any, monkeypatch: pytest.MonkeyPatch, blocks: list[Block]
 ) -> None:
     """They travel in rows of their own, and buckets are read in parts."""
-    monkeypatch.setattr(packed_groups, "_LARGE", 60)
-    monkeypatch.setattr(packed_groups, "_MOST_WAITING", 2000)
+    monkeypatch.setattr(group_packs, "_LARGE", 60)
+    monkeypatch.setattr(group_packs, "_MOST_WAITING", 2000)
     monkeypatch.setattr(packed, "LIST_BYTES", 120)
     monkeypatch.setattr(key_packs, "_MUCH", 0)
     monkeypatch.setattr(key_packs, "_BUCKETS", 2)

@@ -24,9 +24,9 @@ from sparkbeam.columns.python_types import shape_of
 from sparkbeam.plan.row_formats import JoinRows
 from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, RowBuffer
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts import partners
-from sparkbeam.worker.layouts.joined import JoinKeySink, JoinSideSink
-from sparkbeam.worker.layouts.partners import Partners
+from sparkbeam.worker.row_formats import partners
+from sparkbeam.worker.row_formats.join_rows import JoinKeySink, JoinSideSink
+from sparkbeam.worker.row_formats.partners import Partners
 from sparkbeam.worker.value_columns import column_of
 
 ANY = coders.FastPrimitivesCoder()

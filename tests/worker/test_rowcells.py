@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from sparkbeam.columns import Shape, shape_of
 from sparkbeam.columns.python_types import shape_in_arrow
-from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
-from sparkbeam.worker.layouts.row_cells import RowCells
+from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
+from sparkbeam.worker.row_formats.row_cells import RowCells
 from sparkbeam.worker.value_columns import column_of
 
 

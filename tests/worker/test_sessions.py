@@ -14,8 +14,8 @@ from in_process_batch import BatchRunner
 from noting import found, note
 
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.layouts.aggregate_rows import SessionSink
-from sparkbeam.worker.layouts.row_writer import Batch
+from sparkbeam.worker.row_formats.aggregate_rows import SessionSink
+from sparkbeam.worker.row_formats.row_writer import Batch
 from sparkbeam.worker.steps import combines
 
 

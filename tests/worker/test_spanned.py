@@ -25,8 +25,8 @@ from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
-from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
-from sparkbeam.worker.layouts.keyed_elements import StoredSink
+from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
+from sparkbeam.worker.row_formats.keyed_rows import StoredSink
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.state.store import MemoryMap

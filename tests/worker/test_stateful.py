@@ -34,8 +34,8 @@ from writer_outputs import output
 
 from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layout_registry import writer_of
-from sparkbeam.worker.layouts.keyed_elements import KeyedSource
+from sparkbeam.worker.format_registry import writer_of
+from sparkbeam.worker.row_formats.keyed_rows import KeyedSource
 
 MANY = 50
 

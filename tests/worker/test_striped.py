@@ -28,7 +28,7 @@ from sparkbeam.worker.column_accumulators import Totals
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.layouts.keyed_elements import StoredSink
+from sparkbeam.worker.row_formats.keyed_rows import StoredSink
 from sparkbeam.worker.state import page
 from sparkbeam.worker.state.entries import CACHE_BYTES
 from sparkbeam.worker.state.page import Page

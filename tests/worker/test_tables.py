@@ -8,9 +8,9 @@ import pytest
 from apache_beam.coders import FastPrimitivesCoder
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 
-from sparkbeam.worker.layouts import key_table
-from sparkbeam.worker.layouts.group_values import RunCoder
-from sparkbeam.worker.layouts.key_table import RunTable
+from sparkbeam.worker.row_formats import key_table
+from sparkbeam.worker.row_formats.group_values import RunCoder
+from sparkbeam.worker.row_formats.key_table import RunTable
 
 CODER = FastPrimitivesCoder().get_impl()
 KEYS: list[Any] = [0, 1, True, None, "", "a", b"", b"a", (1, "a"), 1.5]

@@ -27,7 +27,7 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.together import Together
 from sparkbeam.worker.grouping.windowed import WindowGrouping
-from sparkbeam.worker.layouts.keyed_elements import KeyedSink
+from sparkbeam.worker.row_formats.keyed_rows import KeyedSink
 from sparkbeam.worker.state.entries import CACHE_BYTES
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME

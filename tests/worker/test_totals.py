@@ -30,8 +30,8 @@ from sparkbeam.wire.row_packs import rows_of, unpacked
 from sparkbeam.worker.blocks import GLOBAL, Block, windows_at
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_totals
-from sparkbeam.worker.layouts.aggregate_rows import TotalsSink, totals_groups
-from sparkbeam.worker.layouts.groups import (
+from sparkbeam.worker.row_formats.aggregate_rows import TotalsSink, totals_groups
+from sparkbeam.worker.row_formats.group_rows import (
     GroupSink,
     global_groups,
     stamped_groups,

@@ -9,7 +9,7 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from sparkbeam.plan.model import Firings, SideInput
 from sparkbeam.plan.row_formats import RowFormat, SideInputRows
 from sparkbeam.wire.firing_rows import UNKNOWN, firing_of, split_key, with_firing
-from sparkbeam.worker.layouts.side_rows import window_key
+from sparkbeam.worker.row_formats.side_input_rows import window_key
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.state.store import MemoryMap
 from sparkbeam.worker.streaming.stored_views import View

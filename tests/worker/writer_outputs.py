@@ -7,7 +7,7 @@ from apache_beam.transforms.core import Windowing
 
 from sparkbeam.plan.model import Port
 from sparkbeam.plan.row_formats import RowFormat
-from sparkbeam.worker.layouts.row_writer import Output
+from sparkbeam.worker.row_formats.row_writer import Output
 
 
 def output(

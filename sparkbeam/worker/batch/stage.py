@@ -35,12 +35,12 @@ from sparkbeam.worker.batch.commit_receipts import Witness
 from sparkbeam.worker.batch.spilling import KeptRows, kept_batches
 from sparkbeam.worker.blocks import joined
 from sparkbeam.worker.connectors.spark_rows import RowSource
-from sparkbeam.worker.grouping.evaluators import BATCH, Ungrouped
 from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.strategies import BATCH, Ungrouped
 from sparkbeam.worker.keyed.batch_records import MemoryRecords
-from sparkbeam.worker.layouts.keyed_elements import KeyedSource
 from sparkbeam.worker.modules import enter
 from sparkbeam.worker.output_socket import OUTLET
+from sparkbeam.worker.row_formats.keyed_rows import KeyedSource
 from sparkbeam.worker.spark_connection import Connection
 from sparkbeam.worker.steps.bundles import Bundles, delay_of, portions
 from sparkbeam.worker.steps.edges import SourceOperation

@@ -24,7 +24,7 @@ from pyspark import TaskContext
 from sparkbeam.plan.spark_io import RowPacker
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.rows import Row
-from sparkbeam.worker.layouts import chunks
+from sparkbeam.worker.row_formats import element_rows
 
 CELL_ROWS = 5000
 """Number of rows of a cell."""
@@ -234,7 +234,9 @@ def placed_cells(
         for *place, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             for _, order, written in unpack(value):
                 cells = (
-                    c for b in chunks.read(iter([(b"", order, written)]), _CELLS) for c in b.values
+                    c
+                    for b in element_rows.read(iter([(b"", order, written)]), _CELLS)
+                    for c in b.values
                 )
                 yield from (((*place, order, n), cell) for n, cell in enumerate(cells))
 
@@ -298,7 +300,7 @@ def _cells(
 ) -> Iterator[bytes]:
     values = (value for batch in batches for value in batch.column(0).to_pylist())
     rows = (row for value in values for row in unpack(value))
-    for block in chunks.read(rows, _CELLS):
+    for block in element_rows.read(rows, _CELLS):
         yield from block.values
 
 

@@ -19,7 +19,7 @@ from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.connectors.parquet_rows import batches_of, shares_of
 from sparkbeam.worker.connectors.row_maker import RowMaker
-from sparkbeam.worker.layouts.cells import BlockCoder
+from sparkbeam.worker.row_formats.cells import BlockCoder
 
 
 class RowReader:
@@ -98,7 +98,7 @@ class RowReader:
         self.newest[partition] = max(micros, self.newest.get(partition, micros))
 
     def cells(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """Yield elements as cells of :mod:`~sparkbeam.worker.layouts.chunks`."""
+        """Yield elements as cells of :mod:`~sparkbeam.worker.row_formats.element_rows`."""
         encode = self._encode
         stream = coder_impl.create_OutputStream()
         for block in blocks:

@@ -27,8 +27,8 @@ from sparkbeam.worker.column_accumulators import Combine, Totals
 from sparkbeam.worker.group_timestamps import combine_stamps
 from sparkbeam.worker.grouping.sliced import windows_of_slices
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.aggregate_cells import AggregateReader
-from sparkbeam.worker.layouts.aggregate_rows import pane_of
+from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader
+from sparkbeam.worker.row_formats.aggregate_rows import pane_of
 from sparkbeam.worker.slices import Slices, slices_of
 
 _Expand = Callable[[Aggregates, Micros], Aggregates]

@@ -26,11 +26,11 @@ from sparkbeam.wire.key_packs import CellsRead, KeyCells, Kind, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.aggregate_rows import pane_of
-from sparkbeam.worker.layouts.group_values import LIST_BYTES, RunCoder, ValuesBuilder
-from sparkbeam.worker.layouts.groups import by_window
-from sparkbeam.worker.layouts.packed_groups import SPAN, spans_of
-from sparkbeam.worker.layouts.row_cells import RowCells
+from sparkbeam.worker.row_formats.aggregate_rows import pane_of
+from sparkbeam.worker.row_formats.group_packs import SPAN, spans_of
+from sparkbeam.worker.row_formats.group_rows import by_window
+from sparkbeam.worker.row_formats.group_values import LIST_BYTES, RunCoder, ValuesBuilder
+from sparkbeam.worker.row_formats.row_cells import RowCells
 from sparkbeam.worker.value_columns import Column, column_of, column_of_keys
 
 _NAMES = ("0", "1")

@@ -20,7 +20,7 @@ from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.wire.rows import SPANS_CELL
 from sparkbeam.worker.grouping.lateness import Lateness
-from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
+from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 
 
 class Spans(NamedTuple):
@@ -57,7 +57,7 @@ class Spanned:
         """Return the arrivals in cells that are not too late.
 
         Args:
-            cells: those of :mod:`~sparkbeam.worker.layouts.aggregate_cells`, at least one.
+            cells: those of :mod:`~sparkbeam.worker.row_formats.aggregate_cells`, at least one.
             watermark: the input watermark, in microseconds.
         """
         assert self._make.form is not None

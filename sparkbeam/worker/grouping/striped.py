@@ -17,8 +17,8 @@ from sparkbeam.columns.order import firsts_of, ranges_of
 from sparkbeam.windows.vectorized_form import Form, Numbers
 from sparkbeam.worker.blocks import COLUMN_ROWS, Block
 from sparkbeam.worker.column_accumulators import Combine
-from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
-from sparkbeam.worker.layouts.cells import KeyCells
+from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
+from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.stripes import Open, Places
 

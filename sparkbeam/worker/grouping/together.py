@@ -12,7 +12,7 @@ from typing import Any
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.rows import BLOCK_CELL, Row
-from sparkbeam.worker.layouts.cells import KeyCells
+from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state.page import Page
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import HELD_BYTES

@@ -34,8 +34,8 @@ from sparkbeam.worker.grouping.trigger_state import (
     single,
 )
 from sparkbeam.worker.grouping.trigger_timing import TimedTriggerDriver
-from sparkbeam.worker.layouts.cells import KeyCells
-from sparkbeam.worker.layouts.group_values import RunCoder, ValuesBuilder
+from sparkbeam.worker.row_formats.cells import KeyCells
+from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 

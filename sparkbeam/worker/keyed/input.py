@@ -11,7 +11,7 @@ from sparkbeam.wire.rows import Row
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks, unstamped
 from sparkbeam.worker.grouping.lateness import Lateness
-from sparkbeam.worker.layouts.keyed_elements import KeyedSource
+from sparkbeam.worker.row_formats.keyed_rows import KeyedSource
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from apache_beam.coders import coder_impl
 
-from sparkbeam.worker.layouts.side_rows import window_key, window_part
+from sparkbeam.worker.row_formats.side_input_rows import window_key, window_part
 from sparkbeam.worker.state.ordered_bag import OrderedBag
 from sparkbeam.worker.state.records import Record
 

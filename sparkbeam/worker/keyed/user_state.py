@@ -23,7 +23,7 @@ from sparkbeam.wire.failure import StepFailed
 from sparkbeam.worker.keyed.maps import MapState, MultimapState, Read, SortedMultimapState
 from sparkbeam.worker.keyed.state_cells import Cell, Remember, user_cell
 from sparkbeam.worker.keyed.watermark_access import EventTime
-from sparkbeam.worker.layouts.key_table import immutable_size
+from sparkbeam.worker.row_formats.key_table import immutable_size
 from sparkbeam.worker.state.records import Record
 
 _NOTHING = object()

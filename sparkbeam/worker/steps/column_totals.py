@@ -13,7 +13,7 @@ from sparkbeam.columns.vectors import Micros
 from sparkbeam.windows.pair_groups import groups_of
 from sparkbeam.windows.vectorized_form import Form, Numbers
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.layouts.pairs import distinct
+from sparkbeam.worker.row_formats.pairs import distinct
 
 _MOST_WAITING = 500_000
 _MOST_WAITING_BYTES = 32 << 20

@@ -33,7 +33,7 @@ from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.group_timestamps import combine_stamps
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.layouts.pairs import plain_pairs
+from sparkbeam.worker.row_formats.pairs import plain_pairs
 from sparkbeam.worker.slices import Moments, moments_of, slices_of
 from sparkbeam.worker.slots import runs_of
 from sparkbeam.worker.steps.column_totals import ColumnTotals, Gathered

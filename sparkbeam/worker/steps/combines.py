@@ -28,11 +28,11 @@ from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.group_timestamps import combine_stamps
 from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
-from sparkbeam.worker.layouts.key_table import all_immutable
-from sparkbeam.worker.layouts.keys import KeyNames
-from sparkbeam.worker.layouts.pairs import Pairs, distinct, halves_of, pairs_of
 from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.refusals import count_refused
+from sparkbeam.worker.row_formats.key_table import all_immutable
+from sparkbeam.worker.row_formats.keys import KeyNames
+from sparkbeam.worker.row_formats.pairs import Pairs, distinct, halves_of, pairs_of
 from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.steps.combine_tables import CombineTable

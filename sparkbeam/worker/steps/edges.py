@@ -23,12 +23,12 @@ from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.emitter import Emitter
+from sparkbeam.worker.format_registry import READERS, writer_of
 from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
-from sparkbeam.worker.layout_registry import READERS, writer_of
-from sparkbeam.worker.layouts.join_reader import JoinReader
-from sparkbeam.worker.layouts.joined import JoinSideSink
-from sparkbeam.worker.layouts.row_writer import Output, Sink
 from sparkbeam.worker.refusals import count_refused_by
+from sparkbeam.worker.row_formats.join_reader import JoinReader
+from sparkbeam.worker.row_formats.join_rows import JoinSideSink
+from sparkbeam.worker.row_formats.row_writer import Output, Sink
 from sparkbeam.worker.steps.step import Step
 
 
@@ -79,7 +79,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         return combine if combine is not None and combine.form is not None else None
 
     def read(self, rows: Iterator[Row]) -> Iterator[Block]:
-        """Yield the elements of rows of the stage's layout."""
+        """Yield the elements of rows of the stage's format."""
         return READERS[type(self.format)](rows, self.grouped_coder or self.windowed_coder)
 
     def _why_elements(self) -> str | None:

@@ -28,8 +28,8 @@ from sparkbeam.worker.blocks import (
     is_heavy,
 )
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.key_table import IMMUTABLE
 from sparkbeam.worker.object_sizes import size_of
+from sparkbeam.worker.row_formats.key_table import IMMUTABLE
 from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.steps.block_operation import BlockOperation
 from sparkbeam.worker.steps.column_functions import ColumnFunction

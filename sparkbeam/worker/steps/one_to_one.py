@@ -5,7 +5,7 @@ from typing import Any
 
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import LOOK, Block, BlockLimit, is_heavy
-from sparkbeam.worker.layouts.key_table import IMMUTABLE
+from sparkbeam.worker.row_formats.key_table import IMMUTABLE
 from sparkbeam.worker.steps.ownership import OF_A_RESULT, may_wait
 
 

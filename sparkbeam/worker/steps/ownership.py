@@ -24,7 +24,7 @@ import numpy as np
 from apache_beam.pvalue import Row
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from sparkbeam.worker.layouts.key_table import IMMUTABLE
+from sparkbeam.worker.row_formats.key_table import IMMUTABLE
 from sparkbeam.worker.type_cache import ByType
 
 _FIXED = (

@@ -26,9 +26,9 @@ from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.layouts.key_table import all_immutable
-from sparkbeam.worker.layouts.pairs import are_numbers, distinct, plain_pairs
 from sparkbeam.worker.refusals import count_refused
+from sparkbeam.worker.row_formats.key_table import all_immutable
+from sparkbeam.worker.row_formats.pairs import are_numbers, distinct, plain_pairs
 from sparkbeam.worker.steps.combines import PrecombineOperation, make_precombine
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.session_tables import (

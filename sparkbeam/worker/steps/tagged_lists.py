@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from sparkbeam.columns.python_types import NONE, STR, Lists, Record, Shape, Union
 from sparkbeam.columns.vectors import Positions, taken, union_places
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.pairs import halves_of
 from sparkbeam.worker.refusals import count_refused
+from sparkbeam.worker.row_formats.pairs import halves_of
 from sparkbeam.worker.value_columns import Column, column_of
 
 _NAMES = ("0", "1")

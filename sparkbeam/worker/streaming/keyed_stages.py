@@ -15,8 +15,8 @@ from sparkbeam.wire.reports import DROPPED_DUE_TO_CLOSED_WINDOW, DROPPED_DUE_TO_
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks, joined
-from sparkbeam.worker.grouping.evaluators import STREAMING
 from sparkbeam.worker.grouping.lateness import expiry_of
+from sparkbeam.worker.grouping.strategies import STREAMING
 from sparkbeam.worker.keyed.input import KeyedInput
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.state.records import PROCESSING_TIME, Hold

@@ -23,7 +23,7 @@ from sparkbeam.worker import tally
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.layouts.group_values import RunCoder
+from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.steps.bundles import Bundles
 from sparkbeam.worker.steps.processor import Residual, StageProcessor

@@ -14,7 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import SideInput
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks, unstamped
-from sparkbeam.worker.layouts.group_values import RunCoder
+from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.side_inputs import SideInputs
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import EVENT_TIME

@@ -15,7 +15,7 @@ from sparkbeam.plan.row_formats import SideInputRows
 from sparkbeam.wire.firing_rows import UNKNOWN, parts_of, split_key
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.timestamps import MAX_MICROS
-from sparkbeam.worker.layouts.side_rows import window_key, window_part
+from sparkbeam.worker.row_formats.side_input_rows import window_key, window_part
 from sparkbeam.worker.side_inputs import mapping_windows
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import EVENT_TIME, Record

@@ -9,7 +9,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.firing_rows import UNKNOWN, with_firing
 from sparkbeam.wire.rows import FiringWriter, Orders, RowWriter
-from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
 
 
 class TellingSink(Sink):

@@ -25,9 +25,9 @@ from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, JOIN_KEY_END
 from sparkbeam.worker.blocks import BLOCK_BYTES, BLOCK_SIZE, GLOBAL, Block, column_rows
 from sparkbeam.worker.group_timestamps import ON_TIME, ONLY_FIRING
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.group_values import RunCoder
-from sparkbeam.worker.layouts.key_table import all_immutable
-from sparkbeam.worker.layouts.row_cells import RowCells
+from sparkbeam.worker.row_formats.group_values import RunCoder
+from sparkbeam.worker.row_formats.key_table import all_immutable
+from sparkbeam.worker.row_formats.row_cells import RowCells
 from sparkbeam.worker.value_columns import Column, column_of, column_of_keys
 
 _KEY, _RIGHT, _LEFT, _KINDS = 1, 2, 3, 4

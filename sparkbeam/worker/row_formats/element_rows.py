@@ -23,9 +23,9 @@ from sparkbeam.wire.rows import (
     Row,
 )
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
-from sparkbeam.worker.layouts.cells import BlockCoder
-from sparkbeam.worker.layouts.column_cells import ColumnCoder
-from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.cells import BlockCoder
+from sparkbeam.worker.row_formats.column_cells import ColumnCoder
+from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
 from sparkbeam.worker.slots import are_scattered, in_slots
 from sparkbeam.worker.value_columns import Column
 

@@ -1,9 +1,9 @@
 """Rows of the sides of a join by Spark.
 
-A side has a row for each element and window: the key is the encoded key, then the window, then
-:data:`~sparkbeam.wire.rows.JOIN_KEY_END`. The value is encoded by its coder, or it is the cell of a
-column (:mod:`sparkbeam.worker.layouts.row_cells`); ``ord`` distinguishes them. The output of the
-join is read in :mod:`sparkbeam.worker.layouts.join_reader`.
+A side has a row for each element and window: ``key`` is the encoded key, then the window, then
+:data:`~sparkbeam.wire.rows.JOIN_KEY_END`. ``value`` is encoded by its coder, or it is the cell of a
+column (:mod:`sparkbeam.worker.row_formats.row_cells`); ``ord`` distinguishes them. The output of
+the join is read in :mod:`sparkbeam.worker.row_formats.join_reader`.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from sparkbeam.columns.vectors import Bools, Positions
 from sparkbeam.plan.row_formats import JoinRows
 from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, JOIN_KEY_END
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
-from sparkbeam.worker.layouts.groups import window_suffix_coder
-from sparkbeam.worker.layouts.pairs import halves_of
-from sparkbeam.worker.layouts.partners import Partners
-from sparkbeam.worker.layouts.row_cells import RowCells
-from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
 from sparkbeam.worker.refusals import SCATTERED
+from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
+from sparkbeam.worker.row_formats.group_rows import window_suffix_coder
+from sparkbeam.worker.row_formats.pairs import halves_of
+from sparkbeam.worker.row_formats.partners import Partners
+from sparkbeam.worker.row_formats.row_cells import RowCells
+from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
 
 _MOST_KEYS = 50_000
 """Number of keys that are remembered, to write each only once."""

@@ -2,7 +2,7 @@
 
 ``key`` is the encoded key, then the window; ``ord`` is the combined timestamp, if groups have it;
 ``value`` is a run of values. In packs, a row has many keys
-(:mod:`sparkbeam.worker.layouts.packed_groups`).
+(:mod:`sparkbeam.worker.row_formats.group_packs`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,10 +25,10 @@ from sparkbeam.wire.rounding import coded, coded_end, coded_micros
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import BLOCK_BYTES, Block
 from sparkbeam.worker.group_timestamps import ON_TIME, ONLY_FIRING, combine_stamps
-from sparkbeam.worker.layouts.group_values import RunCoder, ValuesBuilder
-from sparkbeam.worker.layouts.key_table import RunTable
-from sparkbeam.worker.layouts.packed_groups import PackedGroupSink
-from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.group_packs import PackedGroupSink
+from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
+from sparkbeam.worker.row_formats.key_table import RunTable
+from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
 
 _BLOCK_SIZE = 1000
 _GROUP_BYTES = 200

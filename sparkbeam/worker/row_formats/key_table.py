@@ -14,7 +14,7 @@ from typing import Any
 from apache_beam.coders import coder_impl
 
 from sparkbeam.wire.rows import CELL_BYTES
-from sparkbeam.worker.layouts.group_values import RunCoder
+from sparkbeam.worker.row_formats.group_values import RunCoder
 
 TABLE_BYTES = 96 << 20
 """Approximate memory of a table's elements at which it is written."""

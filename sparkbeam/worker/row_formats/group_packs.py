@@ -1,9 +1,9 @@
 """Rows of groups in packs: values by key and window, many keys in a row.
 
 They are for windows that do not merge and groups at the end of them. The value of pairs in
-columns is a cell (:mod:`sparkbeam.worker.layouts.row_cells`); all others are runs, as in
-:mod:`~sparkbeam.worker.layouts.groups`. The encoding of each key is followed by start and end of
-the window.
+columns is a cell (:mod:`sparkbeam.worker.row_formats.row_cells`); all others are runs, as in
+:mod:`~sparkbeam.worker.row_formats.group_rows`. The encoding of each key is followed by start and
+end of the window.
 """
 
 import struct
@@ -23,12 +23,12 @@ from sparkbeam.wire.rounding import coded_span, floored_column
 from sparkbeam.wire.rows import CELL_BYTES
 from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
-from sparkbeam.worker.layouts.group_values import RunCoder
-from sparkbeam.worker.layouts.key_table import RunTable
-from sparkbeam.worker.layouts.pairs import halves_of
-from sparkbeam.worker.layouts.row_cells import RowCells
-from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
+from sparkbeam.worker.row_formats.group_values import RunCoder
+from sparkbeam.worker.row_formats.key_table import RunTable
+from sparkbeam.worker.row_formats.pairs import halves_of
+from sparkbeam.worker.row_formats.row_cells import RowCells
+from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
 from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import are_scattered, in_slots
 

@@ -2,7 +2,7 @@
 
 ``key`` is the encoded key, ``ord`` the start of the window, slice or session. ``value`` has its end
 and the combined timestamp, both in microseconds, and a run of accumulators; or it has numbers of a
-vectorized form (:mod:`sparkbeam.worker.layouts.aggregate_cells`). Rows travel in packs
+vectorized form (:mod:`sparkbeam.worker.row_formats.aggregate_cells`). Rows travel in packs
 (:mod:`sparkbeam.wire.row_packs`), those of a window with the span of time in which it begins; only
 sessions whose values have no vectorized form do not, as they may be large.
 """
@@ -35,12 +35,12 @@ from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Row
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.group_timestamps import ON_TIME, ONLY_FIRING, combine_stamps
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.layouts.aggregate_cells import END_AND_STAMP, number_cells
-from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
-from sparkbeam.worker.layouts.group_values import RunCoder, ValuesBuilder
-from sparkbeam.worker.layouts.groups import GroupSink
-from sparkbeam.worker.layouts.key_table import OBJECT_BYTES, TABLE_BYTES
-from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.aggregate_cells import END_AND_STAMP, number_cells
+from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
+from sparkbeam.worker.row_formats.group_rows import GroupSink
+from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
+from sparkbeam.worker.row_formats.key_table import OBJECT_BYTES, TABLE_BYTES
+from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
 from sparkbeam.worker.slices import slices_of
 
 _KEY, _KEY_AND_START = itemgetter(0), itemgetter(0, 1)

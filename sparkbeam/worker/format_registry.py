@@ -15,30 +15,30 @@ from sparkbeam.plan.row_formats import (
 )
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts import (
+from sparkbeam.worker.row_formats import (
     aggregate_rows,
-    chunks,
-    groups,
-    joined,
-    keyed_elements,
-    side_rows,
+    element_rows,
+    group_rows,
+    join_rows,
+    keyed_rows,
+    side_input_rows,
 )
-from sparkbeam.worker.layouts.row_writer import Output, Sink
-from sparkbeam.worker.layouts.telling import TellingSink
+from sparkbeam.worker.row_formats.row_writer import Output, Sink
+from sparkbeam.worker.row_formats.telling import TellingSink
 
 WRITERS: dict[type[RowFormat], Callable[[Output], Sink]] = {
-    ElementRows: chunks.ChunkSink,
-    GroupRows: groups.writer,
+    ElementRows: element_rows.ChunkSink,
+    GroupRows: group_rows.writer,
     AggregateRows: aggregate_rows.writer,
-    KeyedRows: keyed_elements.writer,
-    SideInputRows: side_rows.SideSink,
-    JoinRows: joined.writer,
+    KeyedRows: keyed_rows.writer,
+    SideInputRows: side_input_rows.SideSink,
+    JoinRows: join_rows.writer,
 }
 """Makers of the writers; those of a format with parameters find them in the port."""
 
 READERS: dict[
     type[RowFormat], Callable[[Iterator[Row], coders.WindowedValueCoder], Iterator[Block]]
-] = {ElementRows: chunks.read, KeyedRows: keyed_elements.read}
+] = {ElementRows: element_rows.read, KeyedRows: keyed_rows.read}
 """Readers of all elements, of the coder they were written with.
 
 The rows of other formats are read by what groups or joins them, or as side inputs.

@@ -31,9 +31,9 @@ from sparkbeam.worker.grouping.triggered import (
     TriggerGrouping,
 )
 from sparkbeam.worker.grouping.windowed import WindowGrouping
-from sparkbeam.worker.layouts.aggregate_rows import sessions, totals_groups
-from sparkbeam.worker.layouts.cells import KeyCells, stripped_coder
-from sparkbeam.worker.layouts.groups import groups
+from sparkbeam.worker.row_formats.aggregate_rows import sessions, totals_groups
+from sparkbeam.worker.row_formats.cells import KeyCells, stripped_coder
+from sparkbeam.worker.row_formats.group_rows import groups
 
 _KEY = itemgetter(0)
 

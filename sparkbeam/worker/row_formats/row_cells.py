@@ -32,7 +32,7 @@ from sparkbeam.columns.vectors import Bools
 from sparkbeam.plan.join_columns import why_no_cells
 from sparkbeam.plan.round_trips import given_back
 from sparkbeam.wire.binary import bytes_of, fixed_cells, offsets_of
-from sparkbeam.worker.layouts.type_heads import HeadCoder
+from sparkbeam.worker.row_formats.type_heads import HeadCoder
 from sparkbeam.worker.value_columns import Column, column_of
 
 _TEXTS = frozenset([STR, BYTES])

@@ -19,7 +19,7 @@ from sparkbeam.plan.round_trips import given_back
 from sparkbeam.wire.rows import COLUMN_CELL
 from sparkbeam.worker.blocks import GLOBAL, Assigned, Block
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.cells import windowing_coder
+from sparkbeam.worker.row_formats.cells import windowing_coder
 from sparkbeam.worker.slices import slices_of
 from sparkbeam.worker.value_columns import Column, column_of
 

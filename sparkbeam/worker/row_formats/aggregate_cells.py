@@ -23,8 +23,8 @@ from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offs
 from sparkbeam.wire.row_packs import kinds_of
 from sparkbeam.wire.rows import BLOCK_CELL, SPANS_CELL, Row
 from sparkbeam.worker.column_accumulators import Combine
-from sparkbeam.worker.layouts.cells import KeyCells
-from sparkbeam.worker.layouts.group_values import RunCoder
+from sparkbeam.worker.row_formats.cells import KeyCells
+from sparkbeam.worker.row_formats.group_values import RunCoder
 
 _COUNT, _TIME = np.dtype(">i4"), np.dtype(">i8")
 _HEAD = struct.Struct("<Iiq")

@@ -8,7 +8,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.rows import BLOCK_CELL, COUNT_CELL, PLAIN_CELL
 from sparkbeam.worker.blocks import Block, in_blocks
-from sparkbeam.worker.layouts.group_values import RunCoder
+from sparkbeam.worker.row_formats.group_values import RunCoder
 
 _LENGTH = struct.Struct(">I")
 _NUMBER = struct.Struct(">Q")

@@ -9,9 +9,9 @@ from apache_beam.coders import coder_impl
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.row_formats import SideInputRows
-from sparkbeam.worker.layouts.group_values import RunCoder
-from sparkbeam.worker.layouts.key_table import RunTable
-from sparkbeam.worker.layouts.row_writer import Output, Sink
+from sparkbeam.worker.row_formats.group_values import RunCoder
+from sparkbeam.worker.row_formats.key_table import RunTable
+from sparkbeam.worker.row_formats.row_writer import Output, Sink
 
 
 class SideSink(Sink):

@@ -2,8 +2,8 @@
 
 ``key`` is the encoded key. ``ord`` numbers the parts of a task, or is the timestamp of the only
 element. ``value`` is a cell of elements without their keys
-(:class:`~sparkbeam.worker.layouts.cells.KeyCells`), or of accumulators of many keys
-(:mod:`sparkbeam.worker.layouts.aggregate_cells`).
+(:class:`~sparkbeam.worker.row_formats.cells.KeyCells`), or of accumulators of many keys
+(:mod:`sparkbeam.worker.row_formats.aggregate_cells`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,12 +28,12 @@ from sparkbeam.wire.rows import (
 )
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
-from sparkbeam.worker.layouts.aggregate_cells import AggregateCell
-from sparkbeam.worker.layouts.cells import KeyCells, stored_coder, stripped_coder
-from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
-from sparkbeam.worker.layouts.group_values import RunCoder
-from sparkbeam.worker.layouts.key_table import IMMUTABLE, RunTable
-from sparkbeam.worker.layouts.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
+from sparkbeam.worker.row_formats.cells import KeyCells, stored_coder, stripped_coder
+from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
+from sparkbeam.worker.row_formats.group_values import RunCoder
+from sparkbeam.worker.row_formats.key_table import IMMUTABLE, RunTable
+from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
 
 _SMALLEST_RUN = 16
 
