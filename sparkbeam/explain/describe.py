@@ -199,7 +199,7 @@ def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
 def grouping(how: Grouping) -> str:
     """Describe how the groups of a GroupByKey are made, with the reason."""
     kept = "accumulators" if how.combines else "values"
-    where = f", over {kept} in state" if how.format == KeyedRows(stored=True) else ""
+    where = f", over {kept} in state" if how.format.stored else ""
     words = f"{how.strategy.value}{how.format.reading}{where}, because {printable(how.reason)}"
     if how.aggregator is None:
         return words

@@ -21,7 +21,6 @@ from sparkbeam.plan.combine_columns import (
 from sparkbeam.plan.grouping import SessionAggregator, stamp_of, tells_stamps
 from sparkbeam.plan.operator import Operator, Result
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.plan.urns import PRECOMBINE
 from sparkbeam.windows.choices import Choice, choice_of
 from sparkbeam.windows.vectorized_form import Form
@@ -69,7 +68,7 @@ class StampedPrecombine(Precombine):
 
 
 def _tells_stamps(step: PlannedStep) -> bool:
-    are_stored = any(port.format == KeyedRows(stored=True) for port in step.ports)
+    are_stored = any(port.format.stored for port in step.ports)
     return are_stored and tells_stamps(step.windowing)
 
 

@@ -9,7 +9,6 @@ from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import Exchange, Plan, Port, Stage
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.ports import name_of
-from sparkbeam.plan.row_formats import GroupRows
 from sparkbeam.plan.source_columns import Begins, column_steps
 
 
@@ -78,7 +77,7 @@ class _Telling:
             return _Elements(stage.labels[0])
         if stage.grouping is not None and stage.grouping.combines:
             return _MAYBE
-        if stage.exchange is Exchange.BY_KEY and stage.format != GroupRows(packed=True):
+        if stage.exchange is Exchange.BY_KEY and stage.format.why_elements is not None:
             what = "shuffle by key" if stage.grouping is None else "GroupByKey"
             return _Elements(f"the {what} before it")
         held = [self._of_tag(tag) for tag in stage.inputs]

@@ -245,9 +245,8 @@ class Walk:
     def why_encoded(self, port: Port, begins: Begun) -> str | None:
         """Return the reason why a port that gets columns writes elements; None if it does not."""
         shapes = list(self._into(port, begins))
-        if isinstance(port.format, ElementRows) and not any(
-            self.hands_on(port, one) for one in shapes
-        ):
+        hands_on = any(self.hands_on(port, one) for one in shapes)
+        if isinstance(port.format, ElementRows) and not hands_on:
             coder = self.parsed.coder(port.pcollection)
             return f"the coder {coder} may give back others" if shapes else None
         if isinstance(port.format, GroupRows) and shapes and not self.pairs(port, begins):
@@ -272,11 +271,8 @@ class Walk:
 
     def joined(self, port: Port, begins: Begun) -> Iterator[Record | Refused]:
         """Yield the shapes of a join side's pairs behind the join, or the reasons for elements."""
-        coder, keys_only = (
-            self.parsed.coder(port.pcollection),
-            port.format == JoinRows(keys_only=True),
-        )
-        shapes = self._into(port, begins)
+        coder, shapes = self.parsed.coder(port.pcollection), self._into(port, begins)
+        keys_only = port.format.keys_only
         return (as_side(coder, shape, keys_only=keys_only) for shape in shapes)
 
     def _into(self, port: Port, begins: Begun) -> Iterator[Shape]:

@@ -360,7 +360,7 @@ class _Describer:
         key, value = coder.component_coder_ids
         parts = {"key coder": self._coder(key)}
         grouped = self._stage.grouping is not None
-        if grouped or self._stage.format == KeyedRows(by_time=True):
+        if grouped or self._stage.format.by_time:
             parts["value coder"] = self._coder(self._stored(value))
         parts |= self._windowing(grouped=grouped)
         parts |= self._combine_fn() if grouped else {}

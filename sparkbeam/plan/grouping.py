@@ -102,8 +102,8 @@ class Grouping:
     @property
     def merges_numbers(self) -> bool:
         """True if it keeps accumulators in state, and merges numbers that stand for some, too."""
-        is_stored = self.format == KeyedRows(stored=True)
-        return self.combines and is_stored and self.strategy is not GroupStrategy.TRIGGERS
+        is_driven = self.strategy is GroupStrategy.TRIGGERS
+        return self.combines and self.format.stored and not is_driven
 
 
 def decide(

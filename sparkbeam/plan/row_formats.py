@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RowFormat:
-    """Format of the rows of a port; named for rows, as it is the same whatever their exchange."""
+    """Format of the rows of a port; named for rows, as it is the same whatever their exchange.
+
+    Attributes:
+        by_time, keys_only, multimap, packed, stored: parameters, which only some formats have.
+    """
+
+    by_time = keys_only = multimap = packed = stored = False
 
     @property
     def name(self) -> str:

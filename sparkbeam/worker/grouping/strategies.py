@@ -68,7 +68,7 @@ def _windows(given: Ungrouped) -> Iterator[Block]:
     of_elements = given.coder, given.windowing
     if given.format == GroupRows():
         return groups(given.rows, *of_elements)
-    if given.format == GroupRows(packed=True):
+    if isinstance(given.format, GroupRows):
         return packed_groups(read(given.batches), *of_elements)
     if given.combine is None:
         return totals_groups(given.rows, *of_elements)
@@ -77,7 +77,7 @@ def _windows(given: Ungrouped) -> Iterator[Block]:
 
 def _sessions(given: Ungrouped) -> Iterator[Block]:
     of_elements = given.coder, given.windowing
-    if given.combine is None or given.format == AggregateRows(sessions=True, packed=False):
+    if given.combine is None or not given.format.packed:
         return in_blocks(sessions(given.rows, *of_elements))
     return combined_sessions(unpacked(given.batches), *of_elements, given.combine)
 

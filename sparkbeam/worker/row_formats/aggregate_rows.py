@@ -141,7 +141,7 @@ class SessionSink(Sink):
 
     def __init__(self, output: Output) -> None:
         super().__init__(output)
-        is_packed = output.port.format == AggregateRows(sessions=True)
+        is_packed = output.port.format.packed
         self._writer: ManyRowsWriter = PackedRows(output.rows) if is_packed else output.rows
         self._combine = combine_stamps(output.windowing) or max
         pair = output.coder.wrapped_value_coder

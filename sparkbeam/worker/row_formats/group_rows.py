@@ -20,7 +20,6 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.row_formats import GroupRows
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import BLOCK_BYTES, Block
@@ -79,7 +78,7 @@ class GroupSink(Sink):
 
 def writer(output: Output) -> Sink:
     """Return the writer of a port."""
-    packed = output.port.format == GroupRows(packed=True)
+    packed = output.port.format.packed
     return PackedGroupSink(output) if packed else GroupSink(output)
 
 

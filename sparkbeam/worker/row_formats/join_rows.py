@@ -16,7 +16,6 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.python_types import Shape
 from sparkbeam.columns.vectors import Bools, Positions
-from sparkbeam.plan.row_formats import JoinRows
 from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, JOIN_KEY_END
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.refusals import SCATTERED
@@ -144,7 +143,7 @@ class JoinSideSink(Sink):
 
 def writer(output: Output) -> Sink:
     """Return the writer of a port."""
-    keys_only = output.port.format == JoinRows(keys_only=True)
+    keys_only = output.port.format.keys_only
     return JoinKeySink(output) if keys_only else JoinSideSink(output)
 
 

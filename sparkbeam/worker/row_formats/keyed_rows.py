@@ -15,7 +15,6 @@ import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.wire.rounding import coded_micros
 from sparkbeam.wire.rows import (
     BLOCK_CELL,
@@ -47,7 +46,7 @@ class KeyedSink(Sink):
 
     def __init__(self, output: Output) -> None:
         super().__init__(output)
-        is_stored = output.port.format == KeyedRows(stored=True)
+        is_stored = output.port.format.stored
         self._cells = KeyCells((stored_coder if is_stored else stripped_coder)(output.coder))
         key = output.coder.wrapped_value_coder.key_coder().get_impl()
         self._tables = {
@@ -187,9 +186,9 @@ class TimeSortedSink(Sink):
 
 def writer(output: Output) -> Sink:
     """Return the writer of a port."""
-    if output.port.format == KeyedRows(stored=True):
+    if output.port.format.stored:
         return StoredSink(output)
-    is_sorted = output.port.format == KeyedRows(by_time=True)
+    is_sorted = output.port.format.by_time
     return TimeSortedSink(output) if is_sorted else KeyedSink(output)
 
 

@@ -8,7 +8,6 @@ import struct
 from apache_beam.coders import coder_impl
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.row_formats import SideInputRows
 from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.row_formats.key_table import RunTable
 from sparkbeam.worker.row_formats.row_writer import Output, Sink
@@ -20,7 +19,7 @@ class SideSink(Sink):
     def __init__(self, output: Output) -> None:
         super().__init__(output)
         coder = output.coder
-        self._multimap = multimap = output.port.format == SideInputRows(multimap=True)
+        self._multimap = multimap = output.port.format.multimap
         element = coder.wrapped_value_coder
         no_key = coder_impl.SingletonCoderImpl(None)
         self._table = RunTable(

@@ -17,7 +17,7 @@ from sparkbeam.plan.combine_columns import ALONE as SESSIONS_ALONE
 from sparkbeam.plan.combine_columns import NO_FORM, other_stamps
 from sparkbeam.plan.grouping import stamp_of, tells_stamps
 from sparkbeam.plan.parsed_stage import combine_fn_of
-from sparkbeam.plan.row_formats import AggregateRows, KeyedRows
+from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.vectorized_form import Numbers
@@ -422,5 +422,5 @@ def make_precombine(kind: type[_Kind], step: Step) -> _Kind:
 def _stamp_told(windowing: Windowing, readers: list[operations.Operation]) -> str | None:
     """Return the timestamp of a group if readers distinguish elements by timestamp; else None."""
     sinks = (reader for reader in readers if isinstance(reader, SinkOperation))
-    are_stored = any(sink.port.format == KeyedRows(stored=True) for sink in sinks)
+    are_stored = any(sink.port.format.stored for sink in sinks)
     return stamp_of(windowing) if are_stored and tells_stamps(windowing) else None

@@ -7,7 +7,6 @@ from apache_beam.transforms.combiners import curry_combine_fn
 from apache_beam.transforms.core import CombineFn
 
 from sparkbeam.common.arguments import shown
-from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.upstream.dofn_handover import copied
 from sparkbeam.wire.firing_rows import firing_of
 from sparkbeam.wire.messages import Holder
@@ -139,7 +138,7 @@ class StatefulRun(KeyedRun):
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
         source = self._processor.source
-        is_sorted = self.stage.format == KeyedRows(by_time=True)
+        is_sorted = self.stage.format.by_time
         self._input = KeyedInput(
             source.windowed_coder,
             source.windowing,

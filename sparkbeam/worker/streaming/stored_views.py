@@ -11,7 +11,6 @@ from apache_beam.internal import pickler
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 
 from sparkbeam.plan.model import Firings, SideInput
-from sparkbeam.plan.row_formats import SideInputRows
 from sparkbeam.wire.firing_rows import UNKNOWN, parts_of, split_key
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.timestamps import MAX_MICROS
@@ -215,7 +214,7 @@ class View:
         if at is None:
             return
         keys: Iterable[bytes] = [window]
-        if self._side.format == SideInputRows(multimap=True):
+        if self._side.format.multimap:
             keys = dict.fromkeys(group.bag(_KEYS))
             group.pop(_KEYS)
         for key in keys:
