@@ -47,7 +47,7 @@ _ONE = struct.Struct("<BI")
 _Numbers = npt.NDArray[np.int64]
 
 
-class Kind(IntEnum):
+class CellKind(IntEnum):
     """Kind of the cells of a row."""
 
     VALUES = 1
@@ -61,7 +61,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class KeyCells:
+class CellsOfKeys:
     """Keys, each with a cell; a key may occur several times.
 
     Attributes:
@@ -74,18 +74,18 @@ class KeyCells:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def taken(self, rows: npt.NDArray[np.int64]) -> "KeyCells":
+    def taken(self, rows: npt.NDArray[np.int64]) -> "CellsOfKeys":
         """Return the rows at some positions."""
         places = pa.array(rows)
-        return KeyCells(self.keys.take(places), self.cells.take(places))
+        return CellsOfKeys(self.keys.take(places), self.cells.take(places))
 
     @staticmethod
-    def joined(parts: "list[KeyCells]") -> "KeyCells":
+    def joined(parts: "list[CellsOfKeys]") -> "CellsOfKeys":
         """Concatenate."""
         if len(parts) == 1:
             return parts[0]
         nothing = [pa.array([], pa.binary())]
-        return KeyCells(
+        return CellsOfKeys(
             pa.concat_arrays([one.keys for one in parts] or nothing),
             pa.concat_arrays([one.cells for one in parts] or nothing),
         )
@@ -102,7 +102,7 @@ class CellsRead:
             this order on; None if all keys are complete.
     """
 
-    some: dict[Kind, KeyCells]
+    some: dict[CellKind, CellsOfKeys]
     large: list[tuple[bytes, bytes]] = field(default_factory=list)
     until: tuple[int, int] | None = None
 
@@ -129,11 +129,11 @@ def write_large(rows: RowWriter, tag: int, key: bytes, cells: Iterator[bytes]) -
     """
     bucket, order = bucket_and_order(pa.array([key], pa.binary()))
     for cell in cells:
-        value = _ONE.pack(Kind.LARGE_RUN, len(key)) + key + cell
+        value = _ONE.pack(CellKind.LARGE_RUN, len(key)) + key + cell
         rows.append(tag, _written(bucket)[0].as_py(), int(order[0]), value)
 
 
-def write(rows: RowWriter, tag: int, kind: Kind, some: KeyCells) -> None:
+def write(rows: RowWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
     """Write keys and their cells.
 
     The cells of a key stay in order.
@@ -221,11 +221,11 @@ def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> CellsRe
     kinds = data[starts]
     some = {
         kind: _unpacked(rows.take(pa.array(np.flatnonzero(kinds == kind))))
-        for kind in (Kind.VALUES, Kind.RUNS)
+        for kind in (CellKind.VALUES, CellKind.RUNS)
         if np.any(kinds == kind)
     }
     large = [
-        _one(rows[place].as_py()) for place in np.flatnonzero(kinds == Kind.LARGE_RUN).tolist()
+        _one(rows[place].as_py()) for place in np.flatnonzero(kinds == CellKind.LARGE_RUN).tolist()
     ]
     return CellsRead(some, large, until)
 
@@ -236,7 +236,7 @@ def _one(row: bytes) -> tuple[bytes, bytes]:
     return row[_ONE.size : end], row[end:]
 
 
-def _unpacked(packs: pa.Array) -> KeyCells:
+def _unpacked(packs: pa.Array) -> CellsOfKeys:
     """Unpack keys and cells of one kind."""
     data = bytes_of(packs)
     offsets = offsets_of(packs).astype(np.int64)
@@ -249,7 +249,7 @@ def _unpacked(packs: pa.Array) -> KeyCells:
     bounds = np.concatenate([[0], np.cumsum(counts)])
     of_each = _offsets(lengths["key"])
     of_cells = of_keys + (of_each[bounds[1:]] - of_each[bounds[:-1]])
-    return KeyCells(
+    return CellsOfKeys(
         _cut(_between(data, of_keys, of_cells), of_each[:-1]),
         _cut(_between(data, of_cells, ends), _offsets(lengths["cell"])[:-1]),
     )

@@ -22,7 +22,7 @@ from sparkbeam.columns.python_types import Lists, Record, Shape, Union
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.group_columns import joined_shape
 from sparkbeam.wire.binary import binary, bytes_of, offsets_of
-from sparkbeam.wire.key_packs import CellsRead, KeyCells, Kind, bucket_and_order
+from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
 from sparkbeam.worker.intervals import Intervals
@@ -64,7 +64,7 @@ class _Sorted:
     bounds: Positions
 
     @classmethod
-    def of(cls, some: KeyCells) -> "_Sorted":
+    def of(cls, some: CellsOfKeys) -> "_Sorted":
         """Return the cells of keys that may be there several times."""
         found = some.keys.dictionary_encode()
         places = found.indices.to_numpy()
@@ -102,7 +102,7 @@ class _Groups:
         self._cells = RowCells(pair.value_coder())
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._pane = pane_of(windowing)
-        self._open: dict[Kind, KeyCells] = {}
+        self._open: dict[CellKind, CellsOfKeys] = {}
         self._large: dict[bytes, ValuesBuilder] = {}
 
     def blocks(self, read: Iterator[CellsRead]) -> Iterator[Block]:
@@ -112,13 +112,17 @@ class _Groups:
             yield from self._of_columns(complete, large)
             yield from by_window(self._elements(large), self._template)
 
-    def _complete(self, read: CellsRead) -> tuple[dict[Kind, KeyCells], dict[bytes, ValuesBuilder]]:
+    def _complete(
+        self, read: CellsRead
+    ) -> tuple[dict[CellKind, CellsOfKeys], dict[bytes, ValuesBuilder]]:
         """Return the values that no later row can add to: few values, and those of large groups."""
         for key, run in read.large:
             self._builder(self._large, key).append(run)
         found = {
-            kind: KeyCells.joined([some[kind] for some in (self._open, read.some) if kind in some])
-            for kind in Kind
+            kind: CellsOfKeys.joined(
+                [some[kind] for some in (self._open, read.some) if kind in some]
+            )
+            for kind in CellKind
             if kind in self._open or kind in read.some
         }
         large = self._large
@@ -144,10 +148,10 @@ class _Groups:
         return builders[key]
 
     def _of_columns(
-        self, complete: dict[Kind, KeyCells], large: dict[bytes, ValuesBuilder]
+        self, complete: dict[CellKind, CellsOfKeys], large: dict[bytes, ValuesBuilder]
     ) -> Iterator[Block]:
         """Yield the groups that are columns; all others go to builders of values."""
-        values, runs = complete.get(Kind.VALUES), complete.get(Kind.RUNS)
+        values, runs = complete.get(CellKind.VALUES), complete.get(CellKind.RUNS)
         if runs is not None:
             for key, run in zip(runs.keys.to_pylist(), runs.cells.to_pylist(), strict=True):
                 self._builder(large, key).append(run)

@@ -18,7 +18,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.wire.binary import fixed_cells, offsets_of
-from sparkbeam.wire.key_packs import KeyCells, Kind, write, write_large
+from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, write, write_large
 from sparkbeam.wire.rounding import coded_span, floored_column
 from sparkbeam.wire.rows import CELL_BYTES
 from sparkbeam.worker.blocks import Block, column_rows
@@ -53,7 +53,7 @@ class PackedGroupSink(Sink):
         self._cells = RowCells(pair.value_coder())
         self._is_global = isinstance(output.windowing.windowfn, GlobalWindows)
         self._slices = slices_of(output.windowing.windowfn)
-        self._waiting: list[KeyCells] = []
+        self._waiting: list[CellsOfKeys] = []
         self._bytes = 0
 
     def add(self, windowed_value: WindowedValue) -> None:
@@ -93,7 +93,7 @@ class PackedGroupSink(Sink):
         cells = self._cells.encode(*halves[1])
         if cells is None:
             return f"values are not for cells: {halves[1][1]}"
-        some = KeyCells(self._keys.of(*halves[0]), cells)
+        some = CellsOfKeys(self._keys.of(*halves[0]), cells)
         if self._is_global:
             self._wait(some)
             return None
@@ -106,7 +106,7 @@ class PackedGroupSink(Sink):
             self._wait(_with_spans(some, spans))
         return None
 
-    def _wait(self, some: KeyCells) -> None:
+    def _wait(self, some: CellsOfKeys) -> None:
         self._waiting.append(some)
         self._bytes += some.keys.nbytes + some.cells.nbytes
         if self._bytes >= _MOST_WAITING:
@@ -136,7 +136,7 @@ class PackedGroupSink(Sink):
         """Turn the pairs into rows that wait."""
         if not self._waiting:
             return
-        some = KeyCells.joined(self._waiting)
+        some = CellsOfKeys.joined(self._waiting)
         self._waiting, self._bytes = [], 0
         found = some.keys.dictionary_encode()
         places = found.indices.to_numpy()
@@ -151,7 +151,7 @@ class PackedGroupSink(Sink):
                 write_large(self._rows, self._tag, key, runs)
             some = some.taken(np.flatnonzero(~are_large[places]))
         if len(some):
-            write(self._rows, self._tag, Kind.VALUES, some)
+            write(self._rows, self._tag, CellKind.VALUES, some)
 
     def _large_runs(self, cells: pa.Array) -> Iterator[bytes]:
         """Yield the values in cells of a key, in runs as the coder writes them."""
@@ -173,19 +173,19 @@ class PackedGroupSink(Sink):
                     keys.append(key + suffix)
                     cells.append(run)
         if keys:
-            some = KeyCells(pa.array(keys, pa.binary()), pa.array(cells, pa.binary()))
-            write(self._rows, self._tag, Kind.RUNS, some)
+            some = CellsOfKeys(pa.array(keys, pa.binary()), pa.array(cells, pa.binary()))
+            write(self._rows, self._tag, CellKind.RUNS, some)
 
     def _suffix(self, window: BoundedWindow) -> bytes:
         return b"" if self._is_global else SPAN.pack(*coded_span(window))
 
 
-def _with_spans(some: KeyCells, spans: pa.Array) -> KeyCells:
+def _with_spans(some: CellsOfKeys, spans: pa.Array) -> CellsOfKeys:
     """Return keys with windows behind them, possibly several for each key."""
     if len(spans) != len(some):
         some = some.taken(np.tile(np.arange(len(some)), len(spans) // len(some)))
     keys = pc.binary_join_element_wise(some.keys, spans, pa.scalar(b"", pa.binary()))
-    return KeyCells(keys, some.cells)
+    return CellsOfKeys(keys, some.cells)
 
 
 def _repeated_spans(spans: list[bytes], count: int, most: int) -> Iterator[pa.Array]:
