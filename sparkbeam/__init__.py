@@ -23,15 +23,7 @@ if TYPE_CHECKING:
     from sparkbeam.joins.asof import AsOfJoin
     from sparkbeam.joins.equijoin import Join
     from sparkbeam.joins.incremental import IncrementalJoin
-    from sparkbeam.metrics.metrics_sink import (
-        MetricsSink,
-        PushedMetrics,
-        RunnerMetric,
-        RunnerMetricKind,
-    )
-    from sparkbeam.metrics.summary import RunSummary, SparkStage, StageSummary, StepSummary
-    from sparkbeam.options.spark_options import SparkBeamOptions
-    from sparkbeam.progress.figures import (
+    from sparkbeam.observe.figures.progress import (
         PipelineProgress,
         Progress,
         StageProgress,
@@ -40,6 +32,14 @@ if TYPE_CHECKING:
         StreamingStageProgress,
         WatermarkHolder,
     )
+    from sparkbeam.observe.figures.summary import RunSummary, SparkStage, StageSummary, StepSummary
+    from sparkbeam.observe.sinks.metrics_sink import (
+        MetricsSink,
+        PushedMetrics,
+        RunnerMetric,
+        RunnerMetricKind,
+    )
+    from sparkbeam.options.spark_options import SparkBeamOptions
     from sparkbeam.run.result import SparkPipelineResult
     from sparkbeam.runner.dataframes import as_dataframe
     from sparkbeam.runner.spark_runner import SparkRunner
@@ -53,27 +53,27 @@ _HOMES = {
     "Explanation": "sparkbeam.explain.explanation",
     "IncrementalJoin": "sparkbeam.joins.incremental",
     "Join": "sparkbeam.joins.equijoin",
-    "MetricsSink": "sparkbeam.metrics.metrics_sink",
+    "MetricsSink": "sparkbeam.observe.sinks.metrics_sink",
     "PipelineCancelled": "sparkbeam.errors",
     "PipelineFailed": "sparkbeam.errors",
-    "PipelineProgress": "sparkbeam.progress.figures",
-    "Progress": "sparkbeam.progress.figures",
-    "PushedMetrics": "sparkbeam.metrics.metrics_sink",
-    "RunSummary": "sparkbeam.metrics.summary",
-    "RunnerMetric": "sparkbeam.metrics.metrics_sink",
-    "RunnerMetricKind": "sparkbeam.metrics.metrics_sink",
+    "PipelineProgress": "sparkbeam.observe.figures.progress",
+    "Progress": "sparkbeam.observe.figures.progress",
+    "PushedMetrics": "sparkbeam.observe.sinks.metrics_sink",
+    "RunSummary": "sparkbeam.observe.figures.summary",
+    "RunnerMetric": "sparkbeam.observe.sinks.metrics_sink",
+    "RunnerMetricKind": "sparkbeam.observe.sinks.metrics_sink",
     "SparkBeamError": "sparkbeam.errors",
     "SparkBeamOptions": "sparkbeam.options.spark_options",
     "SparkPipelineResult": "sparkbeam.run.result",
     "SparkRunner": "sparkbeam.runner.spark_runner",
-    "StageProgress": "sparkbeam.progress.figures",
-    "StageState": "sparkbeam.progress.figures",
-    "SparkStage": "sparkbeam.metrics.summary",
-    "StageSummary": "sparkbeam.metrics.summary",
-    "StepSummary": "sparkbeam.metrics.summary",
-    "StreamingProgress": "sparkbeam.progress.figures",
-    "StreamingStageProgress": "sparkbeam.progress.figures",
-    "WatermarkHolder": "sparkbeam.progress.figures",
+    "StageProgress": "sparkbeam.observe.figures.progress",
+    "StageState": "sparkbeam.observe.figures.progress",
+    "SparkStage": "sparkbeam.observe.figures.summary",
+    "StageSummary": "sparkbeam.observe.figures.summary",
+    "StepSummary": "sparkbeam.observe.figures.summary",
+    "StreamingProgress": "sparkbeam.observe.figures.progress",
+    "StreamingStageProgress": "sparkbeam.observe.figures.progress",
+    "WatermarkHolder": "sparkbeam.observe.figures.progress",
     "UnsupportedTransform": "sparkbeam.errors",
     "VectorizedCombineFn": "sparkbeam.windows.vectorized",
     "as_dataframe": "sparkbeam.runner.dataframes",

@@ -13,11 +13,11 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from hypothesis import HealthCheck, settings
 
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.observe.collection.stream_tracker import StreamingTracker
+from sparkbeam.observe.figures.micro_batch import MicroBatch
+from sparkbeam.observe.figures.progress import StreamingProgress
 from sparkbeam.operators import registry
 from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.progress.figures import StreamingProgress
-from sparkbeam.progress.micro_batch import MicroBatch
-from sparkbeam.progress.stream_tracker import StreamingTracker
 from sparkbeam.spark import session as sessions
 from sparkbeam.upstream import spark as of_spark
 

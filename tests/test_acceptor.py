@@ -14,15 +14,15 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam.common.acceptor import Guests, is_at_home
-from sparkbeam.metrics.metric_results import SparkMetrics
-from sparkbeam.metrics.metrics_sink import PushedMetrics
-from sparkbeam.metrics.sinks import prometheus
-from sparkbeam.metrics.sinks.prometheus import PrometheusSink
-from sparkbeam.page import server as pages
-from sparkbeam.page.server import PageServer
-from sparkbeam.progress import printed_output
-from sparkbeam.progress.notes import Notes
-from sparkbeam.progress.printed_output import OutputListener
+from sparkbeam.observe.collection import printed_output
+from sparkbeam.observe.collection.notes import Notes
+from sparkbeam.observe.collection.printed_output import OutputListener
+from sparkbeam.observe.page import server as pages
+from sparkbeam.observe.page.server import PageServer
+from sparkbeam.observe.sinks import prometheus
+from sparkbeam.observe.sinks.metrics_sink import PushedMetrics
+from sparkbeam.observe.sinks.prometheus import PrometheusSink
+from sparkbeam.observe.views.metric_results import SparkMetrics
 
 PATIENCE = 10.0
 
@@ -269,10 +269,10 @@ sys.path.insert(0, {tests!r})
 import test_acceptor as tests
 kind = sys.argv[1]
 if kind == "output":
-    from sparkbeam.progress.printed_output import OutputListener
+    from sparkbeam.observe.collection.printed_output import OutputListener
     found = OutputListener(tests.Notes()); port = found.relay.port
 elif kind == "page":
-    from sparkbeam.page.server import PageServer
+    from sparkbeam.observe.page.server import PageServer
     found = PageServer(); port = found.port
 else:
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -21,7 +21,7 @@ from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.queries.q03_local_items import CATEGORY, STATES
 from sparkbeam.nexmark.queries.selection import auctions, persons
 from sparkbeam.nexmark.reference import reference_results
-from sparkbeam.progress.figures import StreamingProgress
+from sparkbeam.observe.figures.progress import StreamingProgress
 
 Events = list[tuple[str, int, Any, Any]]
 """Of each its side, its time, its key and its value."""

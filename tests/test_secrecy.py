@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import beginning, concealed, shortened
 from sparkbeam.common.secret_patterns import hidden
+from sparkbeam.observe.collection.notes import Notes
+from sparkbeam.observe.figures import formats
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.progress import formats
-from sparkbeam.progress.notes import Notes
 from sparkbeam.wire.output_lines import STDERR, OutputLine
 
 SECRET = "Hunt3r-Sec7et"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sparkbeam.common.display_text import line, printable
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, UnsupportedTransform
-from sparkbeam.metrics.summary import RunSummary, StageSummary, StepSummary
-from sparkbeam.page.view import PageContent, StageView
-from sparkbeam.progress.figures import (
+from sparkbeam.observe.collection.notes import Note, Notes
+from sparkbeam.observe.collection.printed_output import write
+from sparkbeam.observe.figures.progress import (
     PipelineProgress,
     Progress,
     StageProgress,
@@ -24,10 +24,10 @@ from sparkbeam.progress.figures import (
     StreamingStageProgress,
     progress_html,
 )
-from sparkbeam.progress.log_lines import PlainScreen
-from sparkbeam.progress.notes import Note, Notes
-from sparkbeam.progress.printed_output import write
-from sparkbeam.progress.rich_table import progress_table
+from sparkbeam.observe.figures.summary import RunSummary, StageSummary, StepSummary
+from sparkbeam.observe.page.view import PageContent, StageView
+from sparkbeam.observe.views.log_lines import PlainScreen
+from sparkbeam.observe.views.rich_table import progress_table
 from sparkbeam.run.run import _warn
 from sparkbeam.streaming.heartbeat import Heartbeat
 from sparkbeam.streaming.status import Health, PipelineStatus

@@ -40,8 +40,8 @@ KNOWN = {
 IMPORTS = {
     "__init__.py": "a name of the package's own",
     "eventhubs/monitoring.py": "the function that the option slowPartitionMonitor names",
-    "metrics/sink_factory.py": "a sink of the package, or the class that --metrics_sink names",
-    "progress/notebook.py": "a module of IPython",
+    "observe/sinks/sink_factory.py": "a sink of the package, or the class of --metrics_sink",
+    "observe/views/notebook.py": "a module of IPython",
     "wire/environment.py": "the modules of --beam_plugins, and of the classes in the plan",
 }
 

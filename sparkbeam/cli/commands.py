@@ -318,8 +318,8 @@ def watch(location: str, port: int) -> None:
     """
     import threading
 
-    from sparkbeam.page import opening
-    from sparkbeam.page.watch import CheckpointView
+    from sparkbeam.observe.page import opening
+    from sparkbeam.observe.page.watch import CheckpointView
 
     try:
         opening.check()

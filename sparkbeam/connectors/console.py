@@ -5,8 +5,8 @@ from typing import Any
 from sparkbeam.common import arguments
 from sparkbeam.common.display_text import line
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.observe.collection.printed_output import write
 from sparkbeam.plan.spark_io import Options
-from sparkbeam.progress.printed_output import write
 from sparkbeam.upstream.spark import drawn
 from sparkbeam.wire.output_lines import STDOUT
 

@@ -7,13 +7,13 @@ from apache_beam.portability import common_urns
 
 from sparkbeam.explain import describe
 from sparkbeam.explain.describe import Edge, printable, wrapped
-from sparkbeam.metrics.summary import RunSummary, SparkStage, StageSummary, StepSummary
+from sparkbeam.observe.figures.formats import size
+from sparkbeam.observe.figures.summary import RunSummary, SparkStage, StageSummary, StepSummary
 from sparkbeam.plan.grouping import Grouping, GroupStrategy
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.urns import EXTRACT_OUTPUTS, FIRE, MERGE_ACCUMULATORS, PRECOMBINE
-from sparkbeam.progress.formats import size
 
 _COMBINE = common_urns.combine_components.COMBINE_GROUPED_VALUES.urn
 

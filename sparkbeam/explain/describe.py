@@ -12,7 +12,8 @@ from itertools import groupby
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from sparkbeam.metrics.summary import StageSummary, column_text
+from sparkbeam.observe.figures.formats import counted
+from sparkbeam.observe.figures.summary import StageSummary, column_text
 from sparkbeam.plan.column_steps import applied, told
 from sparkbeam.plan.column_types import ColumnStep
 from sparkbeam.plan.grouping import Grouping
@@ -29,7 +30,6 @@ from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.projection import read_of_tables
 from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
-from sparkbeam.progress.formats import counted
 
 WIDTH = 100
 """Column at which lines are wrapped, if the words allow it."""

@@ -14,8 +14,8 @@ from xml.etree import ElementTree as ET
 
 from sparkbeam.explain import drawing
 from sparkbeam.explain.sketch import SIDE, Sketch, StageBox, StageInput, sketch
+from sparkbeam.observe.figures.formats import cells
 from sparkbeam.plan.model import Exchange, Plan
-from sparkbeam.progress.formats import cells
 
 _BOX_WIDTH = 264.0
 _MARGIN = 24.0

@@ -8,9 +8,9 @@ from typing import Any
 
 from sparkbeam.explain import picture, saving
 from sparkbeam.explain.collecting import Collector
-from sparkbeam.metrics.summary import RunSummary, StageSummary, time_in_steps
+from sparkbeam.observe.figures.formats import joined, size
+from sparkbeam.observe.figures.summary import RunSummary, StageSummary, time_in_steps
 from sparkbeam.plan.model import Plan
-from sparkbeam.progress.formats import joined, size
 
 SUFFIXES = (".svg", ".html", ".txt", ".json")
 """File suffixes supported by reports."""

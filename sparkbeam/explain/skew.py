@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from sparkbeam.explain.join_outcomes import JOINS
 from sparkbeam.explain.shuffles import Nodes, first, host_of, sizes_of
-from sparkbeam.metrics.summary import StageSummary
+from sparkbeam.observe.figures.formats import size
+from sparkbeam.observe.figures.summary import StageSummary
 from sparkbeam.plan.model import Exchange, Plan, Stage
-from sparkbeam.progress.formats import size
 from sparkbeam.upstream.spark import PlanNode
 
 LEAST = 256 << 20

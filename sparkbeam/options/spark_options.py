@@ -24,8 +24,8 @@ from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
 from sparkbeam.common.shipped_files import archives
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.metrics import sink_options as metrics_options
 from sparkbeam.options import environment_variables, worker_dependencies
+from sparkbeam.options import sink_options as metrics_options
 from sparkbeam.options.misspelt import misspelt
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.plan.redaction import shown_url

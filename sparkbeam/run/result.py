@@ -14,10 +14,10 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.metrics.live_metrics import LiveMetrics
-from sparkbeam.metrics.metric_results import SparkMetrics
-from sparkbeam.metrics.summary import RunSummary
-from sparkbeam.progress.figures import PipelineProgress, Progress, progress_html
+from sparkbeam.observe.collection.live_metrics import LiveMetrics
+from sparkbeam.observe.figures.progress import PipelineProgress, Progress, progress_html
+from sparkbeam.observe.figures.summary import RunSummary
+from sparkbeam.observe.views.metric_results import SparkMetrics
 from sparkbeam.spark.interrupts import LEAVE_SECONDS, Leaving, interruptible
 from sparkbeam.wire.consolidation import Infos, consolidate
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.common.display_text import printable
 from sparkbeam.connectors import source_frames
-from sparkbeam.metrics.figures import runner_metrics
-from sparkbeam.metrics.metrics_sink import PushedMetrics
-from sparkbeam.metrics.pusher import MetricsPusher
-from sparkbeam.metrics.sink_factory import sinks_of
-from sparkbeam.metrics.spark_stages import SparkStages
-from sparkbeam.metrics.step_figures import run_summary
-from sparkbeam.metrics.summary import RunSummary
+from sparkbeam.observe.collection.spark_stages import SparkStages
+from sparkbeam.observe.collection.step_figures import run_summary
+from sparkbeam.observe.figures.summary import RunSummary
+from sparkbeam.observe.monitor import RunMonitor
+from sparkbeam.observe.sinks.metrics_sink import PushedMetrics
+from sparkbeam.observe.sinks.pusher import MetricsPusher
+from sparkbeam.observe.sinks.runner_metrics import runner_metrics
+from sparkbeam.observe.sinks.sink_factory import sinks_of
 from sparkbeam.options import spark_options
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN
-from sparkbeam.progress.monitor import RunMonitor
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.cancellation import Cancellation

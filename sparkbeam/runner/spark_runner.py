@@ -27,8 +27,8 @@ from sparkbeam.explain.query_layers import layers
 from sparkbeam.explain.report import Report, reports
 from sparkbeam.explain.shuffles import shuffles
 from sparkbeam.explain.skew import hot_keys
-from sparkbeam.metrics import sink_options as metrics_options
 from sparkbeam.operators.registry import operators_of
+from sparkbeam.options import sink_options as metrics_options
 from sparkbeam.options import spark_options
 from sparkbeam.plan.fused_stages import TEST_STREAM
 from sparkbeam.plan.labels import rename, without_cells
@@ -122,7 +122,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         redaction = self._redaction(plan, options)
         port = spark_options.page_port(options)
         if port is not None:
-            from sparkbeam.page import opening as page
+            from sparkbeam.observe.page import opening as page
 
             page.check()
         run = PipelineRun(
@@ -288,7 +288,7 @@ def _companions(
     if eventlog.is_on(session):
         yield eventlog.EventLog(session, plan, run, redaction, name)
     if plan.streaming and options.checkpoint_location:
-        from sparkbeam.page.page_address import Beacon
+        from sparkbeam.observe.page.page_address import Beacon
 
         yield Beacon(plan, run, redaction, name)
 

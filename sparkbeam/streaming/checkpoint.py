@@ -10,8 +10,8 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.common.display_text import line, printable, printable_in, shortened
 from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.common.untrusted_json import loaded
-from sparkbeam.progress.figures import StreamingStageProgress, streaming_texts
-from sparkbeam.progress.formats import duration, joined
+from sparkbeam.observe.figures.formats import duration, joined
+from sparkbeam.observe.figures.progress import StreamingStageProgress, streaming_texts
 from sparkbeam.streaming.checkpoint_files import absolute
 from sparkbeam.streaming.execution import known_pipeline
 from sparkbeam.streaming.feedback import FeedbackFiles

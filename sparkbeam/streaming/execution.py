@@ -18,6 +18,8 @@ from sparkbeam.common.temporary_folders import RunFolder
 from sparkbeam.connectors.catalog_tables import see_anew
 from sparkbeam.connectors.resolve import first_line
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineCancelled, SparkBeamError
+from sparkbeam.observe.figures.micro_batch import MicroBatch
+from sparkbeam.observe.figures.phases import Phases, of_progress
 from sparkbeam.options.spark_options import AVAILABLE_NOW
 from sparkbeam.plan.addresses import Addresses, addresses
 from sparkbeam.plan.fingerprint import (
@@ -31,8 +33,6 @@ from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan, Sink
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.plan.ticks import start_steps
-from sparkbeam.progress.batch_phases import Phases, of_progress
-from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.failures import explained
 from sparkbeam.streaming.batch_limits import rows_are_small

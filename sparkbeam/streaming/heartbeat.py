@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from sparkbeam.common.untrusted_json import loaded, parsed
-from sparkbeam.metrics.summary import StageSummary
-from sparkbeam.progress.batch_phases import known
-from sparkbeam.progress.notes import Note
+from sparkbeam.observe.collection.notes import Note
+from sparkbeam.observe.figures.phases import known
+from sparkbeam.observe.figures.summary import StageSummary
 from sparkbeam.streaming.checkpoint_files import Files
 
 SIGN = "driver.json"

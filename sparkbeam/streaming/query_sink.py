@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from sparkbeam.plan.layers import Topology
-from sparkbeam.progress.batch_phases import (
+from sparkbeam.observe.collection.micro_batch_summary import summary
+from sparkbeam.observe.figures.phases import (
     COLLECTING,
     DELIVERY,
     FEEDBACK,
@@ -12,8 +12,8 @@ from sparkbeam.progress.batch_phases import (
     Phases,
     Stopwatch,
 )
-from sparkbeam.progress.figures import PartitionProgress
-from sparkbeam.progress.micro_batch_summary import summary
+from sparkbeam.observe.figures.progress import PartitionProgress
+from sparkbeam.plan.layers import Topology
 from sparkbeam.spark.collect import collected
 from sparkbeam.streaming import hub_partitions
 from sparkbeam.streaming.batch_limits import limit_rows

@@ -11,9 +11,9 @@ from typing import Any
 
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.connectors import source_frames
+from sparkbeam.observe.collection.listener import reachable_at
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.spark_io import ReadSpec
-from sparkbeam.progress.listener import reachable_at
 from sparkbeam.spark.session import cores
 from sparkbeam.streaming.checkpoint_files import Files, files, kept_places, next_epoch
 from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions

@@ -13,8 +13,11 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.common.display_text import line
-from sparkbeam.progress import batch_phases
-from sparkbeam.progress.figures import (
+from sparkbeam.observe.collection.stream_tracker import in_seconds, is_long_ago, query_progress
+from sparkbeam.observe.figures import phases
+from sparkbeam.observe.figures.formats import duration, joined
+from sparkbeam.observe.figures.micro_batch import MicroBatch
+from sparkbeam.observe.figures.progress import (
     StageState,
     StreamingProgress,
     StreamingStageProgress,
@@ -22,9 +25,6 @@ from sparkbeam.progress.figures import (
     slowest,
     streaming_texts,
 )
-from sparkbeam.progress.formats import duration, joined
-from sparkbeam.progress.micro_batch import MicroBatch
-from sparkbeam.progress.stream_tracker import in_seconds, is_long_ago, query_progress
 from sparkbeam.streaming.checkpoint_files import LocalFiles, absolute, files, not_read
 from sparkbeam.streaming.execution import check_pipeline, known_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
@@ -133,7 +133,7 @@ class PipelineStatus:
             first, *_ = self.sign.error.strip().split("\n", 1)
             yield f"  {first}"
         if self.progress.phases:
-            yield f"  {batch_phases.in_words(self.progress.phases)}"
+            yield f"  {phases.in_words(self.progress.phases)}"
         for stage in self.progress.stages:
             texts = streaming_texts(stage)
             elements, mark = f"{texts['elements']} elements", f"watermark {texts['watermark']}"
@@ -265,7 +265,7 @@ def _judged(
     )
 
 
-def _phases(batch: MicroBatch, sign: Heartbeat | None) -> batch_phases.Phases:
+def _phases(batch: MicroBatch, sign: Heartbeat | None) -> phases.Phases:
     """Return the timings of a micro-batch; the feedback lacks Spark's part."""
     number, found = (0, {}) if sign is None else sign.phases
     return found if number == batch.number else batch.phases

@@ -11,10 +11,10 @@ from typing import Any
 
 from apache_beam.metrics import monitoring_infos
 
+from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.object_identity import steady_names
 from sparkbeam.plan.parsed_stage import parsed
-from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.streaming.committed_reports import Committed, stored_reports
 from sparkbeam.streaming.feedback import Feedback
 from sparkbeam.wire.consolidation import Infos

@@ -17,18 +17,18 @@ from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.slow_partitions import Read
 from sparkbeam.io.eventhubs import ReadFromEventHubs, SlowPartitions
-from sparkbeam.metrics.figures import runner_metrics
-from sparkbeam.metrics.metrics_sink import PushedMetrics, RunnerMetric, RunnerMetricKind
-from sparkbeam.metrics.sinks import graphite, http, otlp, prometheus
-from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.page.view import of_query, partition_rows
-from sparkbeam.progress.figures import (
+from sparkbeam.observe.figures.micro_batch import MicroBatch
+from sparkbeam.observe.figures.progress import (
     PartitionProgress,
     StageState,
     StreamingProgress,
     headline,
 )
-from sparkbeam.progress.micro_batch import MicroBatch
+from sparkbeam.observe.page.view import of_query, partition_rows
+from sparkbeam.observe.sinks import graphite, http, otlp, prometheus
+from sparkbeam.observe.sinks.metrics_sink import PushedMetrics, RunnerMetric, RunnerMetricKind
+from sparkbeam.observe.sinks.runner_metrics import runner_metrics
+from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.hub_partitions import NotePartitions, noted

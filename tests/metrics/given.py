@@ -13,8 +13,8 @@ from apache_beam.metrics.execution import MetricKey, MetricResult
 from apache_beam.metrics.metric import MetricResults
 from apache_beam.metrics.metricbase import MetricName
 
-from sparkbeam.metrics.metric_results import SparkMetrics
-from sparkbeam.metrics.metrics_sink import PushedMetrics, RunnerMetric, RunnerMetricKind
+from sparkbeam.observe.sinks.metrics_sink import PushedMetrics, RunnerMetric, RunnerMetricKind
+from sparkbeam.observe.views.metric_results import SparkMetrics
 
 COUNTER, GAUGE = RunnerMetricKind
 STAMP: Any = 345_862.8

@@ -12,7 +12,7 @@ from in_process import Crashes, Spark, StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.metrics.live_metrics import LiveMetrics
+from sparkbeam.observe.collection.live_metrics import LiveMetrics
 from sparkbeam.wire.reports import Signal, SignalKind, TaskReport
 
 STARTED, RUNNING, FINISHED, FAILED, READ = SignalKind

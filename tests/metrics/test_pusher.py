@@ -25,10 +25,9 @@ from sparkbeam import (
     PushedMetrics,
     SparkBeamOptions,
 )
-from sparkbeam.metrics import pusher
-from sparkbeam.metrics.pusher import MetricsPusher
-from sparkbeam.metrics.sinks import posting
-from sparkbeam.metrics.sinks.http import HttpSink
+from sparkbeam.observe.sinks import posting, pusher
+from sparkbeam.observe.sinks.http import HttpSink
+from sparkbeam.observe.sinks.pusher import MetricsPusher
 from sparkbeam.plan.redaction import Redaction
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
@@ -307,6 +306,6 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    monkeypatch.delitem(sys.modules, "sparkbeam.metrics.sinks.prometheus", raising=False)
+    monkeypatch.delitem(sys.modules, "sparkbeam.observe.sinks.prometheus", raising=False)
     with pytest.raises(ConfigurationError, match=r"pip install 'sparkbeam\[prometheus\]'"):
         sums(BatchRunner(), "--metrics_sink=prometheus")

@@ -27,7 +27,7 @@ from receivers import free_port
 from waiting import until
 
 from sparkbeam import SparkBeamOptions
-from sparkbeam.metrics.sink_factory import sinks_of
+from sparkbeam.observe.sinks.sink_factory import sinks_of
 
 HOSTILE = 'a "step"\n{of} the=worst,\tü'
 ELEMENTS = 50

@@ -12,9 +12,9 @@ from receivers import GraphiteReceiver, HttpReceiver, free_port, silent
 from waiting import until
 
 from sparkbeam import SparkBeamOptions
-from sparkbeam.metrics.metrics_sink import MetricsSink, RunnerMetric
-from sparkbeam.metrics.sink_factory import sinks_of
-from sparkbeam.metrics.sinks import posting
+from sparkbeam.observe.sinks import posting
+from sparkbeam.observe.sinks.metrics_sink import MetricsSink, RunnerMetric
+from sparkbeam.observe.sinks.sink_factory import sinks_of
 
 SECRET = "p4ssw0rd"
 HOSTILE = 'a "step"\n{of} the=worst,\tü \ud800 ' + "x" * 200

@@ -11,8 +11,8 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam import RunSummary, SparkRunner, SparkStage, StageSummary, StepSummary
-from sparkbeam.metrics import step_figures
-from sparkbeam.metrics.spark_stages import SparkStageIds, SparkStages
+from sparkbeam.observe.collection import step_figures
+from sparkbeam.observe.collection.spark_stages import SparkStageIds, SparkStages
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS, Signal, SignalKind
 
 
@@ -94,8 +94,10 @@ def test_spark_is_asked_once_for_a_stage_that_is_done(monkeypatch: pytest.Monkey
             raise LookupError("it is forgotten")
         return {"tasks": 2, "is_done": id == 1}
 
-    monkeypatch.setattr("sparkbeam.metrics.spark_stages.is_classic", lambda session: True)
-    monkeypatch.setattr("sparkbeam.metrics.spark_stages.stage_data", data)
+    monkeypatch.setattr(
+        "sparkbeam.observe.collection.spark_stages.is_classic", lambda session: True
+    )
+    monkeypatch.setattr("sparkbeam.observe.collection.spark_stages.stage_data", data)
     stages = SparkStages(None)
     assert [*stages.get([2, 1, 9])] == [1, 2]
     assert [*stages.get([1, 2])] == [1, 2]

@@ -16,11 +16,11 @@ from selenium.webdriver.common.by import By
 from waiting import until
 
 from sparkbeam import SparkBeamOptions, SparkRunner
-from sparkbeam.page.server import PageServer
-from sparkbeam.page.view import PageContent, StageView
-from sparkbeam.page.watch import CheckpointView
-from sparkbeam.progress.notes import Note
-from sparkbeam.progress.recent_batches import SecondSummary
+from sparkbeam.observe.collection.notes import Note
+from sparkbeam.observe.collection.recent_batches import SecondSummary
+from sparkbeam.observe.page.server import PageServer
+from sparkbeam.observe.page.view import PageContent, StageView
+from sparkbeam.observe.page.watch import CheckpointView
 
 HOSTILE = "<img src=x onerror=document.title='owned'>"
 _PATIENCE = 200.0

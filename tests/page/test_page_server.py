@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sparkbeam.page.server import PageServer, ServedPage
-from sparkbeam.page.view import PageContent
-from sparkbeam.progress.recent_batches import SecondSummary
+from sparkbeam.observe.collection.recent_batches import SecondSummary
+from sparkbeam.observe.page.server import PageServer, ServedPage
+from sparkbeam.observe.page.view import PageContent
 
 HOSTILE = '</script><img src=x onerror="alert(1)">$nonce & "x" \u2028'
 

@@ -16,9 +16,9 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.page import opening
-from sparkbeam.progress.micro_batch import MicroBatch
-from sparkbeam.progress.stream_tracker import StreamingTracker
+from sparkbeam.observe.collection.stream_tracker import StreamingTracker
+from sparkbeam.observe.figures.micro_batch import MicroBatch
+from sparkbeam.observe.page import opening
 from sparkbeam.streaming import tick_source
 
 HOSTILE = "<b>&\"'</text><script>alert(1)</script>"
@@ -108,7 +108,7 @@ def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.Monke
         seen.append(state(running[0].result))
 
     for name in ("_FRESH_SECONDS", "_PAUSE"):
-        monkeypatch.setattr(f"sparkbeam.page.server.{name}", 0)
+        monkeypatch.setattr(f"sparkbeam.observe.page.server.{name}", 0)
     monkeypatch.setattr(opening, "show", kept)
     monkeypatch.setattr(StreamingTracker, "record_batch", look)
     monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)

@@ -22,8 +22,8 @@ from in_process import StreamingRunner
 
 from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError, PipelineFailed
-from sparkbeam.page.page_address import Beacon
-from sparkbeam.page.watch import CheckpointView
+from sparkbeam.observe.page.page_address import Beacon
+from sparkbeam.observe.page.watch import CheckpointView
 
 HOSTILE = "<b>&\"'</text><script>alert(1)</script>"
 

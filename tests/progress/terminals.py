@@ -7,8 +7,8 @@ import termios
 
 import pyte
 
-from sparkbeam.progress.figures import Progress
-from sparkbeam.progress.log_lines import PlainScreen
+from sparkbeam.observe.figures.progress import Progress
+from sparkbeam.observe.views.log_lines import PlainScreen
 
 COLUMNS, ROWS = 80, 24
 

@@ -7,18 +7,18 @@ import threading
 import pytest
 from terminals import COLUMNS, ROWS, Terminal, plain_lines
 
-from sparkbeam.progress import formats
-from sparkbeam.progress.display import Display, screen_for
-from sparkbeam.progress.figures import (
+from sparkbeam.observe.figures import formats
+from sparkbeam.observe.figures.progress import (
     PipelineProgress,
     Progress,
     StageProgress,
     StageState,
     progress_html,
 )
-from sparkbeam.progress.log_lines import PlainScreen
-from sparkbeam.progress.notebook import NotebookScreen
-from sparkbeam.progress.terminal import TerminalScreen
+from sparkbeam.observe.views.display import Display, screen_for
+from sparkbeam.observe.views.log_lines import PlainScreen
+from sparkbeam.observe.views.notebook import NotebookScreen
+from sparkbeam.observe.views.terminal import TerminalScreen
 
 WAITING, RUNNING, DONE, FAILED, STOPPED = StageState
 
@@ -252,7 +252,7 @@ def test_html_of_many_stages_tells_how_many_are_left_out() -> None:
 def test_in_a_notebook_progress_is_shown_unless_it_is_turned_off(
     monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
-    monkeypatch.setattr("sparkbeam.progress.display.in_notebook", lambda: True)
+    monkeypatch.setattr("sparkbeam.observe.views.display.in_notebook", lambda: True)
     assert type(screen_for(option)) is (type(None) if option == "off" else NotebookScreen)
 
 

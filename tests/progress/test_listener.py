@@ -9,11 +9,11 @@ from apache_beam.metrics import monitoring_infos
 from in_process import Conf, Spark
 
 from sparkbeam.common.datagrams import sealed
+from sparkbeam.observe.collection.batch_tracker import ProgressTracker
+from sparkbeam.observe.collection.listener import Listener, reachable_at
+from sparkbeam.observe.figures.progress import StageProgress, StageState
 from sparkbeam.plan.model import Exchange, Plan, Port, SideInput, Stage
 from sparkbeam.plan.row_formats import ElementRows, SideInputRows
-from sparkbeam.progress.figures import StageProgress, StageState
-from sparkbeam.progress.listener import Listener, reachable_at
-from sparkbeam.progress.tracker import ProgressTracker
 from sparkbeam.wire.reports import ElementCounts, Reporter, Signal, SignalKind, TaskReport
 
 STARTED, RUNNING, FINISHED, FAILED, READ = SignalKind

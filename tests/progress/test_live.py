@@ -18,7 +18,7 @@ from terminals import Terminal
 from waiting import until
 
 from sparkbeam import PipelineFailed, SparkBeamOptions, SparkPipelineResult, SparkRunner
-from sparkbeam.progress.figures import StageProgress, StageState
+from sparkbeam.observe.figures.progress import StageProgress, StageState
 
 
 def pipeline(spark: Any, *options: str) -> beam.Pipeline:
@@ -92,7 +92,7 @@ def test_figures_move_while_the_pipeline_runs(spark: Any, tmp_path: Path) -> Non
 def test_live_figures_agree_with_the_committed_ones(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    final = "sparkbeam.progress.tracker._TrackedStage.use_final_reports"
+    final = "sparkbeam.observe.collection.batch_tracker._TrackedStage.use_final_reports"
     monkeypatch.setattr(final, lambda *_: None)
     p = pipeline(spark)
     (
@@ -300,6 +300,6 @@ def test_progress_survives_a_machine_that_cannot_listen(
     def refuse(*_: Any) -> None:
         raise OSError("no more ports")
 
-    monkeypatch.setattr("sparkbeam.progress.listener.Listener.__init__", refuse)
+    monkeypatch.setattr("sparkbeam.observe.collection.listener.Listener.__init__", refuse)
     progress = run_small(spark).progress()
     assert named(progress, "Step").elements == 10

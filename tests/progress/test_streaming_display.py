@@ -11,17 +11,17 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from rich.console import Console
 from terminals import ROWS, Terminal, plain_lines
 
-from sparkbeam.progress import formats
-from sparkbeam.progress.figures import (
+from sparkbeam.observe.figures import formats
+from sparkbeam.observe.figures.progress import (
     StageState,
     StreamingProgress,
     StreamingStageProgress,
     headline,
     streaming_texts,
 )
-from sparkbeam.progress.notebook import NotebookScreen
-from sparkbeam.progress.rich_table import progress_table
-from sparkbeam.progress.terminal import TerminalScreen
+from sparkbeam.observe.views.notebook import NotebookScreen
+from sparkbeam.observe.views.rich_table import progress_table
+from sparkbeam.observe.views.terminal import TerminalScreen
 
 NOON = Timestamp.from_utc_datetime(datetime(2020, 5, 17, 12, 0, tzinfo=UTC))
 

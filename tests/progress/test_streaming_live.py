@@ -8,7 +8,7 @@ from apache_beam.transforms.window import FixedWindows
 from waiting import until
 
 from sparkbeam import SparkBeamOptions, SparkRunner
-from sparkbeam.progress.figures import StageState, StreamingProgress
+from sparkbeam.observe.figures.progress import StageState, StreamingProgress
 
 
 def test_figures_move_while_the_query_runs(spark: Any) -> None:

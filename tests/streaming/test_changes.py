@@ -25,8 +25,8 @@ from in_process import Crash, Point, Spark, StreamingRunner
 from restrictions import OnePosition
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
-from sparkbeam.page.watch import CheckpointView
-from sparkbeam.progress.figures import StreamingStageProgress
+from sparkbeam.observe.figures.progress import StreamingStageProgress
+from sparkbeam.observe.page.watch import CheckpointView
 from sparkbeam.streaming import tick_source
 from sparkbeam.streaming.status import status
 

@@ -17,7 +17,7 @@ from in_process import StreamingRunner
 
 from sparkbeam.cli.commands import main
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.page.watch import CheckpointView
+from sparkbeam.observe.page.watch import CheckpointView
 
 NAMES = [
     "sparkbeam/pipeline.json",

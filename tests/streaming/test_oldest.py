@@ -13,8 +13,8 @@ from apache_beam.transforms.userstate import TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
 from in_process import StreamingRunner
 
-from sparkbeam.progress.micro_batch import MicroBatch
-from sparkbeam.progress.stream_tracker import StreamingTracker
+from sparkbeam.observe.collection.stream_tracker import StreamingTracker
+from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.streaming import tick_source
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, Hold

@@ -13,11 +13,11 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from in_process import DURATIONS, Spark, StreamingRunner
 from remembering import Remembering
 
-from sparkbeam.metrics.figures import runner_metrics
-from sparkbeam.page.view import of_query
-from sparkbeam.progress.figures import StageState, StreamingProgress, StreamingStageProgress
-from sparkbeam.progress.micro_batch import MicroBatch, StageFigures
-from sparkbeam.progress.stream_tracker import StreamingTracker
+from sparkbeam.observe.collection.stream_tracker import StreamingTracker
+from sparkbeam.observe.figures.micro_batch import MicroBatch, StageFigures
+from sparkbeam.observe.figures.progress import StageState, StreamingProgress, StreamingStageProgress
+from sparkbeam.observe.page.view import of_query
+from sparkbeam.observe.sinks.runner_metrics import runner_metrics
 from sparkbeam.streaming.status import status
 from sparkbeam.wire.reports import ElementCounts
 

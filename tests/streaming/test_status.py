@@ -16,8 +16,8 @@ from in_process import StreamingRunner
 
 from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.metrics.figures import runner_metrics
-from sparkbeam.progress.figures import StreamingProgress
+from sparkbeam.observe.figures.progress import StreamingProgress
+from sparkbeam.observe.sinks.runner_metrics import runner_metrics
 from sparkbeam.streaming.status import Health, status
 from sparkbeam.wire.timestamps import MAX_MICROS
 

@@ -13,7 +13,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampCombiner, Times
 from apache_beam.utils.timestamp import Timestamp
 from in_process import StreamingRunner
 
-from sparkbeam.progress.figures import StreamingProgress
+from sparkbeam.observe.figures.progress import StreamingProgress
 
 PAGE = Path(__file__).parents[2] / "docs" / "windows.md"
 EARLIEST = TimestampCombiner.OUTPUT_AT_EARLIEST

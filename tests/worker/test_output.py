@@ -14,7 +14,7 @@ from apache_beam.transforms.window import FixedWindows
 from in_process import StreamingRunner
 from waiting import until
 
-from sparkbeam.progress.printed_output import OutputListener, tell
+from sparkbeam.observe.collection.printed_output import OutputListener, tell
 from sparkbeam.wire.output_lines import MOST_LINES, STDERR, STDOUT, OutputLine, OutputSpec, Written
 from sparkbeam.wire.reports import TaskReport
 from sparkbeam.worker import captured_output
@@ -45,7 +45,7 @@ def test_lines_reach_a_driver_on_the_same_machine_at_once(
     heard: list[tuple[str, str]] = []
     # Worker and driver share the standard streams here.
     monkeypatch.setattr(
-        "sparkbeam.progress.printed_output.write", lambda *written: heard.append(written)
+        "sparkbeam.observe.collection.printed_output.write", lambda *written: heard.append(written)
     )
     with in_worker(monkeypatch, OutputSpec(relay=listener.relay)) as own:
         print("one")
@@ -170,7 +170,7 @@ def test_what_the_steps_of_a_stream_print_comes_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: bool
 ) -> None:
     monkeypatch.setattr("pyspark.TaskContext.get", Context)
-    monkeypatch.setattr("sparkbeam.progress.monitor.may_reach_loopback", lambda _: here)
+    monkeypatch.setattr("sparkbeam.observe.monitor.may_reach_loopback", lambda _: here)
     with beam.Pipeline(StreamingRunner()) as pipeline:
         (
             pipeline

@@ -1,0 +1,1 @@
+"""Computation of figures, from signals and reports of tasks and from Spark."""

@@ -1,0 +1,161 @@
+"""Progress of a streaming query, from the figures of its micro-batches."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.observe.figures.micro_batch import MicroBatch
+from sparkbeam.observe.figures.phases import Phases
+from sparkbeam.observe.figures.progress import (
+    StageState,
+    StreamingProgress,
+    StreamingStageProgress,
+    WatermarkHolder,
+)
+from sparkbeam.plan.model import Plan
+from sparkbeam.wire.messages import Holder
+from sparkbeam.wire.reports import TaskReport
+from sparkbeam.wire.timestamps import MIN_MICROS
+
+_RATE_MICROS = 10_000_000
+"""Approximate number of seconds over which rates are computed."""
+
+_SECOND = 1e6
+
+
+class StreamingTracker:
+    """Progress of a query; thread-safe.
+
+    Args:
+        plan: the plan of the query.
+        clock: returns the time in seconds since the epoch.
+    """
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._names = {stage.id: stage.name for stage in plan.stages}
+        self._recent: deque[MicroBatch] = deque()
+        self._end: StageState | None = None
+
+    def record_batch(self, batch: MicroBatch) -> None:
+        """Record a finished micro-batch."""
+        with self._lock:
+            self._recent.append(batch)
+            while len(self._recent) > 1 and is_long_ago(self._recent[1], batch):
+                self._recent.popleft()
+
+    def end(self, reports: Iterable[TaskReport] | None) -> None:
+        """Record the end of the query.
+
+        Args:
+            reports: None if it failed or was cancelled.
+        """
+        with self._lock:
+            self._end = StageState.STOPPED if reports is None else StageState.DONE
+
+    def phases(self) -> tuple[int, Phases]:
+        """Return the number of the last micro-batch with its phases."""
+        with self._lock:
+            last = self._recent[-1] if self._recent else None
+        return (0, {}) if last is None else (last.number, last.phases)
+
+    def snapshot(self) -> StreamingProgress:
+        """Return the query at the end of its last micro-batch."""
+        with self._lock:
+            recent = list(self._recent)
+            end = self._end
+        if not recent:
+            stages = tuple(map(StreamingStageProgress, self._names.values()))
+            return StreamingProgress(end or StageState.WAITING, stages=stages)
+        return query_progress(recent, self._names, self._clock(), end or StageState.RUNNING)
+
+
+def query_progress(
+    recent: Sequence[MicroBatch], names: Mapping[str, str], now: float, state: StageState
+) -> StreamingProgress:
+    """Return a query at the end of the last of some micro-batches.
+
+    Args:
+        recent: the micro-batches in order, at least one.
+        names: the labels of each stage, by its id.
+        now: the time in seconds since the epoch.
+        state: the state of the query.
+    """
+    last = recent[-1]
+    mark = last.source_watermark
+    return StreamingProgress(
+        state=state,
+        micro_batch=last.number,
+        batch_seconds=last.duration / _SECOND,
+        per_second=_rate([batch.elements for batch in recent], _seconds(recent)),
+        lag_seconds=None if mark is None else max(0.0, now - mark / _SECOND),
+        stages=tuple(
+            _stage_progress(name, [batch for batch in recent if id in batch.stages], id)
+            for id, name in names.items()
+        ),
+        partitions=last.partitions,
+        phases=in_seconds(last.phases),
+    )
+
+
+def in_seconds(phases: Phases) -> dict[str, float]:
+    """Return phases with their times in seconds."""
+    return {name: micros / _SECOND for name, micros in phases.items()}
+
+
+def is_long_ago(earlier: MicroBatch, last: MicroBatch) -> bool:
+    """Return whether a micro-batch is too old to start the interval of a rate."""
+    return last.ended - earlier.ended >= _RATE_MICROS
+
+
+def _stage_progress(name: str, batches: list[MicroBatch], id: str) -> StreamingStageProgress:
+    """Return a stage at the end of the last of some micro-batches that all contain it."""
+    recent, seconds = [batch.stages[id] for batch in batches], _seconds(batches)
+    last = recent[-1]
+    return StreamingStageProgress(
+        name=name,
+        elements=last.total.elements,
+        busiest=last.total.busiest,
+        per_second=_rate([summary.new.busiest for summary in recent], seconds),
+        input_watermark=_timestamp(last.input_watermark),
+        output_watermark=_timestamp(last.output_watermark),
+        keys=last.keys,
+        state_bytes=last.state_bytes,
+        dropped_late=last.dropped_late,
+        tasks_busy=last.busy[0],
+        busiest_task=last.busy[1],
+        holder=None if last.holder is None else _holder(last.holder),
+    )
+
+
+def _holder(holder: Holder) -> WatermarkHolder:
+    until = None if holder.until is None else Timestamp(micros=holder.until)
+    return WatermarkHolder(holder.key, holder.what, until, holder.step)
+
+
+def _seconds(recent: Sequence[MicroBatch]) -> float:
+    """Return the seconds since the end of the first micro-batch; a single one's duration."""
+    first, *others = recent
+    return (others[-1].ended - first.ended if others else first.duration) / _SECOND
+
+
+def _rate(elements: list[int], seconds: float) -> float:
+    """Return elements per second.
+
+    A micro-batch reads the elements that have arrived since the previous one. Hence all
+    micro-batches but the first count, over the time since the end of the first.
+
+    Args:
+        elements: the elements of each micro-batch.
+        seconds: see :func:`_seconds`.
+    """
+    counted = elements[1:] or elements
+    return sum(counted) / seconds if seconds > 0 else 0.0
+
+
+def _timestamp(watermark: int) -> Timestamp | None:
+    return None if watermark <= MIN_MICROS else Timestamp(micros=watermark)

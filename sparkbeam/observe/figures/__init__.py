@@ -1,0 +1,1 @@
+"""Dataclasses of the figures of a run, with their texts."""

@@ -1,0 +1,116 @@
+"""Live page of a pipeline run by this process."""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from apache_beam.runners.runner import PipelineState
+
+from sparkbeam.common.display_text import line, shortened
+from sparkbeam.explain import picture
+from sparkbeam.observe.collection.recent_batches import SecondSummary
+from sparkbeam.observe.figures.formats import duration
+from sparkbeam.observe.figures.progress import (
+    PipelineProgress,
+    Progress,
+    StreamingProgress,
+    headline,
+)
+from sparkbeam.observe.figures.summary import RunSummary
+from sparkbeam.observe.page.view import (
+    BOX_LINES,
+    LONGEST_ERROR,
+    LONGEST_TITLE,
+    Fact,
+    PageContent,
+    StageView,
+    batch_stage,
+    of_query,
+    partition_rows,
+    streaming_stages,
+)
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.redaction import Redaction, redacted
+from sparkbeam.run.run import PipelineRun, program
+
+_TEXTS = 4096
+
+
+class RunView:
+    """The content of the page of a run.
+
+    Args:
+        plan: the plan of the run.
+        run: the run.
+        redaction: removes secrets from the content.
+        name: the name of the query; None for that of the program.
+        clock: returns the time in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        run: PipelineRun,
+        redaction: Redaction,
+        name: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._plan = plan
+        self._run = run
+        self._monitor = run.monitor
+        self._redaction = lru_cache(_TEXTS)(redaction)
+        self._clock = clock
+        self._started = clock()
+        self._ended: float | None = None
+        self.title = line(shortened(name or program(), LONGEST_TITLE, redaction))
+        self.graph = picture.svg(
+            redacted(plan, redaction), {stage.id: ("",) * BOX_LINES for stage in plan.stages}
+        )
+
+    @property
+    def over(self) -> bool:
+        return PipelineState.is_terminal(self._run.result.state)
+
+    def content(self) -> dict[str, Any]:
+        over = self.over  # Asked first: what is over has all its figures.
+        if over and self._ended is None:
+            self._ended = self._clock()
+        progress = self._run.result.progress()
+        page = PageContent(
+            state=self._run.result.state,
+            over=over,
+            facts=tuple(self._facts(progress)),
+            stages=tuple(self._stages(progress)),
+            partitions=partition_rows(getattr(progress, "partitions", ())),
+            notes=tuple(self._monitor.notes.recent()),
+            error=shortened(self._run.problem, LONGEST_ERROR, self._redaction),
+        )
+        return page.content(self._redaction)
+
+    def history(self, since: int) -> list[SecondSummary]:
+        return self._monitor.history.since(since)
+
+    def _facts(self, progress: Progress) -> Iterator[Fact]:
+        if isinstance(progress, StreamingProgress):
+            yield from of_query(progress)
+        else:
+            yield "", headline(progress)
+        until = self._clock() if self._ended is None else self._ended
+        yield "since the start", duration(max(0.0, until - self._started))
+        failures = self._monitor.metrics.failures
+        if failures:
+            yield "failed attempts", f"{failures:,}"
+
+    def _stages(self, progress: Progress) -> Iterator[StageView]:
+        ids = [stage.id for stage in self._plan.stages]
+        summaries = self._summary().stages
+        if isinstance(progress, PipelineProgress):
+            for id, stage, summary in zip(ids, progress.stages, summaries, strict=True):
+                yield batch_stage(id, stage, summary)
+        else:
+            yield from streaming_stages(ids, progress.stages, summaries)
+
+    def _summary(self) -> RunSummary:
+        """Return the current summary of steps, including the metrics of running tasks."""
+        return self._run.summary(self._monitor.metrics.known_by_stage())

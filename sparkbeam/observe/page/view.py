@@ -1,0 +1,220 @@
+"""Content of the live page, as plain data for its script."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from sparkbeam.common.display_text import printable, printable_in
+from sparkbeam.observe.collection.notes import Note
+from sparkbeam.observe.collection.recent_batches import SecondSummary
+from sparkbeam.observe.figures import phases
+from sparkbeam.observe.figures.formats import duration, joined
+from sparkbeam.observe.figures.progress import (
+    PartitionProgress,
+    StageProgress,
+    StreamingProgress,
+    StreamingStageProgress,
+    backlog,
+    batch_texts,
+    partition_texts,
+    slowest,
+    streaming_texts,
+)
+from sparkbeam.observe.figures.summary import StageSummary, spark_texts, step_cells, time_in_steps
+
+Fact = tuple[str, str]
+"""A label and a formatted figure."""
+
+BOX_LINES = 3
+"""Number of lines of figures in a box of the graph."""
+
+_MOST_PARTITIONS = 200
+
+LONGEST_ERROR = 10_000
+LONGEST_TITLE = 100
+"""Maximum length of an error and of a pipeline's name on the page."""
+
+
+@dataclass(frozen=True)
+class StageView:
+    """Fused steps on the page.
+
+    Attributes:
+        id: the id of the stage in the graph.
+        name: the labels of the steps.
+        state: the state of the stage in batch; ``holding`` for the stage that holds the watermark
+            most.
+        facts: the figures.
+        box: the figures in the graph.
+        done, tasks: the numbers of succeeded and of started tasks.
+        steps: per step its input and output elements, time, and bytes and columns if known.
+        since, seconds: in batch its start, relative to that of the pipeline, and its duration; None
+            before.
+    """
+
+    id: str
+    name: str
+    state: str
+    facts: tuple[Fact, ...]
+    box: tuple[str, ...]
+    done: int = 0
+    tasks: int = 0
+    steps: tuple[tuple[str, ...], ...] = ()
+    since: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class PageContent:
+    """The page at one moment.
+
+    Attributes:
+        state: the state of the pipeline, in a word.
+        over: whether the pipeline has ended.
+        facts: the figures of the whole pipeline.
+        stages: in topological order.
+        notes: recent log lines and warnings of steps.
+        error: the error that the pipeline has failed with.
+        gone: the reason why this content may be outdated; empty if it is current.
+        partitions: rows of event hub partitions, with the step first.
+    """
+
+    state: str
+    over: bool
+    facts: tuple[Fact, ...]
+    stages: tuple[StageView, ...]
+    notes: tuple[Note, ...] = ()
+    error: str = ""
+    gone: str = ""
+    partitions: tuple[tuple[str, ...], ...] = ()
+
+    def content(self, redaction: Callable[[str], str]) -> dict[str, Any]:
+        """Return the content as JSON-compatible data, without secrets."""
+        found: dict[str, Any] = printable_in(asdict(self), lambda text: printable(redaction(text)))
+        return found
+
+
+class PageView(Protocol):
+    """A pipeline shown on a page; all calls come from the server's thread.
+
+    Attributes:
+        title: the title of the pipeline.
+        graph: its stages as SVG; empty if unknown.
+    """
+
+    title: str
+    graph: str
+
+    def content(self) -> dict[str, Any]:
+        """Return a :class:`PageContent` as JSON-compatible data."""
+
+    def history(self, since: int) -> list[SecondSummary]:
+        """Return the micro-batches that have ended since a second of the epoch."""
+
+    @property
+    def over(self) -> bool:
+        """Return whether the content is final."""
+
+
+def batch_stage(id: str, progress: StageProgress, summary: StageSummary) -> StageView:
+    """Return a stage of a batch."""
+    running = max(0, progress.tasks_started - progress.tasks_done)
+    texts = batch_texts(progress)
+    facts = (
+        *((column, texts[column]) for column in ("state", "tasks")),
+        ("running", f"{running:,}" if running else ""),
+        *((column, texts[column]) for column in ("elements", "rate", "time")),
+        ("time in steps", time_in_steps(summary)),
+        ("largest task", _skew(summary)),
+        ("over columns", _columns(summary)),
+        *(("", "; ".join(spark_texts(spark))) for spark in summary.spark),
+    )
+    tasks, elements = (
+        f"{texts[what]} {what}" if texts[what] else "" for what in ("tasks", "elements")
+    )
+    return StageView(
+        id=id,
+        name=progress.name,
+        state=texts["state"],
+        facts=tuple(_told(facts)),
+        box=(texts["state"], tasks, joined(elements, texts["rate"])),
+        since=progress.since,
+        seconds=None if progress.since is None else progress.seconds,
+        done=progress.tasks_done,
+        tasks=progress.tasks_started,
+        steps=tuple(map(step_cells, summary.steps)),
+    )
+
+
+def streaming_stages(
+    ids: Iterable[str],
+    stages: Sequence[StreamingStageProgress],
+    summaries: Iterable[StageSummary | None],
+) -> Iterator[StageView]:
+    """Yield the stages of a stream with their progress and, if known, steps."""
+    longest = max((stage.held_seconds or 0.0 for stage in stages), default=0.0)
+    for id, stage, summary in zip(ids, stages, summaries, strict=True):
+        texts = streaming_texts(stage)
+        summary = summary or StageSummary(stage.name, ())
+        facts = (
+            *((column, texts[column]) for column in ("elements", "rate", "watermark")),
+            ("of its input", texts["input"]),
+            ("holds it", texts["held"].removeprefix("held ")),
+            ("the oldest", texts["holder"]),
+            ("busy tasks", texts["busy"]),
+            ("state", texts["state"]),
+            ("dropped", texts["late"]),
+            ("time in steps", time_in_steps(summary)),
+        )
+        yield StageView(
+            id=id,
+            name=stage.name,
+            state="holding" if longest > 0 and stage.held_seconds == longest else "",
+            facts=tuple(_told(facts)),
+            box=(
+                joined(f"{texts['elements']} elements", texts["rate"]),
+                joined(f"watermark {texts['watermark']}", texts["held"]),
+                joined(texts["state"], texts["late"]),
+            ),
+            steps=tuple(map(step_cells, summary.steps)),
+        )
+
+
+def of_query(progress: StreamingProgress) -> Iterator[Fact]:
+    """Yield the figures of a whole stream."""
+    if progress.micro_batch:
+        yield "micro-batch", f"{progress.micro_batch:,}"
+        yield "took", duration(progress.batch_seconds)
+        yield "elements/s", f"{progress.per_second:,.0f}"
+    if progress.phases:
+        yield "phases", phases.in_words(progress.phases)
+    if progress.lag_seconds is not None:
+        yield "behind", duration(progress.lag_seconds)
+    hubs = ("left to read", backlog(progress.partitions)), ("slow", slowest(progress.partitions))
+    yield from _told(hubs)
+    if progress.dropped_late:
+        yield "late elements dropped", f"{progress.dropped_late:,}"
+
+
+def partition_rows(partitions: Iterable[PartitionProgress]) -> tuple[tuple[str, ...], ...]:
+    """Return the rows of partitions; if there are many, of those with the largest lag."""
+    listed = list(partitions)
+    most = set(sorted(listed, key=lambda partition: -partition.lag)[:_MOST_PARTITIONS])
+    return tuple(partition_texts(partition) for partition in listed if partition in most)
+
+
+def _told(facts: Iterable[Fact]) -> Iterator[Fact]:
+    return ((label, text) for label, text in facts if text)
+
+
+def _skew(summary: StageSummary) -> str:
+    if summary.tasks < 2 or summary.skew is None:
+        return ""
+    return f"{summary.largest_task:,} elements, {summary.skew:.1f} times the median"
+
+
+def _columns(summary: StageSummary) -> str:
+    """Format the number of steps that run over columns without refused blocks."""
+    could = [step for step in summary.steps if step.columns]
+    taken = sum(step.columns.startswith("columns") and not step.refused for step in could)
+    return f"{taken} of {len(could)} steps" if could else ""

@@ -1,0 +1,99 @@
+"""The runner's own metrics of a pipeline, for pushing."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+
+from sparkbeam.observe.figures.progress import (
+    PartitionProgress,
+    PipelineProgress,
+    Progress,
+    StageProgress,
+    StageState,
+    StreamingProgress,
+    StreamingStageProgress,
+)
+from sparkbeam.observe.sinks.metrics_sink import RunnerMetric, RunnerMetricKind
+
+_COUNTER, _GAUGE = RunnerMetricKind
+_CAPITAL = re.compile("(?=[A-Z])")
+
+
+def runner_metrics(progress: Progress, failed_attempts: int) -> tuple[RunnerMetric, ...]:
+    """Return the runner's metrics of a pipeline; none before its first task.
+
+    Args:
+        progress: the progress of the pipeline.
+        failed_attempts: the number of failed task attempts known so far.
+    """
+    found = _streaming(progress) if isinstance(progress, StreamingProgress) else _batch(progress)
+    metrics = tuple(found)
+    if not metrics and not failed_attempts:
+        return ()
+    return (*metrics, RunnerMetric(_COUNTER, "failed_attempts", "", failed_attempts))
+
+
+def _batch(progress: PipelineProgress) -> Iterator[RunnerMetric]:
+    for stage in progress.stages:
+        if stage.state is not StageState.WAITING:
+            tasks = {
+                "tasks_started": stage.tasks_started,
+                "tasks_done": stage.tasks_done,
+                "tasks_failed": stage.tasks_failed,
+            }
+            yield from _of_elements(stage, tasks)
+
+
+def _of_elements(
+    stage: StageProgress | StreamingStageProgress, counts: Mapping[str, int]
+) -> Iterator[RunnerMetric]:
+    """Yield the metrics of the elements of a stage, with further counts."""
+    counters = {"elements": stage.elements, "busiest_elements": stage.busiest, **counts}
+    for name, value in counters.items():
+        yield RunnerMetric(_COUNTER, name, stage.name, value)
+    yield RunnerMetric(_GAUGE, "elements_per_second", stage.name, round(stage.per_second))
+
+
+def _streaming(progress: StreamingProgress) -> Iterator[RunnerMetric]:
+    if not progress.micro_batch:
+        return
+    yield RunnerMetric(_COUNTER, "micro_batches", "", progress.micro_batch)
+    yield RunnerMetric(_GAUGE, "elements_per_second", "", round(progress.per_second))
+    times = {"micro_batch": progress.batch_seconds, **progress.phases}
+    if progress.lag_seconds is not None:
+        times["lag"] = progress.lag_seconds
+    for name, seconds in times.items():
+        yield RunnerMetric(_GAUGE, f"{_CAPITAL.sub('_', name).lower()}_ms", "", _ms(seconds))
+    for stage in progress.stages:
+        yield from _of_elements(stage, {"dropped_late": stage.dropped_late})
+        for name, value in _gauges(stage):
+            yield RunnerMetric(_GAUGE, name, stage.name, value)
+    for partition in progress.partitions:
+        for name, value in _of_partition(partition):
+            yield RunnerMetric(_GAUGE, name, partition.step, value, str(partition.partition))
+
+
+def _gauges(stage: StreamingStageProgress) -> Iterator[tuple[str, int]]:
+    yield "keys", stage.keys
+    yield "state_bytes", stage.state_bytes
+    for name, mark in (("input", stage.input_watermark), ("output", stage.output_watermark)):
+        if mark is not None and mark < MAX_TIMESTAMP:
+            yield f"{name}_watermark_ms", _millis(mark)
+    yield "held_ms", _ms(stage.held_seconds or 0.0)
+
+
+def _of_partition(of: PartitionProgress) -> Iterator[tuple[str, int]]:
+    """Yield the metrics of a partition, with the share in thousandths, its finest step."""
+    yield "partition_lag_events", of.lag
+    yield "partition_factor_permille", round(1000 * of.factor)
+    yield "partition_read_events", of.events
+    yield "partition_read_ms", _ms(of.seconds)
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _millis(time: Timestamp) -> int:
+    return int(time.micros // 1000)

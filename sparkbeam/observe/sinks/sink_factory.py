@@ -1,0 +1,67 @@
+"""Creation of the sinks named by pipeline options."""
+
+from importlib import import_module
+from typing import Any
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.display_text import shortened
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.observe.sinks.metrics_sink import MetricsSink
+from sparkbeam.options import sink_options as metrics_options
+from sparkbeam.plan.redaction import Redaction
+
+_HOMES = {
+    "http": "sparkbeam.observe.sinks.http.HttpSink",
+    "graphite": "sparkbeam.observe.sinks.graphite.GraphiteSink",
+    "prometheus": "sparkbeam.observe.sinks.prometheus.PrometheusSink",
+    "otlp": "sparkbeam.observe.sinks.otlp.OtlpSink",
+}
+_LIBRARIES = ("prometheus_client", "opentelemetry")
+_MOST_OF_MESSAGE = 200
+
+
+def sinks_of(options: Any) -> list[tuple[str, MetricsSink]]:
+    """Create the sinks of a pipeline, each with its name in the options.
+
+    Args:
+        options: the checked options of sparkbeam.
+
+    Raises:
+        ConfigurationError: the class does not exist or is not a sink, a library is missing, or the
+            sink's constructor fails.
+    """
+    return [(name, _made(name, options)) for name in metrics_options.sinks(options)]
+
+
+def _made(name: str, options: Any) -> MetricsSink:
+    module, _, kind = _HOMES.get(name, name).rpartition(".")
+    try:
+        found = getattr(import_module(module), kind)
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        if name in _HOMES and missing in _LIBRARIES:
+            raise ConfigurationError(
+                f"--metrics_sink={name} needs the package {missing}: "
+                f"pip install 'sparkbeam[{name}]'."
+            ) from error
+        raise _wrong(name, f"cannot be imported: {_text(error, options)}") from error
+    except AttributeError:
+        raise _wrong(name, f"does not exist: module {module} has no {kind}") from None
+    except Exception as error:
+        raise _wrong(name, f"cannot be imported: {_text(error, options)}") from error
+    if not (isinstance(found, type) and issubclass(found, MetricsSink)):
+        raise _wrong(name, "is not a subclass of sparkbeam.MetricsSink")
+    try:
+        return found(options)
+    except Exception as error:
+        raise _wrong(name, f"cannot be made: {_text(error, options)}") from error
+
+
+def _wrong(name: str, problem: str) -> ConfigurationError:
+    return ConfigurationError(f"--metrics_sink={shown(name)[1:-1]} {problem}.")
+
+
+def _text(error: Exception, options: Any) -> str:
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    hide = Redaction(metrics_options.addresses(options))
+    return shortened(text, _MOST_OF_MESSAGE, hide).rstrip(".")

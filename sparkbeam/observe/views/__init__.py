@@ -1,0 +1,1 @@
+"""Views of the figures: terminal, notebook, lines of a log."""
