@@ -91,16 +91,18 @@ def text(value: Any) -> str:
 def parsed(kind: type[T], content: Any) -> T:
     """Return the dataclass that a JSON object holds, as written from ``dataclasses.asdict``.
 
-    Fields with defaults may be missing. Their types may be numbers, strings, booleans, ``Any``,
+    Fields with defaults may be missing, and unknown ones are ignored, as another version may have
+    written the file. The types of fields may be numbers, strings, booleans, ``Any``,
     dataclasses, named tuples, and tuples, sequences, mappings and optional values of these.
 
     Raises:
-        ValueError: a field is missing, unknown or of another type.
+        ValueError: a field is missing or of another type.
     """
     types, needed = _fields(kind)  # type: ignore[arg-type] # Types can be hashed.
-    if not isinstance(content, dict) or not needed <= content.keys() <= types.keys():
+    if not isinstance(content, dict) or not needed <= content.keys():
         raise ValueError(f"it is not a {kind.__name__}")
-    return kind(**{name: _typed(types[name], value) for name, value in content.items()})
+    known = types.keys() & content.keys()
+    return kind(**{name: _typed(types[name], content[name]) for name in known})
 
 
 @cache

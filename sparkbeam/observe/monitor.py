@@ -1,7 +1,7 @@
 """Live components of one run: listeners, figures and display."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sparkbeam.common.secret_patterns import hidden
@@ -11,13 +11,16 @@ from sparkbeam.observe.collection.live_metrics import LiveMetrics
 from sparkbeam.observe.collection.notes import Notes
 from sparkbeam.observe.collection.printed_output import OutputListener, tell
 from sparkbeam.observe.collection.recent_batches import History
-from sparkbeam.observe.collection.spark_stages import SparkStageIds
+from sparkbeam.observe.collection.spark_stages import SparkStages
+from sparkbeam.observe.collection.step_figures import run_summary
 from sparkbeam.observe.collection.stream_tracker import StreamingTracker
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.figures.phases import Phases
 from sparkbeam.observe.figures.progress import Progress
+from sparkbeam.observe.figures.summary import RunSummary
 from sparkbeam.observe.views.display import Display, screen_for
 from sparkbeam.plan.model import Plan
+from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.output_lines import Relay
 from sparkbeam.wire.reports import Reporter, Signal, TaskReport
 
@@ -35,7 +38,7 @@ class RunMonitor:
         metrics: the metrics of the run.
         history: the micro-batches of a streaming query.
         notes: recent log lines and warnings of steps.
-        places: the Spark stages that run those of the plan.
+        spark: the Spark stages that run those of the plan.
     """
 
     def __init__(
@@ -45,7 +48,8 @@ class RunMonitor:
         self.metrics = LiveMetrics()
         self.history = History()
         self.notes = Notes(redaction)
-        self.places = SparkStageIds()
+        self.spark = SparkStages(session)
+        self._plan = plan
         self._names = {stage.id: stage.name for stage in plan.stages}
         if plan.streaming:
             self._tracker = StreamingTracker(plan)
@@ -101,6 +105,20 @@ class RunMonitor:
         """Return the current progress."""
         return self._tracker.snapshot()
 
+    def summary(self, infos: Mapping[str, Infos] | None = None) -> RunSummary:
+        """Return the summary of the run.
+
+        Args:
+            infos: monitoring infos by stage id; None for the committed ones.
+        """
+        return run_summary(
+            self._plan,
+            self.metrics.committed_by_stage() if infos is None else infos,
+            self.metrics.task_sizes(),
+            self.metrics.failures,
+            self.spark.by_stage(),
+        )
+
     def hide(self) -> None:
         """Clear the terminal while the pipeline goes on."""
         if self._display is not None:
@@ -109,7 +127,7 @@ class RunMonitor:
     def _note(self, signal: Signal) -> None:
         """Record a signal of a task."""
         self.metrics.record_signal(signal)
-        self.places.record_signal(signal)
+        self.spark.record_signal(signal)
         if isinstance(self._tracker, ProgressTracker):
             self._tracker.record_signal(signal)
 

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.common.display_text import printable
 from sparkbeam.connectors import source_frames
-from sparkbeam.observe.collection.spark_stages import SparkStages
-from sparkbeam.observe.collection.step_figures import run_summary
-from sparkbeam.observe.figures.summary import RunSummary
 from sparkbeam.observe.monitor import RunMonitor
 from sparkbeam.observe.sinks.metrics_sink import PushedMetrics
 from sparkbeam.observe.sinks.pusher import MetricsPusher
@@ -33,8 +30,7 @@ from sparkbeam.spark.failures import explained
 from sparkbeam.spark.job_names import JobNames
 from sparkbeam.spark.recovery import recovering
 from sparkbeam.spark.worker_deaths import Deaths, exit_code
-from sparkbeam.upstream.spark import PlanNode, jvm_process, no_foreign_types
-from sparkbeam.wire.consolidation import Infos
+from sparkbeam.upstream.spark import jvm_process, no_foreign_types
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import TaskReport
@@ -101,7 +97,6 @@ class PipelineRun:
         self.companions: list[Companion] = []
         self.files: set[str] = set()
         self.monitor = RunMonitor(plan, session, options.spark_progress, redaction)
-        self._spark = SparkStages(session)
         self._names = JobNames(session, redaction)
         self._pusher = MetricsPusher(
             sinks,
@@ -132,7 +127,7 @@ class PipelineRun:
             cancel_work=self._cancellation.interrupt,
             metrics=self.monitor.metrics,
             progress=self.monitor.snapshot,
-            summary=lambda: self.summary(self.monitor.metrics.committed_by_stage()),
+            summary=self.monitor.summary,
             interrupted=self.monitor.hide,
             explain=lambda: explain(self),
             drain_work=self._drain.set if plan.streaming else None,
@@ -144,30 +139,9 @@ class PipelineRun:
         threading.Thread(target=self._work, name="sparkbeam-pipeline", daemon=True).start()
         return self.result
 
-    def summary(self, infos: Mapping[str, Infos]) -> RunSummary:
-        """Return the summary of the run.
-
-        Args:
-            infos: monitoring infos by stage id.
-        """
-        places = self.monitor.places.by_stage()
-        spark = self._spark.get(id for ids in places.values() for id in ids)
-        return run_summary(
-            self._plan,
-            infos,
-            self.monitor.metrics.task_sizes(),
-            self.monitor.metrics.failures,
-            {stage: [spark[id] for id in ids if id in spark] for stage, ids in places.items()},
-        )
-
     def executed(self) -> list[str]:
         """Return Spark's executed plans, in streaming of the last micro-batch; none if unknown."""
-        plans = self._spark.plans(self.monitor.places.newest())
-        return [self._redaction(plan) for plan in plans]
-
-    def graphs(self) -> list[list[PlanNode]]:
-        """Return the operators of the executed plans."""
-        return self._spark.graphs(self.monitor.places.newest())
+        return [self._redaction(plan) for plan in self.monitor.spark.plans()]
 
     def _work(self) -> None:
         reports: list[TaskReport] = []

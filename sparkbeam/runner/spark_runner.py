@@ -299,7 +299,7 @@ def _explained(
 ) -> Explanation:
     """Return the explanation of a run, with the figures so far."""
     plans = run.executed() or ["Spark reports no executed plans."]
-    summary, graphs = run.result.summary(), run.graphs()
+    summary, graphs = run.result.summary(), run.monitor.spark.graphs()
     shuffled = {} if plan.streaming else shuffles(plan, graphs)
     hot = hot_keys(plan, graphs, summary.stages)
     return Explanation(

@@ -11,8 +11,8 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam import RunSummary, SparkRunner, SparkStage, StageSummary, StepSummary
-from sparkbeam.observe.collection import step_figures
-from sparkbeam.observe.collection.spark_stages import SparkStageIds, SparkStages
+from sparkbeam.observe.collection import spark_stages, step_figures
+from sparkbeam.observe.collection.spark_stages import SparkStages
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS, Signal, SignalKind
 
 
@@ -94,32 +94,40 @@ def test_spark_is_asked_once_for_a_stage_that_is_done(monkeypatch: pytest.Monkey
             raise LookupError("it is forgotten")
         return {"tasks": 2, "is_done": id == 1}
 
-    monkeypatch.setattr(
-        "sparkbeam.observe.collection.spark_stages.is_classic", lambda session: True
-    )
-    monkeypatch.setattr("sparkbeam.observe.collection.spark_stages.stage_data", data)
+    monkeypatch.setattr(spark_stages, "is_classic", lambda session: True)
+    monkeypatch.setattr(spark_stages, "stage_data", data)
     stages = SparkStages(None)
-    assert [*stages.get([2, 1, 9])] == [1, 2]
-    assert [*stages.get([1, 2])] == [1, 2]
-    assert asked == [1, 2, 9, 2]
+    for id in (2, 1, 9):
+        stages.record_signal(started(0, "s0", id))
+    assert [stage.id for stage in stages.by_stage()["s0"]] == [1, 2]
+    assert [stage.id for stage in stages.by_stage()["s0"]] == [1, 2]
+    assert asked == [1, 2, 9, 2, 9]
 
 
-def test_of_a_stage_counts_where_its_last_start_runs() -> None:
-    places = SparkStageIds()
+def started(number: int, stage: str, spark_stage: int) -> Signal:
+    return Signal(SignalKind.STARTED, stage, 0, number=number, spark_stage=spark_stage)
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> SparkStages:
+    monkeypatch.setattr(spark_stages, "is_classic", lambda session: True)
+    monkeypatch.setattr(spark_stages, "stage_data", lambda session, id: {})
+    monkeypatch.setattr(spark_stages, "executed_plans", lambda session, ids: [*map(str, ids)])
+    return SparkStages(None)
+
+
+def test_of_a_stage_counts_where_its_last_start_runs(stages: SparkStages) -> None:
     for number, spark_stage in ((0, 3), (0, 4), (1, 7), (0, 5), (1, -1)):
-        places.record_signal(
-            Signal(SignalKind.STARTED, "s0", 0, number=number, spark_stage=spark_stage)
-        )
-    assert places.by_stage() == {"s0": (7,)}
+        stages.record_signal(started(number, "s0", spark_stage))
+    assert stages.by_stage() == {"s0": [SparkStage(7)]}
 
 
-def test_a_stage_without_a_task_in_the_last_micro_batch_has_no_place_in_it() -> None:
-    places = SparkStageIds()
+def test_a_stage_without_a_task_in_the_last_micro_batch_has_no_plan_in_it(
+    stages: SparkStages,
+) -> None:
     for number, stage, spark_stage in ((4, "s0", 3), (4, "s1", 4), (5, "s0", 7), (5, "s0", 8)):
-        places.record_signal(
-            Signal(SignalKind.STARTED, stage, 0, number=number, spark_stage=spark_stage)
-        )
-    assert places.newest() == {7, 8}
+        stages.record_signal(started(number, stage, spark_stage))
+    assert {*stages.plans()} == {"7", "8"}
 
 
 def test_on_spark_shuffles_are_known(spark: Any) -> None:

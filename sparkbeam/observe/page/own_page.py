@@ -17,7 +17,6 @@ from sparkbeam.observe.figures.progress import (
     StreamingProgress,
     headline,
 )
-from sparkbeam.observe.figures.summary import RunSummary
 from sparkbeam.observe.page.view import (
     BOX_LINES,
     LONGEST_ERROR,
@@ -104,13 +103,10 @@ class RunView:
 
     def _stages(self, progress: Progress) -> Iterator[StageView]:
         ids = [stage.id for stage in self._plan.stages]
-        summaries = self._summary().stages
+        # With the metrics of running tasks.
+        summaries = self._monitor.summary(self._monitor.metrics.known_by_stage()).stages
         if isinstance(progress, PipelineProgress):
             for id, stage, summary in zip(ids, progress.stages, summaries, strict=True):
                 yield batch_stage(id, stage, summary)
         else:
             yield from streaming_stages(ids, progress.stages, summaries)
-
-    def _summary(self) -> RunSummary:
-        """Return the current summary of steps, including the metrics of running tasks."""
-        return self._run.summary(self._monitor.metrics.known_by_stage())
