@@ -15,6 +15,10 @@ from dataclasses import dataclass
 
 BOXES_PER_ROW = 4
 _SWEEPS = 13
+_GAP = 24.0
+_ROW_GAP = 44.0
+"""Pixels between two boxes of a row, and between two rows."""
+
 _LANE_WIDTH = 4.0
 _LANE_GAP = 10.0
 _LANE_WEIGHT = 8.0
@@ -71,22 +75,14 @@ class Arrangement:
     height: float
 
 
-def arrange(
-    boxes: Sequence[LayoutBox],
-    lines: Sequence[LayoutLine],
-    *,
-    gap: float = 24.0,
-    row_gap: float = 44.0,
-) -> Arrangement:
+def arrange(boxes: Sequence[LayoutBox], lines: Sequence[LayoutLine]) -> Arrangement:
     """Place boxes in rows, from top to bottom.
 
     Args:
         boxes: in topological order.
         lines: the lines between them.
-        gap: the pixels between two boxes of a row.
-        row_gap: the pixels between two rows.
     """
-    return _Arranger(boxes, lines, gap, row_gap).arrangement()
+    return _Arranger(boxes, lines).arrangement()
 
 
 @dataclass(frozen=True)
@@ -104,13 +100,9 @@ _Place = str | _Lane
 
 
 class _Arranger:
-    def __init__(
-        self, boxes: Sequence[LayoutBox], lines: Sequence[LayoutLine], gap: float, row_gap: float
-    ) -> None:
+    def __init__(self, boxes: Sequence[LayoutBox], lines: Sequence[LayoutLine]) -> None:
         self._boxes = {box.id: box for box in boxes}
         self._lines = list(lines)
-        self._gap = gap
-        self._row_gap = row_gap
         self._row = _rows(list(self._boxes), self._lines)
         self._rows: list[list[_Place]] = [[] for _ in set(self._row.values())]
         self._degree = Counter(
@@ -230,7 +222,7 @@ class _Arranger:
         offsets = [0.0]
         for left, right in itertools.pairwise(row):
             lanes = not isinstance(left, str) and not isinstance(right, str)
-            gap = _LANE_GAP if lanes else self._gap
+            gap = _LANE_GAP if lanes else _GAP
             offsets.append(offsets[-1] + (self._width(left) + self._width(right)) / 2 + gap)
         return offsets
 
@@ -242,8 +234,8 @@ class _Arranger:
         tops, y = [], 0.0
         for row in range(len(self._rows)):
             tops.append(y)
-            y += self._row_height(row) + self._row_gap
-        return tops, max(0.0, y - self._row_gap)
+            y += self._row_height(row) + _ROW_GAP
+        return tops, max(0.0, y - _ROW_GAP)
 
     def _way(
         self, line: LayoutLine, stops: list[_Place], x: dict[_Place, float], tops: list[float]

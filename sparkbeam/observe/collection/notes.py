@@ -34,14 +34,10 @@ class Notes:
 
     Args:
         hide: removes secrets from a line.
-        clock: returns the time in seconds since the epoch.
     """
 
-    def __init__(
-        self, hide: Callable[[str], str] = hidden, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, hide: Callable[[str], str] = hidden) -> None:
         self._hide = hide
-        self._clock = clock
         self._lock = threading.Lock()
         self._notes: dict[tuple[str, str], Note] = {}
 
@@ -51,7 +47,7 @@ class Notes:
         with self._lock:
             before = self._notes.pop(key, None)
             times = 1 if before is None else before.times + 1
-            self._notes[key] = Note(*key, times, self._clock())
+            self._notes[key] = Note(*key, times, time.time())
             if len(self._notes) > _MOST:
                 del self._notes[next(iter(self._notes))]
 

@@ -1,7 +1,7 @@
 """Live page of a pipeline run by this process."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -44,7 +44,6 @@ class RunView:
         run: the run.
         redaction: removes secrets from the content.
         name: the name of the query; None for that of the program.
-        clock: returns the time in seconds since the epoch.
     """
 
     def __init__(
@@ -53,14 +52,12 @@ class RunView:
         run: PipelineRun,
         redaction: Redaction,
         name: str | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
         self._run = run
         self._monitor = run.monitor
         self._redaction = lru_cache(_TEXTS)(redaction)
-        self._clock = clock
-        self._started = clock()
+        self._started = time.time()
         self._ended: float | None = None
         self.title = line(shortened(name or program(), LONGEST_TITLE, redaction))
         self.graph = picture.svg(
@@ -74,7 +71,7 @@ class RunView:
     def content(self) -> dict[str, Any]:
         over = self.over  # Asked first: what is over has all its figures.
         if over and self._ended is None:
-            self._ended = self._clock()
+            self._ended = time.time()
         progress = self._run.result.progress()
         page = PageContent(
             state=self._run.result.state,
@@ -95,7 +92,7 @@ class RunView:
             yield from of_query(progress)
         else:
             yield "", headline(progress)
-        until = self._clock() if self._ended is None else self._ended
+        until = time.time() if self._ended is None else self._ended
         yield "since the start", duration(max(0.0, until - self._started))
         failures = self._monitor.metrics.failures
         if failures:

@@ -9,7 +9,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ from sparkbeam.streaming.heartbeat import SIGN, Heartbeat
 
 _logger = logging.getLogger(__name__)
 
-PERIOD_SECONDS = 10.0
+_PERIOD_SECONDS = 10.0
 _LAST_SECONDS = 1.0
 _GRAPH = "graph.json"
 
@@ -42,8 +42,6 @@ class Beacon:
         run: the run.
         redaction: removes secrets from everything written.
         title: the title of the pipeline.
-        period: seconds from one heartbeat to the next.
-        clock: returns the time in seconds since the epoch.
     """
 
     def __init__(
@@ -52,16 +50,12 @@ class Beacon:
         run: PipelineRun,
         redaction: Redaction,
         title: str,
-        period: float = PERIOD_SECONDS,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
         self._run = run
         self._redaction = redaction
         self._files: Files | None = None
         self._title = line(shortened(title, LONGEST_TITLE, redaction))
-        self._period = period
-        self._clock = clock
         self._end: str | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="sparkbeam-beacon", daemon=True)
@@ -102,7 +96,7 @@ class Beacon:
                     )
             if over:
                 return
-            self._ended.wait(self._period)
+            self._ended.wait(_PERIOD_SECONDS)
 
     def _graph(self) -> Sketch:
         # Viewers know stages by their addresses in the checkpoint.
@@ -114,8 +108,8 @@ class Beacon:
         summary = run_summary(self._plan, monitor.metrics.committed_by_stage(), {}, 0)
         addresses = (stage.address for stage in self._plan.stages)
         return Heartbeat(
-            written=self._clock(),
-            period=self._period,
+            written=time.time(),
+            period=_PERIOD_SECONDS,
             state=(self._end or "") if over else self._run.result.state,
             over=over,
             title=self._title,
