@@ -13,11 +13,9 @@ from xml.etree import ElementTree as ET
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from click.testing import CliRunner
+from ended_checkpoints import leave
 from in_process import StreamingRunner
 
 from sparkbeam.cli.commands import main
@@ -30,18 +28,8 @@ HOSTILE = "<b>&\"'</text><script>alert(1)</script>"
 
 def left(location: Path, *flags: str, step: Any = None) -> None:
     """Runs a pipeline over a checkpoint, to its end."""
-    events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={location}", *flags])
-    p = beam.Pipeline(runner=StreamingRunner(), options=options)
-    (
-        p
-        | events.advance_watermark_to_infinity()
-        | "Windows" >> beam.WindowInto(FixedWindows(10))
-        | "Group" >> beam.GroupBy(lambda x: x % 2)
-        | HOSTILE >> beam.Map(step or (lambda x: x))
-    )
     try:
-        p.run().wait_until_finish()
+        leave(location, *flags, then=HOSTILE >> beam.Map(step or (lambda x: x)))
     finally:
         for folder in ("offsets", "commits"):
             (location / folder).mkdir(exist_ok=True)

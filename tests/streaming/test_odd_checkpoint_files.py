@@ -6,14 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import pytest
-from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from click.testing import CliRunner
-from in_process import StreamingRunner
+from ended_checkpoints import leave
 
 from sparkbeam.cli.commands import main
 from sparkbeam.errors import SparkBeamError
@@ -54,23 +49,11 @@ CONTENTS: dict[str, bytes] = {
 }
 
 
-def pipeline(checkpoint: Path) -> None:
-    events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}"])
-    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
-        (
-            p
-            | events.advance_watermark_to_infinity()
-            | "Windows" >> beam.WindowInto(FixedWindows(10))
-            | "Group" >> beam.GroupBy(lambda x: x % 2)
-        )
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoint of a pipeline that has ended, with the logs that Spark would write."""
     made = tmp_path_factory.mktemp("whole")
-    pipeline(made)
+    leave(made)
     for name in ("offsets/0", "commits/0"):
         (made / name).parent.mkdir(exist_ok=True)
         (made / name).write_text('v1\n{}\n{"number": 1}')
@@ -149,7 +132,7 @@ STARTS = [
 def test_a_start_over_it_says_what_is_wrong(checkpoint: Path, name: str, what: str) -> None:
     in_its_place(checkpoint / name, what)
     try:
-        pipeline(checkpoint)
+        leave(checkpoint)
     except SparkBeamError as error:
         assert str(checkpoint) in str(error)  # noqa: PT017
 

@@ -5,14 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import pytest
-from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from click.testing import CliRunner
-from in_process import StreamingRunner
+from ended_checkpoints import leave
 
 from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError
@@ -27,15 +22,7 @@ NOW = 2_000_000_000.0
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     """That of a pipeline which has ended, but for the logs that Spark would write."""
-    events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path}"])
-    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
-        (
-            p
-            | events.advance_watermark_to_infinity()
-            | "Windows" >> beam.WindowInto(FixedWindows(10))
-            | "Group" >> beam.GroupBy(lambda x: x % 2)
-        )
+    leave(tmp_path)
     return tmp_path
 
 
