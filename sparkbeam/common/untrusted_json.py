@@ -2,9 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -15,6 +15,7 @@ _DEEPEST = 40
 _MOST_DIGITS = 40
 
 T = TypeVar("T")
+_Reader = Callable[[Any], Any]
 
 
 def loaded(content: bytes | str, kind: type | tuple[type, ...] = dict) -> Any:
@@ -98,45 +99,46 @@ def parsed(kind: type[T], content: Any) -> T:
     Raises:
         ValueError: a field is missing or of another type.
     """
-    types, needed = _fields(kind)  # type: ignore[arg-type] # Types can be hashed.
+    readers, needed = _fields(kind)  # type: ignore[arg-type] # Types can be hashed.
     if not isinstance(content, dict) or not needed <= content.keys():
         raise ValueError(f"it is not a {kind.__name__}")
-    known = types.keys() & content.keys()
-    return kind(**{name: _typed(types[name], content[name]) for name in known})
+    known = readers.keys() & content.keys()
+    return kind(**{name: readers[name](content[name]) for name in known})
 
 
 @cache
-def _fields(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the types of a dataclass's fields, and the names of those without defaults."""
+def _fields(kind: Any) -> tuple[dict[str, _Reader], frozenset[str]]:
+    """Return the readers of a dataclass's fields, and the names of those without defaults."""
     needed = (f.name for f in fields(kind) if f.default is f.default_factory is MISSING)
-    return get_type_hints(kind), frozenset(needed)
+    readers = {name: _reader(of) for name, of in get_type_hints(kind).items()}
+    return readers, frozenset(needed)
 
 
-def _typed(kind: Any, value: Any) -> Any:
-    """Return a JSON value as a type says."""
+def _reader(kind: Any) -> _Reader:
+    """Return a function that checks a JSON value and converts it to a type."""
     parts = get_args(kind)
-    if kind is Any or (value is None and NoneType in parts):
-        return value
     if kind in _SIMPLE:
-        return _SIMPLE[kind](value)
+        return _SIMPLE[kind]
     if is_dataclass(kind):
-        return parsed(kind, value)  # type: ignore[arg-type]
+        return partial(parsed, kind)
     if NoneType in parts:
-        return _typed(parts[0], value)
+        some = _reader(parts[0])
+        return lambda value: None if value is None else some(value)
     if issubclass(get_origin(kind) or kind, Mapping):
-        return {name: _typed(parts[1], item) for name, item in _checked(value, dict).items()}
-    return _listed(kind, parts, _checked(value, list | tuple))
-
-
-def _listed(kind: Any, parts: tuple[Any, ...], values: Any) -> Any:
-    """Return a sequence, a tuple or a named tuple."""
+        item = _reader(parts[1])
+        return lambda value: {name: item(each) for name, each in _checked(value, dict).items()}
     if parts and (len(parts) == 1 or parts[1] is ...):
-        return tuple(_typed(parts[0], value) for value in values)
-    types = parts or tuple(get_type_hints(kind).values())
-    if len(types) != len(values):
+        item = _reader(parts[0])
+        return lambda value: tuple(map(item, _checked(value, list | tuple)))
+    made = kind._make if hasattr(kind, "_make") else tuple
+    return partial(_record, made, [*map(_reader, parts or get_type_hints(kind).values())])
+
+
+def _record(made: Any, readers: list[_Reader], values: Any) -> Any:
+    """Return a tuple or a named tuple."""
+    if len(readers) != len(_checked(values, list | tuple)):
         raise ValueError("it has another length")
-    found = tuple(map(_typed, types, values))
-    return found if parts else kind(*found)
+    return made(reader(value) for reader, value in zip(readers, values, strict=True))
 
 
 def _checked(value: Any, kind: Any) -> Any:
@@ -153,7 +155,8 @@ def _real(value: Any) -> float:
     return value
 
 
-_SIMPLE: dict[Any, Any] = {
+_SIMPLE: dict[Any, _Reader] = {
+    Any: lambda value: value,
     int: whole,
     float: _real,
     str: text,
