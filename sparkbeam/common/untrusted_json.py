@@ -120,7 +120,7 @@ def _reader(kind: Any) -> _Reader:
     if kind in _SIMPLE:
         return _SIMPLE[kind]
     if is_dataclass(kind):
-        return partial(parsed, kind)
+        return partial(parsed, kind)  # type: ignore[arg-type] # It is a type.
     if NoneType in parts:
         some = _reader(parts[0])
         return lambda value: None if value is None else some(value)
