@@ -122,7 +122,7 @@ def test_partitions_are_labels_of_pushed_metrics() -> None:
     assert "partition_lag_events.Read/3.attempted.value 7 5\n" in "".join(graphite.lines(pushed))
     (gauge,) = json.loads(http.as_json(pushed))["gauges"]
     assert (gauge["step"], gauge["partition"]) == ("Read", "3")
-    (family,) = prometheus._of_runner([metric])
+    (family,) = prometheus.families(pushed)
     assert family.samples[0].labels == {"step": "Read", "partition": "3"}
     (scope,) = otlp.OtlpSink(SparkBeamOptions()).request(pushed).resource_metrics[0].scope_metrics
     (point,) = scope.metrics[0].gauge.data_points

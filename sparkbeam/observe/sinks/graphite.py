@@ -5,13 +5,14 @@ It is the equivalent of Beam Java's ``MetricsGraphiteSink``.
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam.observe.sinks.metrics_sink import MetricsSink, PushedMetrics
-from sparkbeam.observe.sinks.readings import DISTRIBUTION, GAUGE, MetricValue, of_runner, readings
+from sparkbeam.observe.sinks.readings import ATTEMPTED, DISTRIBUTION, Reading, readings
 from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.wire.reports import NAMESPACE
 
 _SECONDS = 5.0
 _WHITESPACE = re.compile(r"\s+")
@@ -38,20 +39,21 @@ class GraphiteSink(MetricsSink):
 
 def lines(metrics: PushedMetrics) -> Iterator[str]:
     """Yield a line per value, with the time of the push or, for gauges, of the update."""
-    now = int(metrics.time)
     for reading in readings(metrics):
+        path = ".".join(filter(None, ["beam", reading.kind, *_nodes(reading)]))
+        values = {"value": reading.value}
         if reading.kind == DISTRIBUTION:
-            for part in ("min", "max", "count", "sum", "mean"):
-                yield _line(reading, part, getattr(reading.value, part), now)
-        elif reading.kind == GAUGE:
-            yield _line(reading, "value", reading.value.value, int(reading.value.timestamp))
-        else:
-            yield _line(reading, "value", reading.value, now)
-    for metric in metrics.runner:
-        yield _line(of_runner(metric), "value", metric.value, now)
+            values = {part: getattr(reading.value, part) for part in _PARTS}
+        for part, value in values.items():
+            yield f"{_WHITESPACE.sub('_', f'{path}.{part}')} {value} {int(reading.time)}\n"
 
 
-def _line(reading: MetricValue, part: str, value: float, time: int) -> str:
-    nodes = ("beam", reading.kind, reading.namespace, reading.name, reading.step, reading.result)
-    path = ".".join(node for node in (*nodes, part) if node)
-    return f"{_WHITESPACE.sub('_', path)} {value} {time}\n"
+def _nodes(reading: Reading) -> Iterable[str]:
+    """Return namespace, name, step and result."""
+    if "result" in reading.labels:
+        return reading.labels.values()
+    name = reading.metric.removeprefix(f"{NAMESPACE}.")
+    return NAMESPACE, name, "/".join(reading.labels.values()), ATTEMPTED
+
+
+_PARTS = ("min", "max", "count", "sum", "mean")

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,9 +24,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from sparkbeam.observe.sinks.metrics_sink import MetricsSink, PushedMetrics, RunnerMetricKind
+from sparkbeam.observe.sinks.metrics_sink import MetricsSink, PushedMetrics
 from sparkbeam.observe.sinks.posting import post
-from sparkbeam.observe.sinks.readings import COUNTER, GAUGE, readings
+from sparkbeam.observe.sinks.readings import COUNTER, DISTRIBUTION, GAUGE, Reading, readings
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.version import __version__
 
@@ -55,10 +55,9 @@ class OtlpSink(MetricsSink):
 
     def request(self, metrics: PushedMetrics) -> ExportMetricsServiceRequest:
         """Return the request for some metrics."""
-        since, now = (int(moment * 1e9) for moment in (self._since, metrics.time))
         scope = ScopeMetrics(
             scope=InstrumentationScope(name="sparkbeam", version=__version__),
-            metrics=[*_of_user(metrics, since, now), *_of_runner(metrics, since, now)],
+            metrics=_metrics(metrics, _nanos(self._since)),
         )
         resource = Resource(attributes=_attributes({"service.name": self._name}))
         return ExportMetricsServiceRequest(
@@ -73,66 +72,37 @@ def headers(environment: Mapping[str, str]) -> dict[str, str]:
     return {unquote(name).strip().lower(): unquote(value).strip() for name, _, value in pairs}
 
 
-def _of_user(metrics: PushedMetrics, since: int, now: int) -> Iterator[Metric]:
-    counters, gauges, distributions = [], [], []
-    for kind, namespace, name, step, result, value in readings(metrics):
-        labels = {"namespace": namespace, "name": name, "step": step, "result": result}
+def _metrics(metrics: PushedMetrics, since: int) -> Iterator[Metric]:
+    points: dict[tuple[str, str], list[Any]] = {}
+    for reading in readings(metrics):
+        points.setdefault((reading.metric, reading.kind), []).append(_point(reading, since))
+    for (name, kind), found in points.items():
         if kind == COUNTER:
-            counters.append(_number(labels, value, since, now))
+            # Beam's counters may be decremented.
+            total = Sum(data_points=found, aggregation_temporality=_CUMULATIVE, is_monotonic=False)
+            yield Metric(name=name, sum=total)
         elif kind == GAUGE:
-            gauges.append(_number(labels, value.value, since, int(value.timestamp * 1e9)))
+            yield Metric(name=name, gauge=Gauge(data_points=found))
         else:
-            distributions.append(_distribution(labels, value, since, now))
-    if counters:
-        yield Metric(name="beam.counter", sum=_sum(counters))
-    if gauges:
-        yield Metric(name="beam.gauge", gauge=Gauge(data_points=gauges))
-    if distributions:
-        yield Metric(
-            name="beam.distribution",
-            histogram=Histogram(data_points=distributions, aggregation_temporality=_CUMULATIVE),
-        )
+            histogram = Histogram(data_points=found, aggregation_temporality=_CUMULATIVE)
+            yield Metric(name=name, histogram=histogram)
 
 
-def _of_runner(metrics: PushedMetrics, since: int, now: int) -> Iterator[Metric]:
-    points: dict[tuple[RunnerMetricKind, str], list[NumberDataPoint]] = {}
-    for metric in metrics.runner:
-        point = _number(metric.labels, metric.value, since, now)
-        points.setdefault((metric.kind, metric.name), []).append(point)
-    for (kind, name), found in points.items():
-        if kind is RunnerMetricKind.COUNTER:
-            yield Metric(name=f"sparkbeam.{name}", sum=_sum(found))
-        else:
-            yield Metric(name=f"sparkbeam.{name}", gauge=Gauge(data_points=found))
+def _point(reading: Reading, since: int) -> NumberDataPoint | HistogramDataPoint:
+    common: dict[str, Any] = {
+        "attributes": _attributes(reading.labels),
+        "start_time_unix_nano": since,
+        "time_unix_nano": _nanos(reading.time),
+    }
+    value = reading.value
+    if reading.kind != DISTRIBUTION:
+        return NumberDataPoint(**common, as_int=value)
+    parts = {part: getattr(value, part) for part in ("count", "sum", "min", "max")}
+    return HistogramDataPoint(**common, **parts, bucket_counts=[value.count])
 
 
-def _sum(points: Iterable[NumberDataPoint]) -> Sum:
-    # Beam's counters may be decremented.
-    return Sum(data_points=points, aggregation_temporality=_CUMULATIVE, is_monotonic=False)
-
-
-def _number(labels: Mapping[str, str], value: int, since: int, now: int) -> NumberDataPoint:
-    return NumberDataPoint(
-        attributes=_attributes(labels),
-        start_time_unix_nano=since,
-        time_unix_nano=now,
-        as_int=value,
-    )
-
-
-def _distribution(
-    labels: Mapping[str, str], value: Any, since: int, now: int
-) -> HistogramDataPoint:
-    return HistogramDataPoint(
-        attributes=_attributes(labels),
-        start_time_unix_nano=since,
-        time_unix_nano=now,
-        count=value.count,
-        sum=value.sum,
-        min=value.min,
-        max=value.max,
-        bucket_counts=[value.count],
-    )
+def _nanos(seconds: float) -> int:
+    return int(seconds * 1e9)
 
 
 def _attributes(labels: Mapping[str, str]) -> list[KeyValue]:

@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
@@ -21,13 +21,8 @@ from prometheus_client.exposition import (
 from prometheus_client.registry import Collector
 
 from sparkbeam.common.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
-from sparkbeam.observe.sinks.metrics_sink import (
-    MetricsSink,
-    PushedMetrics,
-    RunnerMetric,
-    RunnerMetricKind,
-)
-from sparkbeam.observe.sinks.readings import COUNTER, DISTRIBUTION, GAUGE, readings
+from sparkbeam.observe.sinks.metrics_sink import MetricsSink, PushedMetrics
+from sparkbeam.observe.sinks.readings import COUNTER, DISTRIBUTION, readings
 from sparkbeam.options.sink_options import address
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.redaction import Redaction, shown_url
@@ -39,7 +34,7 @@ _MOST_SCRAPES = 32
 _CLOSE_SECONDS = 0.02
 """Poll interval of the endpoint's shutdown, for which the end of a pipeline waits."""
 
-_LABELS = ("namespace", "name", "step", "result")
+_PARTS = ("count", "sum", "min", "max")
 _JOB = "sparkbeam"
 
 
@@ -199,49 +194,28 @@ class _Latest(Collector):
 
     def collect(self) -> Iterable[Metric]:
         metrics = self.metrics
-        return () if metrics is None else (*_of_user(metrics), *_of_runner(metrics.runner))
+        return () if metrics is None else families(metrics)
 
 
-def _of_user(metrics: PushedMetrics) -> Iterator[Metric]:
-    counters = CounterMetricFamily("beam_counter", "Counters of the pipeline.", labels=_LABELS)
-    gauges = GaugeMetricFamily("beam_gauge", "Gauges of the pipeline.", labels=_LABELS)
-    distributions = {
-        part: GaugeMetricFamily(
-            f"beam_distribution_{part}", f"The {part} of distributions.", labels=_LABELS
-        )
-        for part in ("count", "sum", "min", "max")
-    }
-    for kind, *rest, value in readings(metrics):
-        labels = [*map(_text, rest)]
-        if kind == COUNTER:
-            counters.add_metric(labels, value)
-        elif kind == GAUGE:
-            gauges.add_metric(labels, value.value)
-        elif kind == DISTRIBUTION:
-            for part, family in distributions.items():
-                family.add_metric(labels, getattr(value, part))
-    yield from (counters, gauges, *distributions.values())
-
-
-def _of_runner(metrics: Iterable[RunnerMetric]) -> Iterator[Metric]:
-    families: dict[str, Any] = {}
-    for metric in metrics:
-        of_step = bool(metric.step)
-        name = f"sparkbeam_{'' if of_step else 'pipeline_'}{metric.name}"
-        if name not in families:
-            kind = _FAMILIES[metric.kind]
-            words = f"{metric.name} of {'each step' if of_step else 'the pipeline'}."
-            families[name] = kind(name, words, labels=tuple(metric.labels))
-        families[name].add_metric([*map(_text, metric.labels.values())], metric.value)
-    yield from families.values()
+def families(metrics: PushedMetrics) -> Iterable[Metric]:
+    """Return metrics in the data model of Prometheus; each part of a distribution is a gauge."""
+    found: dict[str, Any] = {}
+    for reading in readings(metrics):
+        name = reading.metric.replace(".", "_", 1)
+        values = {name: reading.value}
+        if "step" not in reading.labels:
+            values = {name.replace("_", "_pipeline_", 1): reading.value}
+        elif reading.kind == DISTRIBUTION:
+            values = {f"{name}_{part}": getattr(reading.value, part) for part in _PARTS}
+        for full, value in values.items():
+            if full not in found:
+                family = CounterMetricFamily if reading.kind == COUNTER else GaugeMetricFamily
+                text = f"{full} of {'each step' if 'step' in reading.labels else 'the pipeline'}."
+                found[full] = family(full, text, labels=tuple(reading.labels))
+            found[full].add_metric([*map(_text, reading.labels.values())], value)
+    return found.values()
 
 
 def _text(label: str) -> str:
     """Return a label that can be encoded as UTF-8."""
     return label.encode(errors="replace").decode()
-
-
-_FAMILIES: dict[RunnerMetricKind, Any] = {
-    RunnerMetricKind.COUNTER: CounterMetricFamily,
-    RunnerMetricKind.GAUGE: GaugeMetricFamily,
-}

@@ -1,12 +1,11 @@
 """Metrics of a moment as numbers with labels, for time series sinks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from apache_beam.metrics.metric import MetricResults
 
-from sparkbeam.observe.sinks.metrics_sink import PushedMetrics, RunnerMetric
-from sparkbeam.wire.reports import NAMESPACE
+from sparkbeam.observe.sinks.metrics_sink import PushedMetrics
 
 COUNTER, DISTRIBUTION, GAUGE = "counter", "distribution", "gauge"
 COMMITTED, ATTEMPTED = "committed", "attempted"
@@ -18,43 +17,47 @@ _KINDS = (
 )
 
 
-class MetricValue(NamedTuple):
-    """A value of a user's metric.
+class Reading(NamedTuple):
+    """A value of a metric.
 
     Attributes:
+        metric: ``beam.counter``, ``beam.gauge`` or ``beam.distribution`` for the user's metrics, as
+            their names may be any text; the name after ``sparkbeam.`` for those of the runner.
         kind: counter, distribution or gauge.
-        namespace, name: of the metric.
-        step: the label of its transform.
-        result: committed or attempted.
-        value: an integer, or Beam's result for gauges and distributions.
+        labels: ``namespace``, ``name``, ``step`` and ``result``, committed or attempted, of a
+            user's metric; those of a :class:`.RunnerMetric`.
+        value: a number, or Beam's result for a distribution.
+        time: the moment of the value, in seconds since the epoch.
     """
 
+    metric: str
     kind: str
-    namespace: str
-    name: str
-    step: str
-    result: str
+    labels: Mapping[str, str]
     value: Any
+    time: float
 
 
-def readings(metrics: PushedMetrics) -> Iterator[MetricValue]:
-    """Yield the numeric values of the user's metrics, committed ones first."""
+def readings(metrics: PushedMetrics) -> Iterator[Reading]:
+    """Yield the numeric values of the user's metrics, committed ones first, and of the runner's."""
     results = metrics.results.query()
     for kind, found in _KINDS:
         for metric in results[found]:
-            key = metric.key
+            name = metric.key.metric
             for result, value in ((COMMITTED, metric.committed), (ATTEMPTED, metric.attempted)):
-                if _is_set(kind, value):
-                    name = key.metric
-                    yield MetricValue(
-                        kind, name.namespace, name.name, key.step or "", result, value
-                    )
-
-
-def of_runner(metric: RunnerMetric) -> MetricValue:
-    """Return a metric of the runner in the same form, with an integer value."""
-    step = "/".join(metric.labels.values())
-    return MetricValue(metric.kind, NAMESPACE, metric.name, step, ATTEMPTED, metric.value)
+                labels = {
+                    "namespace": name.namespace,
+                    "name": name.name,
+                    "step": metric.key.step or "",
+                    "result": result,
+                }
+                if not _is_set(kind, value):
+                    continue
+                if kind == GAUGE:
+                    yield Reading("beam.gauge", kind, labels, value.value, float(value.timestamp))
+                else:
+                    yield Reading(f"beam.{kind}", kind, labels, value, metrics.time)
+    for own in metrics.runner:
+        yield Reading(f"sparkbeam.{own.name}", own.kind, own.labels, own.value, metrics.time)
 
 
 def _is_set(kind: str, value: Any) -> bool:
