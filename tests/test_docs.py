@@ -1,6 +1,7 @@
 """What the documents say of the code and of its speed is so."""
 
 import ast
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -17,13 +18,20 @@ ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 
 sys.path.insert(0, str(ROOT / "bench"))
 
-import figures  # noqa: E402
+import tables  # noqa: E402
 
 
-def test_readme_has_the_figures_of_the_benchmarks() -> None:
-    readme = (ROOT / "README.md").read_text()
-    benchmarks = (ROOT / "docs" / "benchmarks.md").read_text()
-    assert readme == figures.with_figures(readme, benchmarks), "run: python bench/figures.py"
+def test_benchmarks_and_readme_have_the_figures_of_the_results() -> None:
+    for page, renewed in ((tables.PAGE, tables.with_tables), (tables.README, tables.with_figures)):
+        assert page.read_text() == renewed(page.read_text()), "run: python bench/tables.py"
+
+
+def test_results_are_tables_of_programs_that_are_there() -> None:
+    for file in tables.RESULTS.glob("*.json"):
+        for name in json.loads(file.read_text()):
+            found = tables.results(file.stem, name)
+            assert {len(cells) for cells in found.rows} == {len(found.columns)}
+            assert all((ROOT / program).exists() for program in found.programs())
 
 
 def modules(text: str) -> set[str]:
