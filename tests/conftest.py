@@ -2,15 +2,19 @@
 
 import gc
 import logging
+import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import quick_beam
 import quick_start
 from apache_beam.internal.cloudpickle import cloudpickle
 from hypothesis import HealthCheck, settings
+from whole import WHOLE
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.observe.collection.stream_tracker import StreamingTracker
@@ -24,6 +28,7 @@ from sparkbeam.upstream import spark as of_spark
 # How long a machine takes decides no test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+quick_beam.prepare()
 
 SPARK = "spark"
 """The group of the tests that share a Spark session, and the name of its fixture."""
@@ -33,13 +38,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole",
         action="store_true",
-        help="run all of Beam's tests on Spark, and long tests in full, without a limit of time",
+        help="run long tests, and those marked with part(number), in full and without a time limit",
     )
     parser.addoption(
         "--elementwise",
         action="store_true",
         help="plan pipelines without operators over blocks, all steps as Beam's own operations",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("whole"):
+        os.environ[WHOLE] = "1"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -134,12 +144,27 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the one group that takes long, so that both processes end at the same time.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves cases out, and begins with the one group that takes long.
 
-    Those of many processes come next, by the names of their folders, and short ones last.
+    So both processes end at the same time. Tests of many processes come next, by the names of
+    their folders, and short ones last.
     """
+    if not config.getoption("whole"):
+        left_out = set(_left_out(items))
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: _group(item) != SPARK)
+
+
+def _left_out(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Cases of a test, or tests of a module, but for one in the number of its mark ``part``."""
+    cases: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        for node, mark in item.iter_markers_with_node("part"):
+            cases[node.nodeid.partition("[")[0], mark.args[0]].append(item)
+    for (_, part), found in cases.items():
+        yield from (item for at, item in enumerate(found) if at % part)
 
 
 def _uses_spark(item: pytest.Item) -> bool:

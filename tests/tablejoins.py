@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -136,10 +136,12 @@ def chosen(key: Any, left: Any, right: Any) -> Any:
     return key, left, right
 
 
-def joins(p: beam.Pipeline, folder: Path, only: str) -> Iterator[tuple[str, Any]]:
+def joins(
+    p: beam.Pipeline, folder: Path, only: str, hows: Iterable[str]
+) -> Iterator[tuple[str, Any]]:
     """Joins by their labels."""
     for kind, (sides, on) in KINDS.items():
-        for how in HOWS:
+        for how in hows:
             label = f"{kind}, {how}"
             if only not in label:
                 continue
@@ -151,7 +153,9 @@ def joins(p: beam.Pipeline, folder: Path, only: str) -> Iterator[tuple[str, Any]
             yield label, {"l": left, "r": right} | label >> Join(on=on, how=how, result=chosen)
 
 
-def results(runner: Any, folder: Path, only: str = "", *options: str) -> dict[str, list[str]]:
+def results(
+    runner: Any, folder: Path, only: str, *options: str, hows: Iterable[str] = HOWS
+) -> dict[str, list[str]]:
     """What comes out of all of them, in any order."""
     with beam.Pipeline(runner, options=PipelineOptions([*options])) as p:
         texts = [
@@ -159,7 +163,7 @@ def results(runner: Any, folder: Path, only: str = "", *options: str) -> dict[st
             | f"{label}: placed" >> beam.ParDo(Placed())
             | f"{label}: text" >> beam.Map(lambda text, label=label: json.dumps([label, text]))
             | f"{label}: all" >> beam.WindowInto(GlobalWindows())
-            for label, joined in joins(p, folder, only)
+            for label, joined in joins(p, folder, only, hows)
         ]
         texts | beam.Flatten() | beam.io.WriteToText(str(folder / "out"), shard_name_template="")
     found: dict[str, list[str]] = {}

@@ -115,6 +115,7 @@ class TestBefore:
         assert "because the trigger is Repeatedly(AfterCount(2))" in text
         assert "stored and new accumulators, as Beam's trigger driver says" in text
 
+    @pytest.mark.part(5)
     @pytest.mark.parametrize("options", [[], ["--streaming"]])
     @pytest.mark.parametrize("is_latest", [False, True])
     @pytest.mark.parametrize("trigger", TRIGGERS)

@@ -157,6 +157,7 @@ class TestOn:
 
 
 class TestOnSpark:
+    @pytest.mark.part(5)
     @pytest.mark.parametrize("how", HOWS)
     @pytest.mark.parametrize("broadcast", ["auto", "never", "l", "r"])
     def test_elements_and_metrics_come_out_once(self, how: str, broadcast: str, spark: Any) -> None:

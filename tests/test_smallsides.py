@@ -94,6 +94,7 @@ def kept(spark: Any) -> int:
 
 
 class TestASmallSide:
+    @pytest.mark.part(5)
     @pytest.mark.parametrize("how", HOWS)
     @pytest.mark.parametrize("small", ["left", "right"])
     def test_the_same_comes_out(

@@ -168,6 +168,7 @@ FNS = {
 }
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("how", COMBINES)
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("fn", FNS)
@@ -179,6 +180,7 @@ def test_a_batch_gives_what_another_runner_gives(fn: str, windows: str, how: str
     assert not any(step.refused for step in steps if step.label.endswith("Precombine"))
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("windows", ["fixed", "sliding", "sessions"])
 @pytest.mark.parametrize("fn", FNS)
 def test_a_stream_gives_what_a_batch_gives(fn: str, windows: str) -> None:

@@ -36,6 +36,6 @@ def plan(seed: int) -> str:
 
 
 def test_stages_and_tags_do_not_depend_on_chance() -> None:
-    first, *others = [plan(seed) for seed in range(4)]
+    first, other = plan(0), plan(1)
     assert "Side" in first
-    assert others == [first] * 3
+    assert other == first

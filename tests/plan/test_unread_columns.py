@@ -6,10 +6,11 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from in_process_batch import BatchRunner
 from noting import found, note
+from whole import examples
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -107,7 +108,7 @@ def results(files: str, chain: list[tuple[str, str]], *options: str) -> list[str
     return sorted(repr(value) for value, *_ in found)
 
 
-@settings(max_examples=30)
+@examples(12)
 @given(steps())
 def test_what_is_not_read_makes_no_difference(files: str, chain: list[tuple[str, str]]) -> None:
     assert results(files, chain) == results(files, chain, "--columns=off")

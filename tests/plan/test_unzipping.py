@@ -8,10 +8,11 @@ from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.pvalue import AsDict, AsList
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from in_process_batch import BatchRunner
 from plans import translated
+from whole import examples
 
 from sparkbeam.plan.model import Plan
 
@@ -242,7 +243,7 @@ def with_side(n: int, side: list[int]) -> int:
     return n + sum(side)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(8)
 @given(STEPS)
 def test_any_graph_gives_what_beams_own_runner_gives(steps: list[tuple[str, list[int]]]) -> None:
     found = results(BatchRunner(), graph(steps))

@@ -207,6 +207,7 @@ def test_batch_gives_what_pandas_gives(how: How, tmp_path: Path) -> None:
     assert in_batch(events, how, tmp_path) == expected(events, how)
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("lateness", [0, 12])
 @pytest.mark.parametrize("how", ALL, ids=str)
 def test_streaming_gives_what_batch_gives_in_whatever_order(

@@ -1,6 +1,6 @@
 """Timers behind the end of their window find its state whole, and take it with them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -195,10 +195,13 @@ def step_by_step() -> TestStream:
     return events.advance_watermark_to_infinity()
 
 
-def expected(kind: str, plan: dict[str, list[Set]], order: list[str]) -> Any:
+def expected(
+    kind: str, plan: dict[str, list[Set]], order: list[str]
+) -> list[tuple[str, list[int]]]:
     """What the timers find: the elements, and what those by the watermark have added."""
     by_clock = {tag for sets in plan.values() for domain, tag, _ in sets if domain == Clock}
-    found, kept = [], [1, 2]
+    found: list[tuple[str, list[int]]] = []
+    kept = [1, 2]
     for tag in order:
         if kind == "combining":
             found.append((tag, [sum(kept)]))
@@ -206,14 +209,18 @@ def expected(kind: str, plan: dict[str, list[Set]], order: list[str]) -> Any:
             found.append((tag, sorted(set(kept)) if kind in ("set", "map") else sorted(kept)))
         if tag not in by_clock:
             kept.append(100)
-    return equal_to(found)
+    return found
 
 
-def check(numbers: beam.PCollection, kind: str, plan: Any, order: list[str]) -> None:
-    keyed = numbers | f"{kind} keys" >> beam.WithKeys("k")
-    placed = keyed | f"{kind} windows" >> beam.WindowInto(FixedWindows(10))
-    found = placed | kind >> beam.ParDo(keeping(kind, plan))
-    assert_that(found, expected(kind, plan, order), label=f"{kind} found")
+def check(numbers: beam.PCollection, kinds: Iterable[str], plan: Any, order: list[str]) -> None:
+    found = []
+    for kind in kinds:
+        keyed = numbers | f"{kind} keys" >> beam.WithKeys("k")
+        placed = keyed | f"{kind} windows" >> beam.WindowInto(FixedWindows(10))
+        told = placed | kind >> beam.ParDo(keeping(kind, plan))
+        found.append(told | f"of {kind}" >> beam.Map(lambda told, kind=kind: (kind, *told)))
+    of_all = [(kind, *told) for kind in kinds for told in expected(kind, plan, order)]
+    assert_that(found | beam.Flatten(), equal_to(of_all))
 
 
 @pytest.mark.parametrize("events", [in_one_step, step_by_step])
@@ -223,24 +230,21 @@ def test_a_timer_behind_the_end_finds_all_that_there_was(
 ) -> None:
     monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 4)
     with beam.Pipeline(StreamingRunner(Spark(attempts=2)), options=PipelineOptions()) as p:
-        numbers = p | events()
-        for kind in (*BEAMS, *OURS):
-            check(numbers, kind, plan, order)
+        check(p | events(), (*BEAMS, *OURS), plan, order)
 
 
 @pytest.mark.parametrize(("plan", "order"), PLANS.values(), ids=PLANS)
 def test_a_timer_behind_the_end_finds_the_same_in_batch(plan: Any, order: list[str]) -> None:
     with beam.Pipeline(BatchRunner(), options=PipelineOptions()) as p:
         created = p | beam.Create([1, 2]) | beam.Map(lambda n: TimestampedValue(n, n))
-        for kind in ("value", "bag", "ordered", "map"):
-            check(created, kind, plan, order)
+        check(created, ("value", "bag", "ordered", "map"), plan, order)
 
 
 @pytest.mark.parametrize("kind", ["value", "bag"])
 def test_a_timer_behind_the_end_finds_the_same_on_beams_own_runner(kind: str) -> None:
     with beam.Pipeline(FnApiRunner(), options=PipelineOptions()) as p:
         created = p | beam.Create([1, 2]) | beam.Map(lambda n: TimestampedValue(n, n))
-        check(created, kind, *PLANS["a callback of a callback sets it"])
+        check(created, [kind], *PLANS["a callback of a callback sets it"])
 
 
 @pytest.mark.parametrize("plan", [plan for plan, _ in PLANS.values()], ids=PLANS)

@@ -1,10 +1,8 @@
 """Every trigger does what Beam's model says, with the clock before, at and after the windows.
 
 Trigger expressions, windows and events are generated; :mod:`trigger_model` says what comes of them.
-``SPARKBEAM_TRIGGER_EXAMPLES`` asks for more cases than run by default.
 """
 
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -51,10 +49,11 @@ from hypothesis import strategies as st
 from in_process import Crashes, Spark, StreamingRunner
 from random_triggers import STAMPS, TRIGGERS, bounded
 from trigger_model import EARLY, LATE, ON_TIME, Clock, Elements, Event, Pane, Watermark, expected
+from whole import is_whole
 
 from sparkbeam.streaming import tick_source
 
-EXAMPLES = int(os.environ.get("SPARKBEAM_TRIGGER_EXAMPLES", "12"))
+EXAMPLES = 120 if is_whole() else 12
 BRANCHES = 4
 """How many triggers see the same events."""
 

@@ -57,6 +57,7 @@ def _by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STREAMING, GroupStrategy.SESSIONS, SessionGrouping)
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
 @pytest.mark.parametrize(
     "windows",
@@ -86,6 +87,7 @@ def test_panes_are_those_of_beams_trigger_driver(
     assert len(quick) > 20
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
 @pytest.mark.parametrize("windows", [Sessions(2), FixedWindows(5)], ids=["sessions", "fixed"])
 @pytest.mark.parametrize(

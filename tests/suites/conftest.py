@@ -15,18 +15,6 @@ collect_ignore = ["test_dataframes.py", "test_yaml.py"]
 
 RUNNER = "runners.BatchOnSpark"
 
-PARTS = {
-    "test_streaming_on_spark": 16,
-    "test_transforms": 5,
-    "test_io": 5,
-    "test_pipelines": 5,
-    "test_beam_examples": 12,
-    "test_in_process": 8,
-    "test_elementwise": 16,
-}
-"""Of a file's tests one in so many runs unless all are asked for, which takes minutes."""
-
-
 BEAM_MARKS = (
     "examples_postcommit",
     "it_postcommit",
@@ -55,18 +43,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     if _on_spark(_runner(getattr(item, "module", None))):
         item.add_marker(pytest.mark.xdist_group("spark"))
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("whole"):
-        return
-    left_out: set[pytest.Item] = set()
-    for file, part in PARTS.items():
-        found = [item for item in items if item.path.stem == file]
-        left_out |= set(found) - set(found[::part])
-    if left_out:
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="module", autouse=True)

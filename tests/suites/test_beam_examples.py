@@ -6,7 +6,10 @@ from pathlib import Path
 from unittest import SkipTest
 
 import apache_beam
+import pytest
 from beam_suites import suite
+
+pytestmark = pytest.mark.part(12)
 
 RUNNER = "in_process_batch.BatchRunner"
 

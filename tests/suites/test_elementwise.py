@@ -13,6 +13,8 @@ from in_process_batch import BatchRunner
 
 from sparkbeam.operators import registry
 
+pytestmark = pytest.mark.part(16)
+
 RUNNER = "in_process.StreamingRunner"
 
 

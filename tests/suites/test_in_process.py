@@ -1,6 +1,9 @@
 """Further modules of Beam's tests that make pipelines, in batch and in process."""
 
+import pytest
 from beam_suites import suite
+
+pytestmark = pytest.mark.part(8)
 
 RUNNER = "in_process_batch.BatchRunner"
 

@@ -1,6 +1,9 @@
 """Beam's own tests of its connectors to files, and of sources and sinks in general."""
 
+import pytest
 from beam_suites import suite
+
+pytestmark = pytest.mark.part(5)
 
 for module in (
     "avroio_test",

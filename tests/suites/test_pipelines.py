@@ -1,6 +1,9 @@
 """Beam's own tests of pipelines as a whole: construction, types, coders, metrics, assertions."""
 
+import pytest
 from beam_suites import suite
+
+pytestmark = pytest.mark.part(5)
 
 for module in (
     "coders.row_coder_test",

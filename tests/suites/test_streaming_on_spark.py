@@ -1,7 +1,4 @@
-"""Beam's own streaming tests on Spark; the part of them that ``conftest.PARTS`` names.
-
-``--whole`` runs all.
-"""
+"""Beam's own streaming tests on Spark, a part of them."""
 
 import apache_beam as beam
 import pytest
@@ -11,6 +8,8 @@ from beam_suites import suite, validates_runner_suite
 from expected_failures import ON_SPARK_FAILURES
 
 from sparkbeam import SparkRunner
+
+pytestmark = pytest.mark.part(16)
 
 RUNNER = "sparkbeam.SparkRunner"
 

@@ -1,6 +1,9 @@
 """Beam's own tests of its core transforms."""
 
+import pytest
 from beam_suites import suite
+
+pytestmark = pytest.mark.part(5)
 
 for module in (
     "batch_dofn_test",

@@ -18,10 +18,11 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.typehints import Optional
 from elementwise import as_elements
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from in_process_batch import BatchRunner
 from noting import found, note
+from whole import examples
 
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromArrow
@@ -279,7 +280,7 @@ tables: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-@settings(max_examples=30)
+@examples(10)
 @given(
     more=tables,
     number=st.sampled_from(range(len(LOOKUPS))),
@@ -309,7 +310,7 @@ def test_a_key_that_is_not_there_fails_as_in_python() -> None:
         results(lambda bids: bids | "asks" >> beam.Map(lambda bid, of: of[bid.user], {"u0": 1}))
 
 
-@settings(max_examples=30)
+@examples(10)
 @given(
     more=plain | st.tuples(plain, plain),
     number=st.sampled_from(range(len(FUNCTIONS))),

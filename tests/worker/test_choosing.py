@@ -104,6 +104,7 @@ def run(tmp_path: Path) -> Callable[..., list[str]]:
     return run
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("name", PIPELINES)
 def test_what_is_chosen_is_chosen_of_all(

@@ -423,6 +423,7 @@ KEYS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("windowing", [GlobalWindows(), FixedWindows(60), Sessions(3)])
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("is_typed", [False, True])

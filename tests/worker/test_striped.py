@@ -153,6 +153,7 @@ def run(
     return panes, left(entries, grouping)
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("lateness", [0, 7])
 @pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
 @pytest.mark.parametrize("combine_fn", COMBINES.values(), ids=COMBINES)

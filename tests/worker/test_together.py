@@ -134,6 +134,7 @@ def run(rounds: list[Round], windowing: Windowing, cache_bytes: int = CACHE_BYTE
     return panes, left(entries)
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("lateness", [0, 7])
 @pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
 @pytest.mark.parametrize(
