@@ -25,8 +25,10 @@ _BY_PYTHON: dict[str, tuple[Shape, tuple[type, ...], int]] = {
     **dict.fromkeys(["removeprefix", "removesuffix"], (STR, (str,), 1)),
     **dict.fromkeys(["ljust", "rjust", "center"], (STR, (int, str), 1)),
     "zfill": (STR, (int,), 1),
+    "expandtabs": (STR, (int,), 0),
     "replace": (STR, (str, str, int), 2),
     **dict.fromkeys(["split", "rsplit"], (Texts(), (str, int), 0)),
+    "splitlines": (Texts(), (bool,), 0),
     **dict.fromkeys(["find", "rfind", "index", "rindex", "count"], (INT, (str, int, int), 1)),
     **dict.fromkeys(
         [

@@ -803,7 +803,7 @@ def calls_itself(x: Element) -> int:
         (lambda x: CHOSEN, "it gives a set, which may change"),
         (lambda x: (x.a, CHOSEN), "it makes a tuple with a set, which may change in it"),
         (lambda x: x.a + CHANGING, "the global variable CHANGING is set by a function"),
-        (lambda x: x.s.splitlines(), "it calls str.splitlines"),
+        (lambda x: x.s.partition("a"), "it calls str.partition"),
         (lambda x: x.s.ljust(10**6), "it calls str.ljust"),
         (lambda x: x.s.ljust(x.a), "it calls str.ljust with an argument that is not constant"),
         (lambda x: x.s.title(1), "it calls str.title"),
