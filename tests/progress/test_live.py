@@ -1,7 +1,6 @@
 """Progress of pipelines that run on Spark."""
 
 import _thread
-import subprocess
 import sys
 import threading
 import time
@@ -204,39 +203,6 @@ def test_a_stage_is_committed_while_the_next_one_runs(spark: Any, tmp_path: Path
     assert seen() == [(100, 100)]
 
 
-RETRIED = """
-import sys
-from pathlib import Path
-import apache_beam as beam
-from apache_beam.metrics import Metrics
-from sparkbeam import SparkRunner, SparkBeamOptions
-
-marker = Path(sys.argv[1])
-
-class FailsOnce(beam.DoFn):
-    def process(self, element):
-        Metrics.counter("test", "seen").inc()
-        if element == 70 and not marker.exists():
-            marker.touch()
-            raise ValueError("not yet")
-        yield element
-
-p = beam.Pipeline(SparkRunner(), SparkBeamOptions(["--spark_master=local[2,3]"]))
-p | beam.Create(range(100), reshuffle=False) | "Fails" >> beam.ParDo(FailsOnce())
-result = p.run()
-result.wait_until_finish()
-(counter,) = result.metrics().query()["counters"]
-(stage,) = result.progress().stages
-print(counter.committed, counter.attempted, stage.tasks_done, stage.tasks_failed, stage.busiest)
-"""
-
-
-def test_attempted_metrics_include_the_attempts_that_failed(tmp_path: Path) -> None:
-    program = [sys.executable, "-c", RETRIED, str(tmp_path / "marker")]
-    done = subprocess.run(program, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["100", "171", "1", "1", "100"]
-
-
 # The display.
 
 
@@ -285,7 +251,8 @@ def test_a_terminal_shows_the_table(
     assert lines[2][:5] == ["2", "of", "2", "stages", "done"]
 
 
-def test_an_interrupt_from_the_keyboard_clears_the_screen() -> None:
+def test_an_interrupt_from_the_keyboard_clears_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkbeam.run.result.LEAVE_SECONDS", 0)
     cleared = threading.Event()
     result = SparkPipelineResult(lambda: None, None, interrupted=cleared.set)
     threading.Timer(0.2, _thread.interrupt_main).start()

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -216,67 +215,6 @@ def test_modules_that_no_import_finds_are_told_from_others(
     monkeypatch.syspath_prepend(str(tmp_path / "first"))
     assert found in unfindable()
     del sys.modules["found_by_import"]
-
-
-PROGRAM = """
-import enum, threading
-from dataclasses import dataclass
-from typing import NamedTuple
-import apache_beam as beam
-from beside import twice
-
-class Sale(NamedTuple):
-    shop: str
-    price: int
-
-class Kind(enum.Enum):
-    CHEAP = 1
-    DEAR = 2
-
-@dataclass(frozen=True)
-class Sold:
-    sale: Sale
-    kind: Kind
-
-class Odd:
-    lock = threading.Lock()
-
-def sold(pair):
-    sale = Sale(*pair)
-    return sale, Sold(sale, Kind.DEAR if sale.price > 1 else Kind.CHEAP)
-
-if __name__ == "__main__":
-    with beam.Pipeline("sparkbeam.SparkRunner") as p:
-        sales = p | beam.Create([("a", 1), ("b", 2), ("a", 1)]) | beam.Map(sold)
-        found = sales | beam.GroupByKey()
-        _ = found | beam.MapTuple(lambda sale, group: f"{sale} {set(group)}") | beam.Map(print)
-    print("== next ==", flush=True)
-    with beam.Pipeline("sparkbeam.SparkRunner") as p:
-        _ = p | beam.Create([1, 2]) | beam.Map(twice) | beam.Map(print)
-"""
-
-
-@pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
-    """What a program prints: of its own classes, and by a module beside it."""
-    folder = tmp_path_factory.mktemp("program")
-    (folder / "beside.py").write_text("def twice(number):\n    return 2 * number\n")
-    program = folder / "program.py"
-    program.write_text(PROGRAM)
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return [sorted(part.splitlines()) for part in done.stdout.split("== next ==\n")]
-
-
-def test_elements_may_be_of_classes_of_the_program_itself(printed: list[list[str]]) -> None:
-    assert printed[0] == [
-        "Sale(shop='a', price=1) {Sold(sale=Sale(shop='a', price=1), kind=<Kind.CHEAP: 1>)}",
-        "Sale(shop='b', price=2) {Sold(sale=Sale(shop='b', price=2), kind=<Kind.DEAR: 2>)}",
-    ]
-
-
-def test_modules_beside_the_program_are_found(printed: list[list[str]]) -> None:
-    assert printed[1] == ["2", "4"]
 
 
 def test_classes_are_taken_over_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:

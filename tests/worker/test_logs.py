@@ -2,10 +2,7 @@
 
 import contextlib
 import io
-import json
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import apache_beam as beam
@@ -19,68 +16,6 @@ from sparkbeam.plan.redaction import Redaction
 from sparkbeam.wire.loglevels import LogLevels
 from sparkbeam.worker import logs
 from sparkbeam.worker.logs import StepHandler
-
-MODES = {"batch": [], "streaming": ["--streaming"]}
-
-PROGRAM = """
-import json
-import logging
-import sys
-import apache_beam as beam
-from apache_beam.transforms.window import FixedWindows
-from sparkbeam import SparkRunner
-
-class Telling(beam.DoFn):
-    def setup(self):
-        logging.warning("set up")
-
-    def process(self, element):
-        logging.getLogger("mine").warning("element %s", element)
-        logging.getLogger("mine").debug("quiet")
-        logging.getLogger("other").info("info %s", element)
-        yield element
-
-def mapped(element):
-    logging.warning("mapped %s", element)
-    return element, 1
-
-for mode in json.loads(sys.argv[1]):
-    print("== next ==", file=sys.stderr, flush=True)
-    options = ["--spark_master=local[1]", '--sdk_harness_log_level_overrides={"other": "INFO"}']
-    p = beam.Pipeline(SparkRunner(), argv=[*options, *mode])
-    (
-        p
-        | beam.Create(["a"])
-        | "Tell" >> beam.ParDo(Telling())
-        | "Map it" >> beam.Map(mapped)
-        | beam.GroupByKey()
-        | "Last" >> beam.Map(lambda pair: logging.error("last %s", pair[0]))
-    )
-    p.run().wait_until_finish()
-"""
-
-
-@pytest.fixture(scope="module")
-def written() -> dict[str, str]:
-    """What a pipeline has written to standard error, by mode."""
-    program = [sys.executable, "-c", PROGRAM, json.dumps(list(MODES.values()))]
-    done = subprocess.run(program, capture_output=True, text=True, check=True)
-    return dict(zip(MODES, done.stderr.split("== next ==\n")[1:], strict=True))
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_records_have_the_label_of_their_step(mode: str, written: dict[str, str]) -> None:
-    lines = written[mode].splitlines()
-    found = [line for line in lines if line.startswith(("WARN", "INFO", "ERR"))]
-    assert set(found) >= {
-        "WARNING:Tell:mine:element a",
-        "INFO:Tell:other:info a",
-        "WARNING:Map it:root:mapped a",
-        "ERROR:Last:root:last a",
-    }
-    assert "quiet" not in written[mode]
-    # A stage is set up as a whole.
-    assert any("Tell + Map it:root:set up" in line for line in found)
 
 
 class Telling(beam.DoFn):
