@@ -187,6 +187,8 @@ def spark() -> Iterator[Any]:
                     "--spark_master=local[2]",
                     f"--spark_conf=spark.sql.warehouse.dir={folder}",
                     "--spark_conf=spark.driver.memory=3g",
+                    "--spark_conf=spark.ui.enabled=true",
+                    "--spark_conf=spark.ui.port=0",
                 ]
             )
         )

@@ -58,28 +58,47 @@ def signs(tmp_path: Path) -> Path:
     return tmp_path / "signs"
 
 
-@pytest.fixture
-def endless(spark: Any, signs: Path) -> Iterator[SparkPipelineResult]:
+def started(spark: Any, signs: Path) -> SparkPipelineResult:
     """A pipeline in the middle of its work, which would take hours."""
     p = pipeline(spark)
     _ = p | beam.Create(range(ENDLESS)) | slow(signs) | beam.combiners.Count.Globally()
     result: Any = p.run()
     until(lambda: size(signs) > 0)
+    return result
+
+
+@pytest.fixture
+def endless(spark: Any, signs: Path) -> Iterator[SparkPipelineResult]:
+    result = started(spark, signs)
     yield result
     result.cancel()
 
 
-def test_the_spark_work_ends_with_the_pipeline(
-    spark: Any, endless: SparkPipelineResult, signs: Path
-) -> None:
-    assert endless.cancel() == PipelineState.CANCELLED
+@pytest.fixture(scope="module")
+def cancelled(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> SparkPipelineResult:
+    """A pipeline that was cancelled, and whose work has ended."""
+    signs = tmp_path_factory.mktemp("cancelled") / "signs"
+    result = started(spark, signs)
+    assert result.cancel() == PipelineState.CANCELLED
     assert active_jobs(spark) == []
     until(lambda: is_still(signs))
+    return result
 
 
-def test_waiting_for_a_cancelled_pipeline_is_no_error(endless: SparkPipelineResult) -> None:
-    endless.cancel()
-    assert endless.wait_until_finish() == PipelineState.CANCELLED
+def test_the_spark_work_ends_with_the_pipeline(cancelled: SparkPipelineResult) -> None:
+    assert cancelled.state == PipelineState.CANCELLED
+
+
+def test_waiting_for_a_cancelled_pipeline_is_no_error(cancelled: SparkPipelineResult) -> None:
+    assert cancelled.wait_until_finish() == PipelineState.CANCELLED
+
+
+def test_a_second_cancel_does_nothing(cancelled: SparkPipelineResult) -> None:
+    assert cancelled.cancel() == PipelineState.CANCELLED
+
+
+def test_a_cancelled_pipeline_has_committed_no_metrics(cancelled: SparkPipelineResult) -> None:
+    assert cancelled.monitoring_infos() == []
 
 
 def test_who_waits_already_learns_that_the_pipeline_was_cancelled(
@@ -93,21 +112,11 @@ def test_who_waits_already_learns_that_the_pipeline_was_cancelled(
     assert states == [PipelineState.CANCELLED]
 
 
-def test_a_second_cancel_does_nothing(endless: SparkPipelineResult) -> None:
-    endless.cancel()
-    assert endless.cancel() == PipelineState.CANCELLED
-
-
 def test_a_wait_that_is_too_short_leaves_the_pipeline_running(
     endless: SparkPipelineResult,
 ) -> None:
     assert endless.wait_until_finish(duration=100) == PipelineState.RUNNING
     assert endless.state == PipelineState.RUNNING
-
-
-def test_a_cancelled_pipeline_has_committed_no_metrics(endless: SparkPipelineResult) -> None:
-    endless.cancel()
-    assert endless.monitoring_infos() == []
 
 
 def test_the_session_and_its_other_work_go_on(

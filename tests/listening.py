@@ -1,0 +1,54 @@
+"""The sockets of this process and of those that it has started."""
+
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+LOOPBACK = ("127.0.0.", "::1", "::ffff:127.0.0.")
+_BREAK_SECONDS = 0.2
+
+
+class Listening:
+    """Looks for sockets as long as the context lasts.
+
+    Attributes:
+        found: the name of a process, and the address that it can be reached at.
+    """
+
+    def __init__(self) -> None:
+        self.found: set[tuple[str, str]] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def elsewhere(self) -> list[tuple[str, str]]:
+        """The sockets that other machines can reach; fails if the JVM has none at all."""
+        assert "java" in {name for name, _ in self.found}
+        return sorted(one for one in self.found if not one[1].startswith(LOOPBACK))
+
+    def _look(self) -> None:
+        own = psutil.Process()
+        while not self._ended.wait(_BREAK_SECONDS):
+            for process in (own, *own.children(recursive=True)):
+                with suppress(psutil.Error):
+                    self.found |= {
+                        (process.name(), connection.laddr.ip)
+                        for connection in process.net_connections("inet")
+                        if connection.laddr
+                        and connection.status in (psutil.CONN_LISTEN, psutil.CONN_NONE)
+                    }
