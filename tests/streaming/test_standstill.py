@@ -15,6 +15,8 @@ from waiting import until
 
 from sparkbeam.io import committed_files
 
+pytestmark = pytest.mark.part(2)  # In process test_two_drivers.py has both at each point.
+
 PROGRAM = Path(__file__).with_name("standing.py")
 BATCHES = 4
 ROWS = 10

@@ -53,7 +53,7 @@ from whole import is_whole
 
 from sparkbeam.streaming import tick_source
 
-EXAMPLES = 120 if is_whole() else 12
+EXAMPLES = 80 if is_whole() else 8
 BRANCHES = 4
 """How many triggers see the same events."""
 

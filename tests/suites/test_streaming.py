@@ -1,11 +1,14 @@
 """Beam's own tests with all pipelines as streaming queries, in process."""
 
 import apache_beam as beam
+import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 from beam_suites import suite, validates_runner_suite
 from expected_failures import STREAMING_FAILURES
 from in_process import StreamingRunner
+
+pytestmark = pytest.mark.part(2)
 
 RUNNER = "in_process.StreamingRunner"
 
