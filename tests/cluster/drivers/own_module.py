@@ -1,15 +1,18 @@
 """A pipeline whose functions live in modules of the user; see ``test_cluster.py``.
 
-Usage: ``own_module.py OUTCOME MODULES_FOLDER [pipeline options]``
+Usage: ``own_module.py OUTCOME MODULES_FOLDER PYTHON [pipeline options]``
 
-It runs twice in one session: without the options ``--spark_py_files``, and with them.
+It runs three times in one session: without the options ``--spark_py_files``, with them, and with
+another Python of the workers.
 """
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
+from pyspark.sql import SparkSession
 
 
 def run(target: Path, options: list[str]) -> dict[str, object]:
@@ -34,11 +37,14 @@ def run(target: Path, options: list[str]) -> dict[str, object]:
 
 
 def main() -> None:
-    outcome, folder, *options = sys.argv[1:]
+    outcome, folder, python, *options = sys.argv[1:]
     sys.path.insert(0, folder)
     target = Path(f"{outcome}.result")
     without = [option for option in options if not option.startswith("--spark_py_files")]
     found = [run(target, without), run(target, options)]
+    session: Any = SparkSession.getActiveSession()
+    session.sparkContext.pythonExec = python
+    found.append(run(target, options))
     Path(outcome).write_text(json.dumps(found))
 
 
