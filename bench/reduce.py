@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import vl_convert
 from apache_beam.transforms.combiners import CountCombineFn
 from rich.console import Console
@@ -38,8 +39,8 @@ from rich.table import Table
 from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.aggregate.ordered_sessions import OrderedSessions
-from sparkbeam.worker.steps import combines
-from sparkbeam.worker.steps.session_tables import NumberTable
+from sparkbeam.columns.python_types import INT
+from sparkbeam.worker.steps.column_tables import SessionTable
 
 ROOT = Path(__file__).parents[1]
 GAP, NEW, NEXT = 5_000, 6_000, 1_000
@@ -106,23 +107,23 @@ def one_by_one(aggregator: Any, workload: Workload, seconds: float) -> Measured:
 
 def as_columns(workload: Workload, seconds: float) -> Measured:
     """Gathers columns in the table of a combine, and takes the sessions out when it is full."""
-    table = NumberTable(SessionColumns(CountCombineFn(), max))
-    spent, count, waiting, sessions = 0.0, 0, 0, 0
-    keys = ones = np.ones(BATCH, np.int64)
-    while spent < seconds or waiting:
+    table = SessionTable(SessionColumns(CountCombineFn(), max), INT)
+    spent, count, sessions, is_waiting = 0.0, 0, 0, True
+    ones = np.ones(BATCH, np.int64)
+    keys = pa.array(ones)
+    while spent < seconds or is_waiting:
         column = workload.take(BATCH)
         begin = time.process_time()
         table.add(keys, column, column + GAP, column, ones)
-        waiting += BATCH
-        if waiting >= combines.MAX_BUFFERED:
+        is_waiting = not table.are_many
+        if not is_waiting:
             table.settle()
-            waiting = 0
-            if len(table) > combines.MAX_KEYS:
-                sessions += len(table.take() or ())
+            if table.is_large:
+                sessions += sum(len(found) for _, found in table.take())
         spent += time.process_time() - begin
         count += BATCH
     begin = time.process_time()
-    sessions += len(table.take() or ())
+    sessions += sum(len(found) for _, found in table.take())
     spent += time.process_time() - begin
     return Measured(count / spent, sessions)
 

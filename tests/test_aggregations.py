@@ -29,6 +29,7 @@ from in_process_batch import BatchRunner
 from sparkbeam import ConfigurationError, SparkRunner
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.options import spark_options
+from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.worker.steps.step_factory import StepFactory
 
@@ -135,9 +136,8 @@ class TestBefore:
 
         said = " ".join(" ".join(told(build, *options)).split())
         ran = first_half(build, *options)
-        assert ("in a table in memory" in said) == (ran == {"PrecombineOperation"})
-        assert ("by the columnar aggregator" in said) == (ran == {"SessionCombineOperation"})
-        assert ran <= {"PrecombineOperation", "SessionCombineOperation"}
+        assert ("in a table in memory" in said) == (ran == {None})
+        assert ("by the columnar aggregator" in said) == (ran == {SessionAggregator.COLUMNAR})
         assert len(ran) == 1
         assert said.startswith("'Sum' (s1): ")
         is_counted = bool(options) and trigger != "default"
@@ -175,15 +175,15 @@ class TestBefore:
         assert all(line.isprintable() for line in found)
 
 
-def first_half(build: Build, *options: str) -> set[str]:
-    """The operations that make accumulators of elements when the pipeline runs."""
-    made: set[str] = set()
+def first_half(build: Build, *options: str) -> set[Any]:
+    """The aggregators of sessions that make accumulators of elements when the pipeline runs."""
+    made: set[Any] = set()
     create = StepFactory.create_operation
 
     def noted(factory: StepFactory, id: str, consumers: Any) -> Any:
-        operation = create(factory, id, consumers)
+        operation: Any = create(factory, id, consumers)
         if factory.descriptor.transforms[id].unique_name == "Sum/Precombine":
-            made.add(type(operation).__name__)
+            made.add(operation.aggregator)
         return operation
 
     runner = StreamingRunner() if options else BatchRunner()

@@ -4,8 +4,8 @@ Rows of :class:`.aggregates.Aggregates` have the number of a key, the start and 
 or slice, a timestamp, an element count and an accumulator. Accumulators are numbers of a vectorized
 form, or objects in an array of objects; what merges them takes both. The operations are:
 
-- add: elements to aggregates (``columnar_sessions.SessionColumns.reduce``, and ``ColumnTotals``
-  in the worker, where elements wait for many others);
+- add: elements to aggregates (``columnar_sessions.SessionColumns.reduce``, and the tables of
+  ``worker/steps/column_tables.py``, where pairs wait for many others);
 - merge: aggregates of equal keys and windows (``WindowColumns``), or of overlapping windows of a
   key (``SessionColumns``; ``ordered_sessions`` and ``canonical_sessions`` go element by element);
 - slice and unslice: sliding windows are merged out of the slices that they share;

@@ -1,7 +1,7 @@
 """Aggregates of sessions and of windows, made from columns of elements and merged in columns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sparkbeam.aggregate.aggregates import Aggregates, objects
 from sparkbeam.aggregate.aggregator import Session, Stamps, merged
-from sparkbeam.columns.order import arranged, firsts_of, lasts_of
+from sparkbeam.columns.order import arranged, firsts_of, lasts_of, sums_of
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.windows.vectorized_form import Form, Numbers
 from sparkbeam.windows.vectorized_forms import form_of
@@ -65,11 +65,15 @@ class SessionColumns:
 
     Attributes:
         form: the vectorized form of the CombineFn; without it, it is called for each session.
+        stamps: combines the timestamps.
     """
+
+    counts_elements = False
+    """True if aggregates that are made of elements have their counts."""
 
     def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:
         self._combine_fn = combine_fn
-        self._stamps = _UFUNCS[stamps]
+        self.stamps = _UFUNCS[stamps]
         self.form: Form | None = form_of(combine_fn)
 
     def reduce(
@@ -100,7 +104,8 @@ class SessionColumns:
                 assert self.form is not None
                 values = self.form.values(values)
             totals = self._added(cut, values)
-        return self._columns(cut, starts, ends, stamps, totals)
+        found = self._columns(cut, starts, ends, stamps, totals)
+        return replace(found, counts=cut.counts()) if self.counts_elements else found
 
     def merge(self, *parts: Aggregates, in_runs: bool = True) -> Aggregates:
         """Merge the sessions of all parts.
@@ -116,8 +121,10 @@ class SessionColumns:
             totals = self._added_up(every.totals[cut.order], cut.firsts)
         if totals is None:
             totals = self._merged(cut, objects(self.accumulators(every)))
-        times = every.starts, every.ends, every.stamps
-        return self._columns(cut, *times, totals)
+        found = self._columns(cut, every.starts, every.ends, every.stamps, totals)
+        if every.counts is None:
+            return found
+        return replace(found, counts=sums_of(every.counts[cut.order], cut.firsts))
 
     def joined(self, parts: Sequence[Aggregates]) -> Aggregates:
         """Concatenate the sessions of all parts, unchanged."""
@@ -177,12 +184,12 @@ class SessionColumns:
     ) -> Aggregates:
         # Most often a timestamp is where its window begins, and the earliest stays there; the
         # latest is as far before the end as all are.
-        is_latest = self._stamps is np.maximum
+        is_latest = self.stamps is np.maximum
         offsets = stamps - (ends if is_latest else starts)
         if (offsets == offsets[0]).all():
             combined = (cut.ends if is_latest else cut.starts) + offsets[0]
         else:
-            combined = self._stamps.reduceat(stamps[cut.order], cut.firsts)
+            combined = self.stamps.reduceat(stamps[cut.order], cut.firsts)
         return Aggregates(cut.keys, cut.starts, cut.ends, combined, totals)
 
     def _reduced(self, cut: _Cut, numbers: Numbers) -> Numbers | None:
@@ -217,6 +224,8 @@ class SessionColumns:
 class WindowColumns(SessionColumns):
     """Columns of windows that do not merge: each stays separate, whatever it overlaps."""
 
+    counts_elements = True
+
     def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> _Cut:
         if _length_of_all(starts, ends) is not None:
             rows = arranged(keys, starts, in_runs=in_runs)
@@ -248,7 +257,7 @@ class WindowColumns(SessionColumns):
             return Aggregates(windows.keys[each], *times, parts.totals[rows])
         stamps = np.full(len(windows), parts.stamps[0])
         if (parts.stamps != parts.stamps[0]).any():
-            stamps = self._stamps.reduceat(parts.stamps[rows], firsts)
+            stamps = self.stamps.reduceat(parts.stamps[rows], firsts)
         return Aggregates(windows.keys, windows.starts, windows.ends, stamps, totals)
 
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:

@@ -26,7 +26,7 @@ from sparkbeam.windows.choices import Choice, choice_of
 from sparkbeam.windows.vectorized_form import Form
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.windows.window_lengths import whole_gap_of, whole_slots_of
-from sparkbeam.worker.steps.combines import PrecombineOperation, make_precombine
+from sparkbeam.worker.steps.combines import make_precombine
 from sparkbeam.worker.steps.step import Step
 
 _KEYS: Paths = frozenset([(0,)])
@@ -44,7 +44,7 @@ class Precombine(Operator):
         return None if reason is None else Refused(reason)
 
     def run(self, step: Step) -> operations.Operation:
-        return make_precombine(PrecombineOperation, step)
+        return make_precombine(step)
 
     def describe(self, step: PlannedStep) -> str | None:
         combine_fn = step.combine_fn

@@ -7,7 +7,7 @@ from apache_beam.runners.worker import operations
 from sparkbeam.operators.precombine import Precombine
 from sparkbeam.plan.model import SINK_URN
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.worker.steps.session_combine import make_session_combine
+from sparkbeam.worker.steps.combines import make_precombine
 from sparkbeam.worker.steps.step import Step
 
 
@@ -20,7 +20,7 @@ class SessionCombine(Precombine):
         return found if found is not None and _has_one_aggregator(step) else None
 
     def run(self, step: Step) -> operations.Operation:
-        return make_session_combine(step)
+        return make_precombine(step, merges_sessions=True)
 
 
 def _has_one_aggregator(step: PlannedStep) -> bool:

@@ -92,16 +92,6 @@ class Own(Form):
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         return numbers.tolist()
 
-    def added(
-        self, known: list[Any], numbers: Numbers, firsts: _Places, combine_fn: beam.CombineFn
-    ) -> list[Any]:
-        totals = self.add_in_order(numbers, firsts, merges=True).tolist()
-        merge = combine_fn.merge_accumulators
-        return [
-            new if old is None else merge([old, new])
-            for old, new in zip(known, totals, strict=True)
-        ]
-
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
         found = extracted(self._combine_fn, _column(numbers, self._type))
         return found, shape_of(found.type)

@@ -114,33 +114,6 @@ class Form(ABC):
         create, add_input = combine_fn.create_accumulator, combine_fn.add_input
         return [add_input(create(), number) for number in numbers.tolist()]
 
-    def added(
-        self,
-        known: list[Any],
-        numbers: Numbers,
-        firsts: npt.NDArray[np.intp],
-        combine_fn: beam.CombineFn,
-    ) -> list[Any] | None:
-        """Return the accumulators of runs of numbers that follow known accumulators.
-
-        Args:
-            known: the accumulator so far for each run; None for a run without one.
-            numbers: the numbers of the runs, in the order of their values.
-            firsts: the start of each run.
-            combine_fn: has made the known accumulators.
-
-        Returns:
-            None if that is not exact; then the CombineFn may take in the values all the same.
-        """
-        totals = self.add_up(numbers, firsts)
-        if totals is None:
-            return None
-        merge = combine_fn.merge_accumulators
-        found = self.accumulators(totals, combine_fn)
-        return [
-            new if old is None else merge([old, new]) for old, new in zip(known, found, strict=True)
-        ]
-
     @abstractmethod
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
         """Return the CombineFn's results for accumulators, as a column, and their shape."""

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from operator import add
 from typing import Any
 
 import apache_beam as beam
@@ -93,12 +92,6 @@ class _Sum(Form):
 
     def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
         return _sums_apart(numbers, places, counts)
-
-    def added(
-        self, known: list[Any], numbers: Numbers, firsts: _Places, combine_fn: beam.CombineFn
-    ) -> list[Any] | None:
-        # A float would have to take in one number after the other.
-        return super().added(known, numbers, firsts, combine_fn) if _are_whole(known) else None
 
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
         return pa.array(numbers), _number(numbers.dtype)
@@ -246,27 +239,6 @@ class _Mean(Form):
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         return numbers.tolist()
 
-    def added(
-        self, known: list[Any], numbers: Numbers, firsts: _Places, combine_fn: beam.CombineFn
-    ) -> list[Any] | None:
-        values, counts = parts_of(numbers)
-        before = [accumulator or (0, 0) for accumulator in known]
-        sums = self._sums_onto([total for total, _ in before], values, firsts)
-        if sums is None:
-            return None
-        more = sums_of(counts, firsts).tolist()
-        return [
-            (total, count + new) for total, (_, count), new in zip(sums, before, more, strict=True)
-        ]
-
-    def _sums_onto(self, before: list[Any], values: Numbers, firsts: _Places) -> list[Any] | None:
-        kinds = set(map(type, before))
-        if values.dtype == FLOATS:
-            return _in_turn(before, values, firsts) if kinds <= {int, float} else None
-        # A float would have to take in one int after the other.
-        sums = _sums(values, firsts) if kinds == {int} else None
-        return None if sums is None else list(map(add, before, sums.tolist()))
-
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
         sums, counts = parts_of(numbers)
         return pa.array(sums.astype(np.float64) / counts.astype(np.float64)), FLOAT
@@ -346,18 +318,6 @@ class _Tuple(Form):
         found = [form.accumulators(part, one) for (form, one), part in each]
         return list(map(list, zip(*found, strict=True)))
 
-    def added(
-        self, known: list[Any], numbers: Numbers, firsts: _Places, combine_fn: beam.CombineFn
-    ) -> list[Any] | None:
-        found = []
-        for at, (form, one) in enumerate(self._parts):
-            before = [None if accumulator is None else accumulator[at] for accumulator in known]
-            some = form.added(before, numbers[str(at)], firsts, one)
-            if some is None:
-                return None
-            found.append(some)
-        return list(map(list, zip(*found, strict=True)))
-
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
         found = [form.outputs(part) for form, part in self._each(numbers)]
         names = tuple(str(at) for at in range(len(found)))
@@ -408,24 +368,6 @@ def _has_both_zeros(numbers: Numbers) -> bool:
         return False
     signs = np.signbit(numbers[numbers == 0])
     return bool(signs.any() and not signs.all())
-
-
-def _are_whole(accumulators: list[Any]) -> bool:
-    """Return whether sums are whole numbers; Beam's own functions keep them plain or in a list."""
-    return all(
-        type(accumulator) is not list or {int}.issuperset(map(type, accumulator))
-        for accumulator in accumulators
-    )
-
-
-def _in_turn(before: list[Any], numbers: Numbers, firsts: _Places) -> list[Any] | None:
-    """Return sums of runs, each added to the sum before it, in Python's order of addition."""
-    try:
-        starts = np.array(list(map(float, before)))
-    except OverflowError:
-        return None
-    places = np.concatenate([np.arange(len(before)), _runs(numbers, firsts)])
-    return np.bincount(places, np.concatenate([starts, numbers])).tolist()
 
 
 def _folded(numbers: Numbers, firsts: _Places) -> Numbers:

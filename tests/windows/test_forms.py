@@ -14,6 +14,7 @@ from sparkbeam.columns.python_types import Record
 from sparkbeam.windows.vectorized_form import (
     FLOATS,
     INTS,
+    Numbers,
     as_column,
     from_column,
     kind_of_leaves,
@@ -73,41 +74,68 @@ def column_from(values: list[Any], *, is_list: bool) -> Values | None:
     return column_of(column.array, Record(list, column.shape.names, column.shape.fields))
 
 
-def in_columns(fn: beam.CombineFn, known: dict[int, Any], keys: list[int], column: Values) -> bool:
-    """Adds up a block in its vectorised form; False if it has to go value by value."""
+Pairs = list[tuple[int, Any]]
+Run = tuple[list[Numbers], list[Pairs]]
+"""The numbers of blocks, if they have any, and the blocks."""
+
+
+def runs_of(fn: beam.CombineFn, blocks: list[Pairs], *, is_list: bool) -> list[Run]:
+    """Blocks whose values are added up together: those with numbers of a kind, or one alone."""
     form = form_of(fn)
     assert form is not None
-    numbers = form.numbers_of(column.array, column.shape)
-    if numbers is None:
-        return False
-    assert numbers.flags.owndata
-    assert repr(from_column(as_column(numbers)).tolist()) == repr(numbers.tolist())
-    order = np.argsort(keys, kind="stable")
-    firsts = np.flatnonzero(np.diff(np.array(keys)[order], prepend=-1))
-    names = [keys[at] for at in order[firsts].tolist()]
-    found = form.added(list(map(known.get, names)), numbers[order], firsts, fn)
-    if found is None:
-        return False
-    known.update(zip(names, found, strict=True))
-    return True
+    found: list[Run] = []
+    for block in blocks:
+        column = column_from([value for _, value in block], is_list=is_list)
+        numbers = None if column is None else form.numbers_of(column.array, column.shape)
+        if numbers is None:
+            found.append(([], [block]))
+            continue
+        assert numbers.flags.owndata
+        assert repr(from_column(as_column(numbers)).tolist()) == repr(numbers.tolist())
+        if found and found[-1][0] and found[-1][0][0].dtype == numbers.dtype:
+            found[-1][0].append(numbers)
+            found[-1][1].append(block)
+        else:
+            found.append(([numbers], [block]))
+    return found
+
+
+def in_columns(fn: beam.CombineFn, run: Run) -> dict[int, Any] | None:
+    """Accumulators of blocks, each added to those before it; None if that is not exact."""
+    form = form_of(fn)
+    assert form is not None
+    names: list[int] = []
+    totals = run[0][0][:0]
+    for numbers, block in zip(*run, strict=True):
+        keys = [*names, *(key for key, _ in block)]
+        order = np.argsort(keys, kind="stable")
+        firsts = np.flatnonzero(np.diff(np.array(keys)[order], prepend=-1))
+        some = np.concatenate([totals, numbers])[order]
+        found = form.add_in_order(some, firsts, merges=False)
+        if found is None:
+            return None
+        totals, names = found, [keys[at] for at in order[firsts].tolist()]
+    return dict(zip(names, form.accumulators(totals, fn), strict=True))
+
+
+def one_by_one(fn: beam.CombineFn, run: Run, *, is_list: bool) -> dict[int, Any]:
+    """Accumulators of blocks as the CombineFn makes them."""
+    by_key = defaultdict(list)
+    for block in run[1]:
+        for key, value in block:
+            by_key[key].append(list(value) if is_list else value)
+    return {key: fn.add_inputs(fn.create_accumulator(), some) for key, some in by_key.items()}
 
 
 def total(fn: beam.CombineFn, blocks: Any, *, columns: bool, is_list: bool = False) -> Any:
     """What keys come to whose values come in blocks, or the exception."""
-    known: dict[int, Any] = {}
+    parts: defaultdict[int, list[Any]] = defaultdict(list)
     try:
-        for block in blocks:
-            keys, values = map(list, zip(*block, strict=True))
-            column = column_from(values, is_list=is_list) if columns else None
-            if column is not None and in_columns(fn, known, keys, column):
-                continue
-            by_key = defaultdict(list)
-            for key, value in block:
-                by_key[key].append(list(value) if is_list else value)
-            for key, some in by_key.items():
-                before = known[key] if key in known else fn.create_accumulator()
-                known[key] = fn.add_inputs(before, some)
-        merged = {key: fn.merge_accumulators([fn.compact(one)]) for key, one in known.items()}
+        for run in runs_of(fn, blocks, is_list=is_list):
+            found = in_columns(fn, run) if columns and run[0] else None
+            for key, one in (found or one_by_one(fn, run, is_list=is_list)).items():
+                parts[key].append(fn.compact(one))
+        merged = {key: fn.merge_accumulators(some) for key, some in parts.items()}
         return repr({key: fn.extract_output(merged[key]) for key in sorted(merged)})
     except (TypeError, OverflowError) as error:
         return type(error)
@@ -205,13 +233,8 @@ def test_floats_count_one_after_the_other() -> None:
         [(0, 0.7)] * 5,
         [(0, 3), (1, -5)],
     ]
-    known: dict[int, Any] = {}
-    for block in blocks[:3]:
-        keys, values = map(list, zip(*block, strict=True))
-        column = column_of_values(values)
-        assert column is not None
-        assert in_columns(fn, known, keys, column)
-    assert total(fn, blocks, columns=True) == total(fn, blocks, columns=False)
+    (run, _) = runs_of(fn, blocks, is_list=False)
+    assert in_columns(fn, run) == one_by_one(fn, run, is_list=False)
 
 
 OTHERS: dict[str, beam.CombineFn] = {

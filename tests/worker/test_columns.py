@@ -28,6 +28,7 @@ from noting import found, note
 from pyspark.sql import types as st
 
 from sparkbeam.aggregate.aggregates import Aggregates, objects
+from sparkbeam.aggregate.session_runs import Runs
 from sparkbeam.columns import Compiled
 from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.schemas import arrow_schema
@@ -38,7 +39,6 @@ from sparkbeam.worker.steps.column_functions import ColumnFunction
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.steps.combines import PrecombineOperation
 from sparkbeam.worker.steps.edges import SourceOperation
-from sparkbeam.worker.steps.session_tables import NumberTable
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -78,15 +78,15 @@ def table(count: int, seed: int, **fields: Callable[[int], Any]) -> pa.Table:
     return pa.Table.from_pylist(rows, arrow_schema(SCHEMA))
 
 
-TAKE = NumberTable.take
+AGGREGATES = Runs.aggregates
 
 
-def objects_of(table: NumberTable) -> Aggregates | None:
-    """The sessions of a table with accumulators in the place of numbers."""
-    found = TAKE(table)
+def objects_of(runs: Runs) -> Aggregates | None:
+    """The sessions of runs with accumulators in the place of numbers."""
+    found = AGGREGATES(runs)
     if found is None:
         return None
-    return replace(found, totals=objects(table._make.accumulators(found)))
+    return replace(found, totals=objects(runs._make.accumulators(found)))
 
 
 @pytest.fixture
@@ -104,9 +104,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         evaluated.clear()
         monkeypatch.setattr(ColumnFunction, "over", watched if columns else lambda *_: None)
         if not columns:
-            monkeypatch.setattr(NumberTable, "take", objects_of)
+            monkeypatch.setattr(Runs, "aggregates", objects_of)
             monkeypatch.setattr(SourceOperation, "combine", None)
-            monkeypatch.setattr(ColumnCombine, "take", lambda *_: False)
+            monkeypatch.setattr(ColumnCombine, "take", lambda *_: "for comparison")
         monkeypatch.setattr(
             source_frames, "timed", lambda _, spec, __: read_table(tables, spec.read, time)
         )

@@ -30,7 +30,7 @@ from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.row_packs import unpacked
 from sparkbeam.worker.blocks import in_blocks
 from sparkbeam.worker.column_accumulators import Combine
-from sparkbeam.worker.grouping.combined import combined_sessions
+from sparkbeam.worker.grouping.combined import combined_groups
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader, number_cells, numbers_in
 from sparkbeam.worker.row_formats.aggregate_rows import SessionSink, sessions
@@ -106,7 +106,7 @@ def test_sessions_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     with packs_of(data.draw(PACK_SIZES)):
         batches = written(parts, fn, of, columns=True).batches(size)
         packed = unpacked(batches)
-        assert outputs(combined_sessions(packed, coder_of(of), of, combine), fn) == expected
+        assert outputs(combined_groups(packed, coder_of(of), of, combine), fn) == expected
 
 
 def test_what_fails_in_a_merge_is_the_user_s() -> None:
@@ -114,9 +114,7 @@ def test_what_fails_in_a_merge_is_the_user_s() -> None:
     parts = [[("a", 0, 2, 1)], [("a", 1, 2, "text")]]
     batches = written(parts, fn, of, columns=True).batches(10)
     with pytest.raises(UserCodeFailed, match=LABEL):
-        list(
-            combined_sessions(unpacked(batches), coder_of(of), of, Combine(fn, form_of(fn), LABEL))
-        )
+        list(combined_groups(unpacked(batches), coder_of(of), of, Combine(fn, form_of(fn), LABEL)))
 
 
 def test_cells_of_numbers_are_read_as_they_were_written() -> None:

@@ -16,7 +16,7 @@ from noting import found, note
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.row_formats.aggregate_rows import SessionSink
 from sparkbeam.worker.row_formats.row_writer import Batch
-from sparkbeam.worker.steps import combines
+from sparkbeam.worker.steps import column_tables, combines
 
 
 def combined(runner: Any, windowing: beam.WindowInto, fn: Any, how: str = "auto") -> list[Any]:
@@ -49,7 +49,8 @@ def combined(runner: Any, windowing: beam.WindowInto, fn: Any, how: str = "auto"
 def test_they_are_those_of_beams_own_runner(
     combiner: Any, fn: Any, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(combines, "MAX_KEYS", 5)  # So that they are put out in parts.
+    for module in (combines, column_tables):  # So that they are put out in parts.
+        monkeypatch.setattr(module, "MAX_KEYS", 5)
     windowing = beam.WindowInto(Sessions(2), timestamp_combiner=combiner)
     expected = combined(FnApiRunner(), windowing, fn)
     assert combined(BatchRunner(), windowing, fn, how) == expected

@@ -25,12 +25,13 @@ from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
+from sparkbeam.worker.keyed_aggregates import ExtraElements
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 from sparkbeam.worker.row_formats.keyed_rows import StoredSink
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.state.store import MemoryMap
-from sparkbeam.worker.steps.combine_columns import ColumnCombine
+from sparkbeam.worker.steps.combine_columns import ColumnCombine, Reading
 from sparkbeam.worker.value_columns import column_of
 
 COMBINES = {
@@ -83,13 +84,19 @@ def written(
         keys, times, numbers = zip(*elements, strict=True)
         if in_columns and as_columns:
             array = pa.StructArray.from_arrays([pa.array(keys), pa.array(numbers)], ["0", "1"])
-            combine = ColumnCombine(combine_fn, form, windowing)
+            combine = ColumnCombine(combine_fn, form, windowing, Reading(take_slices=True))
             block = Block(GLOBAL, column_of(array, PAIR), np.array(times), windowing.windowfn)
             assert combine.take(block) is None
-            if combine.settle():
-                for found in combine.settled():
-                    sink.write(found)
-                continue
+            combine.settle()
+            for ready in combine.ready():
+                batch = ready.batch
+                if isinstance(batch, Block):
+                    pairs = [(key, combine_fn.compact(one)) for key, one in batch.values]
+                    sink.write(ExtraElements(batch.windowing, ready.count - len(pairs)))
+                    batch = batch.with_values(pairs)
+                sink.write(batch)
+            sink.flush()
+            continue
         for key, time, number in elements:
             window = IntervalWindow(Timestamp(micros=time), Timestamp(micros=time + gap))
             accumulator = combine_fn.add_input(combine_fn.create_accumulator(), number)

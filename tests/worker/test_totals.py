@@ -1,6 +1,7 @@
 """Combines of fixed and sliding windows over columns come to what they come to one by one."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,9 +11,12 @@ from apache_beam.coders import coders
 from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
 from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.window import (
+    BoundedWindow,
     FixedWindows,
+    GlobalWindow,
     GlobalWindows,
     IntervalWindow,
+    NonMergingWindowFn,
     SlidingWindows,
     TimestampCombiner,
     WindowFn,
@@ -29,7 +33,7 @@ from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.row_packs import rows_of, unpacked
 from sparkbeam.worker.blocks import GLOBAL, Block, windows_at
 from sparkbeam.worker.column_accumulators import Combine
-from sparkbeam.worker.grouping.combined import combined_totals
+from sparkbeam.worker.grouping.combined import combined_groups
 from sparkbeam.worker.row_formats.aggregate_rows import TotalsSink, totals_groups
 from sparkbeam.worker.row_formats.group_rows import (
     GroupSink,
@@ -38,7 +42,7 @@ from sparkbeam.worker.row_formats.group_rows import (
     windowed_groups,
 )
 from sparkbeam.worker.slices import slices_of
-from sparkbeam.worker.steps.combine_columns import ColumnCombine
+from sparkbeam.worker.steps.combine_columns import ColumnCombine, Reading
 from sparkbeam.worker.value_columns import column_of_values
 
 WINDOWS: list[WindowFn] = [
@@ -66,10 +70,18 @@ def of(window_fn: WindowFn, combiner: Any = TimestampCombiner.OUTPUT_AT_EOW) -> 
     return Windowing(window_fn, timestamp_combiner=combiner)
 
 
-def gathering(fn: CombineFn, windowing: Windowing) -> ColumnCombine:
+def gathering(fn: CombineFn, windowing: Windowing, *, take_slices: bool = False) -> ColumnCombine:
     form = form_of(fn)
     assert form is not None
-    return ColumnCombine(fn, form, windowing)
+    return ColumnCombine(fn, form, windowing, Reading(take_slices=take_slices))
+
+
+def blocks_of(columns: ColumnCombine) -> Iterator[tuple[Block, int]]:
+    """All that is ready, in blocks of accumulators, with the number of elements."""
+    columns.settle()
+    for ready in columns.ready():
+        assert isinstance(ready.batch, Block)
+        yield ready.batch, ready.count
 
 
 def coder_of(windowing: Windowing) -> coders.WindowedValueCoder:
@@ -112,16 +124,13 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     for part in parts:
         for block in accumulators(part, fn, window_fn):
             expected_sink.write(block)
-        columns = gathering(fn, windowing)
+        columns = gathering(fn, windowing, take_slices=data.draw(hs.booleans()))
         block = block_of(part, window_fn)
-        if data.draw(hs.booleans()) and columns.take(block) is None and columns.settle():
-            for found in columns.settled():
-                if columns.is_by_window(found):
-                    for block, _ in columns.groups(found):
-                        sink.write(block)
-                    continue
+        if data.draw(hs.booleans()) and columns.take(block) is None:
+            columns.settle()
+            for ready in columns.ready():
                 with packs_of(size):
-                    sink.write(found)
+                    sink.write(ready.batch)
         else:
             for block in accumulators(part, fn, window_fn):
                 sink.write(block)
@@ -137,7 +146,7 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     combine = Combine(fn, form_of(fn), LABEL)
     with packs_of(size):
         packed = unpacked(batches)
-        assert outputs(combined_totals(packed, coder, windowing, combine), fn) == expected
+        assert outputs(combined_groups(packed, coder, windowing, combine), fn) == expected
 
 
 @pytest.mark.parametrize("window_fn", WINDOWS)
@@ -151,7 +160,7 @@ def test_accumulators_alone_are_read_row_by_row_too(window_fn: WindowFn) -> None
     sink.flush()
     combine = Combine(fn, form_of(fn), LABEL)
     packed = unpacked(rows.batches(7))
-    expected = outputs(combined_totals(packed, coder, windowing, combine), fn)
+    expected = outputs(combined_groups(packed, coder, windowing, combine), fn)
     ordered = rows_of(unpacked(rows.batches(7)))
     assert outputs(totals_groups(ordered, coder, windowing), fn) == expected
 
@@ -221,11 +230,9 @@ def test_groups_for_others_are_by_window_and_tell_their_elements() -> None:
         columns.take(block_of([("a", 0, 1), ("a", 1, 2), ("b", 3, 4), ("a", 3, 8)], window_fn))
         is None
     )
-    assert columns.settle()
-    (found,) = columns.settled()
     groups = [
         (int(block.windowing.windows[0].start), fn.extract_output(total), key, count)
-        for block, count in columns.groups(found)
+        for block, count in blocks_of(columns)
         for key, total in block.values
     ]
     assert sorted(groups) == [
@@ -248,34 +255,76 @@ def test_floats_are_added_one_after_the_other(name: str, window_fn: WindowFn) ->
     for value in values:
         expected = fn.add_input(expected, value)
     columns = gathering(fn, of(window_fn))
-    is_taken = True
     for part in (values[:20], values[20:]):
         # All in the window that begins at 0, and in several slices of it.
         seconds = (number * 7 % 100 for number in range(len(part)))
         elements = [("a", second, value) for second, value in zip(seconds, part, strict=True)]
         block = block_of(elements, window_fn)
-        is_taken = is_taken and columns.take(block) is None and columns.settle()
-    assert is_taken or (name == "sum" and sys.version_info >= (3, 12))
-    for found in columns.settled():
-        ((block, count),) = (
-            (block, count)
-            for block, count in columns.groups(found)
-            if block.windowing.windows == (IntervalWindow(0, 100),)
-        )
-        assert count == 50
-        assert fn.extract_output(block.values[0][1]) == fn.extract_output(expected)
+        if columns.take(block) is not None:
+            assert name == "sum"
+            assert sys.version_info >= (3, 12)
+            return
+        columns.settle()
+    ((block, count),) = (
+        (block, count)
+        for block, count in blocks_of(columns)
+        if block.windowing.windows == (IntervalWindow(0, 100),)
+    )
+    assert count == 50
+    assert fn.extract_output(block.values[0][1]) == fn.extract_output(expected)
 
 
-def test_what_cannot_be_added_up_exactly_is_given_back() -> None:
-    fn, window_fn = FNS["sum"], FixedWindows(5)
+@pytest.mark.parametrize("window_fn", [GlobalWindows(), FixedWindows(5), SlidingWindows(6, 2)])
+def test_what_does_not_add_up_exactly_goes_to_the_combine_fn(window_fn: WindowFn) -> None:
+    fn = FNS["sum"]
+    elements = [("a", 1, 2**62), ("b", 2, 1), ("a", 2, 2**62), ("a", 1, 5)]
     columns = gathering(fn, of(window_fn))
-    assert columns.take(block_of([("a", 0, 2**62), ("a", 7, 1)], window_fn)) is None
-    assert columns.settle()
-    assert columns.take(block_of([("a", 1, 2**62), ("a", 2, 1)], window_fn)) is None
-    assert not columns.settle()
-    (found,) = columns.settled()
-    assert found.rows.totals.tolist() == [2**62, 1]
-    ((windows, pairs, stamps),) = columns.waiting()
-    assert windows == windows_at(window_fn, SECOND)
-    assert pairs == [("a", 2**62), ("a", 1)]
-    assert stamps is None
+    expected: Counter[Any] = Counter()
+    for part in (elements[:2], elements[2:]):
+        assert columns.take(block_of(part, window_fn)) is None
+        columns.settle()
+        for key, second, value in part:
+            for window in windows_at(window_fn, second * SECOND):
+                expected[key, window] += value
+    found: Counter[Any] = Counter()
+    for block, _ in blocks_of(columns):
+        for key, total in block.values:
+            found[key, block.windowing.windows[0]] += fn.extract_output(total)
+    assert found == expected
+
+
+class Parity(NonMergingWindowFn):
+    """Windows that are no intervals of time, of which an element is in several."""
+
+    def assign(self, context: Any) -> list[BoundedWindow]:
+        second = int(context.timestamp)
+        return [IntervalWindow(0, 1 + second % 2), IntervalWindow(0, 10), GlobalWindow()]
+
+    def get_window_coder(self) -> coders.Coder:
+        return coders.IntervalWindowCoder()
+
+
+def test_windows_of_ones_own_add_up_over_columns() -> None:
+    fn = FNS["sum"]
+    columns = gathering(fn, of(Parity()))
+    for second, value in enumerate([1, 2, 4, 8]):
+        template = WindowedValue(None, second, windows_at(Parity(), second * SECOND))
+        column = column_of_values([("a", value), ("b", 1)])
+        assert column is not None
+        assert columns.take(Block(template, column)) is None
+    columns.settle()
+    found = {
+        (*block.windowing.windows, key): (fn.extract_output(total), count)
+        for block, count in blocks_of(columns)
+        for key, total in block.values
+    }
+    assert found == {
+        (IntervalWindow(0, 1), "a"): (5, 4),
+        (IntervalWindow(0, 1), "b"): (2, 4),
+        (IntervalWindow(0, 2), "a"): (10, 4),
+        (IntervalWindow(0, 2), "b"): (2, 4),
+        (IntervalWindow(0, 10), "a"): (15, 8),
+        (IntervalWindow(0, 10), "b"): (4, 8),
+        (GlobalWindow(), "a"): (15, 8),
+        (GlobalWindow(), "b"): (4, 8),
+    }

@@ -4,7 +4,7 @@ These groups require a combine with a vectorized form. A group leaves with one a
 from all accumulators that belong to it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import GlobalWindow, GlobalWindows
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows, Sessions
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -29,10 +29,7 @@ from sparkbeam.worker.grouping.sliced import windows_of_slices
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader
 from sparkbeam.worker.row_formats.aggregate_rows import pane_of
-from sparkbeam.worker.slices import Slices, slices_of
-
-_Expand = Callable[[Aggregates, Micros], Aggregates]
-"""Function of aggregates and their spans that makes their groups."""
+from sparkbeam.worker.slices import slices_of
 
 
 @dataclass(frozen=True)
@@ -49,29 +46,24 @@ class _Open:
 
 
 class _Combined:
-    """Merger of the groups of rows.
-
-    Args:
-        cells: reads the content of cells.
-        expand: makes groups of that.
-        make: merges these.
-        block: makes a block of groups and their encoded keys.
-        label: of the step that merges.
-    """
+    """Merger of the groups of rows: windows, or sessions if the windows are those."""
 
     def __init__(
-        self,
-        cells: AggregateReader,
-        expand: _Expand,
-        make: SessionColumns,
-        block: Callable[[Aggregates, pa.Array], Block],
-        label: str,
+        self, coder: coders.WindowedValueCoder, windowing: Windowing, combine: Combine
     ) -> None:
-        self._cells = cells
-        self._expand = expand
-        self._make = make
-        self._block = block
-        self._label = label
+        stamps = combine_stamps(windowing)
+        self._at_end = stamps is None
+        self._is_global = isinstance(windowing.windowfn, GlobalWindows)
+        time = coded_end(GlobalWindow()) if self._is_global else MIN_TIMESTAMP
+        self._template = WindowedValue(None, time, GLOBAL.windows, pane_of(windowing))
+        self._combine = combine
+        self._make: SessionColumns = WindowColumns(combine.combine_fn, stamps or max)
+        self._slices = slices_of(windowing.windowfn)
+        if isinstance(windowing.windowfn, Sessions):
+            self._make = SessionColumns(combine.combine_fn, stamps or max)
+        pair = coder.wrapped_value_coder
+        self._decode_key = pair.key_coder().get_impl().decode_nested
+        self._cells = AggregateReader(pair.value_coder(), combine)
 
     def blocks(self, packed: Iterator[Unpacked]) -> Iterator[Block]:
         """Yield the groups of rows."""
@@ -96,58 +88,28 @@ class _Combined:
             numbers = known[len(before.keys) :][numbers]
         try:
             for rows, found in self._cells.read(some.values, numbers, some.orders):
-                parts.append(self._expand(found, some.spans[rows]))
+                parts.append(self._groups(found, some.spans[rows]))
             return keys, self._make.merge(*parts)
         except Exception as error:
-            raise UserCodeFailed(self._label) from error
+            raise UserCodeFailed(self._combine.label) from error
 
+    def _groups(self, found: Aggregates, spans: Micros) -> Aggregates:
+        """Return the groups of cells, whose numbers are of slices if windows share these."""
+        if self._slices is None or self._slices.count == 1 or not found.are_numbers:
+            return found
+        assert isinstance(self._make, WindowColumns)
+        # The end of each is that of its slice: so there is room for what tells them apart.
+        return windows_of_slices(self._slices, self._make, replace(found, ends=spans))
 
-def _still_open(keys: pa.Array, columns: Aggregates) -> _Open:
-    numbers, places = np.unique(columns.keys, return_inverse=True)
-    return _Open(keys.take(pa.array(numbers)), columns.with_keys(places))
-
-
-def _groups(found: Aggregates, spans: Micros) -> Aggregates:
-    return found
-
-
-class _Blocks:
-    """Builder of blocks of groups.
-
-    Args:
-        windowing: of the elements that they are of.
-        combine: the combine that has merged them.
-        make: has merged them.
-        coder: of the elements.
-    """
-
-    def __init__(
-        self,
-        windowing: Windowing,
-        combine: Combine,
-        make: SessionColumns,
-        coder: coders.WindowedValueCoder,
-    ) -> None:
-        self._at_end = combine_stamps(windowing) is None
-        self._is_global = isinstance(windowing.windowfn, GlobalWindows)
-        time = coded_end(GlobalWindow()) if self._is_global else MIN_TIMESTAMP
-        self._template = WindowedValue(None, time, GLOBAL.windows, pane_of(windowing))
-        self._combine = combine
-        self._make = make
-        self._decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
-
-    def of(self, found: Aggregates, encoded: pa.Array) -> Block:
+    def _block(self, found: Aggregates, encoded: pa.Array) -> Block:
         """Return a block of groups and their encoded keys, by the number that these have there."""
         keys, places = list(map(self._decode_key, encoded.to_pylist())), found.keys
-        totals = None
-        if found.totals.dtype != object:
-            totals = self._combine.grouped(keys, places, found.totals)
-        values: list[Any] | Totals
-        if totals is None:
+        values: list[Any] | Totals | None = None
+        if found.are_numbers:
+            values = self._combine.grouped(keys, places, found.totals)
+        if values is None:
             each = zip(places.tolist(), self._make.accumulators(found), strict=True)
             values = [(keys[place], [accumulator]) for place, accumulator in each]
-        else:
-            values = totals
         stamps = None
         if not (self._is_global and self._at_end):
             stamps = coded_column(found.ends - 1 if self._at_end else found.stamps)
@@ -155,43 +117,16 @@ class _Blocks:
         return Block(self._template, values, stamps, windows)
 
 
-def combined_sessions(
+def _still_open(keys: pa.Array, columns: Aggregates) -> _Open:
+    numbers, places = np.unique(columns.keys, return_inverse=True)
+    return _Open(keys.take(pa.array(numbers)), columns.with_keys(places))
+
+
+def combined_groups(
     packed: Iterator[Unpacked],
     coder: coders.WindowedValueCoder,
     windowing: Windowing,
     combine: Combine,
 ) -> Iterator[Block]:
-    """Yield the sessions of aggregates."""
-    make = SessionColumns(combine.combine_fn, combine_stamps(windowing) or max)
-    blocks = _Blocks(windowing, combine, make, coder)
-    return _Combined(_cells(coder, combine), _groups, make, blocks.of, combine.label).blocks(packed)
-
-
-def combined_totals(
-    packed: Iterator[Unpacked],
-    coder: coders.WindowedValueCoder,
-    windowing: Windowing,
-    combine: Combine,
-) -> Iterator[Block]:
-    """Yield the groups by key and window of aggregates."""
-    make = WindowColumns(combine.combine_fn, combine_stamps(windowing) or max)
-    blocks = _Blocks(windowing, combine, make, coder)
-    slices = slices_of(windowing.windowfn)
-    expand = _groups if slices is None or slices.count == 1 else _of_slices(slices, make)
-    return _Combined(_cells(coder, combine), expand, make, blocks.of, combine.label).blocks(packed)
-
-
-def _cells(coder: coders.WindowedValueCoder, combine: Combine) -> AggregateReader:
-    return AggregateReader(coder.wrapped_value_coder.value_coder(), combine)
-
-
-def _of_slices(slices: Slices, make: WindowColumns) -> _Expand:
-    """Create the groups of slices, which are in several windows."""
-
-    def groups(found: Aggregates, spans: Micros) -> Aggregates:
-        if not found.are_numbers:
-            return found
-        # The end of each is that of its slice: so there is room for what tells them apart.
-        return windows_of_slices(slices, make, replace(found, ends=spans))
-
-    return groups
+    """Yield the groups by key and window of aggregates, or the sessions."""
+    return _Combined(coder, windowing, combine).blocks(packed)

@@ -19,7 +19,7 @@ from sparkbeam.wire.row_packs import rows_of, unpacked
 from sparkbeam.wire.rows import Row, tuples
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.column_accumulators import Combine
-from sparkbeam.worker.grouping.combined import combined_sessions, combined_totals
+from sparkbeam.worker.grouping.combined import combined_groups
 from sparkbeam.worker.grouping.merging import MergingGroups
 from sparkbeam.worker.grouping.packed import packed_groups
 from sparkbeam.worker.grouping.panes import Panes
@@ -72,14 +72,14 @@ def _windows(given: Ungrouped) -> Iterator[Block]:
         return packed_groups(read(given.batches), *of_elements)
     if given.combine is None:
         return totals_groups(given.rows, *of_elements)
-    return combined_totals(unpacked(given.batches), *of_elements, given.combine)
+    return combined_groups(unpacked(given.batches), *of_elements, given.combine)
 
 
 def _sessions(given: Ungrouped) -> Iterator[Block]:
     of_elements = given.coder, given.windowing
     if given.combine is None or not given.format.packed:
         return in_blocks(sessions(given.rows, *of_elements))
-    return combined_sessions(unpacked(given.batches), *of_elements, given.combine)
+    return combined_groups(unpacked(given.batches), *of_elements, given.combine)
 
 
 def _panes(

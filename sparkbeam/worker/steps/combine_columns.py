@@ -1,79 +1,107 @@
-"""The map side of a combine over columns: pairs are aggregated by key and time slice.
+"""The map side of a combine over columns: pairs are aggregated by key and window, or to sessions.
 
-If the order of values matters, as in a sum of floats, and windows share their slices, pairs are
-aggregated by key and window instead.
+Pairs of windows that share time slices are aggregated by slice, unless the order of values matters,
+as in a sum of floats: then by window.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import (
-    BoundedWindow,
-    GlobalWindow,
-    GlobalWindows,
-    IntervalWindow,
-)
+from apache_beam.transforms.window import BoundedWindow, GlobalWindows, IntervalWindow, Sessions
 from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.aggregates import Aggregates
-from sparkbeam.columns.order import arranged, sums_of
-from sparkbeam.columns.python_types import Shape
+from sparkbeam.aggregate.columnar_sessions import SessionColumns, WindowColumns
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.combine_columns import OTHER_SLICES, in_another_order
-from sparkbeam.windows.vectorized_form import Form, Numbers
-from sparkbeam.wire.rounding import coded_column, coded_end
-from sparkbeam.worker.blocks import GLOBAL, Block
+from sparkbeam.windows.vectorized_form import Form
+from sparkbeam.wire.rounding import coded_column
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.group_timestamps import combine_stamps
-from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.row_formats.pairs import plain_pairs
-from sparkbeam.worker.slices import Moments, moments_of, slices_of
-from sparkbeam.worker.slots import runs_of
-from sparkbeam.worker.steps.column_totals import ColumnTotals, Gathered
-from sparkbeam.worker.value_columns import Column, column_of
+from sparkbeam.worker.refusals import count_refused
+from sparkbeam.worker.row_formats.pairs import PlainPairs, are_numbers, are_told_apart, halves_of
+from sparkbeam.worker.slices import moments_of, slices_of
+from sparkbeam.worker.slots import parts_of, runs_of
+from sparkbeam.worker.steps.column_tables import ColumnTable, SessionTable, WindowTable
+from sparkbeam.worker.steps.combine_windows import (
+    NumberedWindows,
+    SlicedWindows,
+    own_spans,
+    slice_numbers,
+    template_of,
+)
+from sparkbeam.worker.value_columns import Column
 
-_Kind = tuple[Shape, pa.DataType, Any]
+_OBJECTS = 1000
+"""Number of sessions emitted at once if their accumulators are objects."""
 
 
-class _Part(NamedTuple):
-    """Kind of the pairs of a table, and whether it holds them by window."""
+@dataclass(frozen=True)
+class Ready:
+    """Partial results to emit.
 
-    kind: _Kind
-    is_by_window: bool
+    Attributes:
+        batch: the aggregates, or a block of accumulators of one window.
+        count: the number of elements in those of a block, or of aggregates with a template.
+        windows: those of the first aggregate.
+    """
+
+    batch: KeyedAggregates | Block
+    count: int = 0
+    windows: tuple[BoundedWindow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Properties of the readers of a combine.
+
+    Attributes:
+        merge_sessions: they take sessions that are merged before the shuffle.
+        take_slices: they take the numbers of time slices.
+        take_windows: they take numbers by window.
+    """
+
+    merge_sessions: bool = False
+    take_slices: bool = False
+    take_windows: bool = False
 
 
 class ColumnCombine:
-    """Pairs gathered in columns.
+    """Hash aggregate of pairs in columns.
 
     Args:
         combine_fn: merges accumulators.
         form: its vectorized form.
         windowing: of the pairs.
-
-    Attributes:
-        are_sessions: the windows are those of sessions before they merge.
-        is_stamped: True if a reader needs the timestamps of the aggregates.
+        reading: properties of the readers.
     """
 
-    def __init__(self, combine_fn: beam.CombineFn, form: Form, windowing: Windowing) -> None:
-        self._combine_fn = combine_fn
+    def __init__(
+        self, combine_fn: beam.CombineFn, form: Form, windowing: Windowing, reading: Reading
+    ) -> None:
         self._form = form
-        self._is_default = windowing.is_default()
-        self._is_global = isinstance(windowing.windowfn, GlobalWindows)
-        self._window_fn = windowing.windowfn
+        self._windowing = windowing
+        self._reading = reading
+        stamps = combine_stamps(windowing)
+        self._is_stamped = stamps is not None
+        self._sessions = SessionColumns(combine_fn, stamps or max)
+        self._windows = WindowColumns(combine_fn, stamps or max)
+        self._are_sessions = isinstance(windowing.windowfn, Sessions)
         self._slices = slices_of(windowing.windowfn) or moments_of(windowing.windowfn)
-        self.are_sessions = isinstance(self._slices, Moments)
-        self._is_shared = self._slices is not None and self._slices.count > 1
-        self.is_stamped = combine_stamps(windowing) is not None
-        self._stamps = np.minimum if combine_stamps(windowing) is min else np.maximum
-        self._tables: dict[_Part, ColumnTotals] = {}
+        self._sliced = SlicedWindows(self._slices) if self._slices else None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._tables: dict[Any, ColumnTable] = {}
+        self._others = NumberedWindows(
+            are_slices=isinstance(self._windowing.windowfn, GlobalWindows)
+        )
 
     @property
     def are_many(self) -> bool:
@@ -82,169 +110,171 @@ class ColumnCombine:
 
     @property
     def are_large(self) -> bool:
-        """True if the aggregates take much memory."""
+        """True if the aggregates should be emitted."""
         return any(table.is_large for table in self._tables.values())
 
     def take(self, block: Block) -> str | None:
-        """Add pairs; return the reason if this table does not support them."""
-        slices = self._slices_of(block)
-        if slices is None:
-            return OTHER_SLICES
-        pairs = plain_pairs(block.column, self._form)
-        if pairs is None or not self._is_exact(pairs.numbers[:1]):
-            return f"values are not for {self._form.name} over columns"
-        if self.are_sessions:
+        """Add pairs; return the reason if they are not supported."""
+        pairs = self._pairs(block.column)
+        if isinstance(pairs, str):
+            return pairs
+        if self._reading.merge_sessions:
+            return self._take_sessions(block, pairs)
+        if self._are_sessions:
             reason = in_another_order(self._form, pairs.numbers.dtype)
             if reason is not None:
                 return reason
-        times = coded_column(block.time_column()) if self.is_stamped else np.zeros_like(slices)
-        ones = np.ones(len(slices), np.int64)
-        some = Gathered(pairs.copied_keys(), slices, times, pairs.numbers, ones)
-        is_by_window = self._is_shared and self._form.needs_order(pairs.numbers.dtype)
-        part = _Part(pairs.kind, is_by_window)
-        table = self._tables.get(part)
-        if table is None:
-            spans = partial(self._spans, are_windows=is_by_window)
-            table = ColumnTotals(self._form, self._stamps, pairs.shape, spans)
-            self._tables[part] = table
-        table.add(self._by_window(some) if is_by_window else some)
+        if self._sliced is not None:
+            assert self._slices is not None
+            numbers = slice_numbers(block, self._slices, self._windowing)
+            if numbers is not None:
+                self._add(block, pairs, numbers, self._sliced)
+                return None
+        if self._are_sessions or (self._is_stamped and not self._others.are_slices):
+            return OTHER_SLICES
+        self._take_windows(block, pairs)
         return None
 
-    def _is_exact(self, numbers: Numbers) -> bool:
-        """Return whether numbers of this type can be added exactly."""
-        return self._form.add_in_order(numbers, np.zeros(1, np.intp), merges=False) is not None
+    def _pairs(self, column: Column | None) -> PlainPairs | str:
+        """Return the pairs of a column, or the reason if they are not supported."""
+        if column is None:
+            return "its elements are no columns"
+        halves = halves_of(column)
+        if halves is None:
+            return "keys are not told apart over columns"
+        (keys, shape), values = halves
+        keys = _decoded(keys)
+        if not are_told_apart(keys, shape):
+            return "keys are not told apart over columns"
+        numbers = self._form.numbers_of(*values)
+        if numbers is None:
+            return f"values are not for {self._form.name} over columns"
+        return PlainPairs(keys, shape, numbers)
 
-    def _by_window(self, some: Gathered) -> Gathered:
-        """Return the pairs once for each of their windows, in their order."""
-        assert self._slices is not None
-        places, windows = self._slices.in_windows(some.slices)
-        return Gathered(
-            some.keys.take(pa.array(places)),
-            windows,
-            some.stamps[places],
-            some.numbers[places],
-            some.counts[places],
-        )
+    def _take_sessions(self, block: Block, pairs: PlainPairs) -> str | None:
+        spans = own_spans(block)
+        if spans is None:
+            return "its elements share their windows"
+        key = pairs.kind, are_numbers(pairs.keys, pairs.shape)
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = SessionTable(self._sessions, pairs.shape)
+        # Copies, as times may be a part of a whole batch of rows; often each window starts at one.
+        (starts, ends), times = spans, block.time_column()
+        stamps = np.array(times)
+        begins = stamps if starts is times else np.array(starts)
+        table.add(pairs.copied_keys(), begins, np.array(ends), stamps, pairs.numbers)
+        reason = in_another_order(self._form, pairs.numbers.dtype)
+        if reason is not None:
+            count_refused(reason)
+        return None
 
-    def _slices_of(self, block: Block) -> Micros | None:
-        """Return each element's slice number; None if some are not in whole slices."""
-        if self._is_global:
-            return np.zeros(len(block), np.int64)
-        slices = self._slices
-        if slices is None:
-            return None
-        match block.assigned:
-            case None:
-                return slices.shared(block.windowing.windows, len(block))
-            case Intervals() as given:
-                return slices.of_intervals(given)
-            case window_fn if window_fn != self._window_fn:
-                return None
-        return slices.numbers(block.time_column())
+    def _take_windows(self, block: Block, pairs: PlainPairs) -> None:
+        """Add pairs to each of their windows."""
+        for part in parts_of(block):
+            some = pairs if part is block else self._pairs(part.column)
+            assert isinstance(some, PlainPairs)
+            for window in part.windowing.windows:
+                numbers = np.full(len(part), self._others.number(window))
+                self._add(part, some, numbers, self._others)
 
-    def settle(self) -> bool:
-        """Aggregate the waiting pairs; return False if some cannot be added exactly, and wait."""
-        settled = [table.settle() for table in self._tables.values()]
-        return all(settled)
+    def _add(
+        self, block: Block, pairs: PlainPairs, numbers: Micros, windows: NumberedWindows
+    ) -> None:
+        times = coded_column(block.time_column()) if self._is_stamped else np.zeros_like(numbers)
+        ones = np.ones(len(numbers), np.int64)
+        keys, totals = pairs.copied_keys(), pairs.numbers
+        if windows.is_shared and self._form.needs_order(totals.dtype):
+            rows, numbers, windows = windows.whole(numbers)
+            keys, times = keys.take(pa.array(rows)), times[rows]
+            totals, ones = totals[rows], ones[rows]
+        key = pairs.kind, windows
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = WindowTable(self._windows, windows, pairs.shape)
+        table.add(keys, numbers, times, totals, ones)
 
-    def settled(self) -> list[KeyedAggregates]:
-        """Return the aggregates and forget them; waiting pairs keep waiting."""
-        return [some for table in self._tables.values() for some in table.take()]
+    def settle(self) -> None:
+        """Aggregate the waiting pairs."""
+        for table in self._tables.values():
+            table.settle()
 
-    def waiting(self) -> Iterator[tuple[Sequence[BoundedWindow], list[Any], list[int] | None]]:
-        """Yield the waiting pairs with their windows and their timestamps in microseconds."""
-        for ((shape, _, _), is_by_window), table in self._tables.items():
-            for some in table.waiting():
-                values = self._form.values(some.numbers)
-                pairs = list(zip(column_of(some.keys, shape).values(), values, strict=True))
-                for first, rows in runs_of(some.slices):
-                    chosen = range(len(pairs)) if rows is None else rows.tolist()
-                    stamps = some.stamps.tolist() if self.is_stamped else None
-                    yield (
-                        self._windows(int(some.slices[first]), is_one=is_by_window),
-                        [pairs[at] for at in chosen],
-                        None if stamps is None else [stamps[at] for at in chosen],
-                    )
+    def ready(self) -> Iterator[Ready]:
+        """Yield all settled aggregates and forget them."""
+        tables = self._tables.values()
+        self._clear()
+        for table in tables:
+            for windows, found in table.take():
+                if windows is None:
+                    yield from ready_sessions(found.keys, found.rows)
+                else:
+                    yield from self._of_windows(windows, found)
 
-    def is_by_window(self, found: KeyedAggregates) -> bool:
-        """Return whether aggregates belong to windows that share slices, rather than to slices."""
-        if not self._is_shared:
-            return False
-        assert self._slices is not None
-        return bool(found.rows.ends[0] - found.rows.starts[0] == self._slices.size)
+    def _of_windows(self, windows: NumberedWindows, found: KeyedAggregates) -> Iterator[Ready]:
+        """Yield slices as they are if the readers take them, else windows."""
+        are_numbers, reading = found.rows.are_numbers, self._reading
+        if are_numbers and windows.are_slices and reading.take_slices:
+            yield Ready(found, windows=windows.starting_at(int(found.rows.starts[0])))
+            return
+        take_numbers = are_numbers and reading.take_windows
+        if not take_numbers and isinstance(found.keys, Column):
+            found = replace(found, keys=found.keys.values())
+        for some in self._by_window(windows, found):
+            assert some.template is not None
+            if take_numbers:
+                yield Ready(some, some.count(), tuple(some.template.windows))
+            else:
+                yield Ready(self._block(some), some.count())
 
-    def example(self, found: KeyedAggregates) -> WindowedValue:
-        """Return the first aggregate, as an element."""
-        (accumulator,) = self._form.accumulators(found.rows.totals[:1], self._combine_fn)
-        slices, number = self._slices, 0
-        if slices is not None:
-            number = int(slices.numbers_at(found.rows.starts[:1])[0])
-        windows = self._windows(number, is_one=self.is_by_window(found))
-        pair = found.first_key(), accumulator
-        return WindowedValue(pair, windows[0].max_timestamp(), windows)
-
-    def by_window(self, found: KeyedAggregates) -> Iterator[KeyedAggregates]:
+    def _by_window(
+        self, windows: NumberedWindows, found: KeyedAggregates
+    ) -> Iterator[KeyedAggregates]:
         """Yield the aggregates of each window, with a template."""
         rows = found.rows
-        if self._is_shared and not self.is_by_window(found):
-            rows = self._in_windows(rows)
+        if windows.is_shared:
+            rows, windows = self._in_windows(rows)
         for first, chosen in runs_of(rows.starts):
-            template = self._template(int(rows.starts[first]), int(rows.ends[first]))
+            (window,) = windows.starting_at(int(rows.starts[first]))
             part = rows if chosen is None else rows.part(chosen)
-            yield KeyedAggregates(found.keys, part, template)
+            yield KeyedAggregates(found.keys, part, template_of(window, self._windowing))
 
-    def groups(self, found: KeyedAggregates) -> Iterator[tuple[Block, int]]:
-        """Yield blocks of accumulators by window, and the element count of each accumulator."""
-        assert isinstance(found.keys, Column)
-        keys = found.keys.values()
-        for some in self.by_window(found):
-            rows = some.rows
-            accumulators = self._form.accumulators(rows.totals, self._combine_fn)
-            names = map(keys.__getitem__, rows.keys.tolist())
-            pairs = list(zip(names, accumulators, strict=True))
-            stamps = rows.stamps if self.is_stamped else None
-            assert some.template is not None
-            yield Block(some.template, pairs, stamps), some.count()
+    def _block(self, found: KeyedAggregates) -> Block:
+        """Return accumulators of one window."""
+        rows, template = found.rows, found.template
+        assert template is not None
+        assert isinstance(found.keys, list)
+        keys = map(found.keys.__getitem__, rows.keys.tolist())
+        pairs = list(zip(keys, self._windows.accumulators(rows), strict=True))
+        return Block(template, pairs, rows.stamps if self._is_stamped else None)
 
-    def _in_windows(self, found: Aggregates) -> Aggregates:
+    def _in_windows(self, found: Aggregates) -> tuple[Aggregates, NumberedWindows]:
         """Return the aggregates of windows, made of slices that they share."""
         assert self._slices is not None
-        places, first = self._slices.in_windows(self._slices.numbers_at(found.starts))
-        sorted_rows = arranged(found.keys[places], first)
-        order, firsts = sorted_rows.order, sorted_rows.firsts()
-        spans = self._spans(sorted_rows.second, are_windows=True)
-        each = replace(
-            found.part(places[order]), keys=sorted_rows.first, starts=spans[0], ends=spans[1]
-        )
-        totals = self._form.add_in_order(each.totals, firsts, merges=True)
-        if totals is None:
-            return each
-        assert each.counts is not None
-        stamps = self._stamps.reduceat(each.stamps, firsts)
-        return replace(
-            each.part(firsts), stamps=stamps, totals=totals, counts=sums_of(each.counts, firsts)
-        )
+        assert self._sliced is not None
+        places, numbers, windows = self._sliced.whole(self._slices.numbers_at(found.starts))
+        starts, ends = windows.spans(numbers)
+        each = replace(found.part(places), starts=starts, ends=ends)
+        return self._windows.merge(each, in_runs=False), windows
 
-    def _spans(self, numbers: Micros, *, are_windows: bool) -> tuple[Micros, Micros]:
-        """Return the starts and ends of slices, or of the windows that begin with them."""
-        slices = self._slices
-        if slices is None:
-            return numbers, numbers
-        starts = slices.starts(numbers)
-        is_whole = are_windows or slices.count == 1
-        return starts, starts + (slices.size if is_whole else slices.length)
 
-    def _windows(self, number: int, *, is_one: bool) -> tuple[BoundedWindow, ...]:
-        """Return the windows of a slice, or the one that begins with it."""
-        if self._slices is None:
-            return GLOBAL.windows
-        return (self._slices.window(number),) if is_one else self._slices.windows(number)
+def ready_sessions(keys: list[Any] | Column, rows: Aggregates) -> Iterator[Ready]:
+    """Yield sessions to emit, sorted by key, in parts if their accumulators are objects."""
+    step = len(rows) if rows.are_numbers else _OBJECTS
+    for begin in range(0, len(rows), step):
+        some = rows.part(slice(begin, begin + step))
+        first, last = int(some.keys[0]), int(some.keys[-1])
+        batch = KeyedAggregates(keys[first : last + 1], some.with_keys(some.keys - first))
+        times = (Timestamp(micros=int(column[0])) for column in (some.starts, some.ends))
+        yield Ready(batch, windows=(IntervalWindow(*times),))
 
-    def _template(self, start: int, end: int) -> WindowedValue:
-        """Return a windowed value with a window, at its end."""
-        if self._is_default:
-            return GLOBAL
-        window: BoundedWindow = GlobalWindow()
-        if self._slices is not None:
-            window = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
-        return WindowedValue(None, coded_end(window), (window,))
+
+def _decoded(keys: pa.Array) -> pa.Array:
+    """Return keys without dictionaries, as those of other batches of rows differ."""
+    if pa.types.is_dictionary(keys.type):
+        return keys.dictionary_decode()
+    if pa.types.is_struct(keys.type) and keys.type.num_fields and not keys.null_count:
+        parts = [keys.field(at) for at in range(keys.type.num_fields)]
+        decoded = list(map(_decoded, parts))
+        if any(one is not other for one, other in zip(parts, decoded, strict=True)):
+            return pa.StructArray.from_arrays(decoded, [field.name for field in keys.type])
+    return keys

@@ -1,9 +1,9 @@
 """Operations on blocks: the map side of a combine."""
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
 from apache_beam.coders import coders
 from apache_beam.runners import common
@@ -12,19 +12,21 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, Sessions
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns import NotExact
+from sparkbeam.aggregate.aggregates import objects
+from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
+from sparkbeam.aggregate.columnar_sessions import SessionColumns
+from sparkbeam.aggregate.ordered_sessions import OrderedSessions
 from sparkbeam.plan.combine_columns import ALONE as SESSIONS_ALONE
-from sparkbeam.plan.combine_columns import NO_FORM, other_stamps
-from sparkbeam.plan.grouping import stamp_of, tells_stamps
+from sparkbeam.plan.combine_columns import NO_FORM, by_elements, other_stamps
+from sparkbeam.plan.grouping import SessionAggregator, stamp_of, tells_stamps
 from sparkbeam.plan.parsed_stage import combine_fn_of
 from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.windows.choices import choice_of
-from sparkbeam.windows.vectorized_form import Numbers
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
-from sparkbeam.wire.rounding import coded_end
-from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
+from sparkbeam.wire.rounding import coded_span
+from sparkbeam.worker.blocks import Block, BlockLimit
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.group_timestamps import combine_stamps
 from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
@@ -32,36 +34,43 @@ from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.row_formats.key_table import all_immutable
 from sparkbeam.worker.row_formats.keys import KeyNames
-from sparkbeam.worker.row_formats.pairs import Pairs, distinct, halves_of, pairs_of
+from sparkbeam.worker.row_formats.pairs import distinct, halves_of
 from sparkbeam.worker.slots import parts_of
-from sparkbeam.worker.steps.combine_columns import ColumnCombine
-from sparkbeam.worker.steps.combine_tables import CombineTable
+from sparkbeam.worker.steps.column_tables import (
+    MAX_BUFFERED,
+    MAX_BUFFERED_BYTES,
+    MAX_BYTES,
+    MAX_KEYS,
+)
+from sparkbeam.worker.steps.combine_columns import ColumnCombine, Reading, Ready
+from sparkbeam.worker.steps.combine_windows import own_spans
 from sparkbeam.worker.steps.edges import SinkOperation
+from sparkbeam.worker.steps.element_tables import (
+    ColumnarSessions,
+    ElementTable,
+    ReducedSessions,
+    SessionElements,
+    Spans,
+    WindowElements,
+)
 from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import column_of
 
-_Made = TypeVar("_Made")
-
-MAX_KEYS = 100_000
-"""Maximum number of accumulators before they are emitted."""
-
-MAX_BUFFERED = 200_000
-"""Number of values that wait to be aggregated together."""
-
-_MAX_BUFFERED_BYTES = 32 << 20
-_MAX_BYTES = 64 << 20
 _MEASURED_BYTES = 4 << 20
 
 
 class PrecombineOperation(operations.PGBKCVOperation):
-    """The map side of a combine: values gathered by key and aggregated in runs.
+    """The map side of a combine: pairs aggregated by key and window, or by key and session.
 
-    Values that may change wait no longer than the call that brings them.
+    Pairs in columns have their own aggregates (:mod:`.combine_columns`), all others are aggregated
+    by a table of elements (:mod:`.element_tables`). Values that may change wait no longer than the
+    call that brings them.
 
     Attributes:
         readers: the operations that take the accumulators.
         key_coder: the coder of the keys, which are distinguished by their encodings.
         windowing: of the elements.
+        aggregator: merges sessions; None if windows do not merge here.
     """
 
     takes_assigned = True
@@ -70,49 +79,64 @@ class PrecombineOperation(operations.PGBKCVOperation):
     readers: list[operations.Operation]
     key_coder: coders.Coder
     windowing: Windowing
+    aggregator: SessionAggregator | None
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self._emitter = Emitter(self.readers, self.receivers[0])
         self._names = KeyNames(self.key_coder)
         self._form = form_of(self.combine_fn)
-        self._choice = choice_of(self.combine_fn)
-        self._is_global = self.windowing.is_default()
+        self._choice = None if self.aggregator else choice_of(self.combine_fn)
         self._combine_stamps = combine_stamps(self.windowing)
         self._stamp = _stamp_told(self.windowing, self.readers)
-        self._tables: defaultdict[BoundedWindow | None, CombineTable] = defaultdict(
-            lambda: CombineTable(self.combine_fn, self._form)
+        sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
+        self._takers = [sink.process_aggregates for sink in sinks]
+        self._windows = WindowElements(
+            self.combine_fn, self._combine_stamps, self.windowing, self._key_of
         )
-        self._waiting: dict[BoundedWindow | None, CombineTable] = {}
+        self._sessions: SessionElements | None = None
+        self._elements: ElementTable = self._windows
+        if self.aggregator is not None:
+            self._elements = self._sessions = self._session_table(self.aggregator)
         self._count = 0
         self._bytes = 0
-        self._keys = 0
         self._unmeasured = 0
         self._refusal = ""
-        self._columns = self._make_columns()
+        self._columns = self._make_columns(sinks)
 
-    def _make_columns(self) -> ColumnCombine | None:
-        """Return the table that gathers pairs in columns; None if pairs stay elements."""
-        if self._form is None:
-            self._refusal = NO_FORM
-            return None
-        if self._stamp is not None:
+    def _make_columns(self, sinks: list[SinkOperation]) -> ColumnCombine | None:
+        """Return the aggregates of pairs in columns; None if pairs stay elements."""
+        form = self._form
+        reading = _reading(self.windowing, sinks, self.aggregator, len(self.readers))
+        if self.aggregator not in (None, SessionAggregator.COLUMNAR):
+            self._refusal = by_elements(self.aggregator, form)
+        elif self._stamp is not None:
             self._refusal = other_stamps(self._stamp)
-            return None
-        sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
-        all_take = len(sinks) == len(self.readers)
-        columns = ColumnCombine(self.combine_fn, self._form, self.windowing)
-        if columns.are_sessions and not (all_take and all(sink.takes_numbers for sink in sinks)):
+        elif form is None:
+            choice = self._choice
+            self._refusal = _other_values(choice.name) if choice is not None else NO_FORM
+        elif isinstance(self.windowing.windowfn, Sessions) and not (
+            reading.merge_sessions or reading.take_slices
+        ):
             self._refusal = SESSIONS_ALONE
-            return None
-        self._takers = [sink.process_aggregates for sink in sinks]
-        self._take_slices = all_take and (
-            columns.are_sessions or all(sink.port.format == AggregateRows() for sink in sinks)
-        )
-        self._take_windows = (
-            all_take and not columns.is_stamped and all(sink.takes_numbers for sink in sinks)
-        )
-        return columns
+        else:
+            return ColumnCombine(self.combine_fn, form, self.windowing, reading)
+        return None
+
+    def _session_table(self, kind: SessionAggregator) -> SessionElements:
+        # At the end of the window nobody asks for the stamps.
+        combine = self.combine_fn, self._combine_stamps or max
+        match kind:
+            case SessionAggregator.CANONICAL:
+                return ReducedSessions(CanonicalSessions(*combine), self._key_of)
+            case SessionAggregator.ORDERED:
+                return ReducedSessions(OrderedSessions(*combine), self._key_of)
+            case SessionAggregator.COLUMNAR:
+                return ColumnarSessions(SessionColumns(*combine), self._key_of)
+
+    def _key_of(self, name: Any) -> Any:
+        """Return the key with a name, which has the timestamp, too, if that matters."""
+        return self._names.key(name if self._stamp is None else name[0])
 
     def process(self, o: WindowedValue) -> None:
         """Add a pair of key and value."""
@@ -121,40 +145,47 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def process_block(self, block: Block) -> None:
         """Add pairs of key and value."""
         with self.scoped_process_state:
-            self._take_block(block)
+            refusal = self._take_columns(block)
+            if refusal is None:
+                return
+            are_columns = block.column is not None
+            if self._sessions is not None:
+                self._take_spans_of(block)
+            elif not self._take_parts(block):
+                return
+            if are_columns:
+                count_refused(refusal)
 
-    def _take_block(self, block: Block) -> None:
-        refusal = self._take_gathered(block)
-        if refusal is None:
-            return
-        if block.column is not None and isinstance(block.assigned, Sessions):
-            # A window for each value: columns of one cost more than they save.
-            count_refused(refusal)
-            block = block.with_values(block.values)
-        refusals = list(filter(None, map(self._take_part, parts_of(block))))
-        if refusals and block.column is not None:
-            count_refused(refusals[0])
-
-    def _take_part(self, block: Block) -> str | None:
-        """Add pairs that share their windows; return why they are added as elements."""
-        if self._take_chosen(block):
-            return None
-        refusal = self._take_columns(block)
-        if refusal is not None:
-            stamps = block.times() if self._combine_stamps is not None else None
-            self._take(block.windowing.windows, block.values, stamps)
+    def _take_columns(self, block: Block) -> str | None:
+        """Add pairs in columns; return the reason if they are not supported."""
+        refusal: str | None = self._refusal
+        if self._columns is not None:
+            with self._users_code():
+                refusal = self._columns.take(block)
+            if refusal is None and self._columns.are_many:
+                self._settle_columns()
+        if refusal is not None and self._sessions is None and self._combine_stamps is not None:
+            return other_stamps(stamp_of(self.windowing))
         return refusal
 
-    def _take_gathered(self, block: Block) -> str | None:
-        """Add pairs gathered in columns; return the reason if they are not supported."""
-        columns = self._columns
-        if columns is None:
-            return self._refusal
+    def _settle_columns(self) -> None:
+        """Aggregate the pairs that wait in columns."""
+        assert self._columns is not None
         with self._users_code():
-            refusal = columns.take(block)
-        if refusal is None and columns.are_many:
-            self._settle_columns()
-        return refusal
+            self._columns.settle()
+        if self._columns.are_large:
+            self._put_out(self._columns.ready())
+
+    def _take_parts(self, block: Block) -> bool:
+        """Add pairs by the windows that they share; return whether any are taken as elements."""
+        if isinstance(block.assigned, Sessions):
+            # A window for each value: columns of one cost more than they save.
+            block = block.with_values(block.values)
+        others = [part for part in parts_of(block) if not self._take_chosen(part)]
+        for part in others:
+            stamps = part.times() if self._combine_stamps is not None else None
+            self._take(part.windowing.windows, part.values, stamps)
+        return bool(others)
 
     def _take_chosen(self, block: Block) -> bool:
         """Add the pairs of a column that may be chosen; return False if all have to be added."""
@@ -173,98 +204,6 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._take(block.windowing.windows, pairs, None, others=len(block) - len(pairs))
         return True
 
-    def _settle_columns(self) -> None:
-        """Aggregate the pairs that wait in columns."""
-        columns = self._columns
-        if columns is None:
-            return
-        with self._users_code():
-            is_exact = columns.settle()
-        if not is_exact or columns.are_large:
-            self._put_out_settled(columns)
-        if not is_exact:
-            assert self._form is not None
-            self._refusal = f"{self._form.name} is not exact over columns"
-            count_refused(self._refusal)
-            if not columns.are_sessions:  # For these there is no other way over columns.
-                self._columns = None
-            for windows, pairs, stamps in columns.waiting():
-                self._take(windows, pairs, stamps)
-
-    def _put_out_settled(self, columns: ColumnCombine) -> None:
-        for found in columns.settled():
-            if self._take_slices and not columns.is_by_window(found):
-                self._emitter.hand_on(self._takers, found, columns.example(found), len(found))
-                continue
-            if self._take_windows:
-                self._put_out_windows(columns, found)
-                continue
-            for block, count in self._made_of(columns.groups(found)):
-                self._put_out_block(block, count)
-
-    def _put_out_windows(self, columns: ColumnCombine, found: KeyedAggregates) -> None:
-        """Emit the numbers of keys, window by window."""
-        example = columns.example(found)
-        for some in self._made_of(columns.by_window(found)):
-            self._emitter.hand_on(self._takers, some, example, len(some))
-            assert some.template is not None
-            self._tell_of(some.template, some.count(), len(some))
-
-    def _put_out_block(self, block: Block, count: int) -> None:
-        """Emit keys with their compacted accumulators, of this many elements of a window."""
-        compact = self.combine_fn_compact or (lambda accumulator: accumulator)
-        limit = BlockLimit()
-        start = 0
-        while start < len(block):
-            part = slice(start, start + limit.values)
-            pairs = [(key, compact(accumulator)) for key, accumulator in block.values[part]]
-            limit.learn(pairs)
-            self._emitter.block(block.with_part(part, pairs))
-            start = part.stop
-        self._tell_of(block.windowing, count, len(block))
-
-    def _take_columns(self, block: Block) -> str | None:
-        """Add pairs in columns; return why they have to be added one by one."""
-        if self._combine_stamps is not None:
-            return other_stamps(stamp_of(self.windowing))
-        try:
-            pairs, numbers = self._numbered(block)
-        except NotExact as refusal:
-            return str(refusal)
-        names = self._named(pairs.keys)
-        windows = (None,) if self._is_global else block.windowing.windows
-        with self._users_code():
-            for window in windows:
-                table = self._waiting[window] = self._tables[window]
-                table.gather_numbers(names, pairs.places, numbers)
-        self._have_come(
-            len(block) * len(windows), (numbers.nbytes + pairs.places.nbytes) * len(windows)
-        )
-        return None
-
-    def _numbered(self, block: Block) -> tuple[Pairs, Numbers]:
-        """Return the pairs of a column and their values in the vectorized form.
-
-        Raises:
-            NotExact: there are none.
-        """
-        form = self._form
-        if block.column is None:
-            raise NotExact("its elements are no columns")
-        if form is None:
-            choice = self._choice
-            if choice is None:
-                raise NotExact(NO_FORM)
-            raise NotExact(f"values are not for {choice.name} over columns")
-        pairs = pairs_of(block.column)
-        if pairs is None:
-            raise NotExact("keys are not told apart over columns")
-        with self._users_code():
-            numbers = form.numbers_of(pairs.values, pairs.shape)
-        if numbers is None:
-            raise NotExact(f"values are not for {form.name} over columns")
-        return pairs, numbers
-
     def _take(
         self,
         windows: Sequence[BoundedWindow],
@@ -279,29 +218,45 @@ class PrecombineOperation(operations.PGBKCVOperation):
         if self._stamp is not None:
             assert stamps is not None
             names = list(zip(names, stamps, strict=True))
-        for window in (None,) if self._is_global else windows:
-            table = self._waiting[window] = self._tables[window]
-            with self._users_code():
-                table.gather(names, values)
-                table.count += others
-            if stamps is not None:
-                assert self._combine_stamps is not None
-                table.combine_times(names, stamps, self._combine_stamps)
-        if not self._has_come(values, len(windows)) and not all_immutable(values):
+        for window in windows:
+            self._windows.add(window, names, values, stamps, others)
+        if not self._have_come(values, len(windows)) and not all_immutable(values):
             self._add_up()
 
-    def _has_come(self, values: Sequence[Any], times: int) -> bool:
+    def _take_spans_of(self, block: Block) -> None:
+        """Add pairs to sessions one by one."""
+        spans, stamps = own_spans(block), block.times()
+        if spans is not None:
+            starts, ends = spans
+            self._take_spans(block.values, (starts.tolist(), ends.tolist()), stamps)
+            return
+        for window in block.windowing.windows:
+            start, end = coded_span(window)
+            all_spans = [start] * len(block), [end] * len(block)
+            self._take_spans(block.values, all_spans, stamps)
+
+    def _take_spans(self, pairs: list[Any], spans: Spans, stamps: list[int]) -> None:
+        """Add pairs with the window of each."""
+        assert self._sessions is not None
+        keys, values = zip(*pairs, strict=True)
+        names = self._named(keys)
+        if self._sessions.keeps_values and not all_immutable(values):
+            # What may change cannot wait until there is enough for columns.
+            self._add_up()
+            self._put_out(self._sessions.take())
+            self._elements = self._sessions = self._session_table(SessionAggregator.ORDERED)
+        with self._users_code():
+            self._sessions.add(names, spans, stamps, values)
+        self._have_come(values, 1)
+
+    def _have_come(self, values: Sequence[Any], times: int) -> bool:
         """Count values, each in this many windows; return whether all are aggregated now."""
         size = size_of(values[-1])
         if len(values) > 1:
             size = len(values) * max(size, size_of(values[0]))
-        return self._have_come(len(values) * times, size * times)
-
-    def _have_come(self, count: int, size: int) -> bool:
-        """Count this many values and bytes; return whether all are aggregated now."""
-        self._count += count
-        self._bytes += size
-        is_enough = self._count >= MAX_BUFFERED or self._bytes >= _MAX_BUFFERED_BYTES
+        self._count += len(values) * times
+        self._bytes += size * times
+        is_enough = self._count >= MAX_BUFFERED or self._bytes >= MAX_BUFFERED_BYTES
         if is_enough:
             self._add_up()
         return is_enough
@@ -315,39 +270,72 @@ class PrecombineOperation(operations.PGBKCVOperation):
             ) from error
 
     def _add_up(self) -> None:
+        """Aggregate the waiting elements."""
         with self._users_code():
-            self._settle()
+            self._elements.settle()
         self._unmeasured += self._bytes
         self._count = self._bytes = 0
-        if self._keys > MAX_KEYS or self._are_large():
-            self._put_out()
-
-    def _settle(self) -> None:
-        """Aggregate the waiting values into accumulators."""
-        for table in self._waiting.values():
-            table.add_up()
-        self._waiting.clear()
-        self._keys = sum(len(table.accumulators) for table in self._tables.values())
+        if len(self._elements) > MAX_KEYS or self._are_large():
+            self._unmeasured = 0
+            self._put_out(self._elements.take())
 
     def _are_large(self) -> bool:
         """Return whether the accumulators take much memory; measured only if they may."""
         if self._unmeasured < _MEASURED_BYTES:
             return False
         self._unmeasured = 0
-        return self._size() > _MAX_BYTES
+        return self._elements.size() > MAX_BYTES
 
-    def _size(self) -> int:
-        """Return the approximate size of the accumulators in bytes."""
-        return size_of([table.accumulators for table in self._tables.values()])
-
-    def _made_of(self, found: Iterator[_Made]) -> Iterator[_Made]:
-        """Yield the accumulators, which user code makes."""
+    def _put_out(self, found: Iterator[Ready]) -> None:
+        """Emit partial results, which user code makes."""
         while True:
             with self._users_code():
-                made = next(found, None)
-            if made is None:
+                ready = next(found, None)
+            if ready is None:
                 return
-            yield made
+            if isinstance(ready.batch, Block):
+                self._put_out_block(ready.batch, ready.count)
+            else:
+                self._hand_on(ready.batch, ready)
+
+    def _put_out_block(self, block: Block, count: int) -> None:
+        """Emit keys with their compacted accumulators, of this many elements of a window."""
+        compact = self.combine_fn_compact or (lambda accumulator: accumulator)
+        limit = BlockLimit()
+        start = 0
+        while start < len(block):
+            part = slice(start, start + limit.values)
+            pairs = [(key, compact(accumulator)) for key, accumulator in block.values[part]]
+            limit.learn(pairs)
+            self._emitter.block(block.with_part(part, pairs))
+            start = part.stop
+        self._tell_of(block.windowing, count, len(block))
+
+    def _hand_on(self, some: KeyedAggregates, ready: Ready) -> None:
+        """Emit aggregates, those with objects compacted."""
+        rows, compact = some.rows, self.combine_fn_compact
+        with self._users_code():
+            if rows.are_numbers:
+                assert self._form is not None
+                (accumulator,) = self._form.accumulators(rows.totals[:1], self.combine_fn)
+            else:
+                totals = rows.totals.tolist()
+                if compact is not None:
+                    totals = list(map(compact, totals))
+                    some = replace(some, rows=replace(rows, totals=objects(totals)))
+                accumulator = totals[0]
+        pair, windows = (some.first_key(), accumulator), ready.windows
+        example = WindowedValue(pair, windows[0].max_timestamp(), windows)
+        self._emitter.hand_on(self._takers, some, example, len(some))
+        if some.template is not None:
+            self._tell_of(some.template, ready.count, len(some))
+
+    def _tell_of(self, template: WindowedValue, count: int, accumulators: int) -> None:
+        """Report the elements of a window that accumulators represent beyond one each."""
+        if self.windowing.is_default() or count <= accumulators:
+            return
+        for take in self._takers:
+            take(ExtraElements(template, count - accumulators))
 
     @contextmanager
     def _users_code(self) -> Iterator[None]:
@@ -356,50 +344,28 @@ class PrecombineOperation(operations.PGBKCVOperation):
         except Exception as error:
             raise UserCodeFailed(self.name_context.step_name) from error
 
-    def _put_out(self) -> None:
-        tables = list(self._tables.items())
-        self._tables.clear()
-        self._keys = self._unmeasured = 0
-        for window, table in tables:
-            template = GLOBAL
-            if window is not None:
-                template = WindowedValue(None, coded_end(window), (window,))
-            names = map(self._names.key, self._without_stamps(table.accumulators))
-            pairs = list(zip(names, table.accumulators.values(), strict=True))
-            stamps = [table.stamps[name] for name in table.accumulators] if table.stamps else None
-            self._put_out_block(Block(template, pairs, stamps), table.count)
-
-    def _without_stamps(self, names: Iterable[Any]) -> Iterable[Hashable]:
-        """Return the names of keys without the timestamps that they have if these matter."""
-        return names if self._stamp is None else (name for name, _ in names)
-
-    def _tell_of(self, template: WindowedValue, count: int, accumulators: int) -> None:
-        """Report the elements of a window that accumulators represent beyond one each."""
-        if self._is_global or count <= accumulators:
-            return
-        for reader in self.readers:
-            if isinstance(reader, SinkOperation):
-                reader.process_aggregates(ExtraElements(template, count - accumulators))
-
     def finish(self) -> None:
         with self.scoped_finish_state:
-            self._settle_columns()
             if self._columns is not None:
-                self._put_out_settled(self._columns)
+                with self._users_code():
+                    self._columns.settle()
+                self._put_out(self._columns.ready())
             self._add_up()
-            self._put_out()
+            self._put_out(self._elements.take())
         super().finish()
 
 
-_Kind = TypeVar("_Kind", bound=PrecombineOperation)
+def make_precombine(step: Step, *, merges_sessions: bool = False) -> PrecombineOperation:
+    """Make the operation that runs the map side of a combine.
 
-
-def make_precombine(kind: type[_Kind], step: Step) -> _Kind:
-    """Create the operation that runs the map side of a combine."""
+    Args:
+        step: the step.
+        merges_sessions: the aggregator that all readers share merges sessions.
+    """
     (output,) = step.transform.outputs.values()
     coder = step.factory.get_windowed_coder(output)
-    operation: _Kind = step.factory.augment_oldstyle_op(
-        kind(
+    operation: PrecombineOperation = step.factory.augment_oldstyle_op(
+        PrecombineOperation(
             common.NameContext(step.label, step.id),
             operation_specs.WorkerPartialGroupByKey(
                 Handed((combine_fn_of(step.transform, step.factory.context), [], {})),
@@ -416,7 +382,34 @@ def make_precombine(kind: type[_Kind], step: Step) -> _Kind:
     (operation.readers,) = step.consumers.values()
     operation.key_coder = coder.wrapped_value_coder.key_coder()
     operation.windowing = step.windowing(output)
+    operation.aggregator = None
+    if merges_sessions:
+        sinks: list[Any] = operation.readers
+        (operation.aggregator,) = {sink.aggregator for sink in sinks}
     return operation
+
+
+def _other_values(name: str) -> str:
+    return f"values are not for {name} over columns"
+
+
+def _reading(
+    windowing: Windowing,
+    sinks: list[SinkOperation],
+    aggregator: SessionAggregator | None,
+    readers: int,
+) -> Reading:
+    """Return what all readers take of a combine besides elements."""
+    if aggregator is not None:
+        return Reading(merge_sessions=True)
+    all_take = len(sinks) == readers
+    take_numbers = all_take and all(sink.takes_numbers for sink in sinks)
+    if isinstance(windowing.windowfn, Sessions):
+        return Reading(take_slices=take_numbers)
+    return Reading(
+        take_slices=all_take and all(sink.port.format == AggregateRows() for sink in sinks),
+        take_windows=take_numbers and combine_stamps(windowing) is None,
+    )
 
 
 def _stamp_told(windowing: Windowing, readers: list[operations.Operation]) -> str | None:
