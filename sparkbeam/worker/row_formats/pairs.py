@@ -1,7 +1,6 @@
 """Pairs of key and value in columns: the distinct keys, and the key of each pair."""
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +8,7 @@ import pyarrow as pa
 from sparkbeam.columns.python_types import INT, NONE, Record, Shape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.combine_columns import is_key, pair_of
-from sparkbeam.windows.vectorized_form import Form, Kind, Numbers
+from sparkbeam.windows.vectorized_form import Kind, Numbers
 from sparkbeam.worker.value_columns import Column, column_of
 
 _MOST_PLACES = 1 << 62
@@ -19,33 +18,6 @@ _NEAR = 4
 
 Half = tuple[pa.Array, Shape]
 """Keys or values, and their shape."""
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs by their keys.
-
-    Attributes:
-        keys: those that there are, each once.
-        places: that of each pair's key among them.
-        values: of the pairs.
-        shape: of the values.
-    """
-
-    keys: list[Any]
-    places: Positions
-    values: pa.Array
-    shape: Shape
-
-
-def pairs_of(column: Column) -> Pairs | None:
-    """Return the pairs of a column; None unless the keys are plain and distinct to Python."""
-    halves = halves_of(column)
-    found = None if halves is None else distinct(*halves[0])
-    if halves is None or found is None:
-        return None
-    keys, places = found
-    return Pairs(keys.values(), places, *halves[1])
 
 
 def halves_of(column: Column) -> tuple[Half, Half] | None:
@@ -79,18 +51,6 @@ class PlainPairs(NamedTuple):
     def copied_keys(self) -> pa.Array:
         """Return the keys alone: a part would keep the whole batch of rows in memory."""
         return pa.concat_arrays([self.keys, self.keys.slice(0, 0)])
-
-
-def plain_pairs(column: Column | None, form: Form) -> PlainPairs | None:
-    """Return the pairs of a column; None if there are others, or values unknown to the form."""
-    halves = None if column is None else halves_of(column)
-    if halves is None:
-        return None
-    (keys, of_keys), values = halves
-    numbers = form.numbers_of(*values) if are_told_apart(keys, of_keys) else None
-    if numbers is None:
-        return None
-    return PlainPairs(keys, of_keys, numbers)
 
 
 def are_told_apart(keys: pa.Array, shape: Shape) -> bool:
