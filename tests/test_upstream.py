@@ -70,7 +70,7 @@ from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import beam_batches as of_batches
 from sparkbeam.upstream import beam_files as of_files
 from sparkbeam.upstream import external as of_external
-from sparkbeam.upstream import option_views, pickles
+from sparkbeam.upstream import option_views, pickles, signatures
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
@@ -713,28 +713,28 @@ class TestBundles:
         assert left() is None
         assert len(option_views._known) == known - 1
 
-    def test_methods_of_beam_are_inspected_once_while_a_pipeline_of_ours_is_built(
-        self, monkeypatch: Any
-    ) -> None:
+    def test_methods_of_beam_are_inspected_once_while_a_pipeline_of_ours_is_built(self) -> None:
+        class Own(core.DoFn):
+            def process(self, element: Any, more: Any = None) -> Any:
+                yield element
+
         inspected: list[Any] = []
-        signature: Any = core.get_signature
 
-        def counted(function: Any) -> Any:
+        def inspect(function: Any) -> Any:
             inspected.append(function)
-            return signature(function)
+            return core.get_function_args_defaults(function)
 
-        monkeypatch.setattr(core, "get_signature", counted)
-        options = PipelineOptions([])
-        for is_ours in (True, False):
-            if is_ours:
-                option_views.remember(options)
-            for _ in range(2):
-                inspected.clear()
-                core.get_function_args_defaults(core.DoFn().start_bundle)
-                names, _ = core.get_function_args_defaults(core.DoFn.process)
-                assert names == ["self", "element"]
-            assert bool(inspected) is not is_ours
-            option_views.forget(options)
+        is_building = True
+        found = signatures.remembering(inspect, lambda: is_building)
+        for _ in range(2):
+            assert found(Own().start_bundle) == ([], [])
+            assert found(core.DoFn.process) == (["self", "element"], [])
+            assert found(core.DoFn().process) == (["element"], [])
+            assert found(Own().process) == (["element", "more"], [None])
+        assert len(inspected) == 3 + 2, "those of users each time"
+        is_building = False
+        assert found(core.DoFn.process) == (["self", "element"], [])
+        assert len(inspected) == 6
 
     def test_dofns_are_searched_for_state_once_while_a_pipeline_of_ours_is_built(self) -> None:
         class Searched(beam.DoFn):
