@@ -16,6 +16,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import Compiled, Refused, Shape
 from sparkbeam.columns.python_types import FLOAT, INT, NONE, STR, Table
+from sparkbeam.operators.dofn import window_by_window
+from sparkbeam.operators.function import FunctionOperation, output_of
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.operator import Operator, Result
 from sparkbeam.plan.pardo_functions import (
@@ -32,8 +34,6 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.lookup_tables import Tables
 from sparkbeam.worker.refusals import SCATTERED, count_refused
 from sparkbeam.worker.slots import are_scattered, in_slots, single_windows
-from sparkbeam.worker.steps.dofns import window_by_window
-from sparkbeam.worker.steps.functions import FunctionOperation, output_of
 from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import Column, column_of_values
 

@@ -25,6 +25,8 @@ from apache_beam.utils.windowed_value import (
 
 from sparkbeam.columns import NotExact, Refused, Shape, Union, UnknownShape
 from sparkbeam.columns.vectors import empty_column
+from sparkbeam.operators.function import Output
+from sparkbeam.operators.process import ElementOperation, prepared
 from sparkbeam.plan.batch_dofns import (
     Converter,
     batch_of,
@@ -41,8 +43,6 @@ from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import BLOCK_SIZE, SMALLEST_BLOCK, Block, column_rows
 from sparkbeam.worker.refusals import count_refused, count_refused_by
 from sparkbeam.worker.slots import runs_of
-from sparkbeam.worker.steps.dofns import ElementOperation, prepared
-from sparkbeam.worker.steps.functions import Output
 from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import column_of
 

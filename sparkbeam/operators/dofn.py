@@ -1,18 +1,31 @@
-"""DoFns that ask for more than the element, or have further methods."""
+"""DoFns that ask for more than the element, or have further methods.
+
+Beam's own operation looks up the arguments of ``process`` for each element: time and window, states
+and timers. Here that is done once for the elements that share them. A call of the user's
+``process`` is all that remains for each element.
+"""
 
 import inspect
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
 
 import apache_beam as beam
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
+from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.operators.beam import why_called
+from sparkbeam.operators.function import output_of
+from sparkbeam.operators.process import ElementOperation, prepared
 from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.pardo_functions import asks_plainly
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.worker.steps.dofns import DoFnOperation, ElementOperation, prepared, signature_of
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.steps.step import Step
+
+Argument = Callable[[Any], Any]
+"""Provider of the argument for a parameter of ``process``, given the operation's state."""
 
 
 class DoFn(Operator):
@@ -51,5 +64,135 @@ def _is_known(default: Any, *, stateful: bool) -> bool:
         return True
     if core.DoFn.KeyParam == default:
         return stateful
-    known = (core.DoFn.WindowParam, core.DoFn.TimestampParam, core.DoFn.PaneInfoParam)
-    return any(kind == default for kind in known)
+    return any(kind == default for kind, _ in _PLAIN)
+
+
+class Parameter(NamedTuple):
+    """A parameter of ``process``.
+
+    Attributes:
+        argument: gives the argument.
+        timed: that depends on the timestamp or the pane.
+        windowed: that depends on the window.
+    """
+
+    argument: Argument
+    timed: bool = False
+    windowed: bool = False
+
+
+class Signature(NamedTuple):
+    """Parameters of ``process`` after the element.
+
+    Attributes:
+        arguments: one per parameter.
+        timed: True if some of them depend on the timestamp or the pane.
+        windowed: True if some of them depend on the window.
+    """
+
+    arguments: list[Argument]
+    timed: bool
+    windowed: bool
+
+
+class DoFnOperation(ElementOperation):
+    """A DoFn that needs its element, time, window and pane.
+
+    Attributes:
+        signature: the parameters.
+        element: an element with the windowing of the current one.
+    """
+
+    takes_assigned = False
+
+    signature: Signature
+    element: WindowedValue
+    _process: Callable[..., Any]
+
+    def ask(self, signature: Signature) -> None:
+        """Set the arguments of the calls."""
+        self._process = self.function
+        self.function = self._call
+        self.signature = signature
+        self._bound: list[Any] = []
+
+    def process(self, o: WindowedValue) -> None:
+        """Process an element."""
+        self.process_block(Block(o, [o.value]))
+
+    def process_block(self, block: Block) -> None:
+        """Process elements; those with own timestamps together if the DoFn needs none."""
+        with self.scoped_process_state:
+            if block.column is not None:
+                count_refused(self.why())
+            for part in block.unstamped() if self.signature.timed else (block,):
+                for single in self._apart(part.windowing):
+                    self._bind(single)
+                    self._flat_map(part.values, output_of(self, single, part.stamps))
+
+    def _apart(self, template: WindowedValue) -> Iterator[WindowedValue]:
+        """Yield a template for each window, if the DoFn is to see windows one by one."""
+        return window_by_window(template) if self.signature.windowed else iter((template,))
+
+    def _bind(self, element: WindowedValue) -> None:
+        """Bind the arguments to another windowing."""
+        self.element = element
+        self._look_up()
+
+    def _look_up(self) -> None:
+        self._bound = [argument(self) for argument in self.signature.arguments]
+
+    def _call(self, value: Any) -> Any:
+        return self._process(value, *self._bound)
+
+
+def window_by_window(template: WindowedValue) -> Iterator[WindowedValue]:
+    """Yield a template for each window."""
+    windows = template.windows
+    if len(windows) == 1 and isinstance(windows, tuple | list):
+        return iter((template,))
+    time, pane = template.timestamp, template.pane_info
+    return (WindowedValue(None, time, (window,), pane) for window in windows)
+
+
+def signature_of(fn: beam.DoFn) -> Signature:
+    """Return the parameters of a DoFn; the plan has checked that they can be resolved."""
+    _, *parameters = inspect.signature(fn.process).parameters.values()
+    found = [_asked(parameter.default) for parameter in parameters]
+    return Signature(
+        [one.argument for one in found],
+        any(one.timed for one in found),
+        any(one.windowed for one in found),
+    )
+
+
+def _asked(default: Any) -> Parameter:
+    """Return the parameter that a default value stands for."""
+    if isinstance(default, core.DoFn.StateParam):
+        return Parameter(_state(default.state_spec), windowed=True)
+    if isinstance(default, core.DoFn.TimerParam):
+        return Parameter(_timer(default.timer_spec), timed=True, windowed=True)
+    return next(asked for kind, asked in _PLAIN if kind == default)
+
+
+def _state(spec: Any) -> Argument:
+    def state(at: Any) -> Any:
+        return at.context.get_state(spec, at.key, at.element.windows[0])
+
+    return state
+
+
+def _timer(spec: Any) -> Argument:
+    def timer(at: Any) -> Any:
+        windows, time, pane = at.element.windows, at.element.timestamp, at.element.pane_info
+        return at.context.get_timer(spec, at.key, windows[0], time, pane)
+
+    return timer
+
+
+_PLAIN: tuple[tuple[Any, Parameter], ...] = (
+    (core.DoFn.KeyParam, Parameter(lambda at: at.key)),
+    (core.DoFn.WindowParam, Parameter(lambda at: at.element.windows[0], windowed=True)),
+    (core.DoFn.TimestampParam, Parameter(lambda at: at.element.timestamp, timed=True)),
+    (core.DoFn.PaneInfoParam, Parameter(lambda at: at.element.pane_info, timed=True)),
+)

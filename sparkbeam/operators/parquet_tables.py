@@ -9,12 +9,13 @@ from apache_beam.runners.worker import operations
 from sparkbeam.columns import NotExact, Refused, Shape, UnknownShape
 from sparkbeam.columns.arrays import arrays_of_dicts
 from sparkbeam.columns.vectors import empty_column
+from sparkbeam.operators.dofn import DoFnOperation, signature_of
+from sparkbeam.operators.process import prepared
 from sparkbeam.plan.operator import Operator, Result
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.upstream.parquet import RowGroups, row_groups_of
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.refusals import count_refused
-from sparkbeam.worker.steps.dofns import DoFnOperation, prepared, signature_of
 from sparkbeam.worker.steps.step import Step
 
 

@@ -1,12 +1,14 @@
 """DoFns with a ``process`` that takes the element alone, and no other method."""
 
-from typing import Self
+import inspect
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
+import apache_beam as beam
 from apache_beam.runners.worker import operations
 
-from sparkbeam.operators.function import Function
+from sparkbeam.operators.function import Function, FunctionOperation
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.worker.steps.dofns import ElementOperation, prepared
 from sparkbeam.worker.steps.step import Step
 
 
@@ -21,3 +23,50 @@ class Process(Function):
         made = prepared(step, ElementOperation)
         made.over_columns = step.dofn.fn.process
         return made
+
+
+class ElementOperation(FunctionOperation):
+    """A DoFn that needs only its element."""
+
+    one_to_one = None
+
+    def prepare(self, fn: beam.DoFn) -> None:
+        """Set the DoFn to run.
+
+        Args:
+            fn: the instance that the bundles set up and start.
+        """
+        self.function = fn.process if inspect.isgeneratorfunction(fn.process) else _checked(fn)
+
+
+def _checked(fn: beam.DoFn) -> Callable[..., Any]:
+    """Return ``process`` with Beam's check that its result is meant to be iterated."""
+    process = fn.process
+
+    def checked(*args: Any) -> Any:
+        results = process(*args)
+        if isinstance(results, str | bytes | dict):
+            raise TypeError(
+                f"Returning a {type(results).__name__} from a ParDo or FlatMap is not allowed. "
+                "Please use list instead."
+            )
+        return results
+
+    return checked
+
+
+_Prepared = TypeVar("_Prepared", bound=ElementOperation)
+
+
+def prepared(step: Step, kind: Callable[..., _Prepared]) -> _Prepared:
+    """Make an operation that runs the DoFn of a step itself, and knows it.
+
+    Args:
+        step: the step to run.
+        kind: makes the :class:`ElementOperation` itself.
+    """
+    windowing = step.dofn.windowing or step.windowing(step.input)
+    data = step.dofn._replace(windowing=windowing)
+    made = step.block_operation(kind, data, windowing.windowfn)
+    made.prepare(step.dofn.fn)
+    return made

@@ -1,14 +1,16 @@
 """Beam's own operation of a DoFn with state or timers, over the state of the stage."""
 
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
 from apache_beam.runners.worker import operations
 
 from sparkbeam.operators.beam import why_called
 from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.worker.steps.dofns import with_states
 from sparkbeam.worker.steps.step import Step
+
+_Made = TypeVar("_Made", bound=operations.DoOperation)
 
 
 class Stateful(Operator):
@@ -22,3 +24,21 @@ class Stateful(Operator):
 
     def run(self, step: Step) -> operations.Operation:
         return step.do_operation(with_states(step, operations.DoOperation), step.dofn)
+
+
+def with_states(step: Step, kind: Callable[..., _Made]) -> Callable[..., _Made]:
+    """Create an operation whose DoFn gets its states and timers from the stage's state.
+
+    Args:
+        step: the step of the DoFn.
+        kind: makes the operation itself.
+    """
+
+    def operation(*parts: Any) -> _Made:
+        *others, _ = parts
+        coder = step.factory.get_windowed_coder(step.input)
+        state: Any = step.factory.state_handler
+        states = state.user_state(step.id, coder.key_coder(), coder.window_coder, step.label)
+        return kind(*others, states)
+
+    return operation

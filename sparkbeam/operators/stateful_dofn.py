@@ -1,15 +1,20 @@
 """DoFns with state or timers, which are looked up once for the elements of a key in a row."""
 
-from typing import Self
+from typing import Any, Self
 
 from apache_beam.runners.worker import operations
+from apache_beam.transforms.userstate import UserStateContext
+from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.operators.beam import why_called
-from sparkbeam.operators.dofn import asks_for_known_parameters
+from sparkbeam.operators.dofn import DoFnOperation, asks_for_known_parameters, signature_of
+from sparkbeam.operators.process import prepared
+from sparkbeam.operators.stateful import with_states
 from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.worker.steps.dofns import StatefulOperation, prepared, signature_of, with_states
 from sparkbeam.worker.steps.step import Step
+
+_NOTHING = object()
 
 
 class StatefulDoFn(Operator):
@@ -25,3 +30,34 @@ class StatefulDoFn(Operator):
         made = prepared(step, with_states(step, StatefulOperation))
         made.ask(signature_of(step.dofn.fn))
         return made
+
+
+class StatefulOperation(DoFnOperation):
+    """A DoFn with key, states and timers.
+
+    Attributes:
+        context: gives states and timers.
+        key: the key of the current element.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.context: UserStateContext = args[-1]
+        self.key: Any = _NOTHING
+        self._windows: Any = None
+
+    def start(self) -> None:
+        self.key = _NOTHING
+        super().start()
+
+    def _bind(self, element: WindowedValue) -> None:
+        if self.signature.timed or self._windows != element.windows:
+            self.key = _NOTHING
+        self.element, self._windows = element, element.windows
+
+    def _call(self, value: Any) -> Any:
+        key = value[0]
+        if key is not self.key:
+            self.key = key
+            self._look_up()
+        return self._process(value, *self._bound)

@@ -20,8 +20,8 @@ from sparkbeam.columns.arrays import array_of, arrays_of_dicts
 from sparkbeam.columns.python_types import shape_in_arrow
 from sparkbeam.columns.python_values import values_of
 from sparkbeam.operators import registry
+from sparkbeam.operators.dofn import DoFnOperation
 from sparkbeam.operators.parquet_tables import TablesOperation
-from sparkbeam.worker.steps.dofns import DoFnOperation
 
 INNER = pa.struct([("first", pa.string()), ("last", pa.int64())])
 SCHEMA = pa.schema(

@@ -21,7 +21,6 @@ from sparkbeam.worker.keyed.timers import Timers
 from sparkbeam.worker.side_inputs import SideInputMap, remember_windows
 from sparkbeam.worker.steps.counted import infos_of
 from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
-from sparkbeam.worker.steps.functions import CreateOperation
 from sparkbeam.worker.steps.step_factory import StepFactory
 
 _logger = logging.getLogger(__name__)
@@ -95,7 +94,8 @@ class StageProcessor:
         made: dict[str, Any] = self._processor.ops
         self.source: SourceOperation = made[stage.source_id]
         self.sinks = [op for op in made.values() if isinstance(op, SinkOperation)]
-        self.creates = [op for op in made.values() if isinstance(op, CreateOperation)]
+        creating = {one.label for one in stage.operators if one.creates}
+        self.creates = [op for id, op in made.items() if id in creating]
         self.entry = self.creates[0] if self.creates else self.source
         self._bundles = 0
 
