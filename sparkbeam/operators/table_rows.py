@@ -1,6 +1,7 @@
 """Elements of the rows of Arrow tables, as in Beam's reading of Parquet."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Self
 
 import apache_beam as beam
@@ -14,14 +15,18 @@ from sparkbeam.columns.view_types import plain
 from sparkbeam.operators.batches import passes_batches
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.operator import Operator
+from sparkbeam.plan.pardo_functions import dofn_of
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.table_rows import (
     Batch,
+    ElementsOfBatches,
     RowsOfTables,
-    makes_rows_of_tables,
     rows_of_tables,
-    rows_read,
+    schema_read,
 )
+from sparkbeam.upstream.beam_files import source_of_read
+from sparkbeam.upstream.parquet import TABLES_TO_DICTS, row_type_of_tables
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.steps.block_operation import BlockOperation
@@ -36,15 +41,37 @@ class TableRows(Operator):
 
     @classmethod
     def matches(cls, step: PlannedStep) -> Self | None:
-        return cls(step.label) if makes_rows_of_tables(step.tabular) else None
+        fn = step.tabular
+        is_known = type(fn) in (ElementsOfBatches, TABLES_TO_DICTS)
+        return cls(step.label) if is_known or row_type_of_tables(fn) is not None else None
 
     def created_type(self, plan: Plan, step: PlannedStep) -> Shape | None:
-        return rows_read(plan, step.transform)
+        fn = step.dofn
+        if isinstance(fn, ElementsOfBatches):
+            schema = fn.schema
+        else:
+            schema = _schema_of_files(plan, step.label.rpartition("/")[0])
+        with suppress(UnknownShape):
+            return None if schema is None else rows_of_tables(fn, schema).shape
+        return None
 
     def run(self, step: Step) -> operations.Operation:
         operation = step.block_operation(TableRowsOperation)
         operation.fn = step.dofn.fn
         return operation
+
+
+def _schema_of_files(plan: Plan, reading: str) -> pa.Schema | None:
+    """Return the columns of the Parquet files that the transform with a label reads.
+
+    They are those of the first file; None if there is no file yet or it cannot be read.
+    """
+    for stage in plan.stages:
+        for transform in parsed(stage).transforms.values():
+            is_in_read = transform.unique_name.startswith(f"{reading}/Read/")
+            if is_in_read and source_of_read(dofn_of(transform)) is not None:
+                return schema_read(transform.spec.payload)
+    return None
 
 
 class TableRowsOperation(BlockOperation):

@@ -49,8 +49,7 @@ class Needs:
         """
         walk, spec = self._walk(stage), rows_in_columns(self._plan, stage)
         begins = list(walk.read(spec))
-        if stage.in_columns:
-            begins += [(output, shape) for _, output, shape in walk.tables(self._plan)]
+        begins += [(output, shape) for _, output, shape in walk.tables(self._plan)]
         return bool(begins) and walk.is_compiled(begins)
 
     def of_tables(self, stage: Stage) -> dict[str, frozenset[str] | None]:
@@ -62,7 +61,7 @@ class Needs:
         """
         found: dict[str, frozenset[str] | None] = {}
         for reading, output, shape in self._walk(stage).tables(self._plan):
-            needed = self._of(stage, output, shape) if stage.in_columns else ALL
+            needed = self._of(stage, output, shape)
             found[reading] = None if needed >= ALL else frozenset(_names(shape, needed))
         return found
 

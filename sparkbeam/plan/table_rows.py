@@ -8,7 +8,6 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
@@ -18,11 +17,9 @@ from sparkbeam.columns.python_values import values_of
 from sparkbeam.columns.vectors import Micros, as_counted
 from sparkbeam.columns.view_types import plain_schema
 from sparkbeam.plan.memo import memoized
-from sparkbeam.plan.model import Plan
-from sparkbeam.plan.pardo_functions import dofn_in, dofn_of
-from sparkbeam.plan.parsed_stage import parsed
+from sparkbeam.plan.pardo_functions import dofn_in
 from sparkbeam.upstream.beam_files import source_of_read
-from sparkbeam.upstream.parquet import TABLES_TO_DICTS, parquet_schema, row_type_of_tables
+from sparkbeam.upstream.parquet import parquet_schema, row_type_of_tables
 
 Batch: TypeAlias = pa.RecordBatch | pa.Table
 
@@ -123,12 +120,6 @@ class ElementsOfBatches(beam.DoFn):
                 yield TimestampedValue(value, Timestamp(micros=micros))
 
 
-def makes_rows_of_tables(fn: Any) -> bool:
-    """Return whether a DoFn makes elements of the rows of Arrow tables."""
-    kind = type(fn)
-    return kind in (ElementsOfBatches, TABLES_TO_DICTS) or row_type_of_tables(fn) is not None
-
-
 def rows_of_tables(fn: Any, schema: pa.Schema) -> RowsOfTables:
     """Return a description of the elements that a DoFn makes of the rows of a table.
 
@@ -152,41 +143,6 @@ def rows_of_tables(fn: Any, schema: pa.Schema) -> RowsOfTables:
     if shape.names != row_type._fields:
         raise UnknownShape("the table has other columns than its schema says")
     return RowsOfTables(Record(row_type, shape.names, shape.fields))
-
-
-def rows_read(plan: Plan, transform: beam_runner_api_pb2.PTransform) -> Shape | None:
-    """Return the shape of the elements that a step makes of rows of tables with known columns.
-
-    For Parquet files the footer of the first file is read. None for any other step, and if there is
-    no file yet or it cannot be read.
-
-    Args:
-        plan: the plan of the pipeline.
-        transform: the step.
-    """
-    fn = dofn_of(transform)
-    if not makes_rows_of_tables(fn):
-        return None
-    if isinstance(fn, ElementsOfBatches):
-        schema = fn.schema
-    else:
-        schema = _schema_of_files(plan, transform.unique_name.rpartition("/")[0])
-    if schema is None:
-        return None
-    try:
-        return rows_of_tables(fn, schema).shape
-    except UnknownShape:
-        return None
-
-
-def _schema_of_files(plan: Plan, reading: str) -> pa.Schema | None:
-    """Return the columns of the files that the transform with a label reads."""
-    for stage in plan.stages:
-        for transform in parsed(stage).transforms.values():
-            is_in_read = transform.unique_name.startswith(f"{reading}/Read/")
-            if is_in_read and source_of_read(dofn_of(transform)) is not None:
-                return schema_read(transform.spec.payload)
-    return None
 
 
 @memoized
