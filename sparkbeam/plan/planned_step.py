@@ -58,7 +58,7 @@ class PlannedStep:
         """The description of the stage."""
         return parsed(self.stage)
 
-    @property
+    @cached_property
     def operator(self) -> "Operator":
         """The operator that has been chosen."""
         return next(one for one in self.stage.operators if one.label == self.label)

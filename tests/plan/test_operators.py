@@ -1,5 +1,6 @@
 """The plan chooses the operator of each step, with the reason why it takes single elements."""
 
+import pickle
 import pkgutil
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +37,9 @@ from sparkbeam.operators.timestamps import Timestamps
 from sparkbeam.operators.windows import Windows
 from sparkbeam.plan.column_steps import told
 from sparkbeam.plan.operator import Operator
+from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.translate import translate
+from sparkbeam.worker.steps.step import Step
 
 
 class Alone(beam.DoFn):
@@ -114,7 +117,7 @@ def chosen(build: Callable[[Any], Any], **how: Any) -> dict[str, Operator]:
 def test_a_step_has_the_first_operator_that_suits_it(name: str, streaming: bool) -> None:
     step, kind, reason = STEPS[name]
     operators = chosen(lambda pairs: pairs | "Step" >> step, streaming=streaming)
-    assert operators["Step"] == kind("Step", reason)
+    assert pickle.loads(pickle.dumps(operators["Step"])) == kind("Step", reason)
 
 
 @pytest.mark.blocks(reason="there are Beam's own operators alone")
@@ -156,6 +159,29 @@ def test_each_module_has_an_operator_that_is_in_the_list_and_the_last_one_suits_
     listed = {operator.__module__.rpartition(".")[2] for operator in registry.OPERATORS}
     assert listed == modules - {"registry"}
     assert registry.OPERATORS[-1] is registry.ELEMENTWISE[-1] is Beam
+
+
+class Shouting(Operator):
+    """An operator that is nowhere but here and in the list."""
+
+    @classmethod
+    def matches(cls, step: PlannedStep) -> "Shouting | None":
+        return cls(step.label, "it shouts") if step.label == "Shout" else None
+
+    def run(self, step: Step) -> Any:
+        found.append((self, "", 0, ""))
+        return step.beams_own()
+
+
+def test_an_operator_is_one_class_and_a_place_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "OPERATORS", (Shouting, *registry.OPERATORS))
+    found.clear()
+    p = beam.Pipeline(BatchRunner())
+    _ = p | "Make" >> beam.Create(["a"]) | "Shout" >> beam.Map(str.upper) | beam.Map(note)
+    p.run().wait_until_finish()
+    assert [one for one, *_ in found] == [Shouting("Shout", "it shouts"), "A"]
+    _, plan = translated(lambda p: p | "Make" >> beam.Create([3]) | "Shout" >> beam.Map(str))
+    assert Shouting("Shout", "it shouts") in plan.stages[-1].operators
 
 
 class TestWithoutBlocks:
