@@ -31,7 +31,7 @@ class RowFormat:
     @property
     def reading(self) -> str:
         """Description of the way in which groups are read from the rows, for people."""
-        return ""
+        return ", many at once" if self.packed else ", in one pass over the rows"
 
     @property
     def why_elements(self) -> str | None:
@@ -67,10 +67,6 @@ class GroupRows(RowFormat):
         return ", many keys in a row" if self.packed else ", sorted"
 
     @property
-    def reading(self) -> str:
-        return ", many at once" if self.packed else ", in one pass over the rows"
-
-    @property
     def why_elements(self) -> str | None:
         return None if self.packed else "its groups are made of elements"
 
@@ -95,10 +91,6 @@ class AggregateRows(RowFormat):
     @property
     def arrival(self) -> str:
         return ", many keys in a row" if self.packed else ", sorted by session start"
-
-    @property
-    def reading(self) -> str:
-        return ", many at once" if self.packed else ", in one pass over the rows"
 
     @property
     def why_elements(self) -> str:
