@@ -27,7 +27,7 @@ from sparkbeam.observe.figures.progress import (
 )
 from sparkbeam.streaming.checkpoint_files import LocalFiles, absolute, files, not_read
 from sparkbeam.streaming.execution import check_pipeline, known_pipeline
-from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
+from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.generation import newest
 from sparkbeam.streaming.heartbeat import Heartbeat, last_sign
 
@@ -185,90 +185,72 @@ def status(
     checkpoint = absolute(location)
     known, pipeline = known_pipeline(checkpoint)
     check_pipeline(known, pipeline)
-    feedback = FeedbackFiles(known)
+    files = FeedbackFiles(known)
     planned, committed = last_entry(checkpoint, "offsets"), last_entry(checkpoint, "commits")
-    is_pending = planned is not None and (committed is None or planned[0] > committed[0])
-    last = feedback.last_number()  # Its sinks have everything; Spark's commit no longer matters.
-    number = 0 if committed is None else feedback.tick_of(committed[0])
+    last = files.last_number()  # Its sinks have everything; Spark's commit no longer matters.
+    number = 0 if committed is None else files.tick_of(committed[0])
     number = number if last is None else last
-    found = feedback.read(number) if number else None
+    found = files.read(number) if number else None
     batch = None if found is None else MicroBatch.readable(found.summary)
     if found is not None and found.summary and batch is None:
-        raise feedback.damage(found.number)
-    to_drain = feedback.is_to_drain()
-    return _judged(
-        found,
-        _before(feedback, found, batch),
-        batch,
-        pending=max(0.0, now - planned[1]) if is_pending and planned and last is None else None,
-        over=None if last is None else Health.DRAINED if to_drain else Health.FINISHED,
-        draining=to_drain and last is None,
-        number=number,
-        generation=newest(known),
-        sign=last_sign(known),
-        now=now,
-        max_lag=max_lag,
-        patience=patience,
-    )
-
-
-def _judged(
-    feedback: Feedback | None,
-    before: list[MicroBatch],
-    batch: MicroBatch | None,
-    *,
-    pending: float | None,
-    over: Health | None,
-    draining: bool,
-    number: int,
-    generation: int,
-    sign: Heartbeat | None,
-    now: float,
-    max_lag: float | None,
-    patience: float | None,
-) -> PipelineStatus:
-    progress = StreamingProgress()
-    if sign is not None and batch is not None and not sign.is_of(batch.ended / _SECOND):
-        sign = None
-    if batch is not None:
-        names = {id: batch.names.get(id, id) for id in batch.stages}
-        found = query_progress([*before, batch], names, now, StageState.RUNNING)
-        lag = found.lag_seconds if over is None else None
-        progress = replace(found, lag_seconds=lag, phases=in_seconds(_phases(batch, sign)))
-    if patience is None:
-        patience = max(_LONG, _LONGER * progress.batch_seconds)
-    overdue = None
-    if feedback is not None and feedback.due is not None and pending is None and over is None:
-        waits = now - feedback.due / _SECOND
-        overdue = waits if waits > 0 else None
-    told = None if sign is None else _told(sign, now)
-    if over is not None:
-        health = over
-    elif told is not None:
-        health = told
-    elif max(pending or 0.0, overdue or 0.0) > patience:
-        health = Health.STUCK
-    elif max_lag is not None and (progress.lag_seconds or 0.0) > max_lag:
-        health = Health.BEHIND
-    else:
-        health = Health.IDLE if pending is None else Health.RUNNING
-    return PipelineStatus(
-        health=health,
-        draining=draining,
-        progress=replace(progress, micro_batch=number),
-        since=None if batch is None else max(0.0, now - batch.ended / _SECOND),
+        raise files.damage(found.number)
+    sign, ended = last_sign(known), None if batch is None else batch.ended / _SECOND
+    sign = sign if sign is None or ended is None or sign.is_of(ended) else None
+    progress = _progress(files, number, batch, sign, now)
+    draining, pending, overdue = files.is_to_drain(), None, None
+    if last is not None:
+        progress = replace(progress, lag_seconds=None)
+    elif planned is not None and (committed is None or planned[0] > committed[0]):
+        pending = max(0.0, now - planned[1])
+    elif found is not None and found.due is not None and found.due / _SECOND < now:
+        overdue = now - found.due / _SECOND
+    over = Health.DRAINED if draining else Health.FINISHED
+    judged = PipelineStatus(
+        health=over if last is not None else Health.IDLE if pending is None else Health.RUNNING,
+        draining=draining and last is None,
+        progress=progress,
+        since=None if ended is None else max(0.0, now - ended),
         pending=pending,
         overdue=overdue,
         addresses=() if batch is None else tuple(batch.stages),
         sign=sign,
-        generation=generation,
+        generation=newest(known),
     )
+    problem = None if last is not None else _problem(judged, now, max_lag, patience)
+    return judged if problem is None else replace(judged, health=problem)
 
 
-def _phases(batch: MicroBatch, sign: Heartbeat | None) -> phases.Phases:
-    """Return the timings of a micro-batch; the feedback lacks Spark's part."""
-    number, found = (0, {}) if sign is None else sign.phases
-    return found if number == batch.number else batch.phases
+def _problem(
+    status: PipelineStatus, now: float, max_lag: float | None, patience: float | None
+) -> Health | None:
+    """Return the problem of a pipeline that is not over, or None."""
+    told = None if status.sign is None else _told(status.sign, now)
+    if told is not None:
+        return told
+    if patience is None:
+        patience = max(_LONG, _LONGER * status.progress.batch_seconds)
+    if max(status.pending or 0.0, status.overdue or 0.0) > patience:
+        return Health.STUCK
+    is_behind = max_lag is not None and (status.progress.lag_seconds or 0.0) > max_lag
+    return Health.BEHIND if is_behind else None
+
+
+def _progress(
+    files: FeedbackFiles,
+    number: int,
+    batch: MicroBatch | None,
+    sign: Heartbeat | None,
+    now: float,
+) -> StreamingProgress:
+    """Return the progress of a query at the end of a micro-batch."""
+    if batch is None:
+        return StreamingProgress(micro_batch=number)
+    names = {id: batch.names.get(id, id) for id in batch.stages}
+    recent = [*_before(files, number, batch), batch]
+    progress = replace(query_progress(recent, names, now, StageState.RUNNING), micro_batch=number)
+    # The feedback lacks Spark's part of the phases.
+    timed, phases = (0, {}) if sign is None else sign.phases
+    return replace(progress, phases=in_seconds(phases)) if timed == batch.number else progress
 
 
 def _told(sign: Heartbeat, now: float) -> Health | None:
@@ -281,13 +263,11 @@ def _told(sign: Heartbeat, now: float) -> Health | None:
 _ENDINGS = {"FAILED": Health.FAILED, "CANCELLED": Health.STOPPED}
 
 
-def _before(
-    files: FeedbackFiles, last: Feedback | None, batch: MicroBatch | None
-) -> list[MicroBatch]:
+def _before(files: FeedbackFiles, number: int, batch: MicroBatch) -> list[MicroBatch]:
     """Return the known preceding micro-batches over which rates are computed."""
     found: list[MicroBatch] = []
-    while last is not None and batch is not None and not (found and is_long_ago(found[0], batch)):
-        feedback = files.readable(last.number - len(found) - 1)
+    while not (found and is_long_ago(found[0], batch)):
+        feedback = files.readable(number - len(found) - 1)
         earlier = None if feedback is None else MicroBatch.readable(feedback.summary)
         if earlier is None:
             break
