@@ -57,6 +57,7 @@ def test_a_batch_shows_tasks_elements_and_steps(capsys: pytest.CaptureFixture[st
     assert facts(first)["elements"] == "3"
     assert [cells[:3] for cells in second["steps"]] == [["Sum", "2", "2"]]
     assert 0 <= first["since"] <= second["since"]
+    assert re.fullmatch(r"from [\d.]+ s for [\d.]+ s", first["when"])
     assert capsys.readouterr().err == f"sparkbeam: the live page is at {result.page}\n"
 
 

@@ -80,11 +80,6 @@ function showStages(stages) {
   }));
 }
 
-function span(seconds) {
-  return seconds < 60 ? `${seconds.toFixed(1)} s`
-    : `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")} min`;
-}
-
 function showSpans(stages) {
   const begun = stages.filter((stage) => stage.since !== null);
   byId("spans").hidden = begun.length === 0;
@@ -95,10 +90,9 @@ function showSpans(stages) {
       x: (stage.since / end) * 1000, width: Math.max(2, (stage.seconds / end) * 1000),
       y: 0, height: 10,
     }));
-    const when = `from ${span(stage.since)} for ${span(stage.seconds)}`;
     const name = element("span", stage.name);
     name.className = "name";
-    const bar = element("div", "", name, svg, element("span", when));
+    const bar = element("div", "", name, svg, element("span", stage.when));
     bar.className = "bar";
     bar.dataset.state = stage.state;
     return bar;

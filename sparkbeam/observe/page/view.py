@@ -50,6 +50,7 @@ class StageView:
         steps: per step its input and output elements, time, and bytes and columns if known.
         since, seconds: in batch its start, relative to that of the pipeline, and its duration; None
             before.
+        when: both as text.
     """
 
     id: str
@@ -62,6 +63,7 @@ class StageView:
     steps: tuple[tuple[str, ...], ...] = ()
     since: float | None = None
     seconds: float | None = None
+    when: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class PageView(Protocol):
 def batch_stage(id: str, progress: StageProgress, summary: StageSummary) -> StageView:
     """Return a stage of a batch."""
     running = max(0, progress.tasks_started - progress.tasks_done)
-    texts = batch_texts(progress)
+    texts, since = batch_texts(progress), progress.since
     facts = (
         *((column, texts[column]) for column in ("state", "tasks")),
         ("running", f"{running:,}" if running else ""),
@@ -138,8 +140,9 @@ def batch_stage(id: str, progress: StageProgress, summary: StageSummary) -> Stag
         state=texts["state"],
         facts=tuple(_told(facts)),
         box=(texts["state"], tasks, joined(elements, texts["rate"])),
-        since=progress.since,
-        seconds=None if progress.since is None else progress.seconds,
+        since=since,
+        seconds=None if since is None else progress.seconds,
+        when="" if since is None else f"from {duration(since)} for {duration(progress.seconds)}",
         done=progress.tasks_done,
         tasks=progress.tasks_started,
         steps=tuple(map(step_cells, summary.steps)),
