@@ -44,7 +44,8 @@ class TestSameAsBeam:
     def test_in_streaming(self, expected: dict[str, list[str]], tmp_path: Path) -> None:
         assert results(StreamingRunner(), tmp_path, "", "--streaming") == expected
 
-    @pytest.mark.parametrize("only", ["odd", "sliding", "none on the"])
+    @pytest.mark.part(3)
+    @pytest.mark.parametrize("only", ["sliding", "odd", "none on the"])
     def test_on_spark(
         self, only: str, expected: dict[str, list[str]], spark: Any, tmp_path: Path
     ) -> None:

@@ -58,11 +58,13 @@ def shown(runner: Any) -> list[Any]:
 LOOKS = [collected_twice, collected_with_windows, first_rows, shown]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_streaming_query_shows_what_direct_runner_shows(look: Look) -> None:
     assert look(StreamingRunner()) == look(DirectRunner())
 
 
+@pytest.mark.part(3)
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("look", LOOKS)
 def test_spark_shows_what_direct_runner_shows(look: Look) -> None:

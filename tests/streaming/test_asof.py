@@ -240,6 +240,7 @@ def test_elements_are_joined_within_their_windows(
         assert batch == sorted((row for p in parts for row in expected(p, how)), key=repr)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_crash_after_each_step_changes_nothing(
     direction: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -543,6 +543,7 @@ def changing() -> list[Step]:
     return steps
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("lookup", LOOKUPS)
 def test_crashes_and_the_order_of_blocks_change_nothing(
     lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

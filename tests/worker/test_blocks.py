@@ -23,8 +23,8 @@ from apache_beam.transforms.window import (
     WindowFn,
 )
 from in_process import StreamingRunner
+from in_process_batch import BatchRunner
 
-from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
 
 pytestmark = pytest.mark.usefixtures("by_value")
@@ -170,8 +170,8 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return lines(FnApiRunner(), tmp_path_factory.mktemp("beam"))
 
 
-def test_in_batch(spark: Any, expected: list[str], tmp_path: Path) -> None:
-    assert lines(SparkRunner(spark), tmp_path) == expected
+def test_in_batch(expected: list[str], tmp_path: Path) -> None:
+    assert lines(BatchRunner(), tmp_path) == expected
 
 
 def test_in_streaming(expected: list[str], tmp_path: Path) -> None:
