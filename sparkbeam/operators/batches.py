@@ -24,19 +24,13 @@ from apache_beam.utils.windowed_value import (
 )
 
 from sparkbeam.columns import NotExact, Refused, Shape, Union, UnknownShape
+from sparkbeam.columns.batches import Converter, batch_of, elements_declared, elements_of, passes
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.operators.function import Output
 from sparkbeam.operators.process import ElementOperation, prepared
-from sparkbeam.plan.batch_dofns import (
-    Converter,
-    batch_of,
-    elements_declared,
-    elements_of,
-    passes,
-    plain_batching,
-)
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.operator import Operator, Result
+from sparkbeam.plan.pardo_functions import plain_batching
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.upstream.beam_batches import Batching
 from sparkbeam.wire.failure import UserCodeFailed

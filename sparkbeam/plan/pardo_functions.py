@@ -28,6 +28,7 @@ from sparkbeam.upstream.beam import (
     is_of_create,
     tuples_of_cogroup,
 )
+from sparkbeam.upstream.beam_batches import Batching, batching_of
 
 _Function: TypeAlias = Callable[..., Any] | Mapping[str, Callable[..., Any]] | Keyed
 
@@ -254,3 +255,28 @@ def is_plain(transform: beam_runner_api_pb2.PTransform) -> bool:
     if payload.state_specs or payload.timer_family_specs:
         return False
     return not (payload.restriction_coder_id or payload.requests_finalization)
+
+
+def plain_batching(fn: beam.DoFn) -> Batching | None:
+    """Return the batching of a DoFn; None for an element-wise DoFn or one that needs more."""
+    batching = None if hasattr(fn, "_inspect_process") else batching_of(fn)
+    if batching is None:
+        return None
+    called: list[Callable[..., Any]] = [fn.process] if batching.takes_elements else []
+    called += [] if batching.taken is None else [fn.process_batch]
+    return batching if all(map(_asks_for_one, called)) else None
+
+
+@memoized
+def batching_in(payload: bytes) -> Batching | None:
+    """Return the batching of the DoFn of a ParDo that gives it only the element, by its payload."""
+    fn = dofn_in(payload)
+    return None if fn is None else plain_batching(fn)
+
+
+def _asks_for_one(process: Callable[..., Any]) -> bool:
+    """Return whether a method takes the element or batch alone."""
+    first, *others = inspect.signature(process).parameters.values()
+    return first.kind is first.POSITIONAL_OR_KEYWORD and all(
+        other.kind in (other.VAR_POSITIONAL, other.VAR_KEYWORD) for other in others
+    )

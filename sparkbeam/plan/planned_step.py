@@ -10,9 +10,8 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows
 
 from sparkbeam.columns import Shape
-from sparkbeam.plan.batch_dofns import batching_in
 from sparkbeam.plan.model import Port, Stage
-from sparkbeam.plan.pardo_functions import dofn_in, function_of, par_do_payload
+from sparkbeam.plan.pardo_functions import batching_in, dofn_in, function_of, par_do_payload
 from sparkbeam.plan.parsed_stage import ParsedStage, parsed
 from sparkbeam.plan.urns import PAR_DO
 from sparkbeam.upstream.beam_batches import Batching

@@ -24,9 +24,9 @@ from noting import found, note
 from physical import FORMS
 
 from sparkbeam.columns import NotExact, Record, Scalar, Shape
+from sparkbeam.columns.batches import batch_of, elements_of
 from sparkbeam.columns.python_values import values_of
 from sparkbeam.operators import batches
-from sparkbeam.plan.batch_dofns import batch_of, elements_of
 from sparkbeam.worker.steps.column_functions import ColumnFunction
 
 

@@ -4,12 +4,10 @@ A batch equals the one that Beam's ``BatchConverter`` would make of the elements
 equal those that the converter would take out of it.
 """
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import apache_beam as beam
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -40,11 +38,7 @@ from sparkbeam.columns.python_types import (
 )
 from sparkbeam.columns.vectors import as_counted
 from sparkbeam.columns.view_types import plain, plain_array, plain_schema
-from sparkbeam.plan.memo import memoized
-from sparkbeam.plan.pardo_functions import dofn_in
 from sparkbeam.upstream.beam_batches import (
-    Batching,
-    batching_of,
     dtype_of_batches,
     dtypes_of_batches,
     schema_of_batches,
@@ -79,31 +73,6 @@ class Elements:
 
     arrays: list[pa.Array]
     shape: Shape
-
-
-def plain_batching(fn: beam.DoFn) -> Batching | None:
-    """Return the batching of a DoFn; None for an element-wise DoFn or one that needs more."""
-    batching = None if hasattr(fn, "_inspect_process") else batching_of(fn)
-    if batching is None:
-        return None
-    called: list[Callable[..., Any]] = [fn.process] if batching.takes_elements else []
-    called += [] if batching.taken is None else [fn.process_batch]
-    return batching if all(map(_asks_for_one, called)) else None
-
-
-@memoized
-def batching_in(payload: bytes) -> Batching | None:
-    """Return the batching of the DoFn of a ParDo that gives it only the element, by its payload."""
-    fn = dofn_in(payload)
-    return None if fn is None else plain_batching(fn)
-
-
-def _asks_for_one(process: Callable[..., Any]) -> bool:
-    """Return whether a method takes the element or batch alone."""
-    first, *others = inspect.signature(process).parameters.values()
-    return first.kind is first.POSITIONAL_OR_KEYWORD and all(
-        other.kind in (other.VAR_POSITIONAL, other.VAR_KEYWORD) for other in others
-    )
 
 
 def batch_of(converter: Converter, array: pa.Array, shape: Shape) -> Any:
