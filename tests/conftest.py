@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from whole import WHOLE
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.observe.collection.stream_tracker import StreamingTracker
+from sparkbeam.observe.collection.stream_tracker import StreamTracker
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.figures.progress import StreamingProgress
 from sparkbeam.operators import registry
@@ -97,13 +97,13 @@ def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
 def snapshots(monkeypatch: pytest.MonkeyPatch) -> list[StreamingProgress]:
     """The progress after each micro-batch; an event of a TestStream is one."""
     seen: list[StreamingProgress] = []
-    note = StreamingTracker.record_batch
+    note = StreamTracker.record_batch
 
-    def look(tracker: StreamingTracker, batch: MicroBatch) -> None:
+    def look(tracker: StreamTracker, batch: MicroBatch) -> None:
         note(tracker, batch)
         seen.append(tracker.snapshot())
 
-    monkeypatch.setattr(StreamingTracker, "record_batch", look)
+    monkeypatch.setattr(StreamTracker, "record_batch", look)
     monkeypatch.setattr("sparkbeam.streaming.tick_source._MOST_ROUNDS", 1)
     return seen
 

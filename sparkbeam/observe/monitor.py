@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sparkbeam.common.secret_patterns import hidden
-from sparkbeam.observe.collection.batch_tracker import ProgressTracker
+from sparkbeam.observe.collection.batch_tracker import BatchTracker
 from sparkbeam.observe.collection.listener import listen, may_reach_loopback
 from sparkbeam.observe.collection.live_metrics import LiveMetrics
 from sparkbeam.observe.collection.notes import Notes
@@ -13,7 +13,7 @@ from sparkbeam.observe.collection.printed_output import OutputListener, tell
 from sparkbeam.observe.collection.recent_batches import History
 from sparkbeam.observe.collection.spark_stages import SparkStages
 from sparkbeam.observe.collection.step_figures import run_summary
-from sparkbeam.observe.collection.stream_tracker import StreamingTracker
+from sparkbeam.observe.collection.stream_tracker import StreamTracker
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.figures.phases import Phases
 from sparkbeam.observe.figures.progress import Progress
@@ -44,17 +44,15 @@ class RunMonitor:
     def __init__(
         self, plan: Plan, session: Any, show: str, redaction: Callable[[str], str] = hidden
     ) -> None:
-        self._tracker: ProgressTracker | StreamingTracker
         self.metrics = LiveMetrics()
         self.history = History()
         self.notes = Notes(redaction)
         self.spark = SparkStages(session)
         self._plan = plan
         self._names = {stage.id: stage.name for stage in plan.stages}
-        if plan.streaming:
-            self._tracker = StreamingTracker(plan)
-        else:
-            self._tracker = ProgressTracker(plan)
+        self._tracker: BatchTracker | StreamTracker = (
+            StreamTracker(plan) if plan.streaming else BatchTracker(plan)
+        )
         self._listener = listen(session, self._note)
         self._output = _output_listener(session, self.notes)
         self._display: Display | None = None
@@ -82,18 +80,18 @@ class RunMonitor:
 
     def observe(self, batch: MicroBatch) -> None:
         """Record a micro-batch of a streaming query."""
-        assert isinstance(self._tracker, StreamingTracker)
+        assert isinstance(self._tracker, StreamTracker)
         self._tracker.record_batch(batch)
         self.history.record_batch(batch)
 
     def phases(self) -> tuple[int, Phases]:
         """Return the number of the last micro-batch of a streaming query, with its phases."""
-        assert isinstance(self._tracker, StreamingTracker)
+        assert isinstance(self._tracker, StreamTracker)
         return self._tracker.phases()
 
     def goes_along(self, reader: str, writer: str) -> None:
         """Record that a batch stage runs concurrently with one that it reads."""
-        assert isinstance(self._tracker, ProgressTracker)
+        assert isinstance(self._tracker, BatchTracker)
         self._tracker.goes_along(reader, writer)
 
     def tell(self, reports: list[TaskReport]) -> None:
@@ -128,7 +126,7 @@ class RunMonitor:
         """Record a signal of a task."""
         self.metrics.record_signal(signal)
         self.spark.record_signal(signal)
-        if isinstance(self._tracker, ProgressTracker):
+        if isinstance(self._tracker, BatchTracker):
             self._tracker.record_signal(signal)
 
     def close(self, reports: Iterable[TaskReport] | None) -> None:

@@ -16,7 +16,7 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.observe.collection.stream_tracker import StreamingTracker
+from sparkbeam.observe.collection.stream_tracker import StreamTracker
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.page import opening
 from sparkbeam.streaming import tick_source
@@ -97,13 +97,13 @@ def _fail(element: int) -> None:
 def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     running: list[Any] = []
-    show, note = opening.show, StreamingTracker.record_batch
+    show, note = opening.show, StreamTracker.record_batch
 
     def kept(port: int, plan: Any, run: Any, *rest: Any) -> None:
         show(port, plan, run, *rest)
         running.append(run)
 
-    def look(tracker: StreamingTracker, batch: MicroBatch) -> None:
+    def look(tracker: StreamTracker, batch: MicroBatch) -> None:
         note(tracker, batch)
         running[0].monitor.history.record_batch(batch)
         seen.append(state(running[0].result))
@@ -111,7 +111,7 @@ def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.Monke
     for name in ("_FRESH_SECONDS", "_PAUSE"):
         monkeypatch.setattr(f"sparkbeam.observe.page.server.{name}", 0)
     monkeypatch.setattr(opening, "show", kept)
-    monkeypatch.setattr(StreamingTracker, "record_batch", look)
+    monkeypatch.setattr(StreamTracker, "record_batch", look)
     monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
     events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
     pipeline = started(StreamingRunner(), "--query_name=counts")

@@ -9,7 +9,7 @@ from apache_beam.metrics import monitoring_infos
 from in_process import Conf, Spark
 
 from sparkbeam.common.datagrams import sealed
-from sparkbeam.observe.collection.batch_tracker import ProgressTracker
+from sparkbeam.observe.collection.batch_tracker import BatchTracker
 from sparkbeam.observe.collection.listener import Listener, reachable_at
 from sparkbeam.observe.figures.progress import StageProgress, StageState
 from sparkbeam.plan.model import Exchange, Plan, Port, SideInput, Stage
@@ -49,22 +49,22 @@ CHAIN = Plan(
 
 
 @pytest.fixture
-def tracker() -> ProgressTracker:
-    return ProgressTracker(CHAIN)
+def tracker() -> BatchTracker:
+    return BatchTracker(CHAIN)
 
 
 @pytest.fixture
-def listener(tracker: ProgressTracker) -> Iterator[Listener]:
+def listener(tracker: BatchTracker) -> Iterator[Listener]:
     listener = Listener(tracker.record_signal)
     yield listener
     listener.close()
 
 
-def states(tracker: ProgressTracker) -> list[str]:
+def states(tracker: BatchTracker) -> list[str]:
     return [stage.state.value for stage in tracker.snapshot().stages]
 
 
-def first(tracker: ProgressTracker) -> StageProgress:
+def first(tracker: BatchTracker) -> StageProgress:
     return tracker.snapshot().stages[0]
 
 
@@ -77,7 +77,7 @@ def report(count: int, stage_id: str = "s0") -> TaskReport:
 # The socket.
 
 
-def test_signals_arrive(tracker: ProgressTracker, listener: Listener) -> None:
+def test_signals_arrive(tracker: BatchTracker, listener: Listener) -> None:
     listener.reporter.send(Signal(STARTED, "s0", 0))
     listener.reporter.send(Signal(FINISHED, "s0", 0, ElementCounts(3, 7)))
     listener.close()
@@ -85,7 +85,7 @@ def test_signals_arrive(tracker: ProgressTracker, listener: Listener) -> None:
     assert (first(tracker).elements, first(tracker).busiest) == (3, 7)
 
 
-def test_closing_takes_in_what_has_arrived(tracker: ProgressTracker, listener: Listener) -> None:
+def test_closing_takes_in_what_has_arrived(tracker: BatchTracker, listener: Listener) -> None:
     for partition in range(500):
         listener.reporter.send(Signal(STARTED, "s0", partition))
     listener.close()
@@ -129,7 +129,7 @@ def test_the_port_is_free_after_closing(listener: Listener) -> None:
         successor.bind(("127.0.0.1", listener.reporter.port))
 
 
-def test_a_wrong_token_is_ignored(tracker: ProgressTracker, listener: Listener) -> None:
+def test_a_wrong_token_is_ignored(tracker: BatchTracker, listener: Listener) -> None:
     for token in ("", "0" * 32, "ü"):
         Reporter("127.0.0.1", listener.reporter.port, token).send(Signal(STARTED, "s0", 0))
     listener.close()
@@ -167,7 +167,7 @@ def signal_with(**changes: object) -> Callable[[str], bytes]:
     ],
 )
 def test_garbage_is_ignored(
-    tracker: ProgressTracker, listener: Listener, garbage: Callable[[str], bytes]
+    tracker: BatchTracker, listener: Listener, garbage: Callable[[str], bytes]
 ) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         address = ("127.0.0.1", listener.reporter.port)
@@ -178,7 +178,7 @@ def test_garbage_is_ignored(
 
 
 def test_a_report_too_large_for_a_datagram_is_left_out(
-    tracker: ProgressTracker, listener: Listener
+    tracker: BatchTracker, listener: Listener
 ) -> None:
     listener.reporter.send(Signal(FAILED, "s0", 0, report="x" * 100_000))
     listener.close()
@@ -190,7 +190,7 @@ def test_a_reporter_without_a_listener_does_nothing() -> None:
     Reporter("256.1.1.1", 9, "token").send(Signal(STARTED, "s0", 0))
 
 
-def test_nobody_may_listen_at_a_foreign_address(tracker: ProgressTracker) -> None:
+def test_nobody_may_listen_at_a_foreign_address(tracker: BatchTracker) -> None:
     with pytest.raises(OSError, match=r".+"):
         Listener(tracker.record_signal, "192.0.2.200")
 
@@ -198,14 +198,14 @@ def test_nobody_may_listen_at_a_foreign_address(tracker: ProgressTracker) -> Non
 # Tasks and elements.
 
 
-def test_a_task_counts_once_however_often_it_runs(tracker: ProgressTracker) -> None:
+def test_a_task_counts_once_however_often_it_runs(tracker: BatchTracker) -> None:
     for kind in (STARTED, FINISHED, STARTED, RUNNING, FINISHED):
         tracker.record_signal(Signal(kind, "s0", 0, ElementCounts(5, 5)))
     assert (first(tracker).tasks_started, first(tracker).tasks_done) == (1, 1)
     assert first(tracker).elements == 5
 
 
-def test_elements_are_those_of_the_attempt_that_is_farthest(tracker: ProgressTracker) -> None:
+def test_elements_are_those_of_the_attempt_that_is_farthest(tracker: BatchTracker) -> None:
     tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(50, 10)))
     tracker.record_signal(Signal(FAILED, "s0", 0, ElementCounts(60, 10)))
     tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(20, 30)))
@@ -213,7 +213,7 @@ def test_elements_are_those_of_the_attempt_that_is_farthest(tracker: ProgressTra
     assert (first(tracker).elements, first(tracker).busiest) == (61, 31)
 
 
-def test_the_first_attempt_that_succeeds_settles_the_elements(tracker: ProgressTracker) -> None:
+def test_the_first_attempt_that_succeeds_settles_the_elements(tracker: BatchTracker) -> None:
     tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(50, 50)))
     tracker.record_signal(Signal(FINISHED, "s0", 0, ElementCounts(40, 40)))
     tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(90, 90)))
@@ -221,21 +221,21 @@ def test_the_first_attempt_that_succeeds_settles_the_elements(tracker: ProgressT
     assert first(tracker).elements == 40
 
 
-def test_every_failed_attempt_counts(tracker: ProgressTracker) -> None:
+def test_every_failed_attempt_counts(tracker: BatchTracker) -> None:
     tracker.record_signal(Signal(FAILED, "s0", 0))
     tracker.record_signal(Signal(FAILED, "s0", 0))
     assert first(tracker).tasks_failed == 2
     assert first(tracker).tasks_started == 1
 
 
-def test_committed_reports_make_the_figures_exact(tracker: ProgressTracker) -> None:
+def test_committed_reports_make_the_figures_exact(tracker: BatchTracker) -> None:
     tracker.record_signal(Signal(STARTED, "s0", 0))
     tracker.end([report(10), report(20)])
     assert first(tracker).tasks_started == first(tracker).tasks_done == 2
     assert first(tracker).elements == 30
 
 
-def test_signals_after_the_end_are_ignored(tracker: ProgressTracker) -> None:
+def test_signals_after_the_end_are_ignored(tracker: BatchTracker) -> None:
     tracker.end(None)
     tracker.record_signal(Signal(STARTED, "s0", 0))
     assert states(tracker) == ["waiting"] * 3
@@ -243,7 +243,7 @@ def test_signals_after_the_end_are_ignored(tracker: ProgressTracker) -> None:
 
 def test_seconds_run_while_the_stage_does() -> None:
     now = [100.0]
-    tracker = ProgressTracker(CHAIN, clock=lambda: now[0])
+    tracker = BatchTracker(CHAIN, clock=lambda: now[0])
     tracker.record_signal(Signal(STARTED, "s0", 0))
     now[0] = 102.0
     tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(30, 50)))
@@ -258,25 +258,25 @@ def test_seconds_run_while_the_stage_does() -> None:
 # States.
 
 
-def test_stages_wait_for_their_first_task(tracker: ProgressTracker) -> None:
+def test_stages_wait_for_their_first_task(tracker: BatchTracker) -> None:
     assert states(tracker) == ["waiting", "waiting", "waiting"]
     tracker.record_signal(Signal(STARTED, "s0", 0))
     assert states(tracker) == ["running", "waiting", "waiting"]
 
 
-def test_a_stage_may_have_more_tasks_than_those_that_are_done(tracker: ProgressTracker) -> None:
+def test_a_stage_may_have_more_tasks_than_those_that_are_done(tracker: BatchTracker) -> None:
     tracker.record_signal(Signal(FINISHED, "s0", 0))
     tracker.record_signal(Signal(STARTED, "s1", 0))
     assert states(tracker) == ["running", "running", "waiting"]
 
 
-def test_all_before_a_shuffle_is_done_when_its_reader_starts(tracker: ProgressTracker) -> None:
+def test_all_before_a_shuffle_is_done_when_its_reader_starts(tracker: BatchTracker) -> None:
     tracker.record_signal(Signal(STARTED, "s2", 0))
     assert states(tracker) == ["done", "done", "running"]
 
 
 def test_a_side_input_is_done_when_its_reader_starts() -> None:
-    tracker = ProgressTracker(
+    tracker = BatchTracker(
         Plan(
             (
                 stage(0, Exchange.IMPULSE),
@@ -289,24 +289,24 @@ def test_a_side_input_is_done_when_its_reader_starts() -> None:
     assert states(tracker) == ["done", "waiting", "running"]
 
 
-def test_success_makes_every_stage_done(tracker: ProgressTracker) -> None:
+def test_success_makes_every_stage_done(tracker: BatchTracker) -> None:
     tracker.end([])
     assert states(tracker) == ["done", "done", "done"]
 
 
-def test_failure_tells_failed_stages_from_those_it_stopped(tracker: ProgressTracker) -> None:
+def test_failure_tells_failed_stages_from_those_it_stopped(tracker: BatchTracker) -> None:
     tracker.record_signal(Signal(STARTED, "s0", 0))
     tracker.record_signal(Signal(FAILED, "s1", 0))
     tracker.end(None)
     assert states(tracker) == ["stopped", "failed", "waiting"]
 
 
-def test_a_retry_that_works_leaves_a_stage_running(tracker: ProgressTracker) -> None:
+def test_a_retry_that_works_leaves_a_stage_running(tracker: BatchTracker) -> None:
     tracker.record_signal(Signal(FAILED, "s0", 0))
     tracker.record_signal(Signal(STARTED, "s0", 0))
     assert first(tracker).state is StageState.RUNNING
 
 
-def test_what_a_task_has_read_says_nothing_of_its_own(tracker: ProgressTracker) -> None:
+def test_what_a_task_has_read_says_nothing_of_its_own(tracker: BatchTracker) -> None:
     tracker.record_signal(Signal(READ, "s2", 0, report=report(3).pack()))
     assert states(tracker) == ["waiting", "waiting", "waiting"]

@@ -13,7 +13,7 @@ from apache_beam.transforms.userstate import TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
 from in_process import StreamingRunner
 
-from sparkbeam.observe.collection.stream_tracker import StreamingTracker
+from sparkbeam.observe.collection.stream_tracker import StreamTracker
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.streaming import tick_source
 from sparkbeam.worker.state.pages import ShardState
@@ -117,15 +117,15 @@ def waits(domain: Any) -> beam.DoFn:
 def holders(build: Any, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str, str]]:
     """Stage, kind and step of all that held a watermark in some micro-batch."""
     found: set[tuple[str, str, str]] = set()
-    note = StreamingTracker.record_batch
+    note = StreamTracker.record_batch
 
-    def look(tracker: StreamingTracker, batch: MicroBatch) -> None:
+    def look(tracker: StreamTracker, batch: MicroBatch) -> None:
         note(tracker, batch)
         for stage in tracker.snapshot().stages:
             if stage.holder is not None:
                 found.add((stage.name, stage.holder.what, stage.holder.step))
 
-    monkeypatch.setattr(StreamingTracker, "record_batch", look)
+    monkeypatch.setattr(StreamTracker, "record_batch", look)
     monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
     options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
     pipeline = beam.Pipeline(StreamingRunner(), options=options)

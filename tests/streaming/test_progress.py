@@ -13,7 +13,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from in_process import DURATIONS, Spark, StreamingRunner
 from remembering import Remembering
 
-from sparkbeam.observe.collection.stream_tracker import StreamingTracker
+from sparkbeam.observe.collection.stream_tracker import StreamTracker
 from sparkbeam.observe.figures.micro_batch import MicroBatch, StageFigures
 from sparkbeam.observe.figures.progress import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.observe.page.view import of_query
@@ -234,7 +234,7 @@ def batch(number: int, second: float, elements: int, mark: float | None = None) 
 
 
 def tracked(*batches: MicroBatch, now: float = 0.0) -> StreamingProgress:
-    tracker = StreamingTracker(EMPTY, clock=lambda: now)
+    tracker = StreamTracker(EMPTY, clock=lambda: now)
     for each in batches:
         tracker.record_batch(each)
     return tracker.snapshot()

@@ -11,7 +11,7 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.wire.reports import ElementCounts, Signal, SignalKind, TaskReport
 
 
-class ProgressTracker:
+class BatchTracker:
     """Progress of a run; thread-safe.
 
     Spark may run a task again after a failure, under speculation, or after losing its output.

@@ -26,7 +26,7 @@ _RATE_MICROS = 10_000_000
 _SECOND = 1e6
 
 
-class StreamingTracker:
+class StreamTracker:
     """Progress of a query; thread-safe.
 
     Args:
