@@ -105,6 +105,13 @@ def test_a_sign_that_is_older_than_the_last_micro_batch_says_nothing(checkpoint:
     assert (found["gone"], found["stages"][0]["steps"]) == ("", [])
 
 
+def test_a_sign_of_another_version_says_what_is_known_of_it(checkpoint: Path) -> None:
+    changed(checkpoint, steps={"s0": [["a", "1", "2"]]}, facts={})
+    found = CheckpointView(str(checkpoint)).content()
+    assert ["pipeline", "counts a minute"] in found["facts"]
+    assert [HOSTILE, "1", "1"] in [cells[:3] for cells in found["stages"][-1]["steps"]]
+
+
 @pytest.mark.parametrize("name", ["driver.json", "graph.json"])
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "7", "{}", '{"boxes": [{}], "arrows": []}', '{"steps": {"s0": 1}}']

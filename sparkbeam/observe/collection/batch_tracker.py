@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 
 from sparkbeam.observe.figures.progress import PipelineProgress, StageProgress, StageState
 from sparkbeam.plan.model import Plan
@@ -159,10 +160,7 @@ class _TrackedStage:
 
 
 def _sum(parts: Iterable[ElementCounts]) -> ElementCounts:
-    total = ElementCounts()
-    for part in parts:
-        total = total.plus(part)
-    return total
+    return reduce(ElementCounts.plus, parts, ElementCounts())
 
 
 def _readers(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
