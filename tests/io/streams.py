@@ -23,7 +23,7 @@ def run_until(
     done: Callable[[], bool],
 ) -> None:
     """Runs a pipeline until something has come out of it, and cancels it."""
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}", "--shards=2"])
+    options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}", "--shards=1"])
     pipeline = beam.Pipeline(runner=SparkRunner(session=spark), options=options)
     build(pipeline)
     result = pipeline.run()
@@ -39,11 +39,9 @@ def run_until(
             result.cancel()
 
 
-def run_available(
-    spark: Any, checkpoint: Path, build: Callable[[beam.Pipeline], None], shards: int = 2
-) -> None:
+def run_available(spark: Any, checkpoint: Path, build: Callable[[beam.Pipeline], None]) -> None:
     """Runs a pipeline until it has done what is there."""
-    arguments = ["--streaming", "--trigger=available-now", f"--shards={shards}"]
+    arguments = ["--streaming", "--trigger=available-now", "--shards=1"]
     options = PipelineOptions([*arguments, f"--checkpoint_location={checkpoint}"])
     pipeline = beam.Pipeline(runner=SparkRunner(session=spark), options=options)
     build(pipeline)

@@ -112,10 +112,10 @@ def test_joins_duplicates_and_aggregations_of_spark_keep_their_state_in_the_quer
 
     write(one, 0, ("a", 1), ("b", 2), ("a", 11))
     write(other, 0, ("b", 3))
-    streams.run_available(spark, tmp_path / "checkpoint", build, shards=1)
+    streams.run_available(spark, tmp_path / "checkpoint", build)
     write(one, 1, ("a", 30), ("c", 31))
     write(other, 1, ("a", 30), ("c", 32))
-    streams.run_available(spark, tmp_path / "checkpoint", build, shards=1)
+    streams.run_available(spark, tmp_path / "checkpoint", build)
     notes = {name: sorted(texts) for name, texts in streams.notes(out).items()}
     assert notes == {
         "counts": ["0 2", "10 1"],
