@@ -23,8 +23,7 @@ from sparkbeam.columns.python_types import Lists, Record
 from sparkbeam.io import ReadFromArrow
 from sparkbeam.wire import key_packs
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.grouping import packed
-from sparkbeam.worker.row_formats import group_packs
+from sparkbeam.worker.row_formats import group_pack_reader, group_packs
 from sparkbeam.worker.steps.column_functions import ColumnFunction
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
@@ -98,14 +97,14 @@ def compare(build: Callable[[Any], Any]) -> None:
 def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block]:
     """The blocks of groups that are made."""
     made: list[Block] = []
-    blocks_of = packed._Groups.blocks
+    blocks_of = group_pack_reader._Groups.blocks
 
     def noted(*args: Any) -> Any:
         for block in blocks_of(*args):
             made.append(block)
             yield block
 
-    monkeypatch.setattr(packed._Groups, "blocks", noted)
+    monkeypatch.setattr(group_pack_reader._Groups, "blocks", noted)
     return made
 
 
@@ -330,7 +329,7 @@ def test_large_groups_stay_as_they_were(
     """They travel in rows of their own, and buckets are read in parts."""
     monkeypatch.setattr(group_packs, "_LARGE", 60)
     monkeypatch.setattr(group_packs, "_MOST_WAITING", 2000)
-    monkeypatch.setattr(packed, "LIST_BYTES", 120)
+    monkeypatch.setattr(group_pack_reader, "LIST_BYTES", 120)
     monkeypatch.setattr(key_packs, "_MUCH", 0)
     monkeypatch.setattr(key_packs, "_BUCKETS", 2)
     monkeypatch.setattr(key_packs, "_WHOLE_BYTES", 100)

@@ -21,7 +21,6 @@ from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_groups
 from sparkbeam.worker.grouping.merging import MergingGroups
-from sparkbeam.worker.grouping.packed import packed_groups
 from sparkbeam.worker.grouping.panes import Panes
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.triggered import (
@@ -33,6 +32,7 @@ from sparkbeam.worker.grouping.triggered import (
 from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.row_formats.aggregate_rows import sessions, totals_groups
 from sparkbeam.worker.row_formats.cells import KeyCells, stripped_coder
+from sparkbeam.worker.row_formats.group_pack_reader import packed_groups
 from sparkbeam.worker.row_formats.group_rows import groups
 
 _KEY = itemgetter(0)

@@ -174,8 +174,7 @@ class SinkOperation(operations.Operation):
 
     def process_block(self, block: Block) -> None:
         """Write many elements."""
-        why = self.port.format.why_elements
-        if block.column is not None and why is not None:
+        if block.column is not None and (why := self.port.format.why_elements) is not None:
             count_refused_by(self, why)
         try:
             self._sink.write(block)

@@ -1,4 +1,4 @@
-"""Groups of many keys and windows at once, of rows of groups in packs.
+"""Reader of packs of groups: groups of many keys and windows at once.
 
 A group whose values all came as columns and are few is part of a column of groups: pairs of a key
 and a list. Values of several classes form a union there. All other groups are objects, one by one.
