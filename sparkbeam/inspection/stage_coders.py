@@ -18,11 +18,11 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import printable
 from sparkbeam.common.secret_patterns import hidden
+from sparkbeam.observe.figures.formats import iso_time
 from sparkbeam.plan import parsed_stage
 from sparkbeam.plan.fingerprint import Parts
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.pardo_functions import par_do_payload
-from sparkbeam.streaming.status import iso_time
 
 _PLAIN: Mapping[str, Callable[[], coders.Coder]] = {
     "bytes": coders.BytesCoder,
@@ -262,7 +262,4 @@ def window_text(window: Any) -> str:
 
 def time_text(micros: int) -> str:
     """Format a time in ISO 8601, if Python supports its year."""
-    try:
-        return iso_time(Timestamp(micros=micros)) or ""
-    except (OverflowError, ValueError):
-        return str(micros)
+    return iso_time(Timestamp(micros=micros)) or ""

@@ -10,7 +10,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.common.display_text import line, printable, printable_in, shortened
 from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.common.untrusted_json import loaded
-from sparkbeam.observe.figures.formats import duration, joined
+from sparkbeam.observe.figures.formats import duration, iso_time, joined
 from sparkbeam.observe.figures.progress import StreamingStageProgress, streaming_texts
 from sparkbeam.streaming.checkpoint_files import absolute
 from sparkbeam.streaming.execution import known_pipeline
@@ -18,7 +18,6 @@ from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.status import (
     Health,
     PipelineStatus,
-    iso_time,
     last_entry,
     status,
     step_content,

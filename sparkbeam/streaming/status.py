@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.common.display_text import line
 from sparkbeam.observe.collection.stream_tracker import in_seconds, is_long_ago, query_progress
 from sparkbeam.observe.figures import phases
-from sparkbeam.observe.figures.formats import duration, joined
+from sparkbeam.observe.figures.formats import duration, iso_time, joined
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.figures.progress import (
     StageState,
@@ -327,18 +326,6 @@ def step_content(step: StreamingStageProgress) -> dict[str, Any]:
             "step": step.holder.step,
         },
     }
-
-
-def iso_time(watermark: Timestamp | None) -> str | None:
-    """Format a watermark in ISO 8601, ``end`` at the end of time; None before the first."""
-    if watermark is None:
-        return None
-    if watermark >= MAX_TIMESTAMP:
-        return "end"
-    try:
-        return str(watermark.to_rfc3339())
-    except (OverflowError, ValueError):
-        return str(watermark.micros)  # Its year is beyond Python's range.
 
 
 def _rounded(seconds: float | None) -> float | None:

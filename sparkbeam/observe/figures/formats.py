@@ -60,6 +60,18 @@ def moment(watermark: Timestamp | None, today: date | None = None) -> str:
     return f"{found:%H:%M:%S}" if is_today else f"{found:%Y-%m-%d %H:%M:%S}"
 
 
+def iso_time(watermark: Timestamp | None) -> str | None:
+    """Format a watermark in ISO 8601, ``end`` at the end of time; None before the first."""
+    if watermark is None:
+        return None
+    if watermark >= MAX_TIMESTAMP:
+        return _END
+    try:
+        return str(watermark.to_rfc3339())
+    except (OverflowError, ValueError):
+        return str(watermark.micros)  # Its year is beyond Python's range.
+
+
 def cells(text: str) -> int:
     """Return the width of a text on a terminal; East Asian wide characters count twice."""
     return sum(map(_cells, text))
