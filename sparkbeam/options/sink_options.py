@@ -8,8 +8,13 @@ from urllib.parse import urlsplit
 from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
 
-SINKS = ("http", "graphite", "prometheus", "otlp")
-"""Names of the built-in sinks."""
+SINKS = {
+    "http": "sparkbeam.observe.sinks.http.HttpSink",
+    "graphite": "sparkbeam.observe.sinks.graphite.GraphiteSink",
+    "prometheus": "sparkbeam.observe.sinks.prometheus.PrometheusSink",
+    "otlp": "sparkbeam.observe.sinks.otlp.OtlpSink",
+}
+"""Classes of the built-in sinks by name."""
 
 _MOST_SECONDS = 86_400.0
 _MOST_PORT = 65_535

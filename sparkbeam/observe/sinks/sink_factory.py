@@ -7,15 +7,9 @@ from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.observe.sinks.metrics_sink import MetricsSink
-from sparkbeam.options import sink_options as metrics_options
+from sparkbeam.options import sink_options
 from sparkbeam.plan.redaction import Redaction
 
-_HOMES = {
-    "http": "sparkbeam.observe.sinks.http.HttpSink",
-    "graphite": "sparkbeam.observe.sinks.graphite.GraphiteSink",
-    "prometheus": "sparkbeam.observe.sinks.prometheus.PrometheusSink",
-    "otlp": "sparkbeam.observe.sinks.otlp.OtlpSink",
-}
 _LIBRARIES = ("prometheus_client", "opentelemetry")
 _MOST_OF_MESSAGE = 200
 
@@ -30,16 +24,16 @@ def sinks_of(options: Any) -> list[tuple[str, MetricsSink]]:
         ConfigurationError: the class does not exist or is not a sink, a library is missing, or the
             sink's constructor fails.
     """
-    return [(name, _made(name, options)) for name in metrics_options.sinks(options)]
+    return [(name, _made(name, options)) for name in sink_options.sinks(options)]
 
 
 def _made(name: str, options: Any) -> MetricsSink:
-    module, _, kind = _HOMES.get(name, name).rpartition(".")
+    module, _, kind = sink_options.SINKS.get(name, name).rpartition(".")
     try:
         found = getattr(import_module(module), kind)
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
-        if name in _HOMES and missing in _LIBRARIES:
+        if name in sink_options.SINKS and missing in _LIBRARIES:
             raise ConfigurationError(
                 f"--metrics_sink={name} needs the package {missing}: "
                 f"pip install 'sparkbeam[{name}]'."
@@ -63,5 +57,5 @@ def _wrong(name: str, problem: str) -> ConfigurationError:
 
 def _text(error: Exception, options: Any) -> str:
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    hide = Redaction(metrics_options.addresses(options))
+    hide = Redaction(sink_options.addresses(options))
     return shortened(text, _MOST_OF_MESSAGE, hide).rstrip(".")
