@@ -1,4 +1,4 @@
-"""Summary of a micro-batch, from the statuses of shards and the reports of tasks."""
+"""Figures of a micro-batch, from the statuses of shards and the reports of tasks."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

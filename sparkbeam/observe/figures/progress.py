@@ -237,7 +237,7 @@ _COLOURS = {
 
 
 def batch_texts(stage: StageProgress) -> Texts:
-    """Return the figures of a stage of a batch."""
+    """Format the figures of a stage of a batch."""
     texts = {"state": str(stage.state), "rate": _rate(stage.per_second)}
     if not stage.tasks_started:
         return {**dict.fromkeys(BATCH_COLUMNS, ""), **texts}
@@ -251,7 +251,7 @@ def batch_texts(stage: StageProgress) -> Texts:
 
 
 def streaming_texts(stage: StreamingStageProgress) -> Texts:
-    """Return the figures of a stage of a stream, of its input and of its busiest task, too."""
+    """Format the figures of a stage of a stream, with ``input``, ``holder`` and ``busy``."""
     most = f"{stage.busiest_task:,} elements at most" if stage.tasks_busy > 1 else ""
     held = stage.held_seconds
     keys = f"{counted(stage.keys, 'key')}, {size(stage.state_bytes)}"
@@ -269,7 +269,7 @@ def streaming_texts(stage: StreamingStageProgress) -> Texts:
 
 
 def partition_texts(of: PartitionProgress) -> tuple[str, ...]:
-    """Return a row of the table of partitions."""
+    """Format a row of the table of partitions."""
     took = (f"{of.events:,}", duration(of.seconds)) if of.events else ("", "")
     return line(of.step), str(of.partition), f"{of.lag:,}", f"{of.factor:.3g}", *took
 
