@@ -1,7 +1,7 @@
 """The maps over Spark's state store, in queries that stop and start again."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from sparkbeam.worker.state.store import (
 )
 
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-MAPS = {"per call": SparkMap, "pipelined": PipelinedSparkMap, "chosen": spark_map}
-KEYS = 3000
+MAPS = {"per call": SparkMap, "pipelined": PipelinedSparkMap}
+KEYS = 1000
 ODD_KEYS = [b"", b"\0", b"\xff\xfe\0", b"k" * 100_000, *(bytes([byte]) for byte in range(256))]
 
 
@@ -61,12 +61,12 @@ class Steps(StatefulProcessor):
         pass
 
 
-def run(spark: Any, folder: Path, step: Any, steps: int) -> None:
+def run(spark: Any, folder: Path, step: Any, steps: int, kinds: Iterable[str] = MAPS) -> None:
     """Runs each step for each kind of map, in a query of its own that goes on from the last."""
     source, out = folder / "source", folder / "out"
     source.mkdir()
     for number in range(steps):
-        rows = [(kind, number) for kind in MAPS]
+        rows = [(kind, number) for kind in kinds]
         spark.createDataFrame(rows, "kind string, step int").coalesce(1).write.mode(
             "append"
         ).parquet(str(source))
@@ -82,7 +82,7 @@ def run(spark: Any, folder: Path, step: Any, steps: int) -> None:
         )
         assert query.awaitTermination(120)
     done = [tuple(row) for row in spark.read.parquet(str(out)).collect()]
-    assert sorted(done) == sorted((kind, number) for kind in MAPS for number in range(steps))
+    assert sorted(done) == sorted((kind, number) for kind in kinds for number in range(steps))
 
 
 def value(number: int, version: int) -> bytes:
@@ -153,7 +153,7 @@ def test_maps_take_large_values(streaming: Any, tmp_path: Path) -> None:
 
 
 def test_pages_keep_their_records_over_restarts(streaming: Any, tmp_path: Path) -> None:
-    run(streaming, tmp_path, pages, 3)
+    run(streaming, tmp_path, pages, 3, ["pipelined"])
 
 
 def failure(step: int, entries: ByteMap) -> None:
