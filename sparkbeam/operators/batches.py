@@ -76,11 +76,7 @@ class Batches(Operator):
         return _batching(step).made is not None
 
     def run(self, step: Step) -> operations.Operation:
-        made = prepared(step, BatchOperation)
-        batching = plain_batching(step.dofn.fn)
-        assert batching is not None
-        made.batching = batching
-        return made
+        return prepared(step, BatchOperation)
 
 
 def _batching(step: PlannedStep) -> Batching:
@@ -110,6 +106,9 @@ class BatchOperation(ElementOperation):
 
     def prepare(self, fn: beam.DoFn) -> None:
         super().prepare(fn)
+        batching = plain_batching(fn)
+        assert batching is not None
+        self.batching = batching
         self._process = fn.process
         self.function = fn.process_batch
 

@@ -38,12 +38,8 @@ class DoFn(Operator):
         return cls(step.label, why_called(step)) if asks else None
 
     def run(self, step: Step) -> operations.Operation:
-        signature = signature_of(step.dofn.fn)
-        if not signature.arguments:
-            return prepared(step, ElementOperation)
-        made = prepared(step, DoFnOperation)
-        made.ask(signature)
-        return made
+        asks = bool(signature_of(step.dofn.fn).arguments)
+        return prepared(step, DoFnOperation if asks else ElementOperation)
 
 
 def asks_for_known_parameters(fn: beam.DoFn, *, stateful: bool) -> bool:
@@ -109,11 +105,11 @@ class DoFnOperation(ElementOperation):
     element: WindowedValue
     _process: Callable[..., Any]
 
-    def ask(self, signature: Signature) -> None:
-        """Set the arguments of the calls."""
+    def prepare(self, fn: beam.DoFn) -> None:
+        super().prepare(fn)
         self._process = self.function
         self.function = self._call
-        self.signature = signature
+        self.signature = signature_of(fn)
         self._bound: list[Any] = []
 
     def process(self, o: WindowedValue) -> None:

@@ -9,7 +9,7 @@ from apache_beam.runners.worker import operations
 from sparkbeam.columns import NotExact, Refused, Shape, UnknownShape
 from sparkbeam.columns.arrays import arrays_of_dicts
 from sparkbeam.columns.vectors import empty_column
-from sparkbeam.operators.dofn import DoFnOperation, signature_of
+from sparkbeam.operators.dofn import DoFnOperation
 from sparkbeam.operators.process import prepared
 from sparkbeam.plan.operator import Operator, Result
 from sparkbeam.plan.planned_step import PlannedStep
@@ -53,7 +53,6 @@ class TablesOperation(DoFnOperation):
         groups = row_groups_of(fn)
         assert groups is not None
         self._groups = groups
-        self.ask(signature_of(fn))
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)

@@ -7,7 +7,7 @@ from apache_beam.transforms.userstate import UserStateContext
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.operators.beam import why_called
-from sparkbeam.operators.dofn import DoFnOperation, asks_for_known_parameters, signature_of
+from sparkbeam.operators.dofn import DoFnOperation, asks_for_known_parameters
 from sparkbeam.operators.process import prepared
 from sparkbeam.operators.stateful import with_states
 from sparkbeam.plan.operator import Operator
@@ -27,9 +27,7 @@ class StatefulDoFn(Operator):
         return cls(step.label, why_called(step)) if asks else None
 
     def run(self, step: Step) -> operations.Operation:
-        made = prepared(step, with_states(step, StatefulOperation))
-        made.ask(signature_of(step.dofn.fn))
-        return made
+        return prepared(step, with_states(step, StatefulOperation))
 
 
 class StatefulOperation(DoFnOperation):

@@ -9,7 +9,9 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.transforms import environments
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
+from sparkbeam import SparkRunner
 from sparkbeam.operators.registry import operators_of
+from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.grouping import Grouping, GroupStrategy
 from sparkbeam.plan.model import Exchange, Plan, Port, SideInput, Stage
 from sparkbeam.plan.row_formats import (
@@ -36,6 +38,14 @@ def translated(
             default_environment=environments.EmbeddedPythonEnvironment.default()
         )
     return proto, translate(proto, operators_of, streaming=streaming, local=local)
+
+
+def planned(build: Callable[[beam.Pipeline], Any], *options: str) -> Plan:
+    """What the runner makes of the pipeline that ``build`` makes."""
+    runner = SparkRunner()
+    pipeline = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner", *options])
+    build(pipeline)
+    return runner._plan(pipeline, pipeline.options.view_as(SparkBeamOptions))
 
 
 def keyed(pipeline: beam.Pipeline) -> Any:

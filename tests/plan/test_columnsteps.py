@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from apache_beam.transforms.combiners import MeanCombineFn, ToListCombineFn
 from apache_beam.transforms.window import FixedWindows, NonMergingWindowFn
+from plans import planned
 
-from sparkbeam import Join, SparkRunner
+from sparkbeam import Join
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromArrow
-from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.column_steps import told
 
 MAYBE = "columns, if it gets any when it runs"
@@ -42,9 +42,7 @@ def created(p: beam.Pipeline) -> Any:
 
 def said(build: Callable[[Any], Any], origin: Any = of_schema, *options: str) -> dict[str, str]:
     """What is said of each step, by its label or the first part of it where that is enough."""
-    p = beam.Pipeline(SparkRunner(), argv=["--runner=sparkbeam.SparkRunner", *options])
-    build(origin(p))
-    plan = SparkRunner()._plan(p, p.options.view_as(SparkBeamOptions))
+    plan = planned(lambda p: build(origin(p)), *options)
     assert describe.stages(plan)
     return {step.label: step.words for steps in told(plan).values() for step in steps}
 

@@ -15,11 +15,10 @@ import pytest
 from apache_beam.transforms.combiners import ToListCombineFn
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.typehints.batch import NumpyArray
+from plans import planned
 from pyspark.sql import types as st
 
-from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.spark_io import ReadSpec
 
 SCHEMA = st.StructType(
@@ -32,10 +31,8 @@ SCHEMA = st.StructType(
 
 
 def is_compiled(build: Callable[[Any], Any], *options: str) -> bool:
-    runner = SparkRunner()
-    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner", *options])
-    build(p | ReadFromSpark("parquet", {}, SCHEMA, timestamp_column="at"))
-    (source,) = runner._plan(p, p.options.view_as(SparkBeamOptions)).sources
+    rows = ReadFromSpark("parquet", {}, SCHEMA, timestamp_column="at")
+    (source,) = planned(lambda p: build(p | rows), *options).sources
     return ReadSpec.unpack(source.payload).is_compiled
 
 
@@ -102,10 +99,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def most_tasks(build: Callable[[Any], Any], files: str, *options: str) -> int | None:
-    runner = SparkRunner()
-    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner", *options])
-    build(p | beam.io.ReadFromParquet(files))
-    stage, *_ = runner._plan(p, p.options.view_as(SparkBeamOptions)).stages
+    stage, *_ = planned(lambda p: build(p | beam.io.ReadFromParquet(files)), *options).stages
     assert stage.creates
     return stage.most_tasks
 

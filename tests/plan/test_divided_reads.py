@@ -13,6 +13,7 @@ from apache_beam.io.filebasedsource import FileBasedSource
 from apache_beam.metrics.metric import Lineage
 from in_process_batch import BatchRunner
 from noting import found, note
+from plans import planned
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
@@ -44,13 +45,6 @@ def folder(tmp_path: Path) -> Path:
         table = pa.table({"n": [1, 2], "name": [f"{name}1", f"{name}2"]})
         pq.write_table(table, tmp_path / f"{name}.parquet")
     return tmp_path
-
-
-def planned(build: Callable[[beam.Pipeline], Any], *options: str) -> Plan:
-    runner = SparkRunner()
-    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner", *options])
-    build(p)
-    return runner._plan(p, p.options.view_as(SparkBeamOptions))
 
 
 def is_divided(plan: Plan) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import plans
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -41,10 +42,8 @@ SCHEMA = st.StructType(
 
 
 def planned(build: Callable[[Any], Any], *options: str) -> Plan:
-    runner = SparkRunner()
-    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner", *options])
-    build(p | ReadFromSpark("parquet", {}, SCHEMA, timestamp_column="at"))
-    return runner._plan(p, p.options.view_as(SparkBeamOptions))
+    rows = ReadFromSpark("parquet", {}, SCHEMA, timestamp_column="at")
+    return plans.planned(lambda p: build(p | rows), *options)
 
 
 def told(build: Callable[[Any], Any], *options: str) -> dict[str, str | None]:

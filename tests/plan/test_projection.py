@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import plans
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +22,6 @@ from pyspark.sql import types as st
 from sparkbeam import SparkRunner
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.spark_io import ReadSpec
 
@@ -40,10 +40,8 @@ SCHEMA = st.StructType(
 def planned(
     build: Callable[[Any], Any], *options: str, format: str = "parquet", **read: Any
 ) -> Plan:
-    runner = SparkRunner()
-    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner", *options])
-    build(p | ReadFromSpark(format, {}, SCHEMA, timestamp_column="at", **read))
-    return runner._plan(p, p.options.view_as(SparkBeamOptions))
+    source = ReadFromSpark(format, {}, SCHEMA, timestamp_column="at", **read)
+    return plans.planned(lambda p: build(p | source), *options)
 
 
 def read(plan: Plan) -> list[str]:
@@ -331,10 +329,8 @@ def write_files(folder: Path, **tables: pa.Table) -> None:
 
 
 def files_planned(folder: Path, build: Callable[[Any], Any], **read: Any) -> Plan:
-    runner = SparkRunner()
-    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner"])
-    build(p | beam.io.ReadFromParquet(f"{folder}/*.parquet", **read))
-    return runner._plan(p, p.options.view_as(SparkBeamOptions))
+    source = beam.io.ReadFromParquet(f"{folder}/*.parquet", **read)
+    return plans.planned(lambda p: build(p | source))
 
 
 @pytest.mark.parametrize(
