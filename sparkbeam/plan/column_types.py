@@ -195,8 +195,12 @@ class Walk:
         return transform.spec.urn == SINK_URN or self._combines(transform)
 
     def _combines(self, transform: beam_runner_api_pb2.PTransform) -> bool:
-        step = self.steps.get(transform.unique_name)
+        step = self._step(transform)
         return step is not None and step.operator.before_shuffle
+
+    def _step(self, transform: beam_runner_api_pb2.PTransform) -> PlannedStep | None:
+        """Return the step of a transform; None for a sink, which may be called like a step."""
+        return None if transform.spec.urn == SINK_URN else self.steps[transform.unique_name]
 
     def columns(self, begins: Begun) -> Iterator[str]:
         """Yield the PCollections that hold columns."""
@@ -218,7 +222,7 @@ class Walk:
 
     def passes_on(self, transform: beam_runner_api_pb2.PTransform) -> bool:
         """Return whether a step hands its elements on unchanged and reads none of them."""
-        step = self.steps.get(transform.unique_name)
+        step = self._step(transform)
         return step is not None and step.operator.hands_on
 
     def combined(self, port: Port, begins: Begun) -> Iterator[Shape]:
@@ -338,7 +342,7 @@ class Walk:
                 if self.passes_on(transform):
                     waiting += [(output, shape, maker) for output in outputs]
                     continue
-                step = self.steps.get(transform.unique_name)
+                step = self._step(transform)
                 result = None if step is None else step.operator.output_type(step, shape)
                 yield transform, shape, result, maker
                 if isinstance(result, Compiled) and not result.is_empty:

@@ -97,6 +97,23 @@ def test_what_a_group_by_key_makes_is_told() -> None:
     assert said(build, created)["size"] == "elements, because the GroupByKey before it makes them"
 
 
+class LikeSinks(beam.PTransform[Any, Any]):
+    """Steps with the names that the sinks of the plan have behind the label."""
+
+    def expand(self, rows: Any) -> Any:
+        for number in range(8):
+            rows = rows | f"sink_{number}" >> beam.WindowInto(FixedWindows(3))
+        return rows
+
+
+def test_a_step_may_be_called_like_a_sink() -> None:
+    def build(rows: Any) -> None:
+        groups = keyed(rows) | "X" >> LikeSinks() | beam.GroupByKey()
+        _ = groups | "size" >> beam.MapTuple(lambda key, group: (key, len(group)))
+
+    assert said(build)["size"] == "columns"
+
+
 def test_what_leaves_a_stage_as_elements_is_told_with_the_reason() -> None:
     def build(rows: Any) -> None:
         ids = rows | "ids" >> beam.Map(lambda row: row.id)
