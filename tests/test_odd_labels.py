@@ -37,6 +37,18 @@ def test_as_a_stream() -> None:
     pipeline(StreamingRunner(), "--streaming")
 
 
+@pytest.mark.parametrize(
+    ("runner", "options"), [(BatchRunner, []), (StreamingRunner, ["--streaming"])]
+)
+def test_a_step_may_have_the_id_of_an_end_of_its_stage(runner: Any, options: list[str]) -> None:
+    with beam.Pipeline(runner=runner(), options=PipelineOptions(options)) as p:
+        pairs = p | "source_s0" >> beam.Create([("a", 1), ("a", 2)])
+        for number in range(4):
+            pairs |= f"sink_{number}" >> beam.Map(lambda pair: pair)
+        sums = pairs | beam.GroupByKey() | "source_s1" >> beam.MapTuple(lambda key, of: sum(of))
+        assert_that(sums, equal_to([3]), label="sink_4")
+
+
 @pytest.mark.parametrize("options", [(), ("--streaming",)])
 def test_on_spark(spark: Any, options: tuple[str, ...]) -> None:
     pipeline(SparkRunner(spark), *options)

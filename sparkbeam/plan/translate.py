@@ -135,6 +135,13 @@ class _Draft:
     input: str
     ports: dict[tuple[str, RowFormat], Port] = field(default_factory=dict)
 
+    def free_id(self, id: str) -> str:
+        """Return an id for an end of the stage: the given one, or one that no step has."""
+        names = {transform.unique_name for transform in self.transforms}
+        while id in names:
+            id += "_"
+        return id
+
 
 @dataclass(frozen=True)
 class _Input:
@@ -397,7 +404,7 @@ class _Translation:
         port = draft.ports.get((pcollection, rows))
         if port is None:
             tag = next(self._tags)
-            port = Port(tag, pcollection, rows, f"sink_{tag}")
+            port = Port(tag, pcollection, rows, draft.free_id(f"sink_{tag}"))
             draft.ports[(pcollection, rows)] = port
         return (port.tag,)
 
@@ -408,7 +415,7 @@ class _Translation:
     # What a stage consists of.
 
     def _describe(self, draft: _Draft, side_inputs: tuple[SideInput, ...], read: _Input) -> Stage:
-        source_id = f"source_{draft.id}"
+        source_id = draft.free_id(f"source_{draft.id}")
         transforms = named(draft.transforms)
         begins_with = self._begins_with(draft, read)
         labels = self._labels(draft.transforms) or (self._label_of(draft.input),)
