@@ -4,8 +4,10 @@ A part of Beam's ``FnApiRunnerTest``; what Connect does in its own way; and stre
 tests of the model that also run on a classic session, and what becomes of files there.
 """
 
+import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,10 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import FixedWindows
 from chosen_tests import ALL, chosen
+from listening import Listening
 from pyspark.sql import SparkSession
 from test_drain import counted, counter
 from test_model import (  # noqa: F401 - collected here.
-    test_a_result_older_than_the_watermark_is_in_time_downstream,
-    test_aggregations_in_a_chain_agree_in_each_window,
     test_an_element_waits_for_the_window_of_its_side_input,
     test_timers_in_processing_time_follow_the_clock,
 )
@@ -48,10 +49,16 @@ cloudpickle.register_pickle_by_value(test_model)
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     arguments = ["--spark_connect=local[2]", "--spark_conf=spark.sql.shuffle.partitions=4"]
-    session = sessions.obtain(SparkBeamOptions(arguments))
-    assert is_connect(SparkSession.getActiveSession())
-    yield session
-    session.stop()
+    arguments += ["--spark_conf=spark.ui.enabled=true", "--spark_conf=spark.ui.port=0"]
+    # Another program on this machine has a server of Spark Connect too.
+    with socket.socket() as other:
+        with suppress(OSError):
+            other.bind(("127.0.0.1", 15002))
+            other.listen()
+        session = sessions.obtain(SparkBeamOptions(arguments))
+        assert is_connect(SparkSession.getActiveSession())
+        yield session
+        session.stop()
 
 
 @pytest.mark.usefixtures("spark")
@@ -86,6 +93,13 @@ def test_a_dataframe_goes_through_beam_and_back(spark: Any) -> None:
     failing = as_dataframe(zero | "Divide" >> beam.Map(lambda n: 1 // n).with_output_types(int))
     with pytest.raises(Exception, match="Step 'Divide' failed: ZeroDivisionError"):
         failing.collect()
+
+
+def test_all_sockets_are_on_loopback(spark: Any) -> None:
+    with Listening() as sockets, pipeline(spark) as p:
+        pairs = p | beam.Create(range(100)) | beam.Map(lambda number: (number % 3, number))
+        _ = pairs | beam.GroupByKey() | beam.Map(lambda group: len(list(group[1])))
+    assert sockets.elsewhere() == []
 
 
 def test_metrics_are_committed(spark: Any) -> None:
