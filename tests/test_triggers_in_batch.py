@@ -1,10 +1,6 @@
-"""Whatever the trigger is, a combine in batch has the panes of Beam's trigger driver.
-
-``SPARKBEAM_TRIGGER_EXAMPLES`` asks for more cases than run by default.
-"""
+"""Whatever the trigger is, a combine in batch has the panes of Beam's trigger driver."""
 
 import math
-import os
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -39,11 +35,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from in_process_batch import BatchRunner
 from random_triggers import STAMPS, TRIGGERS, bounded
+from whole import is_whole
 
 from sparkbeam.wire.rounding import coded
 from sparkbeam.worker.grouping.triggers import asks_the_clock
 
-EXAMPLES = int(os.environ.get("SPARKBEAM_TRIGGER_EXAMPLES", "8"))
+EXAMPLES = 80 if is_whole() else 8
 BRANCHES = 4
 """How many triggers see the same elements."""
 
