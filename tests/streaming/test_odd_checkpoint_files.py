@@ -128,6 +128,7 @@ STARTS = [
 """A third of all pairs: a start takes long."""
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("name", "what"), STARTS)
 def test_a_start_over_it_says_what_is_wrong(checkpoint: Path, name: str, what: str) -> None:
     in_its_place(checkpoint / name, what)

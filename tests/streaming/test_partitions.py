@@ -120,6 +120,7 @@ def test_a_source_of_one_partition_follows_its_newest_row(
     assert [count for _, count in sums.found()] == [1]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("what", ["planned", "operator 0", "operator 1", "sink", "committed"])
 def test_watermarks_are_those_of_a_run_without_crashes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sums: Sums, what: str

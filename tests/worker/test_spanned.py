@@ -135,6 +135,7 @@ def run(rounds: list[Round], windowing: Windowing, combine_fn: Any, *, in_column
     return panes, dropped, left(entries)
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("lateness", [0, 3])
 @pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
 @pytest.mark.parametrize("combine_fn", COMBINES.values(), ids=COMBINES)
