@@ -118,7 +118,7 @@ def stream(name: str, folder: Path) -> Any:
             starting_position=EventPosition.start(),
             watermark_delay=DELAY,
             idle_timeout=None,
-            max_events_per_trigger=150,
+            max_events_per_trigger=250,
             **READERS[name],
         )
         | beam.Map(timed).with_output_types(tuple[str, tuple[int, int]])
