@@ -91,6 +91,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._stamp = _stamp_told(self.windowing, self.readers)
         sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
         self._takers = [sink.process_aggregates for sink in sinks]
+        # A name has the timestamp, too, if that matters.
+        key = self._names.key
+        self._key_of = key if self._stamp is None else (lambda name: key(name[0]))
         self._windows = WindowElements(
             self.combine_fn, self._combine_stamps, self.windowing, self._key_of
         )
@@ -133,10 +136,6 @@ class PrecombineOperation(operations.PGBKCVOperation):
                 return ReducedSessions(OrderedSessions(*combine), self._key_of)
             case SessionAggregator.COLUMNAR:
                 return ColumnarSessions(SessionColumns(*combine), self._key_of)
-
-    def _key_of(self, name: Any) -> Any:
-        """Return the key with a name, which has the timestamp, too, if that matters."""
-        return self._names.key(name if self._stamp is None else name[0])
 
     def process(self, o: WindowedValue) -> None:
         """Add a pair of key and value."""
