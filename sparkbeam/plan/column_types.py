@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -132,17 +133,20 @@ class Walk:
 
     Attributes:
         parsed: the stage's description.
-        steps: the steps of the stage by label, in an order in which they can run.
     """
 
     def __init__(self, stage: Stage, tagged: tuple[tuple[str, Shape], ...] = ()) -> None:
         self._stage = stage
         self.parsed = parsed(stage)
         self._known: dict[tuple[tuple[str, Shape], ...], list[_Taken]] = {}
-        transforms = self.parsed.transforms
-        self.steps = {
-            operator.label: PlannedStep(stage, transforms[operator.label], tagged)
-            for operator in stage.operators
+        self._tagged = tagged
+
+    @cached_property
+    def steps(self) -> dict[str, PlannedStep]:
+        """The steps of the stage by label, in an order in which they can run."""
+        transforms, labels = self.parsed.transforms, [one.label for one in self._stage.operators]
+        return {
+            label: PlannedStep(self._stage, transforms[label], self._tagged) for label in labels
         }
 
     def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
@@ -158,10 +162,11 @@ class Walk:
         Yields:
             The label of the transform that reads them, the PCollection, the shape of its elements.
         """
-        for step in self.steps.values():
-            if step.operator.reads_tables:
-                reading = step.label.rpartition("/")[0]
-                yield from ((reading, *made) for made in _made(plan, step))
+        for operator in self._stage.operators:
+            if operator.reads_tables:
+                reading = operator.label.rpartition("/")[0]
+                made = _made(plan, self.steps[operator.label])
+                yield from ((reading, *one) for one in made)
 
     def created(self, plan: Plan) -> Iterator[tuple[str, Shape]]:
         """Yield the PCollections that are made as columns, with the shapes of their elements."""

@@ -11,9 +11,10 @@ from apache_beam.transforms.window import GlobalWindows
 
 from sparkbeam.columns import Shape
 from sparkbeam.plan.model import Port, Stage
-from sparkbeam.plan.pardo_functions import batching_in, dofn_in, function_of, par_do_payload
+from sparkbeam.plan.pardo_functions import batching_in, dofn_in, function_in, par_do_payload
 from sparkbeam.plan.parsed_stage import ParsedStage, parsed
 from sparkbeam.plan.urns import PAR_DO
+from sparkbeam.upstream.beam import handles_batches
 from sparkbeam.upstream.beam_batches import Batching
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class PlannedStep:
         """The payload of a ParDo, which must not be changed."""
         return par_do_payload(self.payload)
 
-    @property
+    @cached_property
     def is_stateful(self) -> bool:
         """Return whether it is a ParDo with state or timers."""
         return self.urn == PAR_DO and bool(
@@ -98,14 +99,13 @@ class PlannedStep:
     @cached_property
     def function(self) -> beam.DoFn | None:
         """The DoFn of a ParDo that is a function of the element alone; None for another step."""
-        return function_of(self.transform)
+        return function_in(self.payload) if self.is_simple and not self.is_stateful else None
 
     @property
     def batching(self) -> Batching | None:
         """Batch handling of its DoFn; None for another step, or if no step makes columns."""
-        if self.tabular is None or self.is_stateful:
-            return None
-        return batching_in(self.payload)
+        fn = None if self.is_stateful else self.tabular
+        return batching_in(self.payload) if fn is not None and handles_batches(fn) else None
 
     @property
     def output(self) -> str:
