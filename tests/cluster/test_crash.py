@@ -18,7 +18,12 @@ def test_output_is_exact_after_kills_of_all_kinds(cluster: Cluster, tmp_path: Pa
     kills = [(WORKER, 0.3), (EXECUTOR, 0.7), (DRIVER, 0.5)]
     with (
         Killing(
-            PROGRAMS["chained"], tmp_path, cluster.options(), events=1600, rate=400, seconds=560
+            PROGRAMS["chained"],
+            tmp_path,
+            [*cluster.options(), "--shards=2"],
+            events=1600,
+            rate=400,
+            seconds=560,
         ) as program,
         Watching(program.output) as reader,
     ):
