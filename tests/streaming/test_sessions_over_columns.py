@@ -1,4 +1,4 @@
-"""Sessions of a stream whose elements come as columns, whatever keys and values are."""
+"""Windows of any length in a stream whose elements come as columns, whatever the pairs are."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -7,6 +7,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
+from apache_beam.coders import coders
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.combiners import (
@@ -15,8 +16,15 @@ from apache_beam.transforms.combiners import (
     TopCombineFn,
     TupleCombineFn,
 )
-from apache_beam.transforms.window import Sessions
+from apache_beam.transforms.window import (
+    BoundedWindow,
+    IntervalWindow,
+    NonMergingWindowFn,
+    Sessions,
+    SlidingWindows,
+)
 from in_process import StreamingRunner
+from in_process_batch import BatchRunner
 from noting import found, note
 
 from sparkbeam.io import ReadFromArrow
@@ -93,6 +101,36 @@ def test_a_stream_gives_what_another_runner_gives(case: str) -> None:
 
 def numbers_of(rows: Any) -> Any:
     return rows | "Pairs" >> beam.Map(lambda row: (row.name, row.number))
+
+
+class Uneven(NonMergingWindowFn):
+    """Windows of 50 s or 100 s, two of them for some elements."""
+
+    def assign(self, context: Any) -> list[BoundedWindow]:
+        start = int(context.timestamp) // 100 * 100
+        windows: list[BoundedWindow] = [IntervalWindow(start, start + 100)]
+        if context.timestamp < start + 50:
+            windows.append(IntervalWindow(start, start + 50))
+        return windows
+
+    def get_window_coder(self) -> coders.Coder:
+        return coders.IntervalWindowCoder()
+
+
+@pytest.mark.parametrize("runner", [StreamingRunner, BatchRunner])
+@pytest.mark.parametrize("window_fn", [SlidingWindows(70, 30), Uneven()], ids=["sliding", "own"])
+@pytest.mark.parametrize("case", ["numbers", "text", "None as a key", "sums that leave 64 bits"])
+def test_windows_that_are_no_whole_slices_add_up_over_columns(
+    case: str, window_fn: Any, runner: Any
+) -> None:
+    pairs, combine = CASES[case]
+
+    def build(rows: Any) -> Any:
+        return rows | pairs(beam.Map) | beam.WindowInto(window_fn) | beam.CombinePerKey(combine)
+
+    expected = results(runner(), build, "--columns=off")
+    assert len(expected) > 20
+    assert results(runner(), build) == expected
 
 
 def sums_of_sums(rows: Any) -> Any:

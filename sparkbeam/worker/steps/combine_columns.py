@@ -38,6 +38,9 @@ from sparkbeam.worker.steps.combine_windows import (
 )
 from sparkbeam.worker.value_columns import Column
 
+OTHER_KEYS = "keys are not told apart over columns"
+"""Reason why pairs are taken as elements."""
+
 _OBJECTS = 1000
 """Number of sessions emitted at once if their accumulators are objects."""
 
@@ -141,14 +144,14 @@ class ColumnCombine:
             return "its elements are no columns"
         halves = halves_of(column)
         if halves is None:
-            return "keys are not told apart over columns"
+            return OTHER_KEYS
         (keys, shape), values = halves
         keys = _decoded(keys)
         if not are_told_apart(keys, shape):
-            return "keys are not told apart over columns"
+            return OTHER_KEYS
         numbers = self._form.numbers_of(*values)
         if numbers is None:
-            return f"values are not for {self._form.name} over columns"
+            return other_values(self._form.name)
         return PlainPairs(keys, shape, numbers)
 
     def _take_sessions(self, block: Block, pairs: PlainPairs) -> str | None:
@@ -255,6 +258,11 @@ class ColumnCombine:
         starts, ends = windows.spans(numbers)
         each = replace(found.part(places), starts=starts, ends=ends)
         return self._windows.merge(each, in_runs=False), windows
+
+
+def other_values(name: str) -> str:
+    """Return the reason why values are no numbers of a form, or none to choose from."""
+    return f"values are not for {name} over columns"
 
 
 def ready_sessions(keys: list[Any] | Column, rows: Aggregates) -> Iterator[Ready]:

@@ -42,7 +42,7 @@ from sparkbeam.worker.steps.column_tables import (
     MAX_BYTES,
     MAX_KEYS,
 )
-from sparkbeam.worker.steps.combine_columns import ColumnCombine, Reading, Ready
+from sparkbeam.worker.steps.combine_columns import ColumnCombine, Reading, Ready, other_values
 from sparkbeam.worker.steps.combine_windows import own_spans
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.element_tables import (
@@ -117,7 +117,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._refusal = other_stamps(self._stamp)
         elif form is None:
             choice = self._choice
-            self._refusal = _other_values(choice.name) if choice is not None else NO_FORM
+            self._refusal = other_values(choice.name) if choice is not None else NO_FORM
         elif isinstance(self.windowing.windowfn, Sessions) and not (
             reading.merge_sessions or reading.take_slices
         ):
@@ -386,10 +386,6 @@ def make_precombine(step: Step, *, merges_sessions: bool = False) -> PrecombineO
         sinks: list[Any] = operation.readers
         (operation.aggregator,) = {sink.aggregator for sink in sinks}
     return operation
-
-
-def _other_values(name: str) -> str:
-    return f"values are not for {name} over columns"
 
 
 def _reading(
