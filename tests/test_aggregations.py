@@ -79,7 +79,7 @@ def told(build: Build, *options: str) -> list[str]:
 
 COUNT_IN_BATCH = """\
 'Count' (s1): by key and window, many at once, because FixedWindows fire once, and count has a
-vectorised form
+vectorized form
   partial   MapInArrow s0   elements to accumulators, in a table in memory
   exchange  Exchange, Sort  by key, sorted by key and order
   merge     MapInArrow s1   accumulators of all tasks
@@ -107,7 +107,7 @@ class TestBefore:
 
     def test_sessions_name_their_aggregator(self) -> None:
         found = told(sessions)
-        assert "columnar aggregator of sessions, because sum has a vectorised form" in found[1]
+        assert "columnar aggregator of sessions, because sum has a vectorized form" in found[1]
         assert found[2].endswith("elements to sessions, by the columnar aggregator")
 
     def test_a_trigger_is_the_reason_for_beams_driver(self) -> None:

@@ -241,7 +241,7 @@ def test_an_explanation_says_that_it_is_over_columns() -> None:
     pairs = p | ReadFromArrow([0], events, Event) | beam.Map(lambda e: (e.key, e.value))
     _ = pairs | beam.CombinePerKey(Moments())
     told = aggregations(runner._plan(p, spark_options.checked(p.options)))
-    assert "Moments has a vectorised form" in " ".join(told.split())
+    assert "Moments has a vectorized form" in " ".join(told.split())
 
 
 VALUES = st.one_of(st.integers(-9, 9), st.just(LARGE * 3), st.none(), st.floats(0, 1))

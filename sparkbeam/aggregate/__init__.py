@@ -8,6 +8,7 @@ form, or objects in an array of objects; what merges them takes both. The operat
   ``worker/steps/column_tables.py``, where pairs wait for many others);
 - merge: aggregates of equal keys and windows (``WindowColumns``), or of overlapping windows of a
   key (``SessionColumns``; ``ordered_sessions`` and ``canonical_sessions`` go element by element);
-- slice and unslice: sliding windows are merged out of the slices that they share;
-- extract: accumulators, and their outputs.
+- slice and unslice: sliding windows are merged out of the slices that they share
+  (``worker/steps/combine_windows.py``, ``worker/grouping/sliced.py``);
+- extract: accumulators, and their outputs (``worker/steps/combine_phases.py``).
 """

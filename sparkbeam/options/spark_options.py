@@ -111,7 +111,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": "auto",
         "help": "Batch: how combines over Sessions add up the elements of a key. canonical: as "
         "Beam merges windows; ordered: sessions sorted, found by bisection; columnar: many "
-        "elements at once. auto: columnar where the CombineFn has a vectorised form, else ordered.",
+        "elements at once. auto: columnar where the CombineFn has a vectorized form, else ordered.",
     },
     "--columns": {
         "metavar": "{auto,off}",

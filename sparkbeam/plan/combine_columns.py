@@ -14,7 +14,7 @@ from sparkbeam.columns.python_types import (
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.windows.vectorized_form import Form, Kind
 
-NO_FORM = "its CombineFn has no vectorised form"
+NO_FORM = "its CombineFn has no vectorized form"
 OTHER_SLICES = "its windows are not those that add up over columns"
 ALONE = "its sessions are merged one by one"
 """Reasons why a combine takes elements; the last is for sessions with a non-default trigger."""

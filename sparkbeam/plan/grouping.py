@@ -44,7 +44,7 @@ class GroupStrategy(Enum):
     """A group for each key and window, which fires at the end of the window."""
 
     SESSIONS = "by key and session"
-    """The sessions of a key in order of their start, which fire at their ends."""
+    """The sessions of a key, which fire at their ends."""
 
     MERGING = "by the WindowFn"
     """The WindowFn merges the windows of a key, in one call for each key; in batch."""
@@ -54,7 +54,7 @@ class GroupStrategy(Enum):
 
 
 class SessionAggregator(Enum):
-    """Way to combine the sessions of a key before the shuffle; see :mod:`sparkbeam.windows`."""
+    """Way to combine the sessions of a key before the shuffle; see :mod:`sparkbeam.aggregate`."""
 
     CANONICAL = "canonical"
     """Beam's own merge over all sessions, for each element."""
@@ -136,7 +136,7 @@ def decide(
     form = None if combine_fn is None else form_of(combine_fn)
     if form is None or not makes_totals(windowing.windowfn):
         return Grouping(strategy, GroupRows(), reason, combine_fn is not None)
-    reason = f"{reason}, and {form.name} has a vectorised form"
+    reason = f"{reason}, and {form.name} has a vectorized form"
     return Grouping(strategy, AggregateRows(), reason, combines=True)
 
 
@@ -169,8 +169,8 @@ def _aggregator(
     form = form_of(combine_fn)
     if form is None:
         name = type(uncounted(combine_fn)).__name__
-        return SessionAggregator.ORDERED, f"{name} has no vectorised form"
-    return SessionAggregator.COLUMNAR, f"{form.name} has a vectorised form"
+        return SessionAggregator.ORDERED, f"{name} has no vectorized form"
+    return SessionAggregator.COLUMNAR, f"{form.name} has a vectorized form"
 
 
 def _in_batch(windowing: Windowing, fires: Windowing | None) -> tuple[GroupStrategy, str]:

@@ -1,4 +1,4 @@
-"""The plan: what runs on Spark, free of both Beam's protos and Spark.
+"""The plan: what runs on Spark, free of Spark; Beam's protos are in it only as bytes.
 
 A :class:`Plan` is a graph of stages. A :class:`Stage` is one Arrow function
 over rows; the rows reach it through an :class:`Exchange` from the

@@ -1,8 +1,9 @@
 """Beam's optimizer, set up for a runner whose workers know every coder.
 
 Beam's own phases do the work: combiner packing and lifting, splittable DoFn
-expansion, greedy fusion. Three things differ from a portable runner:
+expansion, greedy fusion. Four things differ from a portable runner:
 
+- Combines are lifted under every trigger (:mod:`sparkbeam.plan.lifting`).
 - All workers are Python and can load the user's coders, so nothing needs to be
   length-prefixed to be opaque.
 - Stages that read the same PCollection are fused with each other

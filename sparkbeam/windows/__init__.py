@@ -1,1 +1,1 @@
-"""Combined sessions: their storage, and their merge."""
+"""Vectorized forms of CombineFns: accumulators as numbers in columns, where these are exact."""

@@ -7,10 +7,10 @@ buckets.
 
 In the row of a pack, ``key`` is the bucket in two bytes, by which Spark partitions and sorts, and
 ``ord`` the least order of its rows, which sorts the packs of a bucket. The first byte of ``value``
-is the kind: records of one form, of which the first one defines the form, or a single row that is
-too long for a form.
+is the kind: records of one layout, of which the first one defines the layout, or a single row that
+is too long for a layout.
 
-A *form* is the maximum length of the keys of records, in words of eight bytes, and the length of
+A *layout* is the maximum length of the keys of records, in words of eight bytes, and the length of
 their values. A reader holds a whole bucket before it continues, unless the bucket is large: then it
 continues as far as no earlier row can follow.
 """
@@ -37,7 +37,7 @@ _WHOLE_BYTES = 4 << 20
 _MOST_BYTES = 32 << 20
 """Larger buckets are read in parts."""
 
-_FORM, _SINGLE = 255, 254
+_LAYOUT, _SINGLE = 255, 254
 _HEAD = struct.Struct("<Bq")
 _OF_SINGLE = struct.Struct("<BIqq")
 _Places = npt.NDArray[np.int64]
@@ -101,16 +101,16 @@ class PackedRows:
         given = np.zeros(len(keys), np.int64) if spans is None else spans
         found = KeyWords(keys)
         lengths = np.diff(offsets_of(values)).astype(np.int64)
-        forms = found.words << 32 | lengths
-        forms[(found.words > MOST_WORDS) | (lengths > _MOST_VALUE) | (lengths == 0)] = 0
-        for form in kinds_of(forms):
-            rows = np.flatnonzero(forms == form)
+        layouts = found.words << 32 | lengths
+        layouts[(found.words > MOST_WORDS) | (lengths > _MOST_VALUE) | (lengths == 0)] = 0
+        for layout in kinds_of(layouts):
+            rows = np.flatnonzero(layouts == layout)
             buckets = _buckets(found.hashes(rows), given[rows])
             times = given[rows], orders[rows]
             cells = values if len(rows) == len(keys) else values.take(pa.array(rows))
-            if form:
-                records = _records(form, found, rows, *times, cells)
-                packs = _packs(form, records, buckets)
+            if layout:
+                records = _records(layout, found, rows, *times, cells)
+                packs = _packs(layout, records, buckets)
             else:
                 singles = _singles(keys.take(pa.array(rows)), *times, cells)
                 packs = buckets, times[1], singles
@@ -132,33 +132,33 @@ def _buckets(hashes: Hashes, spans: Orders) -> npt.NDArray[np.uint16]:
     return found.astype(np.uint16)
 
 
-def _kind(form: int) -> np.dtype[Any]:
-    """Return the record type of a form."""
-    words, length = form >> 32, form & 0xFFFFFFFF
+def _kind(layout: int) -> np.dtype[Any]:
+    """Return the record type of a layout."""
+    words, length = layout >> 32, layout & 0xFFFFFFFF
     times = [("span", "<i8"), ("order", "<i8")]
     return np.dtype([("length", "u1"), ("key", "<u8", (words,)), *times, ("value", f"V{length}")])
 
 
 def _records(
-    form: int, keys: KeyWords, rows: _Places, spans: Orders, orders: Orders, values: pa.Array
+    layout: int, keys: KeyWords, rows: _Places, spans: Orders, orders: Orders, values: pa.Array
 ) -> npt.NDArray[Any]:
-    """Return the records of rows, followed by the one that defines the form."""
-    kind = _kind(form)
+    """Return the records of rows, followed by the one that defines the layout."""
+    kind = _kind(layout)
     records = np.empty(len(rows) + 1, kind)
     of_rows = records[:-1]
     of_rows["length"] = keys.lengths[rows]
-    for number in range(form >> 32):
+    for number in range(layout >> 32):
         of_rows["key"][:, number] = keys.word(rows, number)
     of_rows["span"] = spans
     of_rows["order"] = orders
     of_rows["value"] = bytes_of(values).view(kind["value"])
-    head = _HEAD.pack(_FORM, form).ljust(kind.itemsize, b"\0")
+    head = _HEAD.pack(_LAYOUT, layout).ljust(kind.itemsize, b"\0")
     records[-1:] = np.frombuffer(head, kind)
     return records
 
 
 def _packs(
-    form: int, records: npt.NDArray[Any], buckets: npt.NDArray[np.uint16]
+    layout: int, records: npt.NDArray[Any], buckets: npt.NDArray[np.uint16]
 ) -> tuple[npt.NDArray[np.uint16], Orders, pa.Array]:
     """Return the bucket, the least order and the value of each pack."""
     size, orders = records.dtype.itemsize, records["order"][:-1].astype(np.int64)
@@ -230,11 +230,12 @@ def _unpacked(parts: list[pa.RecordBatch], until: int | None) -> Unpacked:
     starts, data = offsets_of(values)[:-1].astype(np.int64), buffer_of(values)
     kinds = data[starts]
     singles = np.flatnonzero(kinds == _SINGLE)
-    packs = np.flatnonzero(kinds == _FORM)
+    packs = np.flatnonzero(kinds == _LAYOUT)
     heads = data[starts[packs][:, np.newaxis] + np.arange(1, _HEAD.size)]
-    forms = heads.view("<i8").reshape(len(packs))
+    layouts = heads.view("<i8").reshape(len(packs))
     found = [
-        _of_form(form, values.take(pa.array(packs[forms == form]))) for form in kinds_of(forms)
+        _of_layout(layout, values.take(pa.array(packs[layouts == layout])))
+        for layout in kinds_of(layouts)
     ]
     if len(singles):
         found.append(_of_singles(values.take(pa.array(singles)).to_pylist()))
@@ -247,11 +248,11 @@ _Found = tuple[pa.Array, _Places, Orders, Orders, pa.Array]
 """Keys, the key index of each row, spans, orders and values."""
 
 
-def _of_form(form: int, packs: pa.Array) -> _Found:
-    kind = _kind(form)
+def _of_layout(layout: int, packs: pa.Array) -> _Found:
+    kind = _kind(layout)
     records = bytes_of(packs).view(kind)
-    records = records[records["length"] != _FORM]
-    size = 1 + WORD * (form >> 32)
+    records = records[records["length"] != _LAYOUT]
+    size = 1 + WORD * (layout >> 32)
     raw = records.view(np.uint8).reshape(len(records), kind.itemsize)
     padded = pa.py_buffer(np.ascontiguousarray(raw[:, :size]))
     encoded = pa.Array.from_buffers(pa.binary(size), len(records), [None, padded])

@@ -1,4 +1,4 @@
-"""The vectorised generator against a scalar one, and that one against Java."""
+"""The vectorized generator against a scalar one, and that one against Java."""
 
 import numpy as np
 import pytest

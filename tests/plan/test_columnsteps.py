@@ -144,7 +144,7 @@ class ByElement(NonMergingWindowFn):
         (beam.WindowInto(ByElement()), "its WindowFn asks for more than the timestamp"),
         (
             beam.WithKeys(1) | beam.CombinePerKey(ToListCombineFn()),
-            "its CombineFn has no vectorised form",
+            "its CombineFn has no vectorized form",
         ),
     ],
 )

@@ -92,7 +92,7 @@ class TestStages:
         assert (
             "group by key and session, many at once, because Sessions fire once; "
             "before the shuffle by the columnar aggregator of sessions, because sum has a "
-            "vectorised form"
+            "vectorized form"
         ) in " ".join(facts(text, "s1"))
 
     def test_in_streaming_words_tell_what_a_grouping_keeps_and_why(self) -> None:

@@ -103,19 +103,19 @@ def test_a_stage_tells_whether_it_merges_accumulators(streaming: bool) -> None:
 @pytest.mark.parametrize(
     ("combine_fn", "asked", "found", "reason"),
     [
-        (sum, None, SessionAggregator.COLUMNAR, "sum has a vectorised form"),
-        (CountCombineFn(), None, SessionAggregator.COLUMNAR, "count has a vectorised form"),
+        (sum, None, SessionAggregator.COLUMNAR, "sum has a vectorized form"),
+        (CountCombineFn(), None, SessionAggregator.COLUMNAR, "count has a vectorized form"),
         (
             TupleCombineFn(MeanCombineFn(), max),
             None,
             SessionAggregator.COLUMNAR,
-            "(mean, max) has a vectorised form",
+            "(mean, max) has a vectorized form",
         ),
         (
             ToListCombineFn(),
             None,
             SessionAggregator.ORDERED,
-            "ToListCombineFn has no vectorised form",
+            "ToListCombineFn has no vectorized form",
         ),
         (sum, SessionAggregator.ORDERED, SessionAggregator.ORDERED, "--session_aggregator says so"),
     ],
@@ -144,7 +144,7 @@ def test_the_combine_fn_decides_how_sessions_are_combined(
         (GlobalWindows(), COUNTING, CountCombineFn(), KeyedRows()),
     ],
 )
-def test_combines_with_a_vectorised_form_are_merged_at_once(
+def test_combines_with_a_vectorized_form_are_merged_at_once(
     window_fn: WindowFn, more: Any, combine_fn: CombineFn, expected: RowFormat
 ) -> None:
     windowing = Windowing(window_fn, **more)

@@ -138,7 +138,7 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
                 | "y" >> beam.Map(lambda row: (row.name, row.id))
                 | "x" >> beam.CombinePerKey(ToListCombineFn())
             ),
-            "its CombineFn has no vectorised form",
+            "its CombineFn has no vectorized form",
         ),
         (
             lambda rows: (

@@ -132,13 +132,13 @@ def test_arrays_for_others_have_the_values(form: str, has_none: bool) -> None:
 
 @pytest.mark.parametrize("fn", FNS)
 def test_combines_get_the_numbers(form: str, fn: str) -> None:
-    vectorised = form_of(beam_fn(fn))
-    assert vectorised is not None
+    vectorized = form_of(beam_fn(fn))
+    assert vectorized is not None
     for name in VALUES:
         for has_none in (False, True):
             values, array, shape = made(name, form, has_none=has_none)
-            found = vectorised.numbers_of(array, shape)
-            plain = vectorised.numbers_of(pa.array(values, VALUES[name][1]), shape)
+            found = vectorized.numbers_of(array, shape)
+            plain = vectorized.numbers_of(pa.array(values, VALUES[name][1]), shape)
             # Without numbers it goes element by element, with the same results.
             if found is not None:
                 assert plain is not None

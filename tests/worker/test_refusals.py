@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a combine without a form": (
         lambda rows: pairs(rows) | "x" >> beam.CombinePerKey(ToListCombineFn()),
-        "its CombineFn has no vectorised form",
+        "its CombineFn has no vectorized form",
     ),
     "values of a combine": (
         lambda rows: (
