@@ -20,7 +20,7 @@ from sparkbeam.columns.python_types import INT
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.io import ReadFromArrow
 from sparkbeam.options import spark_options
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.value_columns import column_of_values
 
 ROWS = 60

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sparkbeam.columns.order import firsts_of
 from sparkbeam.columns.vectors import Micros, Positions
-from sparkbeam.windows.vectorized_form import Numbers
+from sparkbeam.windows.vectorized_accumulator import Numbers
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from sparkbeam.aggregate.aggregates import Aggregates, objects
 from sparkbeam.aggregate.aggregator import Session, Stamps, merged
 from sparkbeam.columns.order import arranged, firsts_of, lasts_of, sums_of
 from sparkbeam.columns.vectors import Micros
-from sparkbeam.windows.vectorized_form import Form, Numbers
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulator import Numbers, VectorizedAccumulator
+from sparkbeam.windows.vectorized_accumulators import form_of
 
 _Places = npt.NDArray[np.intp]
 
@@ -74,7 +74,7 @@ class SessionColumns:
     def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:
         self._combine_fn = combine_fn
         self.stamps = _UFUNCS[stamps]
-        self.form: Form | None = form_of(combine_fn)
+        self.form: VectorizedAccumulator | None = form_of(combine_fn)
 
     def reduce(
         self, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, values: Any

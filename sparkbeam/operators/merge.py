@@ -8,7 +8,7 @@ from sparkbeam.plan.combine_columns import NO_FORM
 from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.urns import EXTRACT_OUTPUTS, MERGE_ACCUMULATORS
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.steps.combine_phases import MergeOperation, make_phase
 from sparkbeam.worker.steps.step import Step
 

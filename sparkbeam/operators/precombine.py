@@ -23,8 +23,8 @@ from sparkbeam.plan.operator import Operator, Result
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.urns import PRECOMBINE
 from sparkbeam.windows.choices import Choice, choice_of
-from sparkbeam.windows.vectorized_form import Form
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulator import VectorizedAccumulator
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.windows.window_lengths import whole_gap_of, whole_slots_of
 from sparkbeam.worker.steps.combines import make_precombine
 from sparkbeam.worker.steps.step import Step
@@ -98,7 +98,7 @@ def _why_elements(step: PlannedStep, shape: Shape) -> str | None:
 
 
 def _why_other_values(
-    form: Form | None, choice: Choice | None, shape: Shape, *, are_sessions: bool
+    form: VectorizedAccumulator | None, choice: Choice | None, shape: Shape, *, are_sessions: bool
 ) -> str | None:
     """Return the reason why a combine takes elements of a shape one by one, or None."""
     pair = pair_of(shape)
@@ -117,7 +117,7 @@ def _why_other_values(
     return in_another_order(form, kind) if are_sessions else None
 
 
-def _adds_up(form: Form | None, windowing: Windowing, shape: Shape) -> bool:
+def _adds_up(form: VectorizedAccumulator | None, windowing: Windowing, shape: Shape) -> bool:
     """Return whether elements are pairs that add up by slices of time with their timestamps."""
     window_fn = windowing.windowfn
     has_slices = type(window_fn) is GlobalWindows or whole_slots_of(window_fn) is not None

@@ -12,7 +12,7 @@ from sparkbeam.columns.python_types import (
     is_tuple,
 )
 from sparkbeam.plan.grouping import SessionAggregator
-from sparkbeam.windows.vectorized_form import Form, Kind
+from sparkbeam.windows.vectorized_accumulator import Kind, VectorizedAccumulator
 
 NO_FORM = "its CombineFn has no vectorized form"
 OTHER_SLICES = "its windows are not those that add up over columns"
@@ -29,7 +29,7 @@ def other_stamps(stamp: str | None) -> str:
     return f"its results have the {stamp} timestamp of their elements"
 
 
-def by_elements(aggregator: SessionAggregator, form: Form | None) -> str:
+def by_elements(aggregator: SessionAggregator, form: VectorizedAccumulator | None) -> str:
     """Return the reason why an aggregator takes elements.
 
     Args:
@@ -42,7 +42,7 @@ def by_elements(aggregator: SessionAggregator, form: Form | None) -> str:
     return f"the {aggregator.value} aggregator of sessions takes them, as {reason}"
 
 
-def in_another_order(form: Form, kind: Kind) -> str | None:
+def in_another_order(form: VectorizedAccumulator, kind: Kind) -> str | None:
     """Return the reason for elements if numbers add up in an order unlike sessions'; else None."""
     if form.is_ordered or not form.needs_order(kind):
         return None

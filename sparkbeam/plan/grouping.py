@@ -25,7 +25,7 @@ from apache_beam.transforms.window import (
 
 from sparkbeam.plan.row_formats import AggregateRows, GroupRows, KeyedRows, RowFormat
 from sparkbeam.windows.counted_accumulators import uncounted
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 
 _STAMPS = {
     TimestampCombiner.OUTPUT_AT_EARLIEST: "earliest",

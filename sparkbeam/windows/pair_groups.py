@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkbeam.columns.order import arranged, sums_of
-from sparkbeam.windows.vectorized_form import Form, Numbers, combined_apart
+from sparkbeam.windows.vectorized_accumulator import Numbers, VectorizedAccumulator, combined_apart
 
 _Numbers = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.intp]
@@ -30,7 +30,7 @@ class Groups(Protocol):
     @property
     def second(self) -> _Numbers: ...
 
-    def added(self, form: Form, numbers: Numbers) -> Numbers | None:
+    def added(self, form: VectorizedAccumulator, numbers: Numbers) -> Numbers | None:
         """Return the aggregate of the numbers of values; None if it is not exact."""
 
     def combined(self, ufunc: np.ufunc, numbers: _Numbers) -> _Numbers:
@@ -63,7 +63,7 @@ class _Scattered:
     def second(self) -> _Numbers:
         return self.present % self.width + self.least
 
-    def added(self, form: Form, numbers: Numbers) -> Numbers | None:
+    def added(self, form: VectorizedAccumulator, numbers: Numbers) -> Numbers | None:
         found = form.add_apart(numbers, self.places, self.counts)
         return None if found is None else found[self.present]
 
@@ -86,7 +86,7 @@ class _Runs:
     first: _Numbers
     second: _Numbers
 
-    def added(self, form: Form, numbers: Numbers) -> Numbers | None:
+    def added(self, form: VectorizedAccumulator, numbers: Numbers) -> Numbers | None:
         return form.add_in_order(numbers[self.order], self.firsts, merges=False)
 
     def combined(self, ufunc: np.ufunc, numbers: _Numbers) -> _Numbers:

@@ -9,7 +9,13 @@ import pyarrow as pa
 
 from sparkbeam.columns.python_types import Opaque, Record
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.vectorized_form import Form, Numbers, as_column, from_column, parts_of
+from sparkbeam.windows.vectorized_accumulator import (
+    Numbers,
+    VectorizedAccumulator,
+    as_column,
+    from_column,
+    parts_of,
+)
 from sparkbeam.worker.value_columns import Column, column_of, column_of_keys
 
 _NAMES = ("0", "1")
@@ -25,7 +31,7 @@ class Totals(Column):
         form: the form of the numbers.
     """
 
-    form: Form
+    form: VectorizedAccumulator
 
     def __getitem__(self, part: slice) -> "Totals":
         return replace(self, array=self.array[part])
@@ -52,7 +58,7 @@ class Combine:
     """
 
     combine_fn: beam.CombineFn
-    form: Form | None
+    form: VectorizedAccumulator | None
     label: str
 
     def grouped(self, keys: list[Any], places: Numbers, numbers: Numbers) -> Totals | None:

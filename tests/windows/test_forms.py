@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparkbeam.columns.python_types import Record
-from sparkbeam.windows.vectorized_form import (
+from sparkbeam.windows.vectorized_accumulator import (
     FLOATS,
     INTS,
     Numbers,
@@ -20,7 +20,7 @@ from sparkbeam.windows.vectorized_form import (
     kind_of_leaves,
     leaves_of,
 )
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.value_columns import Column as Values
 from sparkbeam.worker.value_columns import column_of, column_of_values
 

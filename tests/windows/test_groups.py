@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparkbeam.columns.order import arranged
 from sparkbeam.windows.pair_groups import groups_of
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 
 FNS: dict[str, beam.CombineFn] = {
     "count": combiners.CountCombineFn(),

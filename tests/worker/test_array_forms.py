@@ -21,7 +21,7 @@ from sparkbeam.columns.vectors import as_counted
 from sparkbeam.plan.table_rows import ElementsOfBatches
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.inputs import input_of
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.row_formats.column_cells import ColumnCoder
 from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys

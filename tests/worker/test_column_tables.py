@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbeam.columns.python_types import INT, STR, Record
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.steps.combine_columns import ColumnCombine, Reading

@@ -24,8 +24,8 @@ from writer_outputs import output
 from sparkbeam.aggregate.aggregates import objects
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.plan.row_formats import AggregateRows
-from sparkbeam.windows.vectorized_form import INTS
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulator import INTS
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.row_packs import unpacked
 from sparkbeam.worker.blocks import in_blocks

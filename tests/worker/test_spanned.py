@@ -19,7 +19,7 @@ from writer_outputs import output
 
 from sparkbeam.columns.python_types import INT, Record
 from sparkbeam.plan.row_formats import KeyedRows
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.worker.blocks import GLOBAL, Block

@@ -20,7 +20,7 @@ from writer_outputs import output
 
 from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.plan.row_formats import KeyedRows
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import TOTALS_CELL, Row
 from sparkbeam.worker.blocks import Block

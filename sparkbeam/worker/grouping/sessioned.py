@@ -21,7 +21,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.aggregator import in_session
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.wire.timestamps import MAX_MICROS

@@ -14,7 +14,7 @@ import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.order import firsts_of, ranges_of
-from sparkbeam.windows.vectorized_form import Form, Numbers
+from sparkbeam.windows.vectorized_accumulator import Numbers, VectorizedAccumulator
 from sparkbeam.worker.blocks import COLUMN_ROWS, Block
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
@@ -46,7 +46,7 @@ class Striped:
         self._cells = cells
         self._keyed = keyed
         self._combine = combine
-        self._form: Form = combine.form
+        self._form: VectorizedAccumulator = combine.form
         self._decode_key = decode_key
         self._opened = opened
         self._add_up = partial(self._form.add_in_order, merges=True)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from sparkbeam.columns.python_types import INT, NONE, Record, Shape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.combine_columns import is_key, pair_of
-from sparkbeam.windows.vectorized_form import Kind, Numbers
+from sparkbeam.windows.vectorized_accumulator import Kind, Numbers
 from sparkbeam.worker.value_columns import Column, column_of
 
 _MOST_PLACES = 1 << 62

@@ -19,7 +19,7 @@ from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.aggregate.columnar_sessions import SessionColumns, WindowColumns
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.combine_columns import OTHER_SLICES, in_another_order
-from sparkbeam.windows.vectorized_form import Form
+from sparkbeam.windows.vectorized_accumulator import VectorizedAccumulator
 from sparkbeam.wire.rounding import coded_column
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.group_timestamps import combine_stamps
@@ -86,7 +86,11 @@ class ColumnCombine:
     """
 
     def __init__(
-        self, combine_fn: beam.CombineFn, form: Form, windowing: Windowing, reading: Reading
+        self,
+        combine_fn: beam.CombineFn,
+        form: VectorizedAccumulator,
+        windowing: Windowing,
+        reading: Reading,
     ) -> None:
         self._form = form
         self._windowing = windowing

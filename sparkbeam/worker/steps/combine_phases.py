@@ -10,7 +10,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.parsed_stage import combine_fn_of
 from sparkbeam.upstream.dofn_handover import Handed
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, BlockLimit
 from sparkbeam.worker.column_accumulators import Combine, Totals

@@ -23,7 +23,7 @@ from sparkbeam.plan.parsed_stage import combine_fn_of
 from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.windows.choices import choice_of
-from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.blocks import Block, BlockLimit

@@ -11,13 +11,13 @@ from sparkbeam.columns.python_types import Shape, shape_of
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.windows.inputs import input_of, input_of_values
 from sparkbeam.windows.vectorized import VectorizedCombineFn, extracted, merged, reduced
-from sparkbeam.windows.vectorized_form import (
+from sparkbeam.windows.vectorized_accumulator import (
     FLOATS,
     INTS,
     MOST_LEAVES,
-    Form,
     Kind,
     Numbers,
+    VectorizedAccumulator,
     from_column,
     leaves_of,
     parts_of,
@@ -27,7 +27,7 @@ _Places = npt.NDArray[np.intp]
 _Counts = npt.NDArray[np.int64]
 
 
-class Own(Form):
+class Own(VectorizedAccumulator):
     """Its numbers are those of accumulators, which do not tell the values, and always add up.
 
     Args:

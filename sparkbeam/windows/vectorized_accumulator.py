@@ -29,7 +29,7 @@ MOST_LEAVES = 24
 """A record has no more numbers than this."""
 
 
-class Form(ABC):
+class VectorizedAccumulator(ABC):
     """Addition of numbers.
 
     Attributes:

@@ -16,15 +16,15 @@ from sparkbeam.columns.order import sums_of
 from sparkbeam.columns.python_types import BOOL, FLOAT, INT, Opaque, Record, Scalar, Shape
 from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
 from sparkbeam.windows.counted_accumulators import CountingCombineFn
-from sparkbeam.windows.custom_forms import Own
+from sparkbeam.windows.custom_accumulators import Own
 from sparkbeam.windows.vectorized import VectorizedCombineFn
-from sparkbeam.windows.vectorized_form import (
+from sparkbeam.windows.vectorized_accumulator import (
     FLOATS,
     INTS,
     MOST_LEAVES,
-    Form,
     Kind,
     Numbers,
+    VectorizedAccumulator,
     combined_apart,
     leaves_of,
     parts_of,
@@ -41,7 +41,7 @@ _LARGEST = np.iinfo(np.int64).max
 _PLAIN = frozenset([bool, int, float, str, bytes, type(None)])
 
 
-class _Count(Form):
+class _Count(VectorizedAccumulator):
     name = "count"
     takes_values = tells_values = False
 
@@ -67,7 +67,7 @@ class _Count(Form):
         return pa.array(numbers), INT
 
 
-class _Sum(Form):
+class _Sum(VectorizedAccumulator):
     """Sums of whole numbers, or of floats one after the other: their order makes a difference."""
 
     name = "sum"
@@ -97,7 +97,7 @@ class _Sum(Form):
         return pa.array(numbers), _number(numbers.dtype)
 
 
-class _Extreme(Form):
+class _Extreme(VectorizedAccumulator):
     """Extremes of whole numbers, or of floats without NaN and without both zeros.
 
     Args:
@@ -149,7 +149,7 @@ class _Top(_Extreme):
         return column, Opaque(column.type)
 
 
-class _Truth(Form):
+class _Truth(VectorizedAccumulator):
     """Truth of all values, or of any: 1 for true."""
 
     tells_values = False
@@ -193,7 +193,7 @@ class _Truth(Form):
         return pa.array(numbers.astype(np.bool_)), BOOL
 
 
-class _Mean(Form):
+class _Mean(VectorizedAccumulator):
     """Sums and counts. Sums of floats go on from what is known, one value after the other."""
 
     name = "mean"
@@ -244,7 +244,7 @@ class _Mean(Form):
         return pa.array(sums.astype(np.float64) / counts.astype(np.float64)), FLOAT
 
 
-class _Tuple(Form):
+class _Tuple(VectorizedAccumulator):
     """Several CombineFns at once, over the parts of a value or each over the same value.
 
     Args:
@@ -254,7 +254,11 @@ class _Tuple(Form):
     """
 
     def __init__(
-        self, forms: list[Form], combine_fns: list[beam.CombineFn], *, is_of_one: bool
+        self,
+        forms: list[VectorizedAccumulator],
+        combine_fns: list[beam.CombineFn],
+        *,
+        is_of_one: bool,
     ) -> None:
         self.name = f"({', '.join(form.name for form in forms)})"
         self.kind = np.dtype([(str(at), form.kind) for at, form in enumerate(forms)])
@@ -285,7 +289,7 @@ class _Tuple(Form):
 
     def _columns(
         self, column: pa.Array, shape: Shape
-    ) -> list[tuple[Form, tuple[pa.Array, Shape]]] | None:
+    ) -> list[tuple[VectorizedAccumulator, tuple[pa.Array, Shape]]] | None:
         """Return the input of each CombineFn of a column; None if the number of parts differs."""
         forms = [form for form, _ in self._parts]
         if self._is_of_one:
@@ -324,7 +328,7 @@ class _Tuple(Form):
         array = pa.StructArray.from_arrays([column for column, _ in found], list(names))
         return array, Record(tuple, names, tuple(shape for _, shape in found))
 
-    def _each(self, numbers: Numbers) -> list[tuple[Form, Numbers]]:
+    def _each(self, numbers: Numbers) -> list[tuple[VectorizedAccumulator, Numbers]]:
         return [
             (form, part) for (form, _), part in zip(self._parts, parts_of(numbers), strict=True)
         ]
@@ -415,14 +419,14 @@ def _number(kind: Kind) -> Scalar:
 _COUNT, _SUM, _MEAN = _Count(), _Sum(), _Mean()
 _ALL, _ANY = _Truth("all", np.minimum), _Truth("any", np.maximum)
 _TOP = {"largest": _Top("the largest", np.maximum), "smallest": _Top("the smallest", np.minimum)}
-_OF_FUNCTIONS: tuple[tuple[Any, Form], ...] = (
+_OF_FUNCTIONS: tuple[tuple[Any, VectorizedAccumulator], ...] = (
     (sum, _SUM),
     (min, _Extreme("min", np.minimum)),
     (max, _Extreme("max", np.maximum)),
     (all, _ALL),
     (any, _ANY),
 )
-_OF_CLASSES: dict[type, Form] = {
+_OF_CLASSES: dict[type, VectorizedAccumulator] = {
     CountCombineFn: _COUNT,
     MeanCombineFn: _MEAN,
     cy_combiners.SumInt64Fn: _SUM,
@@ -435,7 +439,7 @@ _OF_CLASSES: dict[type, Form] = {
 }
 
 
-def form_of(combine_fn: beam.CombineFn) -> Form | None:
+def form_of(combine_fn: beam.CombineFn) -> VectorizedAccumulator | None:
     """Return the vectorized form of a CombineFn; None if it has none.
 
     Raises:
@@ -458,7 +462,7 @@ def form_of(combine_fn: beam.CombineFn) -> Form | None:
     return _OF_CLASSES.get(type(combine_fn))
 
 
-def _with_count(combine_fn: beam.CombineFn) -> Form | None:
+def _with_count(combine_fn: beam.CombineFn) -> VectorizedAccumulator | None:
     """Return the form of accumulators with their counts; it is called as that without."""
     form, alone = _of_tuple([CountCombineFn(), combine_fn], is_of_one=True), form_of(combine_fn)
     if form is not None and alone is not None:
@@ -466,7 +470,9 @@ def _with_count(combine_fn: beam.CombineFn) -> Form | None:
     return form
 
 
-def _of_tuple(combine_fns: list[beam.CombineFn], *, is_of_one: bool) -> Form | None:
+def _of_tuple(
+    combine_fns: list[beam.CombineFn], *, is_of_one: bool
+) -> VectorizedAccumulator | None:
     forms = [form for form in map(form_of, combine_fns) if form is not None]
     if not forms or len(forms) < len(combine_fns):
         return None
