@@ -26,7 +26,7 @@ from sparkbeam.eventhubs.pool import Pool, opened
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.range_reader import Range, RangeReader
 from sparkbeam.eventhubs.settings import ConnectionSettings
-from sparkbeam.eventhubs.slow_partitions import Factors, Read, SlowPartitions
+from sparkbeam.eventhubs.slow_partitions import Factors, RangeRead, SlowPartitions
 from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.testing import EventHubsServer
 
@@ -221,10 +221,10 @@ def _others(text: str, threshold: float | None, limit: int, seconds: float) -> f
     pools = {partition: Pool() for partition in begin}
     count, number, since = 0, 0, 0.0
 
-    def read(partition: str, end: int) -> Read:
+    def read(partition: str, end: int) -> RangeRead:
         reader = RangeReader(options, Range(partition, begin[partition], end), pools[partition])
         found = sum(map(len, reader.events()))
-        return Read(number, partition, found, reader.seconds)
+        return RangeRead(number, partition, found, reader.seconds)
 
     with ThreadPoolExecutor(len(begin)) as tasks:
         while not since or time.perf_counter() - since < seconds:

@@ -48,7 +48,7 @@ from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.worker.batch.stage import StageTask
 from sparkbeam.worker.connectors.sink_cells import plain_row
-from sparkbeam.worker.connectors.spark_rows import RowCells, RowSource
+from sparkbeam.worker.connectors.spark_rows import RowSource, SparkRowCells
 
 _TASKS_OF_SIDE = 4
 """Tasks per core that write a side of a join: Spark splits keys along them."""
@@ -292,7 +292,7 @@ class BatchExecution:
             if root is not None:
                 # For a stage that also reads others.
                 source, table = self._source(root)
-                cells = RowCells(source, tag, self._reports)
+                cells = SparkRowCells(source, tag, self._reports)
                 found += [table.mapInArrow(cells, ROW_TYPE)] * count
                 continue
             together += [{} for _ in range(count - len(together))]

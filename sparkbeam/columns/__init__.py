@@ -14,7 +14,7 @@ element itself::
     else:
         try:
             rows = skip.kept(column)
-        except NotExact as refusal:
+        except FallBack as refusal:
             ...  # This block: element by element.
 
 ================  =========================================================================
@@ -43,14 +43,14 @@ from sparkbeam.columns.fields import ALL, Paths
 from sparkbeam.columns.objects import Keyed
 from sparkbeam.columns.python_types import (
     Opaque,
-    Record,
+    RecordShape,
     Scalar,
     Shape,
     Union,
     arrow_type_of,
     shape_of,
 )
-from sparkbeam.columns.reasons import NotExact, UnknownShape
+from sparkbeam.columns.reasons import FallBack, UnknownShape
 from sparkbeam.columns.vectors import member_of
 
 __all__ = [
@@ -58,11 +58,11 @@ __all__ = [
     "Argument",
     "BlockResult",
     "Compiled",
+    "FallBack",
     "Keyed",
-    "NotExact",
     "Opaque",
     "Paths",
-    "Record",
+    "RecordShape",
     "Refused",
     "ResultKind",
     "Scalar",

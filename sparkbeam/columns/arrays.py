@@ -12,11 +12,11 @@ from sparkbeam.columns.python_types import (
     NONE,
     STR,
     Opaque,
-    Record,
+    RecordShape,
     Shape,
     shape_in_arrow,
 )
-from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import as_type
 
 _SUITING: dict[Shape, Callable[[pa.DataType], bool]] = {
@@ -46,7 +46,7 @@ def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
         kind: the Arrow type to build.
 
     Raises:
-        NotExact: the result may differ, or Arrow raises.
+        FallBack: the result may differ, or Arrow raises.
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -58,8 +58,8 @@ def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
         try:
             return as_type(array, kind)
         except pa.ArrowException as error:
-            raise NotExact(f"{shape} has no room in {kind}") from error
-    raise NotExact(f"{shape} is not {kind} for certain")
+            raise FallBack(f"{shape} has no room in {kind}") from error
+    raise FallBack(f"{shape} is not {kind} for certain")
 
 
 def arrays_of_dicts(array: pa.Array, shape: Shape, schema: pa.Schema) -> list[pa.Array]:
@@ -71,12 +71,12 @@ def arrays_of_dicts(array: pa.Array, shape: Shape, schema: pa.Schema) -> list[pa
         schema: the schema of the columns.
 
     Raises:
-        NotExact: the result may differ, or building the columns raises.
+        FallBack: the result may differ, or building the columns raises.
     """
-    if not isinstance(shape, Record) or shape.type is not dict:
-        raise NotExact(f"{shape} is no dict")
+    if not isinstance(shape, RecordShape) or shape.type is not dict:
+        raise FallBack(f"{shape} is no dict")
     if array.null_count:
-        raise NotExact("it meets None")
+        raise FallBack("it meets None")
     found = []
     for field in schema:
         if field.name in shape.names:
@@ -85,7 +85,7 @@ def arrays_of_dicts(array: pa.Array, shape: Shape, schema: pa.Schema) -> list[pa
         elif field.nullable:
             found.append(pa.nulls(len(array), field.type))
         else:
-            raise NotExact(f"{field.name} is missing")
+            raise FallBack(f"{field.name} is missing")
     return found
 
 

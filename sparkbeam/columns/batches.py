@@ -23,7 +23,7 @@ from apache_beam.typehints.pandas_type_compatibility import (
 )
 from apache_beam.typehints.typehints import is_nullable
 
-from sparkbeam.columns import NotExact, Record, Shape, UnknownShape
+from sparkbeam.columns import FallBack, RecordShape, Shape, UnknownShape
 from sparkbeam.columns.arrays import array_of
 from sparkbeam.columns.python_types import (
     BOOL,
@@ -84,7 +84,7 @@ def batch_of(converter: Converter, array: pa.Array, shape: Shape) -> Any:
         shape: the shape of each element.
 
     Raises:
-        NotExact: that cannot be promised, or the converter raises.
+        FallBack: that cannot be promised, or the converter raises.
     """
     array = as_counted(array)
     match converter:
@@ -98,7 +98,7 @@ def batch_of(converter: Converter, array: pa.Array, shape: Shape) -> Any:
             return pd.Series(_pandas(array, shape, dtype_of_batches(converter)))
         case NumpyBatchConverter(element_shape=()):
             return _numpy(array, shape)
-    raise NotExact(f"its batches are {_name(converter)}")
+    raise FallBack(f"its batches are {_name(converter)}")
 
 
 def _table(schema: pa.Schema, array: pa.Array, shape: Shape) -> pa.Table:
@@ -109,10 +109,10 @@ def _table(schema: pa.Schema, array: pa.Array, shape: Shape) -> pa.Table:
 
 def _fields(names: list[str], array: pa.Array, shape: Shape) -> list[tuple[pa.Array, Shape]]:
     """Return the fields that elements have under these names."""
-    if not isinstance(shape, Record) or not all(is_field(shape, name) for name in names):
-        raise NotExact(f"{shape} has not the fields of its batches")
+    if not isinstance(shape, RecordShape) or not all(is_field(shape, name) for name in names):
+        raise FallBack(f"{shape} has not the fields of its batches")
     if array.null_count:
-        raise NotExact("it meets None")
+        raise FallBack("it meets None")
     places = [shape.names.index(name) for name in names]
     return [(array.field(at), shape.fields[at]) for at in places]
 
@@ -120,10 +120,10 @@ def _fields(names: list[str], array: pa.Array, shape: Shape) -> list[tuple[pa.Ar
 def _frame(dtypes: dict[str, Any], array: pa.Array, shape: Shape) -> pd.DataFrame:
     names = list(dtypes)
     # Beam takes the fields by their places.
-    if not isinstance(shape, Record) or not issubclass(shape.type, tuple | Row):
-        raise NotExact(f"{shape} has no places")
+    if not isinstance(shape, RecordShape) or not issubclass(shape.type, tuple | Row):
+        raise FallBack(f"{shape} has no places")
     if shape.names != tuple(names):
-        raise NotExact(f"{shape} has not the fields of its batches")
+        raise FallBack(f"{shape} has not the fields of its batches")
     parts = zip(names, _fields(names, array, shape), strict=True)
     return pd.DataFrame({name: _pandas(*part, dtypes[name]) for name, part in parts})
 
@@ -139,7 +139,7 @@ def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
     is_masked = isinstance(dtype, pd.core.dtypes.dtypes.BaseMaskedDtype)
     plain = dtype.numpy_dtype if is_masked else dtype
     if shape not in _NUMPY or getattr(plain, "kind", None) != _NUMPY[shape].kind:
-        raise NotExact(f"{shape} is not {dtype} for certain")
+        raise FallBack(f"{shape} is not {dtype} for certain")
     kind = pa.from_numpy_dtype(plain)
     if not is_masked:
         return _in_numpy(array, shape, kind)
@@ -151,21 +151,21 @@ def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
 def _in_objects(array: pa.Array, shape: Shape) -> Any:
     """Return Python's own objects; of None among them pandas may make something else."""
     if shape not in _OF_OBJECTS.values() or array.null_count:
-        raise NotExact(f"{shape} is not object for certain")
+        raise FallBack(f"{shape} is not object for certain")
     return array.to_numpy(zero_copy_only=False).astype(object)
 
 
 def _in_numpy(array: pa.Array, shape: Shape, kind: pa.DataType) -> Any:
     """Return numbers as an array that shares no memory; None is NaN."""
     if array.null_count and shape != FLOAT:
-        raise NotExact("it meets None")
+        raise FallBack("it meets None")
     return np.array(array_of(array, shape, kind).to_numpy(zero_copy_only=False))
 
 
 def _numpy(array: pa.Array, shape: Shape) -> Any:
     dtype = _NUMPY.get(shape)
     if dtype is None or array.null_count:
-        raise NotExact("the type of its batches depends on all elements")
+        raise FallBack("the type of its batches depends on all elements")
     return _in_numpy(array, shape, pa.from_numpy_dtype(dtype))
 
 
@@ -177,12 +177,12 @@ def elements_of(converter: Converter, batch: Any) -> Elements:
         batch: the output of a DoFn.
 
     Raises:
-        NotExact: they make no column.
+        FallBack: they make no column.
     """
     try:
         return _elements_of(converter, batch)
     except UnknownShape as unknown:
-        raise NotExact(str(unknown)) from None
+        raise FallBack(str(unknown)) from None
 
 
 def _elements_of(converter: Converter, batch: Any) -> Elements:
@@ -197,14 +197,14 @@ def _elements_of(converter: Converter, batch: Any) -> Elements:
         case SeriesBatchConverter(), pd.Series():
             array, shape = _of_series(batch, nulls=is_nullable(converter.element_type))
             return Elements([array], shape)
-    raise NotExact(f"elements of {_name(converter)} are not Python's own")
+    raise FallBack(f"elements of {_name(converter)} are not Python's own")
 
 
 def elements_declared(converter: Converter) -> Shape | None:
     """Return the declared shape of the elements of batches; None if they do not form a column."""
     try:
         return elements_of(converter, converter.produce_batch([])).shape
-    except Exception:  # Of NotExact, and where a converter makes no empty batch.
+    except Exception:  # Of FallBack, and where a converter makes no empty batch.
         return None
 
 
@@ -219,7 +219,7 @@ def _rows_of_table(converter: PyarrowBatchConverter, table: pa.Table | pa.Record
     fields = tuple(shape_in_arrow(part.type) for part in plain_schema(table.schema))
     parts = map(plain, table.to_batches() if isinstance(table, pa.Table) else [table])
     rows = [as_counted(pa.StructArray.from_arrays(part.columns, names)) for part in parts]
-    return Elements(rows, Record(kind, tuple(names), fields))
+    return Elements(rows, RecordShape(kind, tuple(names), fields))
 
 
 def _rows_of_frame(converter: DataFrameBatchConverterDropIndex, frame: pd.DataFrame) -> Elements:
@@ -227,14 +227,14 @@ def _rows_of_frame(converter: DataFrameBatchConverterDropIndex, frame: pd.DataFr
     kind = _class_of_rows(converter, names, len(frame.columns))
     parts = [_of_series(frame.iloc[:, at], nulls=True) for at in range(len(names))]
     rows = pa.StructArray.from_arrays([array for array, _ in parts], names)
-    return Elements([rows], Record(kind, tuple(names), tuple(shape for _, shape in parts)))
+    return Elements([rows], RecordShape(kind, tuple(names), tuple(shape for _, shape in parts)))
 
 
 def _class_of_rows(converter: Converter, names: list[str], count: int) -> type:
     """Return the class of elements that have these fields."""
     kind: Any = getattr(converter.element_type, "user_type", None)
     if not is_plain_namedtuple(kind) or kind._fields != tuple(names) or len(names) != count:
-        raise NotExact("its batches have not the fields of their elements")
+        raise FallBack("its batches have not the fields of their elements")
     found: type = kind
     return found
 
@@ -247,15 +247,15 @@ def _of_series(series: pd.Series, *, nulls: bool) -> tuple[pa.Array, Shape]:
         values = series.to_numpy(copy=True)
         return pa.array(values, from_pandas=nulls), _KINDS[dtype.kind]
     if dtype.kind != "O" and not isinstance(dtype, pd.StringDtype):
-        raise NotExact(f"elements of a Series of {dtype} are not Python's own")
+        raise FallBack(f"elements of a Series of {dtype} are not Python's own")
     objects = [None if value is pd.NA else value for value in series]
     shape = _OF_OBJECTS.get(frozenset(map(type, objects)) - {type(None)})
     if shape is None or (None in objects and not nulls):
-        raise NotExact("its batches hold objects of several types")
+        raise FallBack("its batches hold objects of several types")
     try:
         return pa.array(objects, arrow_type_of(shape), from_pandas=nulls), shape
     except (ValueError, OverflowError) as error:
-        raise NotExact(f"Arrow holds no such {shape} as its batches") from error
+        raise FallBack(f"Arrow holds no such {shape} as its batches") from error
 
 
 def _name(converter: Converter) -> str:

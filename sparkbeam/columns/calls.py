@@ -48,7 +48,7 @@ from sparkbeam.columns.python_types import (
     NUMBERS,
     STR,
     Lists,
-    Record,
+    RecordShape,
     Scalar,
     Shape,
     Texts,
@@ -106,7 +106,7 @@ def _length(graph: Graph, items: tuple[Item, ...]) -> Item:
         return graph.apply(text_kernels.length_of_list, INT, node)
     if isinstance(node.shape, Lists):
         return graph.apply(list_kernels.lengths, INT, node)
-    if isinstance(node.shape, Record) and node.shape.type is not Row:
+    if isinstance(node.shape, RecordShape) and node.shape.type is not Row:
         return graph.const(len(fields_of(graph, node)))
     raise NotCompiled(f"it calls len with {node.shape}")
 
@@ -291,7 +291,7 @@ def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
         case Union() if isinstance(node, ColumnRef):
             codes = is_type_of(node, kinds)
             return graph.apply(HasTypeCode(codes), BOOL, node)
-        case Scalar() | Record():
+        case Scalar() | RecordShape():
             is_one = graph.const(issubclass(node.shape.type, kinds))
             if is_one.value == of_none.value or node.shape == NONE:
                 return of_none
@@ -308,7 +308,7 @@ def _class_of(graph: Graph, items: tuple[Item, ...]) -> Item:
     match node.shape:
         case Union() if isinstance(node, ColumnRef):
             return ClassOf(node)
-        case Scalar() | Record():
+        case Scalar() | RecordShape():
             return graph.select(is_none(graph, node), Held(type(None)), Held(node.shape.type))
     raise NotCompiled(f"it takes the class of {node.shape}")
 
@@ -381,7 +381,7 @@ def _record(graph: Graph, kind: type, names: tuple[str, ...], items: tuple[Item,
     if len(fields) < len(items):
         odd = next(item for item in items if not isinstance(item, Expression))
         raise NotCompiled(f"it makes a {kind.__name__} with {named(odd)} in it")
-    return graph.made(Record(kind, names, ()), fields)
+    return graph.made(RecordShape(kind, names, ()), fields)
 
 
 def _bound(

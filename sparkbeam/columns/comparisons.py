@@ -37,7 +37,7 @@ from sparkbeam.columns.python_types import (
     NUMBERS,
     STR,
     Constants,
-    Record,
+    RecordShape,
     Shape,
     Table,
     Texts,
@@ -154,7 +154,7 @@ def is_none(graph: Graph, item: Item) -> Expression:
         raise NotCompiled(f"it tests whether {named(item)} is None")
     if isinstance(item, Const):
         return graph.const(item.value is None)
-    if isinstance(item.shape, Record):
+    if isinstance(item.shape, RecordShape):
         return graph.negated(graph.presence(item))
     if isinstance(item.shape, Constants | Texts | Table):
         return graph.const(False)
@@ -231,7 +231,7 @@ def contains(graph: Graph, item: Item, container: Item) -> Expression:
     if isinstance(inside.shape, Table):
         return is_known(graph, inside, node)
     if is_dict(inside.shape) and isinstance(node, Const) and node.shape in _KEYS:
-        assert isinstance(inside.shape, Record)
+        assert isinstance(inside.shape, RecordShape)
         graph.require(inside)
         return graph.const(node.value in inside.shape.names)
     if isinstance(inside, Const) and isinstance(inside.value, tuple | frozenset):
@@ -255,7 +255,7 @@ def _in_constants(graph: Graph, node: Expression, constants: tuple[Any, ...]) ->
     if node.shape == FLOAT and any(one != one for one in constants):
         raise NotCompiled("it tests whether a float is in constants with a NaN")
     if node.shape in (STR, BYTES):
-        assert not isinstance(node.shape, Record)
+        assert not isinstance(node.shape, RecordShape)
         wanted = frozenset(one for one in constants if type(one) is node.shape.type)
         for one in wanted:
             checked(graph.const(one))

@@ -49,7 +49,7 @@ from sparkbeam.columns.python_types import (
     is_tuple,
     unified,
 )
-from sparkbeam.columns.reasons import NotCompiled, NotExact
+from sparkbeam.columns.reasons import FallBack, NotCompiled
 from sparkbeam.columns.vectors import Positions, empty_column
 
 _MOST_LEAVES = 100
@@ -201,7 +201,7 @@ class Compiled:
             rows: the positions of the elements to evaluate, in ascending order; all if None.
 
         Raises:
-            NotExact: Python might give another result or raise for this block, which must be
+            FallBack: Python might give another result or raise for this block, which must be
                 processed element by element.
         """
         evaluation = self._run(columns, rows)
@@ -231,7 +231,7 @@ class Compiled:
     def _run(self, columns: tuple[pa.Array, ...], rows: Positions | None) -> Evaluation:
         for guard in self._guards:
             if not guard.holds():
-                raise NotExact(f"{guard.name} has changed")
+                raise FallBack(f"{guard.name} has changed")
         evaluation = Evaluation(columns, rows)
         with _exactly():
             evaluation.run(self._statements, evaluation.top)
@@ -306,7 +306,7 @@ def compile_function(
     """Compile a function from its bytecode, without running user code.
 
     The compiled function gives the results of the function for any block, or raises
-    :class:`~sparkbeam.columns.reasons.NotExact`. Captured values (globals, closure variables,
+    :class:`~sparkbeam.columns.reasons.FallBack`. Captured values (globals, closure variables,
     attributes of ``self``) are read at compile time, and a block is evaluated only while the same
     objects are found, see :mod:`sparkbeam.columns.captured`.
 
@@ -541,4 +541,4 @@ def _exactly() -> Iterator[None]:
         try:
             yield
         except pa.ArrowException as error:
-            raise NotExact("Arrow cannot compute it") from error
+            raise FallBack("Arrow cannot compute it") from error

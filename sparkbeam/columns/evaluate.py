@@ -30,8 +30,8 @@ from sparkbeam.columns.expressions import (
 from sparkbeam.columns.graph import is_present
 from sparkbeam.columns.list_kernels import taken_apart
 from sparkbeam.columns.metric_calls import amounts_of, sum_of
-from sparkbeam.columns.python_types import NONE, Record, Shape, Union
-from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.python_types import NONE, RecordShape, Shape, Union
+from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import (
     Bools,
     Positions,
@@ -154,7 +154,7 @@ class Evaluation:
         """Evaluate statements in order.
 
         Raises:
-            NotExact: Python might give another result, or raise.
+            FallBack: Python might give another result, or raise.
         """
         if not selection.count:
             return
@@ -166,7 +166,7 @@ class Evaluation:
             elif isinstance(statement, Repeat):
                 self.run(statement.statements, self.rounds(statement.loop, selection))
             elif isinstance(statement, Fail):
-                raise NotExact(statement.reason)
+                raise FallBack(statement.reason)
             elif isinstance(statement, Update):
                 given = self.value(statement.amount, selection), selection.count
                 found = [sum_of(*given)] if statement.adds_up else amounts_of(*given)
@@ -192,7 +192,7 @@ class Evaluation:
         found = selection.loops.get(loop)
         if found is None:
             if loop.argument in self._loops:  # pragma: no cover
-                raise NotExact("it enters a loop on two paths")
+                raise FallBack("it enters a loop on two paths")
             items, counts = taken_apart(self.value(loop.lists, selection))
             found = selection.repeated(loop, counts)
             self._loops[loop.argument] = items, found
@@ -230,10 +230,10 @@ class Evaluation:
                 if not any(isinstance(arg, Vector) for arg in args):
                     args[0] = repeated(args[0], node.args[0].shape, selection.count)
                 return node.kernel(*args)
-        raise NotExact("a record is computed with")  # pragma: no cover
+        raise FallBack("a record is computed with")  # pragma: no cover
 
     def _present(self, column: ColumnRef, selection: Selection) -> Value:
-        if not isinstance(column.shape, Record):
+        if not isinstance(column.shape, RecordShape):
             return is_present(self.value(column, selection))
         array = self.array(column)
         if not array.null_count:
@@ -274,7 +274,7 @@ class Evaluation:
         for code in np.unique(codes):
             position = node.positions[code]
             if position is None:
-                raise NotExact(f"an element has no attribute {node.name}")
+                raise FallBack(f"an element has no attribute {node.name}")
             mask = codes == code
             part = array.field(int(code)).field(position).take(pa.array(offsets[mask]))
             vector = loaded(part, node.shape)
@@ -291,7 +291,7 @@ class Evaluation:
         if isinstance(column.shape, Union) and any(
             array.field(at).null_count for at in range(array.type.num_fields)
         ):
-            raise NotExact("an element is None")
+            raise FallBack("an element is None")
         return array
 
     def column(self, node: Expression, selection: Selection, shape: Shape) -> pa.Array:
@@ -302,11 +302,11 @@ class Evaluation:
             selection: the elements.
             shape: the type of the result, which may be None elsewhere.
         """
-        if isinstance(node, ColumnRef) and isinstance(node.shape, Record | Union):
+        if isinstance(node, ColumnRef) and isinstance(node.shape, RecordShape | Union):
             rows = selection.rows(self._base(node))
             array = self.array(node)
             return array if rows is None else array.take(pa.array(rows))
-        if isinstance(node, Const) and isinstance(node.shape, Record):
+        if isinstance(node, Const) and isinstance(node.shape, RecordShape):
             parts = zip(node.shape.fields, node.value, strict=True)
             node = Made(node.shape, tuple(Const(*part) for part in parts))
         if isinstance(node, Made):
@@ -317,7 +317,7 @@ class Evaluation:
         return as_arrow(value, shape)
 
     def _struct(self, node: Made, selection: Selection, shape: Shape) -> pa.Array:
-        assert isinstance(shape, Record)
+        assert isinstance(shape, RecordShape)
         mask = None
         if node.present is not None:
             present = self.value(node.present, selection)

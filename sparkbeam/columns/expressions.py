@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from apache_beam.metrics.execution import MetricUpdater
 
-from sparkbeam.columns.python_types import Record, Shape, Union
+from sparkbeam.columns.python_types import RecordShape, Shape, Union
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +113,9 @@ class Made(Expression):
     present: Expression | None = None
 
     @property
-    def record(self) -> Record:
+    def record(self) -> RecordShape:
         """Its type."""
-        assert isinstance(self.shape, Record)
+        assert isinstance(self.shape, RecordShape)
         return self.shape
 
 

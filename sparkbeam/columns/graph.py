@@ -43,7 +43,7 @@ from sparkbeam.columns.python_types import (
     Constants,
     Lists,
     Mixed,
-    Record,
+    RecordShape,
     Shape,
     Table,
     Texts,
@@ -51,7 +51,7 @@ from sparkbeam.columns.python_types import (
     either,
     unified,
 )
-from sparkbeam.columns.reasons import NotCompiled, NotExact
+from sparkbeam.columns.reasons import FallBack, NotCompiled
 from sparkbeam.columns.vectors import Value, Vector
 
 _MOST_WAYS = 2000
@@ -156,7 +156,7 @@ class Graph:
         shape = shapes[0]
         for other in shapes[1:]:
             shape = unified(shape, other)
-        if isinstance(shape, Mixed | Record | Union):
+        if isinstance(shape, Mixed | RecordShape | Union):
             raise NotCompiled(
                 f"it takes .{name} of {column.shape}, whose members store it differently"
             )
@@ -165,10 +165,10 @@ class Graph:
         return node
 
     def made(
-        self, record: Record, fields: tuple[Expression, ...], present: Expression | None = None
+        self, record: RecordShape, fields: tuple[Expression, ...], present: Expression | None = None
     ) -> Made:
         """Return a record of values."""
-        shape = Record(record.type, record.names, tuple(field.shape for field in fields))
+        shape = RecordShape(record.type, record.names, tuple(field.shape for field in fields))
         key = (Made, shape.type, shape.names, fields, present)
         return self._once(key, lambda: Made(shape, fields, present))
 
@@ -177,7 +177,7 @@ class Graph:
         if isinstance(node, Made):
             return node
         shape = node.shape
-        if not isinstance(shape, Record):
+        if not isinstance(shape, RecordShape):
             return None
         if isinstance(node, Const):
             return self.made(shape, tuple(map(self.const, node.value)))
@@ -198,7 +198,7 @@ class Graph:
 
     def _is_presence(self, condition: Expression, item: Item) -> bool:
         """Return whether a condition is equivalent to a record being present."""
-        if not isinstance(item, Expression) or not isinstance(item.shape, Record | Union):
+        if not isinstance(item, Expression) or not isinstance(item.shape, RecordShape | Union):
             return False
         return self.presence(item) is condition
 
@@ -231,7 +231,7 @@ class Graph:
         if isinstance(item, Const):
             return self.const(bool(item.value))
         shape = item.shape
-        if isinstance(shape, Record):
+        if isinstance(shape, RecordShape):
             is_true = shape.names or not issubclass(shape.type, tuple | list | dict)
             return self.presence(item) if is_true else self.const(False)
         if shape == BOOL and isinstance(item, Apply):
@@ -287,7 +287,7 @@ class Graph:
         return self._selected(condition, yes, no)
 
     def _selected(self, condition: Expression, yes: Expression, no: Expression) -> Item:
-        if isinstance(yes.shape, Record) or isinstance(no.shape, Record):
+        if isinstance(yes.shape, RecordShape) or isinstance(no.shape, RecordShape):
             record = self._selected_record(condition, yes, no)
             return Either(condition, yes, no) if record is None else record
         shape = unified(yes.shape, no.shape)
@@ -367,7 +367,7 @@ def require_all(present: Value) -> Value:
     """Refuse the block unless all values are True."""
     held = present.data.all() if isinstance(present, Vector) else present
     if not held:
-        raise NotExact("it meets None")
+        raise FallBack("it meets None")
     return True
 
 

@@ -1,6 +1,6 @@
 """Kernels over lists.
 
-Each value is a vector backed by a list array. All kernels raise NotExact if Python would raise, or
+Each value is a vector backed by a list array. All kernels raise FallBack if Python would raise, or
 if a result exceeds 64 bits.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkbeam.columns.python_types import INT, shape_of
-from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import Bools, Positions, Value, Vector, bare, loaded
 
 _HALF = 32
@@ -74,7 +74,7 @@ def item(position: int) -> Callable[[Value], Vector]:
         ends = np.cumsum(counts)
         at = counts + position if position < 0 else np.full(len(counts), position)
         if np.any((at < 0) | (at >= counts)):
-            raise NotExact("it takes an item beyond the end of a list")
+            raise FallBack("it takes an item beyond the end of a list")
         found = items.take(pa.array(ends - counts + at))
         return loaded(found, shape_of(found.type))
 
@@ -91,7 +91,7 @@ def sums(value: Value) -> Vector:
         low = np.add.reduceat(numbers & ((1 << _HALF) - 1), starts)
         high += low >> _HALF
         if np.any((high < -(1 << _HALF - 1)) | (high >= 1 << _HALF - 1)):
-            raise NotExact("an int exceeds 64 bits")
+            raise FallBack("an int exceeds 64 bits")
         found[filled] = (high << _HALF) + (low & ((1 << _HALF) - 1))
     return Vector(found)
 
@@ -109,7 +109,7 @@ def greatest(value: Value) -> Vector:
 def _extreme(value: Value, choose: np.ufunc) -> Vector:
     numbers, starts, filled, _ = _numbers(value)
     if not filled.all():
-        raise NotExact("a list has no items")
+        raise FallBack("a list has no items")
     return Vector(choose.reduceat(numbers, starts))
 
 

@@ -1,7 +1,7 @@
 """Lookups in dicts and lists that a function receives beside the elements, such as side inputs.
 
 Each value is a vector backed by a dictionary array: an element holds the index of its table among a
-few map arrays. All kernels raise NotExact if Python would raise.
+few map arrays. All kernels raise FallBack if Python would raise.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkbeam.columns.python_types import Shape
-from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import Value, Vector, loaded
 
 
@@ -61,7 +61,7 @@ def required(places: Value) -> Vector:
     """Return the positions, or refuse the block if a key is missing."""
     assert isinstance(places, Vector)
     if np.any(places.data < 0):
-        raise NotExact("a key is not in a dict")
+        raise FallBack("a key is not in a dict")
     return places
 
 
@@ -84,5 +84,5 @@ def _wanted(key: Value, kind: pa.DataType, count: int) -> pa.Array:
     if not isinstance(key, Vector):
         return pa.repeat(pa.scalar(key, kind), count)
     if key.nulls is not None:
-        raise NotExact("it looks up None")
+        raise FallBack("it looks up None")
     return pa.array(key.data) if isinstance(key.data, np.ndarray) else key.data.cast(kind)

@@ -10,7 +10,7 @@ from sparkbeam.columns.expressions import Const, Expression, Item, Listed, Made
 from sparkbeam.columns.graph import Graph, checked
 from sparkbeam.columns.operators import as_text, items_of
 from sparkbeam.columns.python_kernels import called
-from sparkbeam.columns.python_types import BOOL, BYTES, INT, STR, Record, Shape, Texts
+from sparkbeam.columns.python_types import BOOL, BYTES, INT, STR, RecordShape, Shape, Texts
 from sparkbeam.columns.reasons import NotCompiled
 
 _TRIMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -234,7 +234,7 @@ def _joined(graph: Graph, separator: Expression, args: tuple[Item, ...]) -> Expr
 def replaced_fields(graph: Graph, owner: Expression, named: dict[str, Item]) -> Expression:
     """Compute ``_replace`` of a NamedTuple."""
     record = owner.shape
-    assert isinstance(record, Record)
+    assert isinstance(record, RecordShape)
     fields = dict(zip(record.names, items_of(graph, owner), strict=True))
     for name, item in named.items():
         if name not in fields:

@@ -11,7 +11,7 @@ from sparkbeam.columns.expressions import Const, Expression, Held, Item
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.operators import as_number
 from sparkbeam.columns.python_types import BOOL, INT
-from sparkbeam.columns.reasons import NotCompiled, NotExact
+from sparkbeam.columns.reasons import FallBack, NotCompiled
 from sparkbeam.columns.vectors import Value, Vector
 from sparkbeam.upstream.beam import updated_metric
 
@@ -70,12 +70,12 @@ def sum_of(amount: Value, count: int) -> int:
     """Return the sum of these amounts.
 
     Raises:
-        NotExact: a counter does not accept the sum.
+        FallBack: a counter does not accept the sum.
     """
     data = amount.data if isinstance(amount, Vector) else None
     if data is not None and max(-int(data.min()), int(data.max())) * count <= _MOST:
         return int(data.sum())
     total = sum(amounts_of(amount, count))
     if abs(total) > _MOST:
-        raise NotExact("a counter exceeds 64 bits")
+        raise FallBack("a counter exceeds 64 bits")
     return total

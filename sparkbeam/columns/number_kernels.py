@@ -1,4 +1,4 @@
-"""Kernels over numbers and bools with Python's exact results, or NotExact.
+"""Kernels over numbers and bools with Python's exact results, or FallBack.
 
 Each takes values of one type and returns a vector. int64 stands for int while results fit; float64
 is Python's float.
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import Value, Vector, arrow_of, bare, nulls_of, numpy_of
 
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
@@ -25,7 +25,7 @@ def _checked(kernel: Callable[..., Any]) -> Callable[..., Vector]:
         try:
             return Vector(numpy_of(kernel(*(arrow_of(arg, pa.int64()) for arg in args))))
         except pa.ArrowInvalid:
-            raise NotExact(_TOO_LARGE) from None
+            raise FallBack(_TOO_LARGE) from None
 
     return checked
 
@@ -106,7 +106,7 @@ def _require_exact_float(value: Value) -> None:
     data = bare(value)
     outside = np.max(data) > _EXACT_FLOAT or np.min(data) < -_EXACT_FLOAT
     if outside:
-        raise NotExact("an int without an exact float is divided or combined with a float")
+        raise FallBack("an int without an exact float is divided or combined with a float")
 
 
 def divide_ints(left: Value, right: Value) -> Vector:
@@ -129,7 +129,7 @@ def divide_floats(left: Value, right: Value) -> Vector:
 def _divisor(right: Value) -> Any:
     data = bare(right)
     if np.any(np.equal(data, 0)):
-        raise NotExact(_ZERO)
+        raise FallBack(_ZERO)
     return data
 
 
@@ -154,7 +154,7 @@ def modulo_ints(left: Value, right: Value) -> Vector:
 def _division(left: Value, right: Value) -> tuple[Any, Any]:
     dividend, divisor = bare(left), _divisor(right)
     if np.any(np.equal(divisor, -1)) and np.any(np.equal(dividend, SMALLEST)):
-        raise NotExact(_TOO_LARGE)
+        raise FallBack(_TOO_LARGE)
     return dividend, divisor
 
 
@@ -171,7 +171,7 @@ def modulo_floats(left: Value, right: Value) -> Vector:
 def _finite(value: Any) -> Any:
     data = bare(value) if isinstance(value, Vector) else value
     if not np.all(np.isfinite(data)):
-        raise NotExact("it divides or rounds a value that is not finite")
+        raise FallBack("it divides or rounds a value that is not finite")
     return data
 
 
@@ -179,10 +179,10 @@ def shift_left(left: Value, right: Value) -> Vector:
     """Compute ``<<`` of ints."""
     data, bits = bare(left), _bits(right)
     if np.any(bits > 62):
-        raise NotExact(_TOO_LARGE)
+        raise FallBack(_TOO_LARGE)
     shifted = np.left_shift(data, bits)
     if not np.array_equal(np.right_shift(shifted, bits), np.broadcast_to(data, np.shape(shifted))):
-        raise NotExact(_TOO_LARGE)
+        raise FallBack(_TOO_LARGE)
     return Vector(shifted)
 
 
@@ -194,7 +194,7 @@ def shift_right(left: Value, right: Value) -> Vector:
 def _bits(value: Value) -> Any:
     bits = np.asarray(bare(value), np.int64)
     if np.any(bits < 0):
-        raise NotExact("it shifts by a negative number")
+        raise FallBack("it shifts by a negative number")
     return bits
 
 
@@ -221,7 +221,7 @@ def rounded_to_int(function: Callable[[Any], Any]) -> Callable[[Value], Vector]:
     def applied(value: Value) -> Vector:
         whole = function(_finite(value))
         if np.any(whole >= 2.0**63) or np.any(whole < -(2.0**63)):
-            raise NotExact(_TOO_LARGE)
+            raise FallBack(_TOO_LARGE)
         return Vector(whole.astype(np.int64))
 
     return applied
@@ -256,7 +256,7 @@ def square_root(value: Value) -> Vector:
     """Compute ``math.sqrt``."""
     data = bare(value)
     if np.any(data < 0):
-        raise NotExact("it takes the root of a negative number")
+        raise FallBack("it takes the root of a negative number")
     return Vector(np.sqrt(data))
 
 

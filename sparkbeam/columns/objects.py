@@ -32,7 +32,7 @@ from sparkbeam.columns.plain_data import is_plain
 from sparkbeam.columns.python_types import (
     BYTES,
     STR,
-    Record,
+    RecordShape,
     Scalar,
     Table,
     Union,
@@ -177,7 +177,7 @@ class Objects:
             odd = next(item for item in items if not isinstance(item, Expression))
             raise NotCompiled(f"it makes a list with {named(odd)} in it")
         names = tuple(str(at) for at in range(len(fields)))
-        return self._graph.made(Record(list, names, ()), fields)
+        return self._graph.made(RecordShape(list, names, ()), fields)
 
     def _got(self, getter: Any, args: list[Item], get: Callable[[Item, Any], Item]) -> Item:
         keys = getter.__reduce__()[1]
@@ -203,7 +203,7 @@ class Objects:
         fields = tuple(item for item in items.values() if isinstance(item, Expression))
         if len(fields) < len(items):
             return Named(items)
-        return self._graph.made(Record(dict, tuple(items), ()), fields)
+        return self._graph.made(RecordShape(dict, tuple(items), ()), fields)
 
     def named_in(self, item: Item) -> dict[str, Item]:
         """Return the items of a dict by their keys."""
@@ -211,7 +211,7 @@ class Objects:
             return item.items
         if not isinstance(item, Expression) or not is_dict(item.shape):
             raise NotCompiled(f"it uses {named(item)} as a dict")
-        assert isinstance(item.shape, Record)
+        assert isinstance(item.shape, RecordShape)
         return dict(zip(item.shape.names, operators.fields_of(self._graph, item), strict=True))
 
     def tuple_of(self, items: list[Item]) -> Item:
@@ -268,7 +268,7 @@ class Objects:
         shape = owner.shape
         if is_timestamp(shape) and name == "micros":
             return micros_of(self._graph, owner)
-        if isinstance(shape, Record):
+        if isinstance(shape, RecordShape):
             return self._attribute_of_record(owner, shape, name)
         if isinstance(shape, Union) and isinstance(owner, ColumnRef):
             if any(name in one.names and not is_field(one, name) for one in shape.members):
@@ -276,7 +276,9 @@ class Objects:
             return self._graph.of_union(owner, name)
         return None
 
-    def _attribute_of_record(self, owner: Expression, record: Record, name: str) -> Item | None:
+    def _attribute_of_record(
+        self, owner: Expression, record: RecordShape, name: str
+    ) -> Item | None:
         if is_field(record, name):
             if issubclass(record.type, tuple):
                 self._surroundings.of_class(record.type, name)
@@ -319,7 +321,7 @@ class Objects:
             return of_table(self._graph, owner, name, tuple(args), by_name)
         if is_datetime(shape) and not by_name:
             return of_datetime(self._graph, owner, name, tuple(args))
-        if isinstance(shape, Record) and is_plain_namedtuple(shape.type):
+        if isinstance(shape, RecordShape) and is_plain_namedtuple(shape.type):
             self._graph.require(owner)
             if name == "_replace" and not args and _is_of_namedtuples(shape.type, name):
                 return replaced_fields(self._graph, owner, by_name)

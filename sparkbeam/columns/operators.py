@@ -23,7 +23,7 @@ from sparkbeam.columns.python_types import (
     STR,
     Lists,
     Opaque,
-    Record,
+    RecordShape,
     Scalar,
     Shape,
     Table,
@@ -223,7 +223,7 @@ def fields_of(graph: Graph, item: Item) -> tuple[Expression, ...]:
 def tuple_of(graph: Graph, fields: tuple[Expression, ...]) -> Made:
     """Return a tuple of values."""
     names = tuple(map(str, range(len(fields))))
-    return graph.made(Record(tuple, names, ()), fields)
+    return graph.made(RecordShape(tuple, names, ()), fields)
 
 
 def subscript(graph: Graph, item: Item, index: Item) -> Item:
@@ -246,7 +246,7 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
     if type(at) is not int:
         raise NotCompiled("it takes an item at a position that is not constant")
     if is_tuple(item.shape):
-        assert isinstance(item.shape, Record)
+        assert isinstance(item.shape, RecordShape)
         if not -len(item.shape.names) <= at < len(item.shape.names):
             raise NotCompiled("it raises IndexError")
         return items_of(graph, item)[at]
@@ -276,7 +276,7 @@ def _of_table(
     """Return the items at positions of a table, or fields of them."""
     if shape == NONE:
         return graph.const(None)
-    if isinstance(shape, Record):
+    if isinstance(shape, RecordShape):
         fields = (
             _of_table(graph, table, places, one, (*path, at)) for at, one in enumerate(shape.fields)
         )
@@ -324,7 +324,7 @@ def of_dict(graph: Graph, item: Expression, key: Any, default: Item | None = Non
     Raises:
         NotCompiled: there is neither.
     """
-    assert isinstance(item.shape, Record)
+    assert isinstance(item.shape, RecordShape)
     fields = fields_of(graph, item)
     if type(key) is str and key in item.shape.names:
         return fields[item.shape.names.index(key)]

@@ -7,7 +7,13 @@ tuple, NamedTuple or frozenset of accepted values.
 import enum
 from typing import Any
 
-from sparkbeam.columns.python_types import Constants, Record, Scalar, Shape, is_plain_namedtuple
+from sparkbeam.columns.python_types import (
+    Constants,
+    RecordShape,
+    Scalar,
+    Shape,
+    is_plain_namedtuple,
+)
 from sparkbeam.columns.reasons import NotCompiled
 
 _SCALARS = (int, float, bool, str, bytes, type(None))
@@ -60,4 +66,4 @@ def shape_of_value(value: Any) -> Shape:
     if len(value) > _MOST_FIELDS:
         raise NotCompiled("it uses a tuple of very many items")
     names = getattr(kind, "_fields", None) or tuple(map(str, range(len(value))))
-    return Record(kind, names, tuple(map(shape_of_value, value)))
+    return RecordShape(kind, names, tuple(map(shape_of_value, value)))

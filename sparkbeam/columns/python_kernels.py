@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkbeam.columns.python_types import BOOL, FLOAT, INT, STR, Shape, Texts
-from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import Value, Vector, bare
 
 _MAKE: dict[Shape, Callable[[list[Any]], Any]] = {
@@ -34,6 +34,6 @@ def called(function: Callable[..., Any], shape: Shape, *more: Any) -> Callable[[
         try:
             return Vector(_MAKE[shape]([function(one, *more) for one in values]))
         except (ArithmeticError, ValueError) as error:
-            raise NotExact(f"it raises {type(error).__name__}") from None
+            raise FallBack(f"it raises {type(error).__name__}") from None
 
     return applied

@@ -47,7 +47,7 @@ class Opaque:
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordShape:
     """Values with fields: tuples, NamedTuples of one class, Rows, lists of one length, dicts.
 
     Attributes:
@@ -74,7 +74,7 @@ class Union:
         members: in the order of the union's children, whose type codes are 0, 1, ….
     """
 
-    members: tuple[Record, ...]
+    members: tuple[RecordShape, ...]
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.members))
@@ -150,7 +150,7 @@ class Constants:
         return "frozenset"
 
 
-Shape: TypeAlias = Scalar | Opaque | Record | Union | Lists | Mixed | Texts | Constants | Table
+Shape: TypeAlias = Scalar | Opaque | RecordShape | Union | Lists | Mixed | Texts | Constants | Table
 
 INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)
 STR, BYTES, NONE = Scalar(str), Scalar(bytes), Scalar(type(None))
@@ -208,7 +208,7 @@ def arrow_type_of(shape: Shape) -> pa.DataType:
             return _ARROW[shape]
         case Opaque():
             return shape.arrow_type
-        case Record():
+        case RecordShape():
             types = map(arrow_type_of, shape.fields)
             return pa.struct(list(map(pa.field, shape.names, types)))
         case Union():
@@ -234,7 +234,7 @@ def shape_in_arrow(arrow_type: pa.DataType) -> Shape:
     names = tuple(part.name for part in arrow_type)
     if len(set(names)) < len(names):
         raise UnknownShape("a dict cannot have two items with one key")
-    return Record(dict, names, tuple(shape_in_arrow(part.type) for part in arrow_type))
+    return RecordShape(dict, names, tuple(shape_in_arrow(part.type) for part in arrow_type))
 
 
 def is_plain_namedtuple(kind: Any) -> bool:
@@ -271,7 +271,7 @@ def _is_field(kind: type, position: int, name: str) -> bool:
     return not found or found[0].__reduce__()[1][0] == position
 
 
-def is_field(record: Record, name: str) -> bool:
+def is_field(record: RecordShape, name: str) -> bool:
     """Return whether an attribute reads a field, and is not redefined by the class."""
     if record.type is dict:
         return False
@@ -283,12 +283,12 @@ def is_field(record: Record, name: str) -> bool:
 
 def is_tuple(shape: Shape) -> bool:
     """Return whether values are tuples or NamedTuples."""
-    return isinstance(shape, Record) and issubclass(shape.type, tuple)
+    return isinstance(shape, RecordShape) and issubclass(shape.type, tuple)
 
 
 def is_dict(shape: Shape) -> bool:
     """Return whether values are dicts with the same keys."""
-    return isinstance(shape, Record) and shape.type is dict
+    return isinstance(shape, RecordShape) and shape.type is dict
 
 
 def tells_all(shape: Shape) -> bool:
@@ -296,7 +296,7 @@ def tells_all(shape: Shape) -> bool:
     match shape:
         case Opaque():
             return shape.is_as_in_arrow or not _has_structs(shape.arrow_type)
-        case Record():
+        case RecordShape():
             return all(map(tells_all, shape.fields))
         case Union():
             return all(map(tells_all, shape.members))
@@ -320,13 +320,13 @@ def unified(left: Shape, right: Shape) -> Shape:
     if left == NONE:
         return right
     if (
-        isinstance(left, Record)
-        and isinstance(right, Record)
+        isinstance(left, RecordShape)
+        and isinstance(right, RecordShape)
         and (left.type, left.names) == (right.type, right.names)
     ):
         fields = tuple(map(unified, left.fields, right.fields))
         if not any(isinstance(one, Mixed) for one in fields):
-            return Record(left.type, left.names, fields)
+            return RecordShape(left.type, left.names, fields)
     return Mixed((*_parts(left), *_parts(right)))
 
 
@@ -334,7 +334,7 @@ def _parts(shape: Shape) -> tuple[Shape, ...]:
     return shape.shapes if isinstance(shape, Mixed) else (shape,)
 
 
-def _record_of(arrow_type: pa.DataType, python_type: Any) -> Record:
+def _record_of(arrow_type: pa.DataType, python_type: Any) -> RecordShape:
     children = [arrow_type.field(at) for at in range(arrow_type.num_fields)]
     names = tuple(child.name for child in children)
     positions = tuple(map(str, range(len(names))))
@@ -356,7 +356,7 @@ def _record_of(arrow_type: pa.DataType, python_type: Any) -> Record:
     fields = (
         shape_of(child.type, _plain(hint)) for child, hint in zip(children, hints, strict=True)
     )
-    return Record(kind, names, tuple(fields))
+    return RecordShape(kind, names, tuple(fields))
 
 
 def _hints_of(kind: Any) -> list[Any]:
@@ -386,6 +386,6 @@ def _union_of(arrow_type: pa.DataType, python_type: Any) -> Shape:
     ):
         return Opaque(arrow_type)
     members = [shape_of(arrow_type.field(at).type, kinds[at]) for at in range(count)]
-    if not all(isinstance(member, Record) for member in members):
+    if not all(isinstance(member, RecordShape) for member in members):
         return Opaque(arrow_type)
-    return Union(tuple(member for member in members if isinstance(member, Record)))
+    return Union(tuple(member for member in members if isinstance(member, RecordShape)))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from apache_beam.pvalue import Row
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.columns.python_types import Lists, Opaque, Record, Shape, Union, is_tuple
+from sparkbeam.columns.python_types import Lists, Opaque, RecordShape, Shape, Union, is_tuple
 from sparkbeam.columns.vectors import taken, union_places
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,7 +24,7 @@ Converter = Callable[[Any], Any]
 def values_of(array: pa.Array, shape: Shape) -> list[Any]:
     """Return the Python values of an array."""
     match shape:
-        case Record():
+        case RecordShape():
             return _records(array, shape)
         case Union():
             return _members(array, shape)
@@ -43,7 +43,7 @@ def first_member(array: pa.UnionArray, shape: Union) -> Any:
     return values_of(array.field(code).slice(int(offsets[0]), 1), shape.members[code])[0]
 
 
-def _records(array: pa.Array, shape: Record) -> list[Any]:
+def _records(array: pa.Array, shape: RecordShape) -> list[Any]:
     fields = [values_of(array.field(at), part) for at, part in enumerate(shape.fields)]
     rows: Iterable[Any] = zip(*fields, strict=True) if fields else repeat((), len(array))
     if shape.type is Row:

@@ -9,7 +9,7 @@ class UnknownShape(NotCompiled):
     """No column can hold the values."""
 
 
-class NotExact(Exception):
+class FallBack(Exception):
     """Columns may differ from Python for this block, which must go element by element.
 
     The text is the reason, such as "an int exceeds 64 bits".

@@ -1,4 +1,4 @@
-"""Kernels over str and bytes with Python's exact results, or NotExact.
+"""Kernels over str and bytes with Python's exact results, or FallBack.
 
 Arrow compares UTF-8 byte by byte, which is the order of code points, as in Python.
 """
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sparkbeam.columns.number_kernels import with_nulls_equal
 from sparkbeam.columns.python_kernels import called
 from sparkbeam.columns.python_types import INT, STR
-from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import Value, Vector, arrow_of, bare, nulls_of, numpy_of
 
 _WHITESPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
@@ -106,7 +106,7 @@ def _matching(value: Value, pattern: str) -> Any:
     data = bare(value)
     # RE2's $ is the end of the text, where Python's also goes before a newline at the end.
     if not pc.all(pc.match_substring_regex(data, pattern)).as_py():
-        raise NotExact("it parses a number not in plain decimal notation")
+        raise FallBack("it parses a number not in plain decimal notation")
     return data
 
 
@@ -199,7 +199,7 @@ def item(position: int) -> Callable[[Value], Vector]:
     def applied(value: Value) -> Vector:
         data = bare(value)
         if pc.min(pc.utf8_length(data)).as_py() < needed:
-            raise NotExact("a str has fewer characters")
+            raise FallBack("a str has fewer characters")
         stop = position + 1 or None
         return Vector(pc.utf8_slice_codeunits(data, start=position, stop=stop))
 
@@ -216,7 +216,7 @@ def decoded(value: Value) -> Vector:
     try:
         return Vector(bare(value).cast(pa.string()))
     except pa.ArrowInvalid:
-        raise NotExact("bytes are not valid UTF-8") from None
+        raise FallBack("bytes are not valid UTF-8") from None
 
 
 def split(separator: str, most: int) -> Callable[[Value], Vector]:
@@ -247,7 +247,7 @@ def part(position: int, of: int | None) -> Callable[[Value], Vector]:
         data = bare(value)
         lengths = numpy_of(pc.list_value_length(data))
         if lengths.min() < needed or (of is not None and (lengths != of).any()):
-            raise NotExact("it unpacks a list of a different length")
+            raise FallBack("it unpacks a list of a different length")
         offsets = data.offsets.to_numpy()
         starts = offsets[:-1] if position >= 0 else offsets[1:]
         return Vector(data.values.take(pa.array(starts + position)))

@@ -12,7 +12,7 @@ from sparkbeam.columns.expressions import Expression, Item
 from sparkbeam.columns.graph import Graph
 from sparkbeam.columns.operators import binary
 from sparkbeam.columns.python_types import FLOAT, INT, Opaque, Shape
-from sparkbeam.columns.reasons import NotCompiled, NotExact
+from sparkbeam.columns.reasons import FallBack, NotCompiled
 from sparkbeam.columns.vectors import Value, Vector, bare, numpy_of
 
 _MICROS = 1_000_000
@@ -65,5 +65,5 @@ def local_seconds(value: Value) -> Vector:
     try:
         seconds = [moment.timestamp() for moment in bare(value).to_pylist()]
     except (OverflowError, OSError, ValueError):
-        raise NotExact("a datetime is out of range") from None
+        raise FallBack("a datetime is out of range") from None
     return Vector(np.array(seconds, np.float64))

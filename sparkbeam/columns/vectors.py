@@ -16,13 +16,13 @@ from sparkbeam.columns.python_types import (
     STR,
     Lists,
     Opaque,
-    Record,
+    RecordShape,
     Shape,
     Table,
     Union,
     arrow_type_of,
 )
-from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.reasons import FallBack
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -77,7 +77,7 @@ def loaded(array: pa.Array, shape: Shape) -> Vector:
     """Return the values of an input column.
 
     Raises:
-        NotExact: a value is out of range.
+        FallBack: a value is out of range.
     """
     if isinstance(shape, Table):
         return Vector(array)
@@ -98,7 +98,7 @@ def _cast(array: pa.Array, shape: Shape) -> pa.Array:
     try:
         return as_type(array, arrow_type_of(shape))
     except pa.ArrowInvalid:
-        raise NotExact("a column does not fit in 64 bits, or is too long") from None
+        raise FallBack("a column does not fit in 64 bits, or is too long") from None
 
 
 def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -242,14 +242,14 @@ def bare(value: Value) -> Any:
     """Return the data of a value that must not be None; a plain value unchanged.
 
     Raises:
-        NotExact: a value is None, for which Python raises.
+        FallBack: a value is None, for which Python raises.
     """
     if isinstance(value, Vector):
         if value.nulls is not None:
-            raise NotExact(_NONE_MET)
+            raise FallBack(_NONE_MET)
         return value.data
     if value is None:
-        raise NotExact(_NONE_MET)
+        raise FallBack(_NONE_MET)
     return value
 
 
@@ -308,7 +308,7 @@ def taken(array: pa.Array, positions: npt.NDArray[Any]) -> pa.Array:
 
 def empty_column(shape: Shape) -> pa.Array:
     """Return an empty column."""
-    if isinstance(shape, Record):
+    if isinstance(shape, RecordShape):
         fields = list(map(empty_column, shape.fields))
         return pa.StructArray.from_arrays(fields, list(shape.names)) if fields else _NO_FIELDS
     if isinstance(shape, Union):

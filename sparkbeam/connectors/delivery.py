@@ -22,7 +22,7 @@ from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.connectors.storage import FILE_FORMATS, from_here
 from sparkbeam.connectors.upserts import UPSERTS
-from sparkbeam.plan.model import Sink
+from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.spark_io import UPDATE, WriteSpec
 from sparkbeam.spark.collect import collected
 from sparkbeam.spark.recovery import gave_up
@@ -58,7 +58,7 @@ class Delivery:
         name: the label of its transform.
     """
 
-    def __init__(self, sink: Sink, unpack: Unpack, reports: FailureReports) -> None:
+    def __init__(self, sink: SparkSink, unpack: Unpack, reports: FailureReports) -> None:
         self.tags = sink.inputs
         self.spec = WriteSpec.unpack(sink.payload)
         self.name = sink.label

@@ -34,7 +34,7 @@ from sparkbeam.eventhubs.planning import Numbers, Planner
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.range_reader import Range, RangeReader
 from sparkbeam.eventhubs.read_reports import ReadReports, ReportTo
-from sparkbeam.eventhubs.slow_partitions import Factors, Read
+from sparkbeam.eventhubs.slow_partitions import Factors, RangeRead
 from sparkbeam.eventhubs.source_options import SinkOptions, SourceOptions
 
 _LOGGER = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class _Reads:
             yield event_rows.batch(events, partition.hub, number, self._schema, name)
         if partition.report is not None:
             name = partition.events.partition
-            partition.report.send(Read(partition.number, name, reader.count, reader.seconds))
+            partition.report.send(RangeRead(partition.number, name, reader.count, reader.seconds))
 
 
 class EventHubsReader(_Reads, DataSourceReader):

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 from sparkbeam.common.datagrams import LARGEST, Mailbox, opened, receiver
 from sparkbeam.common.untrusted_json import parsed
-from sparkbeam.eventhubs.slow_partitions import Read
+from sparkbeam.eventhubs.slow_partitions import RangeRead
 
 LOOPBACK = "127.0.0.1"
 _MOST = 10_000
@@ -22,7 +22,7 @@ _MOST = 10_000
 class ReportTo(Mailbox):
     """Address for reports of tasks."""
 
-    def send(self, read: Read) -> None:
+    def send(self, read: RangeRead) -> None:
         """Send a report; it may be lost."""
         self.post(asdict(read))
 
@@ -42,7 +42,7 @@ class ReadReports:
         self._socket = receiver(bind or host, 0)
         self.to = ReportTo(host, self._socket.getsockname()[1], secrets.token_hex(16))
 
-    def received(self) -> Iterator[Read]:
+    def received(self) -> Iterator[RangeRead]:
         """Yield the valid reports that have arrived; anyone may send anything."""
         with contextlib.suppress(BlockingIOError):
             for _ in range(_MOST):
@@ -52,8 +52,8 @@ class ReadReports:
                 ):
                     yield self._parsed(datagram)
 
-    def _parsed(self, datagram: bytes) -> Read:
-        read = parsed(Read, opened(datagram, self.to.token))
+    def _parsed(self, datagram: bytes) -> RangeRead:
+        read = parsed(RangeRead, opened(datagram, self.to.token))
         if min(read.number, read.events, read.seconds) < 0:
             raise ValueError("not a report")
         return read

@@ -45,7 +45,7 @@ class SlowPartitions:
 
 
 @dataclass(frozen=True)
-class Read:
+class RangeRead:
     """A task's report of a range that it has read.
 
     Attributes:
@@ -70,12 +70,12 @@ class Factors:
 
     def __init__(self, slow: SlowPartitions | None) -> None:
         self._threshold = math.inf if slow is None else slow.threshold
-        self._reads: dict[str, deque[Read]] = {}
+        self._reads: dict[str, deque[RangeRead]] = {}
         self._factors: dict[str, float] = {}
         self._latest = 0
         self._adjusted = 0
 
-    def record(self, read: Read) -> None:
+    def record(self, read: RangeRead) -> None:
         """Record a report; for a repeated micro-batch the last one counts."""
         if read.events <= 0:
             return
@@ -92,7 +92,7 @@ class Factors:
             self._adjust(partitions)
         return self._factors
 
-    def last(self, partition: str) -> Read | None:
+    def last(self, partition: str) -> RangeRead | None:
         """Return the last report of a partition."""
         reads = self._reads.get(partition)
         return reads[-1] if reads else None
@@ -118,7 +118,7 @@ class Factors:
             if is_slow or (factor < 1 and own < mean):
                 self._set(partition, factor * mean / own if own > 0 else 1.0)
 
-    def _recent(self, partition: str) -> list[Read]:
+    def _recent(self, partition: str) -> list[RangeRead]:
         first = self._latest - _MICRO_BATCHES
         return [read for read in self._reads.get(partition, ()) if read.number > first]
 

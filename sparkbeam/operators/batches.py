@@ -23,7 +23,7 @@ from apache_beam.utils.windowed_value import (
     WindowedValue,
 )
 
-from sparkbeam.columns import NotExact, Refused, Shape, Union, UnknownShape
+from sparkbeam.columns import FallBack, Refused, Shape, Union, UnknownShape
 from sparkbeam.columns.batches import Converter, batch_of, elements_declared, elements_of, passes
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.operators.function import Output
@@ -64,7 +64,7 @@ class Batches(Operator):
             return Refused("it takes single elements, too")
         try:
             batch_of(batching.taken, empty_column(shape), shape)
-        except (NotExact, UnknownShape) as error:
+        except (FallBack, UnknownShape) as error:
             return Refused(str(error))
         return None
 
@@ -185,7 +185,7 @@ class BatchOperation(ElementOperation):
             return column.values()
         try:
             return batch_of(converter, column.array, column.shape)
-        except NotExact as refusal:
+        except FallBack as refusal:
             count_refused(str(refusal))
             return None
 
@@ -245,7 +245,7 @@ class BatchOperation(ElementOperation):
             return
         try:
             elements = elements_of(converter, batch)
-        except NotExact:
+        except FallBack:
             if self._are_taken:
                 # It warns of what that costs.
                 self._emit_as_beam(batch, template)

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from apache_beam.runners.worker import operations
 
-from sparkbeam.columns import Record, Shape
+from sparkbeam.columns import RecordShape, Shape
 from sparkbeam.columns.python_types import Scalar
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.operators.merge import Merge
@@ -25,7 +25,7 @@ class Extract(Merge):
 
     def result_type(self, step: PlannedStep, pair: Shape) -> Shape | None:
         form = form_of(step.combine_fn)
-        if form is None or not isinstance(pair, Record):
+        if form is None or not isinstance(pair, RecordShape):
             return None
         key, value = pair.fields
         if not _is_plain_key(key):
@@ -33,12 +33,12 @@ class Extract(Merge):
         with suppress(Exception):  # One of the user's may need its ``setup``, or a value.
             numbers = form.numbers_of(empty_column(value), value)
             if numbers is not None:
-                return Record(tuple, ("0", "1"), (key, form.outputs(numbers)[1]))
+                return RecordShape(tuple, ("0", "1"), (key, form.outputs(numbers)[1]))
         return None
 
 
 def _is_plain_key(shape: Shape) -> bool:
     """Return whether keys become columns again when they are read from their encodings."""
-    if isinstance(shape, Record):
+    if isinstance(shape, RecordShape):
         return shape.type is tuple and all(map(_is_plain_key, shape.fields))
     return isinstance(shape, Scalar)

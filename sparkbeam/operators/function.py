@@ -15,7 +15,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns import Compiled, Record, Refused, Shape
+from sparkbeam.columns import Compiled, RecordShape, Refused, Shape
 from sparkbeam.columns.python_types import Lists
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.operator import Operator, Result
@@ -79,7 +79,7 @@ def _compiled(payload: bytes, shape: Shape, may_stamp: bool) -> Compiled | Refus
     return over_columns(fn.process, shape, may_stamp=may_stamp)
 
 
-def _by_tag(group: Shape, tags: tuple[str, ...], tagged: Mapping[str, Shape]) -> Record | None:
+def _by_tag(group: Shape, tags: tuple[str, ...], tagged: Mapping[str, Shape]) -> RecordShape | None:
     """Return the shape of a CoGroupByKey's group with its values by tag; None if it is unknown.
 
     Args:
@@ -87,10 +87,10 @@ def _by_tag(group: Shape, tags: tuple[str, ...], tagged: Mapping[str, Shape]) ->
         tags: the possible tags.
         tagged: the shape of the values of each tag.
     """
-    if not isinstance(group, Record) or not tagged.keys() >= set(tags):
+    if not isinstance(group, RecordShape) or not tagged.keys() >= set(tags):
         return None
     lists = tuple(Lists(tagged[tag]) for tag in tags)
-    return Record(tuple, group.names, (group.fields[0], Record(dict, tags, lists)))
+    return RecordShape(tuple, group.names, (group.fields[0], RecordShape(dict, tags, lists)))
 
 
 class FunctionOperation(BlockOperation):

@@ -6,7 +6,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.runners.worker import operations
 
-from sparkbeam.columns import NotExact, Refused, Shape, UnknownShape
+from sparkbeam.columns import FallBack, Refused, Shape, UnknownShape
 from sparkbeam.columns.arrays import arrays_of_dicts
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.operators.dofn import DoFnOperation
@@ -31,7 +31,7 @@ class ParquetTables(Operator):
         assert groups is not None
         try:
             arrays_of_dicts(empty_column(shape), shape, groups.schema)
-        except (NotExact, UnknownShape) as error:
+        except (FallBack, UnknownShape) as error:
             return Refused(str(error))
         return None
 
@@ -85,7 +85,7 @@ class TablesOperation(DoFnOperation):
         schema = self._groups.schema
         try:
             arrays = arrays_of_dicts(column.array, column.shape, schema)
-        except NotExact as refusal:
+        except FallBack as refusal:
             count_refused(str(refusal))
             return None
         return pa.record_batch(arrays, schema=schema)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.runners.worker import operations
 
-from sparkbeam.columns import NotExact, Record, Refused, Shape, UnknownShape
+from sparkbeam.columns import FallBack, RecordShape, Refused, Shape, UnknownShape
 from sparkbeam.columns.python_types import is_tuple, tells_all
 from sparkbeam.columns.vectors import Micros, empty_column
 from sparkbeam.plan.operator import Operator, Result
@@ -42,7 +42,7 @@ class Timestamps(Operator):
     def output_type(self, step: PlannedStep, shape: Shape) -> Result:
         try:
             return _with_times(empty_column(shape), shape, self.part)[1]
-        except (NotExact, UnknownShape) as error:
+        except (FallBack, UnknownShape) as error:
             return Refused(str(error))
 
     def run(self, step: Step) -> operations.Operation:
@@ -77,7 +77,7 @@ class StampingOperation(BlockOperation):
             return None
         try:
             made = _with_times(column.array, column.shape, self.part, block.time_column())
-        except NotExact as refusal:
+        except FallBack as refusal:
             count_refused(str(refusal))
             return None
         return block.with_column(column_of(*made), None)
@@ -85,7 +85,7 @@ class StampingOperation(BlockOperation):
 
 def _with_times(
     array: pa.Array, shape: Shape, part: StampedPart, times: Micros | None = None
-) -> tuple[pa.Array, Record]:
+) -> tuple[pa.Array, RecordShape]:
     """Return elements of a column with their timestamps.
 
     Args:
@@ -95,22 +95,22 @@ def _with_times(
         times: the timestamps in microseconds; None for those of an empty column.
 
     Raises:
-        NotExact: the elements are no pairs, and have to be, or their shape does not tell all.
+        FallBack: the elements are no pairs, and have to be, or their shape does not tell all.
     """
     if not tells_all(shape):
-        raise NotExact("its results hold structs in lists or maps")
+        raise FallBack("its results hold structs in lists or maps")
     stamps = pa.array(np.zeros(len(array), np.int64) if times is None else times)
     stamps = stamps.cast(STAMP.arrow_type)
     if part == "element":
         return _pairs((array, shape), (stamps, STAMP))
-    if not isinstance(shape, Record) or not is_tuple(shape) or len(shape.fields) != 2:
-        raise NotExact(f"its input is no pair, but {shape}")
+    if not isinstance(shape, RecordShape) or not is_tuple(shape) or len(shape.fields) != 2:
+        raise FallBack(f"its input is no pair, but {shape}")
     if array.null_count:
-        raise NotExact("it meets None")
+        raise FallBack("it meets None")
     key, value = ((array.field(at), field) for at, field in enumerate(shape.fields))
     return _pairs(key, _pairs(value, (stamps, STAMP)))
 
 
-def _pairs(left: tuple[pa.Array, Any], right: tuple[pa.Array, Any]) -> tuple[pa.Array, Record]:
+def _pairs(left: tuple[pa.Array, Any], right: tuple[pa.Array, Any]) -> tuple[pa.Array, RecordShape]:
     array = pa.StructArray.from_arrays([left[0], right[0]], list(_NAMES))
-    return array, Record(tuple, _NAMES, (left[1], right[1]))
+    return array, RecordShape(tuple, _NAMES, (left[1], right[1]))

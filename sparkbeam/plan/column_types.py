@@ -21,7 +21,7 @@ from apache_beam.typehints.schemas import (
 from sparkbeam.columns import (
     Compiled,
     Opaque,
-    Record,
+    RecordShape,
     Refused,
     Scalar,
     Shape,
@@ -100,9 +100,9 @@ def schema_of(spec: ReadSpec) -> schema_pb2.Schema:
     return coder.schema
 
 
-def _shape(schema: schema_pb2.Schema) -> Record:
+def _shape(schema: schema_pb2.Schema) -> RecordShape:
     names = tuple(part.name for part in schema.fields)
-    return Record(
+    return RecordShape(
         named_tuple_from_schema(schema), names, tuple(_field(part.type) for part in schema.fields)
     )
 
@@ -191,7 +191,7 @@ class Walk:
             begins: as for :meth:`taking`.
         """
         return all(
-            isinstance(result, Compiled | Record) or (result is None and self._ends(transform))
+            isinstance(result, Compiled | RecordShape) or (result is None and self._ends(transform))
             for transform, _, result, _ in self._followed(begins)
         )
 
@@ -212,7 +212,7 @@ class Walk:
         for pcollection, _ in begins:
             yield from self._handed_on(pcollection)
         for transform, _, result, _ in self._followed(begins):
-            is_made = isinstance(result, Record)
+            is_made = isinstance(result, RecordShape)
             if is_made or (isinstance(result, Compiled) and not result.is_empty):
                 for output in transform.outputs.values():
                     yield from self._handed_on(output)
@@ -271,14 +271,14 @@ class Walk:
         """
         if isinstance(port.format, JoinRows):
             sides = self.joined(port, begins)
-            yield from (side for side in sides if isinstance(side, Record))
+            yield from (side for side in sides if isinstance(side, RecordShape))
             return
         if isinstance(port.format, GroupRows):
             yield from self.pairs(port, begins)
             return
         yield from (shape for shape in self._into(port, begins) if self.hands_on(port, shape))
 
-    def joined(self, port: Port, begins: Begun) -> Iterator[Record | Refused]:
+    def joined(self, port: Port, begins: Begun) -> Iterator[RecordShape | Refused]:
         """Yield the shapes of a join side's pairs behind the join, or the reasons for elements."""
         coder, shapes = self.parsed.coder(port.pcollection), self._into(port, begins)
         keys_only = port.format.keys_only
@@ -290,7 +290,7 @@ class Walk:
         followed = self._followed(begins)
         yield from (shape for transform, shape, *_ in followed if transform is sink)
 
-    def pairs(self, port: Port, begins: Begun) -> list[Record]:
+    def pairs(self, port: Port, begins: Begun) -> list[RecordShape]:
         """Return the shapes of the pairs that a port gets, and a GroupByKey takes, as columns.
 
         Args:
@@ -308,7 +308,7 @@ class Walk:
             if transform is not sink or maker is None:
                 continue
             tag, pair = maker.constant(1, 0), as_pair(coder, shape)
-            if type(tag) is str and pair is not None and isinstance(pair.fields[1], Record):
+            if type(tag) is str and pair is not None and isinstance(pair.fields[1], RecordShape):
                 yield tag, pair.fields[1].fields[1]
 
     def hands_on(self, port: Port, shape: Shape) -> bool:
@@ -352,7 +352,7 @@ class Walk:
                 yield transform, shape, result, maker
                 if isinstance(result, Compiled) and not result.is_empty:
                     waiting += [(output, result.outcome, result) for output in outputs]
-                elif isinstance(result, Record):
+                elif isinstance(result, RecordShape):
                     waiting += [(output, result, None) for output in outputs]
 
 

@@ -7,7 +7,7 @@ from sparkbeam.columns.python_types import (
     INT,
     NONE,
     STR,
-    Record,
+    RecordShape,
     Shape,
     is_tuple,
 )
@@ -57,14 +57,14 @@ def is_key(shape: Shape) -> bool:
 
     These are plain keys and tuples of plain keys.
     """
-    if isinstance(shape, Record):
+    if isinstance(shape, RecordShape):
         return is_tuple(shape) and all(map(is_key, shape.fields))
     return shape in _KEYS
 
 
 def pair_of(shape: Shape) -> tuple[Shape, Shape] | None:
     """Return the shapes of the key and the value of a pair; None for other elements."""
-    if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
+    if not isinstance(shape, RecordShape) or shape.type is not tuple or len(shape.fields) != 2:
         return None
     key, value = shape.fields
     return key, value

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Elements:
+class ElementsAdded:
     """Arrival of elements at an output: windowed values, encoded one after the other."""
 
     output: str
@@ -27,7 +27,7 @@ class Elapse:
     micros: int
 
 
-Event = Elements | Watermark | Elapse
+Event = ElementsAdded | Watermark | Elapse
 
 
 def packed(found: list[Event]) -> bytes:

@@ -32,7 +32,7 @@ from sparkbeam.plan.addresses import (
     renamed,
 )
 from sparkbeam.plan.layers import Topology
-from sparkbeam.plan.model import Exchange, Plan, Port, Sink, Source, Stage
+from sparkbeam.plan.model import Exchange, Plan, Port, Source, SparkSink, Stage
 from sparkbeam.plan.object_identity import (
     PYTHON,
     identity,
@@ -116,7 +116,7 @@ def _ports(plan: Plan) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _results(sinks: Sequence[Sink]) -> dict[str, Parts]:
+def _results(sinks: Sequence[SparkSink]) -> dict[str, Parts]:
     """Return the dependencies of the results of sinks that deliver them whole, by label."""
     specs = {sink.label: WriteSpec.unpack(sink.payload) for sink in sinks}
     names = steady_names(label for label, spec in specs.items() if spec.is_complete)

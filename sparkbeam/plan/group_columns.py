@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from apache_beam.coders import coders
 
-from sparkbeam.columns.python_types import Lists, Record, Shape, Union
+from sparkbeam.columns.python_types import Lists, RecordShape, Shape, Union
 from sparkbeam.plan.join_columns import as_side, is_plain_key
 
 
-def as_pair(coder: coders.Coder, pair: Shape) -> Record | None:
+def as_pair(coder: coders.Coder, pair: Shape) -> RecordShape | None:
     """Return the shape of pairs behind a GroupByKey; None if it takes them as elements.
 
     Args:
@@ -16,10 +16,10 @@ def as_pair(coder: coders.Coder, pair: Shape) -> Record | None:
         pair: the shape of a pair, as columns.
     """
     side = as_side(coder, pair)
-    return side if isinstance(side, Record) and is_plain_key(side.fields[0]) else None
+    return side if isinstance(side, RecordShape) and is_plain_key(side.fields[0]) else None
 
 
-def groups_of(pairs: Iterable[Shape]) -> Iterator[Record]:
+def groups_of(pairs: Iterable[Shape]) -> Iterator[RecordShape]:
     """Yield the shapes of groups as columns.
 
     Args:
@@ -27,20 +27,20 @@ def groups_of(pairs: Iterable[Shape]) -> Iterator[Record]:
     """
     by_key: dict[Shape, dict[Shape, None]] = {}
     for pair in pairs:
-        assert isinstance(pair, Record)
+        assert isinstance(pair, RecordShape)
         key, value = pair.fields
         by_key.setdefault(key, {})[value] = None
     for key, values in by_key.items():
         item = joined_shape(list(values))
         if item is not None:
-            yield Record(tuple, ("0", "1"), (key, Lists(item)))
+            yield RecordShape(tuple, ("0", "1"), (key, Lists(item)))
 
 
 def joined_shape(shapes: list[Shape]) -> Shape | None:
     """Return the shape of values of several shapes as one column; None if no column holds them."""
     if len(shapes) == 1:
         return shapes[0]
-    members = tuple(shape for shape in sorted(shapes, key=str) if isinstance(shape, Record))
+    members = tuple(shape for shape in sorted(shapes, key=str) if isinstance(shape, RecordShape))
     return Union(members) if len(members) == len(shapes) <= _MOST_MEMBERS else None
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from apache_beam.coders import coders
 
 from sparkbeam.columns import Refused
-from sparkbeam.columns.python_types import NONE, Opaque, Record, Scalar, Shape
+from sparkbeam.columns.python_types import NONE, Opaque, RecordShape, Scalar, Shape
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.join_payload import LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.model import Plan
@@ -19,7 +19,7 @@ _PAIR = 2
 def why_no_cells(shape: Shape) -> str | None:
     """Return why values do not travel one per row as parts of columns; None if they do."""
     match shape:
-        case Record():
+        case RecordShape():
             return next(filter(None, map(why_no_cells, shape.fields)), None)
         case Opaque():
             kind = shape.arrow_type
@@ -28,7 +28,7 @@ def why_no_cells(shape: Shape) -> str | None:
     return None if isinstance(shape, Scalar) else f"its elements are {shape}"
 
 
-def as_side(coder: coders.Coder, pair: Shape, *, keys_only: bool = False) -> Record | Refused:
+def as_side(coder: coders.Coder, pair: Shape, *, keys_only: bool = False) -> RecordShape | Refused:
     """Return the shape of a join side's pairs behind the join, or the reason why it takes elements.
 
     Args:
@@ -36,7 +36,7 @@ def as_side(coder: coders.Coder, pair: Shape, *, keys_only: bool = False) -> Rec
         pair: the shape of a pair, as columns.
         keys_only: the values of the side are dropped.
     """
-    if not isinstance(pair, Record) or pair.type is not tuple or len(pair.fields) != _PAIR:
+    if not isinstance(pair, RecordShape) or pair.type is not tuple or len(pair.fields) != _PAIR:
         return Refused(f"its elements are {pair}")
     key, shape = pair.fields
     if keys_only:
@@ -47,7 +47,7 @@ def as_side(coder: coders.Coder, pair: Shape, *, keys_only: bool = False) -> Rec
     back = given_back(coder.value_coder(), empty_column(shape), shape)
     if back is None:
         return Refused(f"the coder {coder.value_coder()} may give back others")
-    return Record(tuple, pair.names, (key, back))
+    return RecordShape(tuple, pair.names, (key, back))
 
 
 def side_of(plan: Plan, tag: int) -> str:
@@ -61,7 +61,9 @@ def side_of(plan: Plan, tag: int) -> str:
     )
 
 
-def triples(spec: JoinSpec, lefts: Iterable[Shape], rights: Iterable[Shape]) -> Iterator[Record]:
+def triples(
+    spec: JoinSpec, lefts: Iterable[Shape], rights: Iterable[Shape]
+) -> Iterator[RecordShape]:
     """Yield the shapes of the results of a join as columns.
 
     Args:
@@ -69,9 +71,9 @@ def triples(spec: JoinSpec, lefts: Iterable[Shape], rights: Iterable[Shape]) -> 
         lefts: the shapes of the pairs of the left side that are columns.
         rights: the shapes of the pairs of the right side that are columns.
     """
-    of_left = [pair.fields for pair in lefts if isinstance(pair, Record)]
-    of_right = [pair.fields for pair in rights if isinstance(pair, Record)]
-    found: dict[Record, None] = {}
+    of_left = [pair.fields for pair in lefts if isinstance(pair, RecordShape)]
+    of_right = [pair.fields for pair in rights if isinstance(pair, RecordShape)]
+    found: dict[RecordShape, None] = {}
     for key, left in of_left:
         if not is_plain_key(key):
             continue
@@ -84,13 +86,13 @@ def triples(spec: JoinSpec, lefts: Iterable[Shape], rights: Iterable[Shape]) -> 
     yield from found
 
 
-def triple(key: Shape, left: Shape, right: Shape) -> Record:
+def triple(key: Shape, left: Shape, right: Shape) -> RecordShape:
     """Return the shape of the results of a join with this key and these elements of both sides."""
-    return Record(tuple, _NAMES, (key, left, right))
+    return RecordShape(tuple, _NAMES, (key, left, right))
 
 
 def is_plain_key(shape: Shape) -> bool:
     """Return whether keys that are read from their encodings become columns again."""
-    if isinstance(shape, Record):
+    if isinstance(shape, RecordShape):
         return shape.type is tuple and bool(shape.fields) and all(map(is_plain_key, shape.fields))
     return isinstance(shape, Scalar)

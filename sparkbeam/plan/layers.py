@@ -12,7 +12,7 @@ from enum import Enum
 from sparkbeam.plan.model import Exchange, Plan, Stage
 
 
-class Way(Enum):
+class Route(Enum):
     """Route of the rows of a port to one of its readers."""
 
     LOCAL = "local"
@@ -35,7 +35,7 @@ class Way(Enum):
 class Hop:
     """One way out of a port: ``way`` to the layer ``layer``."""
 
-    way: Way
+    way: Route
     layer: int
 
 
@@ -76,12 +76,14 @@ class Topology:
             if tag in reader.inputs:
                 found[Hop(_way(reader.exchange, layer == own), layer)] = True
             if any(tag in side_input.sources for side_input in reader.side_inputs):
-                found[Hop(Way.BROADCAST, layer)] = True
+                found[Hop(Route.BROADCAST, layer)] = True
         if any(tag in sink.inputs for sink in self.plan.sinks):
-            found[Hop(Way.FORWARD, self.depth)] = True
+            found[Hop(Route.FORWARD, self.depth)] = True
         # All readers in a layer get what comes there: it must come once.
-        spread = {hop.layer for hop in found if hop.way is Way.SPREAD}
-        return tuple(hop for hop in found if hop.way is not Way.FORWARD or hop.layer not in spread)
+        spread = {hop.layer for hop in found if hop.way is Route.SPREAD}
+        return tuple(
+            hop for hop in found if hop.way is not Route.FORWARD or hop.layer not in spread
+        )
 
     def roots(self, tag: int) -> frozenset[int]:
         """Return the tags of the sources from which the rows of a port of layer 0 come."""
@@ -91,14 +93,14 @@ class Topology:
         return frozenset(root for source in inputs for root in self.roots(source))
 
 
-def _way(exchange: Exchange, same_layer: bool) -> Way:
+def _way(exchange: Exchange, same_layer: bool) -> Route:
     match exchange:
         case Exchange.BY_KEY:
-            return Way.BY_KEY
+            return Route.BY_KEY
         case Exchange.REBALANCE:
-            return Way.SPREAD
+            return Route.SPREAD
         case _:
-            return Way.LOCAL if same_layer else Way.FORWARD
+            return Route.LOCAL if same_layer else Route.FORWARD
 
 
 def topology(plan: Plan) -> Topology:

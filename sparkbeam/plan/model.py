@@ -126,7 +126,7 @@ class SideInput:
 
 
 @dataclass(frozen=True)
-class Join:
+class SparkJoin:
     """A join by Spark, whose output a stage reads.
 
     Attributes:
@@ -185,7 +185,7 @@ class Stage:
     ports: tuple[Port, ...]
     side_inputs: tuple[SideInput, ...]
     grouping: Grouping | None = None
-    join: Join | None = None
+    join: SparkJoin | None = None
     joined: tuple[str, ...] = ()
     most_tasks: int | None = None
     reads_unbounded: bool = False
@@ -243,7 +243,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Sink:
+class SparkSink:
     """An end of a pipeline that Spark writes: what takes its rows is not a stage.
 
     Attributes:
@@ -273,7 +273,7 @@ class Plan:
     stages: tuple[Stage, ...]
     sources: tuple[Source, ...] = ()
     streaming: bool = False
-    sinks: tuple[Sink, ...] = ()
+    sinks: tuple[SparkSink, ...] = ()
     kept: frozenset[int] = frozenset()
 
     def reads(self, stage: Stage) -> int:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
-from sparkbeam.columns import ALL, Compiled, Paths, Record, Refused, Shape
+from sparkbeam.columns import ALL, Compiled, Paths, RecordShape, Refused, Shape
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.planned_step import PlannedStep
 
 BEAMS_OWN = "it runs as Beam's own operation"
 """Reason why a step without an operation of sparkbeam takes single elements."""
 
-Result: TypeAlias = Compiled | Refused | Record | None
+Result: TypeAlias = Compiled | Refused | RecordShape | None
 """Columns behind a step, or the reason why it takes elements; None if only the data can tell."""
 
 

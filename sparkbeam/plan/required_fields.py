@@ -5,7 +5,7 @@ from functools import cache
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from sparkbeam.columns import ALL, Compiled, Paths, Record, Shape, Union
+from sparkbeam.columns import ALL, Compiled, Paths, RecordShape, Shape, Union
 from sparkbeam.plan.column_types import rows_in_columns, schema_of, walk_of
 from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
 
@@ -121,7 +121,7 @@ def _names(shape: Shape, needed: Paths) -> Iterator[str]:
     """
     for first, *further in needed:
         match shape:
-            case Record():
+            case RecordShape():
                 yield shape.names[first]
             case Union():
                 member = shape.members[first]

@@ -14,7 +14,7 @@ from sparkbeam.columns.python_types import (
     FLOAT,
     INT,
     STR,
-    Record,
+    RecordShape,
     Scalar,
     Shape,
     tells_all,
@@ -49,7 +49,7 @@ def _but_none(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | Non
     if kind in OF_TYPE:
         fits = shape == OF_TYPE[kind] and array.type != pa.uint64()
         return shape if fits else None
-    if not isinstance(shape, Record):
+    if not isinstance(shape, RecordShape):
         return None
     if type(coder) is coders.TupleCoder and shape.type is tuple:
         parts = coder.coders()
@@ -70,6 +70,6 @@ def _but_none(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | Non
     return None
 
 
-def _record(kind: type, shape: Record, fields: list[Shape | None]) -> Record | None:
+def _record(kind: type, shape: RecordShape, fields: list[Shape | None]) -> RecordShape | None:
     known = [part for part in fields if part is not None]
-    return Record(kind, shape.names, tuple(known)) if len(known) == len(fields) else None
+    return RecordShape(kind, shape.names, tuple(known)) if len(known) == len(fields) else None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from sparkbeam.columns import (
-    Record,
+    RecordShape,
     Refused,
     Shape,
 )
@@ -55,7 +55,7 @@ class Begins:
             self._known[stage.id] = walk, self._begun(plan, stage, walk)
         return self._known[stage.id]
 
-    def pairs(self, plan: Plan, tag: int) -> list[Record]:
+    def pairs(self, plan: Plan, tag: int) -> list[RecordShape]:
         """Return the shapes of the pairs that a port gets, and a GroupByKey takes, as columns."""
         if plan.source(tag) is not None:
             return []

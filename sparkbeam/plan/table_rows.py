@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.columns import Record, Shape, UnknownShape, shape_of
+from sparkbeam.columns import RecordShape, Shape, UnknownShape, shape_of
 from sparkbeam.columns.python_types import shape_in_arrow
 from sparkbeam.columns.python_values import values_of
 from sparkbeam.columns.vectors import Micros, as_counted
@@ -137,12 +137,12 @@ def rows_of_tables(fn: Any, schema: pa.Schema) -> RowsOfTables:
         return fn.rows(schema)
     row_type = row_type_of_tables(fn)
     shape = shape_in_arrow(pa.struct(list(schema)))
-    assert isinstance(shape, Record)
+    assert isinstance(shape, RecordShape)
     if row_type is None:
         return RowsOfTables(shape)
     if shape.names != row_type._fields:
         raise UnknownShape("the table has other columns than its schema says")
-    return RowsOfTables(Record(row_type, shape.names, shape.fields))
+    return RowsOfTables(RecordShape(row_type, shape.names, shape.fields))
 
 
 @memoized

@@ -8,7 +8,7 @@ from apache_beam.utils import proto_utils
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.events import Elapse, Elements, Event, Watermark, packed
+from sparkbeam.plan.events import Elapse, ElementsAdded, Event, Watermark, packed
 
 
 def encoded_events(
@@ -45,7 +45,7 @@ def encoded_events(
                     )
                     for element in event.element_event.elements
                 )
-                found.append(Elements(output, encoded))
+                found.append(ElementsAdded(output, encoded))
             case "watermark_event":
                 advance = event.watermark_event
                 found.append(Watermark(_output(advance.tag), advance.new_watermark * 1000))

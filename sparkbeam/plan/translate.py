@@ -46,12 +46,12 @@ from sparkbeam.plan.model import (
     SOURCE_URN,
     Exchange,
     Firings,
-    Join,
     Plan,
     Port,
     SideInput,
-    Sink,
     Source,
+    SparkJoin,
+    SparkSink,
     Stage,
     in_order,
 )
@@ -152,7 +152,7 @@ class _Input:
     inputs: tuple[int, ...] = ()
     grouped: str | None = None
     grouping: Grouping | None = None
-    join: Join | None = None
+    join: SparkJoin | None = None
     joined: tuple[str, ...] = ()
 
 
@@ -241,7 +241,7 @@ class _Translation:
         ]
         return view_firings.telling_ports(views, reads)
 
-    def _sinks(self) -> Iterator[Sink]:
+    def _sinks(self) -> Iterator[SparkSink]:
         for transform in self._writes:
             (written,) = transform.inputs.values()
             tags = self._ports(written, ElementRows())
@@ -252,7 +252,7 @@ class _Translation:
                     "layout='manifest' is the log of a stream's micro-batches.",
                     "Leave layout out in batch, or run the pipeline with --streaming.",
                 )
-            yield Sink(label, transform.spec.payload, tags)
+            yield SparkSink(label, transform.spec.payload, tags)
 
     def _sources(self) -> Iterator[Source]:
         """Yield the sources of which something is read."""
@@ -325,7 +325,7 @@ class _Translation:
         joined = transform.inputs[LEFT], transform.inputs[RIGHT]
         left = self._ports(joined[0], JoinRows())
         right = self._ports(joined[1], JoinRows(keys_only=not spec.keeps_right))
-        join = Join(spec, left, right)
+        join = SparkJoin(spec, left, right)
         return _Input(Exchange.JOIN, JoinRows(), left + right, join=join, joined=joined)
 
     def _combines(self, draft: _Draft) -> Callable[[], CombineFn] | None:

@@ -30,7 +30,7 @@ from sparkbeam.plan.fingerprint import (
     unreadable_format,
 )
 from sparkbeam.plan.layers import topology
-from sparkbeam.plan.model import Plan, Sink
+from sparkbeam.plan.model import Plan, SparkSink
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.plan.ticks import start_steps
 from sparkbeam.spark import session as sessions
@@ -575,7 +575,7 @@ def check_pipeline(files: Files, content: bytes) -> None:
         raise damaged(files.path(_PIPELINE)) from None
 
 
-def _spec(sink: Sink) -> WriteSpec:
+def _spec(sink: SparkSink) -> WriteSpec:
     return WriteSpec.unpack(sink.payload)
 
 

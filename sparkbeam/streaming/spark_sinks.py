@@ -14,7 +14,7 @@ from typing import Any
 from sparkbeam.connectors import console
 from sparkbeam.connectors.catalog_tables import CatalogTable
 from sparkbeam.connectors.delivery import Delivery, WriteTarget
-from sparkbeam.plan.model import Sink
+from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.object_identity import steady_names
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.streaming.checkpoint_files import checkpoint_id, damaged
@@ -38,7 +38,9 @@ class SparkSinks:
         reports: failures of the run.
     """
 
-    def __init__(self, sinks: tuple[Sink, ...], files: OwnFiles, reports: FailureReports) -> None:
+    def __init__(
+        self, sinks: tuple[SparkSink, ...], files: OwnFiles, reports: FailureReports
+    ) -> None:
         self._deliveries = [Delivery(sink, unpack, reports) for sink in sinks]
         self._files = files
         whole = [each.name for each in self._deliveries if each.spec.is_complete]

@@ -331,7 +331,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
                 marks |= {str(tag): MAX_MICROS for tag in self._tags.values()}
             else:
                 match self._events[number]:
-                    case events.Elements(output, encoded):
+                    case events.ElementsAdded(output, encoded):
                         if output in self._tags and encoded:
                             cell = PLAIN_CELL + encoded
                             rows.append((self._tags[output], pack([(b"", 0, cell)])))

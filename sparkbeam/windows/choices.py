@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.transforms.combiners import LatestCombineFn
 
-from sparkbeam.columns.python_types import BYTES, STR, Opaque, Record, Shape
+from sparkbeam.columns.python_types import BYTES, STR, Opaque, RecordShape, Shape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.upstream.beam import function_of_combine, top_of_one
 
@@ -67,7 +67,7 @@ class _Latest(Choice):
     name = "the latest"
 
     def is_for(self, shape: Shape) -> bool:
-        if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
+        if not isinstance(shape, RecordShape) or shape.type is not tuple or len(shape.fields) != 2:
             return False
         return shape.fields[1] == STAMP
 

@@ -17,7 +17,7 @@ from sparkbeam.columns.python_types import (
     INT,
     STR,
     Opaque,
-    Record,
+    RecordShape,
     Scalar,
     Shape,
 )
@@ -37,13 +37,13 @@ def input_of(column: pa.Array, shape: Shape) -> pa.Array | None:
                 return as_type(column, type_of(shape)) if shape in _CAST else column
             except pa.ArrowInvalid:
                 return None
-        case Record() if shape.type is not list:
+        case RecordShape() if shape.type is not list:
             each = zip(range(len(shape.fields)), shape.fields, strict=True)
             return _structs([input_of(column.field(at), part) for at, part in each], column, shape)
     return None
 
 
-def _structs(parts: list[pa.Array | None], column: pa.Array, shape: Record) -> pa.Array | None:
+def _structs(parts: list[pa.Array | None], column: pa.Array, shape: RecordShape) -> pa.Array | None:
     found = [part for part in parts if part is not None]
     if len(found) < len(parts) or not parts:
         return None

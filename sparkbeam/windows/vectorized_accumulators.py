@@ -13,7 +13,7 @@ from apache_beam.transforms import cy_combiners
 from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
 
 from sparkbeam.columns.order import sums_of
-from sparkbeam.columns.python_types import BOOL, FLOAT, INT, Opaque, Record, Scalar, Shape
+from sparkbeam.columns.python_types import BOOL, FLOAT, INT, Opaque, RecordShape, Scalar, Shape
 from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
 from sparkbeam.windows.counted_accumulators import CountingCombineFn
 from sparkbeam.windows.custom_accumulators import Own
@@ -294,7 +294,7 @@ class _Tuple(VectorizedAccumulator):
         forms = [form for form, _ in self._parts]
         if self._is_of_one:
             return [(form, (column, shape)) for form in forms]
-        if not isinstance(shape, Record) or shape.type not in (tuple, list):
+        if not isinstance(shape, RecordShape) or shape.type not in (tuple, list):
             return None
         if column.null_count or len(shape.fields) != len(forms):
             return None
@@ -326,7 +326,7 @@ class _Tuple(VectorizedAccumulator):
         found = [form.outputs(part) for form, part in self._each(numbers)]
         names = tuple(str(at) for at in range(len(found)))
         array = pa.StructArray.from_arrays([column for column, _ in found], list(names))
-        return array, Record(tuple, names, tuple(shape for _, shape in found))
+        return array, RecordShape(tuple, names, tuple(shape for _, shape in found))
 
     def _each(self, numbers: Numbers) -> list[tuple[VectorizedAccumulator, Numbers]]:
         return [

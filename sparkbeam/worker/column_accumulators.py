@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from sparkbeam.columns.python_types import Opaque, Record
+from sparkbeam.columns.python_types import Opaque, RecordShape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.vectorized_accumulator import (
     Numbers,
@@ -41,10 +41,10 @@ class Totals(Column):
 
     def outputs(self) -> Column:
         """Return keys with the results of a combine."""
-        assert isinstance(self.shape, Record)
+        assert isinstance(self.shape, RecordShape)
         outputs, shape = self.form.outputs(from_column(self.array.field(1)))
         array = pa.StructArray.from_arrays([self.array.field(0), outputs], _NAMES)
-        return column_of(array, Record(tuple, _NAMES, (self.shape.fields[0], shape)))
+        return column_of(array, RecordShape(tuple, _NAMES, (self.shape.fields[0], shape)))
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ class Combine:
         array = pa.StructArray.from_arrays(
             [column.array.take(pa.array(places)), as_column(numbers)], _NAMES
         )
-        shape = Record(tuple, _NAMES, (column.shape, Opaque(array.type.field(1).type)))
+        shape = RecordShape(tuple, _NAMES, (column.shape, Opaque(array.type.field(1).type)))
         assert self.form is not None
         return Totals(array, shape, partial(self._pairs, shape=shape, in_list=True), self.form)
 
     def merged(self, totals: Totals) -> Totals:
         """Return the same, each with an accumulator."""
-        assert isinstance(totals.shape, Record)
+        assert isinstance(totals.shape, RecordShape)
         make = partial(self._pairs, shape=totals.shape, in_list=False)
         return replace(totals, make=make)
 
@@ -91,15 +91,19 @@ class Combine:
         Args:
             totals: as of this combine, and of a count before it.
         """
-        assert isinstance(totals.shape, Record)
+        assert isinstance(totals.shape, RecordShape)
         assert self.form is not None
         counts, numbers = parts_of(from_column(totals.array.field(1)))
         array = pa.StructArray.from_arrays([totals.array.field(0), as_column(numbers)], _NAMES)
-        shape = Record(tuple, _NAMES, (totals.shape.fields[0], Opaque(array.type.field(1).type)))
+        shape = RecordShape(
+            tuple, _NAMES, (totals.shape.fields[0], Opaque(array.type.field(1).type))
+        )
         make = partial(self._pairs, shape=shape, in_list=False)
         return counts, Totals(array, shape, make, self.form)
 
-    def _pairs(self, array: pa.Array, *, shape: Record, in_list: bool) -> list[tuple[Any, Any]]:
+    def _pairs(
+        self, array: pa.Array, *, shape: RecordShape, in_list: bool
+    ) -> list[tuple[Any, Any]]:
         assert self.form is not None
         keys = column_of(array.field(0), shape.fields[0]).values()
         numbers = from_column(array.field(1))

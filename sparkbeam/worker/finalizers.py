@@ -19,7 +19,7 @@ Callback = Callable[[], Any]
 _logger = logging.getLogger(__name__)
 
 
-class Kept:
+class PendingCallbacks:
     """Callbacks by the token of the task that has registered them; the latest of them."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Kept:
             self._by_token.clear()
 
 
-KEPT = Kept()
+KEPT = PendingCallbacks()
 """Those of this process."""
 
 

@@ -23,10 +23,10 @@ from sparkbeam.worker.row_formats import (
     keyed_rows,
     side_input_rows,
 )
-from sparkbeam.worker.row_formats.row_writer import Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Sink, WriterParameters
 from sparkbeam.worker.row_formats.telling import TellingSink
 
-WRITERS: dict[type[RowFormat], Callable[[Output], Sink]] = {
+WRITERS: dict[type[RowFormat], Callable[[WriterParameters], Sink]] = {
     ElementRows: element_rows.ChunkSink,
     GroupRows: group_rows.writer,
     AggregateRows: aggregate_rows.writer,
@@ -45,7 +45,7 @@ The rows of other formats are read by what groups or joins them, or as side inpu
 """
 
 
-def writer_of(output: Output) -> Sink:
+def writer_of(output: WriterParameters) -> Sink:
     """Return the writer of a port; rows tell their firings if readers need that."""
     made = WRITERS[type(output.port.format)]
     return TellingSink(made, output) if output.port.firings else made(output)

@@ -15,7 +15,7 @@ from sparkbeam.columns.python_types import (
     INT,
     NONE,
     STR,
-    Record,
+    RecordShape,
     Scalar,
     Shape,
     Union,
@@ -83,7 +83,7 @@ def column_of_values(values: list[Any]) -> Column | None:
 def column_of_keys(keys: list[Any]) -> Column | None:
     """Return a column as :func:`column_of_values`; some keys may be None, or all empty tuples."""
     if set(map(type, keys)) == {tuple} and not any(keys):
-        return column_of(pa.array([{}] * len(keys), pa.struct([])), Record(tuple, (), ()))
+        return column_of(pa.array([{}] * len(keys), pa.struct([])), RecordShape(tuple, (), ()))
     there = [key for key in keys if key is not None]
     if len(there) == len(keys) or not there:
         return column_of_values(keys)
@@ -122,4 +122,4 @@ def _tuples(values: list[tuple[Any, ...]]) -> tuple[pa.Array, Shape] | None:
         return None
     names = tuple(map(str, range(len(parts))))
     shapes = tuple(part[1] for part in parts if part is not None)
-    return pa.StructArray.from_arrays(arrays, names), Record(tuple, names, shapes)
+    return pa.StructArray.from_arrays(arrays, names), RecordShape(tuple, names, shapes)

@@ -11,7 +11,7 @@ from oddvalues import Mixed, elements_of, values_for
 from physical import FORMS
 from writing import Writer, a_function, made
 
-from sparkbeam.columns import Compiled, NotExact, Refused, ResultKind, compile_function
+from sparkbeam.columns import Compiled, FallBack, Refused, ResultKind, compile_function
 
 _MOST = 40
 _ATTEMPTS = 5
@@ -114,7 +114,7 @@ class _FunctionTrial:
         try:
             output = self.compiled.evaluate(block, rows=rows)
             output.values.validate(full=True)
-        except NotExact:
+        except FallBack:
             figures.refused += 1
             return None
         except Exception as error:

@@ -12,8 +12,8 @@ from physical import Make
 from sparkbeam.columns import (
     BlockResult,
     Compiled,
-    NotExact,
-    Record,
+    FallBack,
+    RecordShape,
     ResultKind,
     Scalar,
     Shape,
@@ -47,11 +47,11 @@ class Element(NamedTuple):
     item: dict[str, Any]
 
 
-INNER = Record(Inner, ("i", "s"), (INT, STR))
-PAIR = Record(tuple, ("0", "1"), (INT, STR))
-ROW = Record(Row, ("u", "v"), (FLOAT, BOOL))
-ITEM = Record(dict, ("i", "s"), (INT, STR))
-ELEMENT = Record(
+INNER = RecordShape(Inner, ("i", "s"), (INT, STR))
+PAIR = RecordShape(tuple, ("0", "1"), (INT, STR))
+ROW = RecordShape(Row, ("u", "v"), (FLOAT, BOOL))
+ITEM = RecordShape(dict, ("i", "s"), (INT, STR))
+ELEMENT = RecordShape(
     Element,
     Element._fields,
     (INT, INT, FLOAT, FLOAT, STR, STR, BYTES, BOOL, BOOL, INNER, PAIR, ROW, ITEM),
@@ -71,7 +71,7 @@ def column(values: list[Any], shape: Shape, make: Make = pa.array) -> pa.Array:
         items = column([item for value in values for item in value or ()], shape.item, make)
         mask = pa.array([value is None for value in values], pa.bool_())
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items, mask=mask)
-    if not isinstance(shape, Record):
+    if not isinstance(shape, RecordShape):
         return make(values, arrow_type_of(shape))
     nothing = [None] * len(shape.names)
     items = [nothing if value is None else _items(value) for value in values]
@@ -96,7 +96,7 @@ def python_values(array: pa.Array, shape: Shape) -> list[Any]:
     if isinstance(shape, Lists):
         each = (None if one is None else one.values for one in array)
         return [None if one is None else python_values(one, shape.item) for one in each]
-    if not isinstance(shape, Record):
+    if not isinstance(shape, RecordShape):
         return array.to_pylist()
     present = array.is_valid().to_pylist()
     fields = [python_values(array.field(at), one) for at, one in enumerate(shape.fields)]
@@ -105,7 +105,7 @@ def python_values(array: pa.Array, shape: Shape) -> list[Any]:
     return [value if is_there else None for value, is_there in zip(made, present, strict=True)]
 
 
-def _made(shape: Record, row: tuple[Any, ...]) -> Any:
+def _made(shape: RecordShape, row: tuple[Any, ...]) -> Any:
     if shape.type is Row:
         return Row(**dict(zip(shape.names, row, strict=True)))
     if shape.type is dict:
@@ -173,7 +173,7 @@ def assert_same(
     expected = called(function, elements, form)
     try:
         output = compiled.evaluate(block)
-    except NotExact:
+    except FallBack:
         return False
     assert not isinstance(expected, Exception), f"it raises {expected!r}"
     assert written(results(compiled, output, len(elements))) == written(expected)

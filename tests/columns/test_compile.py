@@ -32,9 +32,9 @@ from in_python import (
 
 from sparkbeam.columns import (
     Compiled,
+    FallBack,
     Keyed,
-    NotExact,
-    Record,
+    RecordShape,
     Refused,
     ResultKind,
     Shape,
@@ -97,7 +97,7 @@ def gives(function: Any, *values: Any, shape: Shape = INT) -> list[Any]:
 
 def is_refused(function: Any, *values: Any, shape: Shape = INT) -> str:
     """Why a block is refused."""
-    with pytest.raises(NotExact) as refused:
+    with pytest.raises(FallBack) as refused:
         compiled(function, shape).evaluate(column(list(values), shape))
     return str(refused.value)
 
@@ -218,7 +218,7 @@ class Price(NamedTuple):
         return self.amount > 2
 
 
-PRICE = Record(Price, Price._fields, (INT, STR))
+PRICE = RecordShape(Price, Price._fields, (INT, STR))
 
 
 class Rates:
@@ -457,7 +457,7 @@ def test_parts_make_pairs_of_a_key_and_a_list() -> None:
 
 
 def test_classes_and_python_s_own_functions_are_functions_too() -> None:
-    pairs = Record(tuple, ("0", "1"), (INT, STR))
+    pairs = RecordShape(tuple, ("0", "1"), (INT, STR))
     block = [(1, "a"), (2, "b")]
     unpacked = compiled(lambda pair: Price(*pair), pairs)
     assert assert_same(unpacked, lambda pair: Price(*pair), block, ResultKind.MAP)
@@ -519,7 +519,7 @@ def test_a_field_of_none_is_refused_even_if_nobody_wants_it() -> None:
     function = compiled(lambda x: (x.inner.i, 1)[1])
     without = ELEMENTS[1]._replace(inner=None)  # type: ignore[arg-type]
     block = column([ELEMENTS[0], without], ELEMENT)
-    with pytest.raises(NotExact, match="it meets None"):
+    with pytest.raises(FallBack, match="it meets None"):
         function.evaluate(block)
     assert len(function.evaluate(block, rows=np.array([0])).values) == 1
 
@@ -647,13 +647,13 @@ def test_elements_of_several_classes_are_told_apart() -> None:
         1,
     )
     amounts = compiled(lambda x: x.amount, shape)
-    with pytest.raises(NotExact, match="no attribute amount"):
+    with pytest.raises(FallBack, match="no attribute amount"):
         amounts.evaluate(union)
     assert amounts.evaluate(union, rows=np.array([0, 2])).values.to_pylist() == [1, 2]
     assert len(values) == 4
 
 
-INNER_ = Record(Inner, ("i", "s"), (INT, STR))
+INNER_ = RecordShape(Inner, ("i", "s"), (INT, STR))
 
 
 @pytest.mark.parametrize(
@@ -699,17 +699,19 @@ def test_records_of_other_widths_are_joined() -> None:
 
 def test_an_unsigned_int_may_be_too_large() -> None:
     array = pa.array([2**63], pa.uint64())
-    with pytest.raises(NotExact):
+    with pytest.raises(FallBack):
         compiled(lambda x: x + 1, INT).evaluate(array)
 
 
 def test_structs_are_what_the_type_says() -> None:
     arrow = pa.struct([("amount", pa.int32()), ("currency", pa.string())])
-    assert shape_of(arrow) == Record(beam.Row, ("amount", "currency"), (INT, STR))
+    assert shape_of(arrow) == RecordShape(beam.Row, ("amount", "currency"), (INT, STR))
     assert shape_of(arrow, Price) == PRICE
-    assert shape_of(arrow, tuple[int, str]) == Record(tuple, ("0", "1"), (INT, STR))
+    assert shape_of(arrow, tuple[int, str]) == RecordShape(tuple, ("0", "1"), (INT, STR))
     nested = pa.struct([("0", pa.int64()), ("1", arrow)])
-    assert shape_of(nested, tuple[int, Price | None]) == Record(tuple, ("0", "1"), (INT, PRICE))
+    assert shape_of(nested, tuple[int, Price | None]) == RecordShape(
+        tuple, ("0", "1"), (INT, PRICE)
+    )
 
 
 class Odd(Price):
@@ -728,7 +730,7 @@ class Hiding(Price):
 def test_a_namedtuple_that_brings_its_own_behaviour_is_respected() -> None:
     with pytest.raises(Exception, match="do not stand for"):
         shape_of(pa.struct([("amount", pa.int64()), ("currency", pa.string())]), Odd)
-    hiding = Record(Hiding, Price._fields, (INT, STR))
+    hiding = RecordShape(Hiding, Price._fields, (INT, STR))
     function = operator.attrgetter("amount")
     assert assert_same(compiled(function, hiding), function, [Hiding(1)], ResultKind.MAP)
     assert refusal(lambda x: Odd(x), INT) == "it calls test_compile.Odd"
@@ -871,10 +873,10 @@ def test_a_variable_that_changes_refuses_the_blocks_after_that() -> None:
     whole = compiled(function, INT)
     assert whole.evaluate(pa.array([1])).values.to_pylist() == [6]
     settings.skip = 4
-    with pytest.raises(NotExact, match="skip has changed"):
+    with pytest.raises(FallBack, match="skip has changed"):
         whole.evaluate(pa.array([1]))
     settings.skip, rate = 3, 5
-    with pytest.raises(NotExact, match="rate has changed"):
+    with pytest.raises(FallBack, match="rate has changed"):
         whole.evaluate(pa.array([1]))
 
 
@@ -891,7 +893,7 @@ def test_a_container_that_changes_refuses_the_blocks_after_that(container: Any) 
         container[3] = "c"
     else:
         change(3)
-    with pytest.raises(NotExact, match=f"a {type(container).__name__} has changed"):
+    with pytest.raises(FallBack, match=f"a {type(container).__name__} has changed"):
         whole.evaluate(pa.array([1]))
     assert gives(function, 1, 3, 4) == [True, True, False]
 
@@ -902,11 +904,11 @@ def test_a_function_that_is_replaced_refuses_the_blocks_after_that(
     whole = compiled(lambda x: checks_small(x) + len(str(x)), INT)
     assert whole.evaluate(pa.array([1])).values.to_pylist() == [2]
     monkeypatch.setitem(globals(), "len", lambda text: 7)
-    with pytest.raises(NotExact, match="len has changed"):
+    with pytest.raises(FallBack, match="len has changed"):
         whole.evaluate(pa.array([1]))
     monkeypatch.undo()
     monkeypatch.setitem(globals(), "checks_small", abs)
-    with pytest.raises(NotExact, match="checks_small has changed"):
+    with pytest.raises(FallBack, match="checks_small has changed"):
         whole.evaluate(pa.array([1]))
 
 
@@ -916,12 +918,12 @@ def test_a_class_that_changes_refuses_the_blocks_after_that(
     class Local(NamedTuple):
         amount: int
 
-    shape = Record(Local, ("amount",), (INT,))
+    shape = RecordShape(Local, ("amount",), (INT,))
     whole = compiled(lambda x: Local(x.amount), shape)
     block = column([Local(1)], shape)
     assert python_values(whole.evaluate(block).values, shape) == [Local(1)]
     monkeypatch.setattr(Local, "amount", property(lambda local: 7))
-    with pytest.raises(NotExact, match="amount has changed"):
+    with pytest.raises(FallBack, match="amount has changed"):
         whole.evaluate(block)
 
 
@@ -966,6 +968,6 @@ def test_what_dicts_do_otherwise_is_left_to_them(function: Any, reason: str) -> 
 
 
 def test_a_dict_that_is_none_is_refused() -> None:
-    item = Record(dict, ("i",), (INT,))
+    item = RecordShape(dict, ("i",), (INT,))
     assert is_refused(lambda x: x["i"], {"i": 1}, None, shape=item) == "it meets None"
     assert is_refused(lambda x: "i" in x, {"i": 1}, None, shape=item) == "it meets None"

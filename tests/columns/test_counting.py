@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from in_python import INT, column
 
-from sparkbeam.columns import Compiled, NotExact, Refused, ResultKind, compile_function
+from sparkbeam.columns import Compiled, FallBack, Refused, ResultKind, compile_function
 from sparkbeam.columns.python_types import Scalar, Shape
 
 SEEN, TOTAL = Metrics.counter("test", "seen"), Metrics.counter("test", "total")
@@ -137,7 +137,7 @@ def test_a_block_that_is_refused_counts_nothing(function: Any, values: list[Any]
     over_columns = compiled(function, ResultKind.MAP)
 
     def run() -> None:
-        with pytest.raises(NotExact):
+        with pytest.raises(FallBack):
             over_columns.evaluate(column(values, INT))
 
     assert counted(run) == {}

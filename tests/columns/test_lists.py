@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_python import INNER, INT, STR, Inner, assert_same
 
-from sparkbeam.columns import Compiled, Record, Refused, ResultKind, compile_function
+from sparkbeam.columns import Compiled, RecordShape, Refused, ResultKind, compile_function
 from sparkbeam.columns.python_types import Lists
 
 
@@ -22,7 +22,7 @@ class Group(NamedTuple):
     lists: dict[str, list[int]]
 
 
-GROUP = Record(
+GROUP = RecordShape(
     Group,
     Group._fields,
     (
@@ -30,7 +30,7 @@ GROUP = Record(
         Lists(INT),
         Lists(STR),
         Lists(INNER),
-        Record(dict, ("a", "b"), (Lists(INT), Lists(INT))),
+        RecordShape(dict, ("a", "b"), (Lists(INT), Lists(INT))),
     ),
 )
 INTS = st.one_of(st.integers(-5, 5), st.sampled_from([2**63 - 1, -(2**63), 2**40]))

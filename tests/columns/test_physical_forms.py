@@ -36,8 +36,8 @@ from physical import FORMS, Make
 from sparkbeam.columns import (
     Argument,
     Compiled,
-    NotExact,
-    Record,
+    FallBack,
+    RecordShape,
     ResultKind,
     calls,
     compile_function,
@@ -80,7 +80,7 @@ class Element(NamedTuple):
     sum: Decimal
 
 
-ELEMENT = Record(
+ELEMENT = RecordShape(
     Element,
     Element._fields,
     (
@@ -88,7 +88,7 @@ ELEMENT = Record(
         *(Lists(INT), Lists(STR), WHEN, LOCAL, DAY, SUM),
     ),
 )
-_ARROW = Record(
+_ARROW = RecordShape(
     Element,
     Element._fields,
     tuple(
@@ -167,7 +167,7 @@ def made_of(elements: list[Element], make: Make) -> pa.Array:
     return column(elements, ELEMENT, make)
 
 
-def _longer(elements: list[Element], shape: Record) -> pa.Array:
+def _longer(elements: list[Element], shape: RecordShape) -> pa.Array:
     """A part of a longer column of records and lists."""
     every = [*BLOCKS["ordinary"][:9], *elements, *BLOCKS["odd"][:2]]
     return column(every, shape).slice(9, len(elements))
@@ -198,7 +198,7 @@ def evaluated(compiled: Compiled, array: pa.Array, rows: Any = None) -> list[str
     """What comes out; None where the block is refused."""
     try:
         output = compiled.evaluate(array, rows=rows)
-    except NotExact:
+    except FallBack:
         return None
     output.values.validate(full=True)
     values = values_of(output.values, compiled.result)
@@ -353,8 +353,8 @@ class Place(NamedTuple):
     is_near: bool
 
 
-PERSON = Record(Person, Person._fields, (STR, INT))
-PLACE = Record(Place, Place._fields, (STR, FLOAT, BOOL))
+PERSON = RecordShape(Person, Person._fields, (STR, INT))
+PLACE = RecordShape(Place, Place._fields, (STR, FLOAT, BOOL))
 EITHER = Union((PERSON, PLACE))
 OF_UNION: dict[str, Callable[[Any], Any]] = {
     "a field of both": lambda x: x.name.upper() + x.name.lower(),

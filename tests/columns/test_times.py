@@ -11,7 +11,15 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.columns import Compiled, NotExact, Opaque, Record, Refused, Scalar, compile_function
+from sparkbeam.columns import (
+    Compiled,
+    FallBack,
+    Opaque,
+    RecordShape,
+    Refused,
+    Scalar,
+    compile_function,
+)
 from sparkbeam.columns.python_values import values_of
 
 ZONES = [None, "UTC", "+05:30", "Europe/Berlin", "America/New_York", "Africa/Monrovia"]
@@ -34,25 +42,25 @@ TIMESTAMPS: list[Callable[[Any], Any]] = [
 ]
 
 
-def shape_of(unit: str, zone: str | None, *, is_as_in_arrow: bool) -> Record:
+def shape_of(unit: str, zone: str | None, *, is_as_in_arrow: bool) -> RecordShape:
     times = Opaque(pa.timestamp(unit, zone), is_as_in_arrow=is_as_in_arrow)
-    return Record(dict, ("at", "number"), (times, Scalar(int)))
+    return RecordShape(dict, ("at", "number"), (times, Scalar(int)))
 
 
-def block_of(micros: list[int | None], shape: Record) -> pa.Array:
+def block_of(micros: list[int | None], shape: RecordShape) -> pa.Array:
     kind = shape.fields[0].arrow_type  # type: ignore[union-attr]
     cast = [None if one is None else one // UNITS[kind.unit] for one in micros]
     times = pa.array(cast, pa.int64()).cast(kind)
     return pa.StructArray.from_arrays([times, pa.array(range(len(micros)))], ["at", "number"])
 
 
-def assert_same(function: Callable[[Any], Any], block: pa.Array, shape: Record) -> bool:
+def assert_same(function: Callable[[Any], Any], block: pa.Array, shape: RecordShape) -> bool:
     """Compares a function over columns with calling it; False if the block was refused."""
     compiled = compile_function(function, shape)
     assert isinstance(compiled, Compiled), compiled
     try:
         output = compiled.evaluate(block)
-    except NotExact:
+    except FallBack:
         return False
     found = output.values.to_pylist()
     if output.times is not None:

@@ -10,7 +10,7 @@ from waiting import until
 from sparkbeam.eventhubs.client import Events
 from sparkbeam.eventhubs.pool import Pool
 from sparkbeam.eventhubs.recent_ranges import LastRanges
-from sparkbeam.eventhubs.slow_partitions import Read
+from sparkbeam.eventhubs.slow_partitions import RangeRead
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
@@ -108,7 +108,7 @@ def test_what_is_read_from_memory_makes_no_partition_look_fast(server: EventHubs
         assert len(rows(reader, parts)) == 100
     taken = reader._reports
     assert taken is not None
-    reports: list[Read] = []
+    reports: list[RangeRead] = []
 
     def all_there() -> bool:
         reports.extend(taken.received())

@@ -14,7 +14,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.admission import admitted
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.read_reports import ReadReports
-from sparkbeam.eventhubs.slow_partitions import Factors, Read, SlowPartitions
+from sparkbeam.eventhubs.slow_partitions import Factors, RangeRead, SlowPartitions
 from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.testing import EventHubsServer
 
@@ -51,7 +51,7 @@ class Hub:
                 self.waiting[name] += 1000 - count
                 self.taken[name] += count
                 if self.factors is not None:
-                    self.factors.record(Read(self.number, name, count, times[name]))
+                    self.factors.record(RangeRead(self.number, name, count, times[name]))
 
     def rate(self, *without: str) -> float:
         """Events a second of the other partitions from here on."""
@@ -111,7 +111,7 @@ def test_it_takes_reports_of_half_of_the_partitions() -> None:
     def reported(partitions: int) -> Mapping[str, float]:
         factors = Factors(SlowPartitions(0))
         for name in range(partitions):
-            factors.record(Read(1, str(name), 10, 9.0 if name == 0 else 1.0))
+            factors.record(RangeRead(1, str(name), 10, 9.0 if name == 0 else 1.0))
         return factors.current([str(name) for name in range(8)])
 
     assert not reported(3)
@@ -123,7 +123,7 @@ def test_three_micro_batches_count() -> None:
 
     def noted(number: int, seconds: float) -> Mapping[str, float]:
         for name in ("0", "1", "2", "3"):
-            factors.record(Read(number, name, 10, seconds if name == "0" else 1.0))
+            factors.record(RangeRead(number, name, 10, seconds if name == "0" else 1.0))
         return dict(factors.current(["0", "1", "2", "3"]))
 
     slow = noted(1, 7.0)
@@ -156,7 +156,7 @@ def test_what_is_taken_is_there_and_within_the_limit(
 @given(
     st.lists(
         st.builds(
-            Read,
+            RangeRead,
             st.integers(0, 9),
             st.sampled_from("01234"),
             st.integers(0, 10**6),
@@ -164,7 +164,7 @@ def test_what_is_taken_is_there_and_within_the_limit(
         )
     )
 )
-def test_factors_are_between_nothing_and_one(reads: list[Read]) -> None:
+def test_factors_are_between_nothing_and_one(reads: list[RangeRead]) -> None:
     factors = Factors(SlowPartitions(0))
     for read in reads:
         factors.record(read)
@@ -173,7 +173,7 @@ def test_factors_are_between_nothing_and_one(reads: list[Read]) -> None:
 
 def test_reports_reach_the_planner_and_nothing_else_does() -> None:
     reports = ReadReports()
-    read = Read(1, "0", 10, 0.5)
+    read = RangeRead(1, "0", 10, 0.5)
     reports.to.send(read)
     for message in (b"", b"{}", b"[]", b"7", b"[" * 9999, b'{"token": null}', b"\xff"):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
@@ -181,22 +181,22 @@ def test_reports_reach_the_planner_and_nothing_else_does() -> None:
     forged = type(reports.to)(reports.to.host, reports.to.port, "guess")
     forged.send(read)
     for wrong in (
-        Read(-1, "0", 10, 0.5),
-        Read(1, "0", 10, float("nan")),
-        Read(1, 0, 10, 0.5),  # type: ignore[arg-type]
+        RangeRead(-1, "0", 10, 0.5),
+        RangeRead(1, "0", 10, float("nan")),
+        RangeRead(1, 0, 10, 0.5),  # type: ignore[arg-type]
     ):
         reports.to.send(wrong)
-    reports.to.send(Read(2, "0", 10, 0.5))
-    assert list(reports.received()) == [read, Read(2, "0", 10, 0.5)]
+    reports.to.send(RangeRead(2, "0", 10, 0.5))
+    assert list(reports.received()) == [read, RangeRead(2, "0", 10, 0.5)]
     assert reports.to.token not in repr(reports.to)
     reports.close()
 
 
 def test_the_planner_listens_where_it_is_told() -> None:
     reports = ReadReports("127.0.0.2", "0.0.0.0")
-    reports.to.send(Read(1, "0", 10, 0.5))
+    reports.to.send(RangeRead(1, "0", 10, 0.5))
     assert reports.to.host == "127.0.0.2"
-    assert list(reports.received()) == [Read(1, "0", 10, 0.5)]
+    assert list(reports.received()) == [RangeRead(1, "0", 10, 0.5)]
     reports.close()
     given = {"connectionString": "Endpoint=sb://h/", "eventHub": "clicks"}
     told = SourceOptions.parse({**given, "reportHost": "10.0.0.1", "reportBindAddress": "0.0.0.0"})

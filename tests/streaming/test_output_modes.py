@@ -25,7 +25,7 @@ from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.errors import CheckpointFailed
 from sparkbeam.io import ForeachBatch, WriteToSpark
-from sparkbeam.plan.model import Sink
+from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.streaming import tick_source
 from sparkbeam.wire.failure import FailureReports
@@ -133,9 +133,9 @@ def test_rows_are_in_the_order_in_which_they_were_written() -> None:
     random.Random(0).shuffle(messages)
     spec = WriteSpec("console", schema=SCHEMA.json(), key=("key",))
     values = Batch(pa.Table.from_pylist(messages), Spark())
-    delivery = Delivery(Sink("Counts", spec.pack(), (1,)), unpack, FailureReports())
+    delivery = Delivery(SparkSink("Counts", spec.pack(), (1,)), unpack, FailureReports())
     assert Delivery(
-        Sink("Counts", replace(spec, key=()).pack(), (1,)), unpack, FailureReports()
+        SparkSink("Counts", replace(spec, key=()).pack(), (1,)), unpack, FailureReports()
     ).table(values)["count"].to_pylist() == list(range(48))
     assert delivery.table(values).to_pydict() == {
         "key": ["key 0", "key 1", "key 2"],

@@ -11,13 +11,13 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.columns.python_types import BYTES, INT, STR, Record, Shape
+from sparkbeam.columns.python_types import BYTES, INT, STR, RecordShape, Shape
 from sparkbeam.columns.python_values import values_of
 from sparkbeam.windows.choices import STAMP, choice_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
 TIMES = st.integers(-3, 3) | st.integers(MIN_TIMESTAMP.micros, 2**62)
-LATEST = Record(tuple, ("0", "1"), (STR, STAMP))
+LATEST = RecordShape(tuple, ("0", "1"), (STR, STAMP))
 
 EXTREMES: dict[str, beam.CombineFn] = {
     "min": beam.CombineFn.from_callable(min),

@@ -10,7 +10,7 @@ from apache_beam.transforms import combiners, cy_combiners
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.columns.python_types import Record
+from sparkbeam.columns.python_types import RecordShape
 from sparkbeam.windows.vectorized_accumulator import (
     FLOATS,
     INTS,
@@ -70,8 +70,8 @@ def column_from(values: list[Any], *, is_list: bool) -> Values | None:
     column = column_of_values(values)
     if column is None or not is_list:
         return column
-    assert isinstance(column.shape, Record)
-    return column_of(column.array, Record(list, column.shape.names, column.shape.fields))
+    assert isinstance(column.shape, RecordShape)
+    return column_of(column.array, RecordShape(list, column.shape.names, column.shape.fields))
 
 
 Pairs = list[tuple[int, Any]]

@@ -13,9 +13,9 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from physical import FORMS, Make
 
-from sparkbeam.columns import NotExact, shape_of
+from sparkbeam.columns import FallBack, shape_of
 from sparkbeam.columns.arrays import array_of
-from sparkbeam.columns.python_types import Record, Shape, arrow_type_of
+from sparkbeam.columns.python_types import RecordShape, Shape, arrow_type_of
 from sparkbeam.columns.python_values import values_of
 from sparkbeam.columns.vectors import as_counted
 from sparkbeam.plan.table_rows import ElementsOfBatches
@@ -97,7 +97,7 @@ def test_cells_hold_the_values(form: str, has_none: bool) -> None:
     for name in VALUES:
         values, array, shape = made(name, form, has_none=has_none)
         pair = pa.StructArray.from_arrays([array, array], ["0", "1"])
-        of_pair = Record(tuple, ("0", "1"), (shape, shape))
+        of_pair = RecordShape(tuple, ("0", "1"), (shape, shape))
         for column, kind, expected in (
             (array, shape, values),
             (pair, of_pair, list(zip(values, values, strict=True))),
@@ -126,7 +126,7 @@ def test_arrays_for_others_have_the_values(form: str, has_none: bool) -> None:
         assert told(column.to_pylist()) == told(values)
         if shape != shape_of(pa.string()):
             continue
-        with pytest.raises(NotExact):
+        with pytest.raises(FallBack):
             array_of(array, shape, pa.int64())
 
 

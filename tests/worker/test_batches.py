@@ -23,7 +23,7 @@ from in_process_batch import BatchRunner
 from noting import found, note
 from physical import FORMS
 
-from sparkbeam.columns import NotExact, Record, Scalar, Shape
+from sparkbeam.columns import FallBack, RecordShape, Scalar, Shape
 from sparkbeam.columns.batches import batch_of, elements_of
 from sparkbeam.columns.python_values import values_of
 from sparkbeam.operators import batches
@@ -262,7 +262,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[bool
     def called(*args: Any) -> Any:
         try:
             result = function(*args)
-        except NotExact:
+        except FallBack:
             calls.append(False)
             raise
         calls.append(result is not None)
@@ -427,7 +427,7 @@ def test_none_among_the_values_of_a_dictionary_is_none() -> None:
     array = pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([None], pa.int64()))
     converter = converter_of(int, np.ndarray)
     assert converter is not None
-    with pytest.raises(NotExact):
+    with pytest.raises(FallBack):
         batch_of(converter, array, INT)
 
 
@@ -443,11 +443,11 @@ def test_a_batch_of_a_column_is_that_of_its_values(
         rows = beam.Row if of_rows else converter.element_type.user_type
         array, shape = (
             pa.StructArray.from_arrays([array], ["one"]),
-            Record(rows, ("one",), (shape,)),
+            RecordShape(rows, ("one",), (shape,)),
         )
     try:
         batch = batch_of(converter, array, shape)
-    except NotExact:
+    except FallBack:
         return
     assert same(batch, converter.produce_batch(values_of(array, shape)))
 
@@ -477,7 +477,7 @@ def test_the_elements_of_a_batch_are_those_that_beam_takes_out_of_it(
     batch: Any = pd.DataFrame({"other": series}) if of_rows else series
     try:
         elements = elements_of(converter, batch)
-    except NotExact:
+    except FallBack:
         return
     given = [value for array in elements.arrays for value in values_of(array, elements.shape)]
     expected = list(converter.explode_batch(batch))
@@ -493,7 +493,7 @@ def test_tables_of_other_columns_are_taken_by_their_places(names: list[str]) -> 
     batch = sales(3).select(names)
     try:
         elements = elements_of(converter, batch)
-    except NotExact:
+    except FallBack:
         assert len(names) == 1
         return
     (array,) = elements.arrays

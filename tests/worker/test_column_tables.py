@@ -11,11 +11,11 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.columns.python_types import INT, STR, Record
+from sparkbeam.columns.python_types import INT, STR, RecordShape
 from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.steps.combine_columns import ColumnCombine, Reading
+from sparkbeam.worker.steps.combine_columns import ColumnCombine, CombineReaders
 from sparkbeam.worker.value_columns import Column, column_of
 
 FN = CombineFn.from_callable(sum)
@@ -24,15 +24,15 @@ KEYS: dict[str, tuple[Any, list[Any]]] = {
     "int or None": (INT, [0, None, 7, 2**62]),
     "str": (STR, ["a", "", "bc", "d"]),
     "str or None": (STR, ["a", None, "bc", "d"]),
-    "tuple": (Record(tuple, ("0", "1"), (STR, INT)), [("a", 1), ("a", 2), ("", 1), ("", 3)]),
+    "tuple": (RecordShape(tuple, ("0", "1"), (STR, INT)), [("a", 1), ("a", 2), ("", 1), ("", 3)]),
 }
-READING = Reading(merge_sessions=True, take_slices=True)
+READING = CombineReaders(merge_sessions=True, take_slices=True)
 
 
 def block_of(
     shape: Any, keys: list[Any], numbers: list[int], window_fn: WindowFn, *, in_dictionary: bool
 ) -> Block:
-    if isinstance(shape, Record):
+    if isinstance(shape, RecordShape):
         parts = [pa.array(list(part)) for part in zip(*keys, strict=True)]
         if in_dictionary:
             parts[0] = parts[0].dictionary_encode()
@@ -41,7 +41,7 @@ def block_of(
         array = pa.array(keys, pa.int64() if shape == INT else pa.string())
         array = array.dictionary_encode() if in_dictionary else array
     pairs = pa.StructArray.from_arrays([array, pa.array(numbers)], ["0", "1"])
-    column = column_of(pairs, Record(tuple, ("0", "1"), (shape, INT)))
+    column = column_of(pairs, RecordShape(tuple, ("0", "1"), (shape, INT)))
     block = Block(GLOBAL, column, np.arange(len(keys)) * 1000)
     return block if isinstance(window_fn, GlobalWindows) else block.with_assigned(window_fn)
 
@@ -55,7 +55,7 @@ def test_each_key_has_the_sum_of_its_values(kind: str, window_fn: WindowFn, data
     form = form_of(FN)
     assert form is not None
     are_sessions = isinstance(window_fn, Sessions)
-    reading = READING if are_sessions else Reading(take_slices=True)
+    reading = READING if are_sessions else CombineReaders(take_slices=True)
     columns = ColumnCombine(FN, form, Windowing(window_fn), reading)
     expected: Counter[Any] = Counter()
     found: Counter[Any] = Counter()

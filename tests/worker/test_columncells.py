@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from in_process_batch import BatchRunner
 from noting import found, note
 
-from sparkbeam.columns import NotExact, Shape, shape_of
+from sparkbeam.columns import FallBack, Shape, shape_of
 from sparkbeam.io import ReadFromArrow
 from sparkbeam.worker.blocks import GLOBAL, Assigned, Block
 from sparkbeam.worker.intervals import Intervals
@@ -88,13 +88,13 @@ def encoded(coder: coders.Coder, block: Block, windows: coders.Coder | None = No
     whole = coders.WindowedValueCoder(coder, windows or GlobalWindowCoder())
     try:
         cell = ColumnCoder(whole).encode(block)
-    except NotExact:
+    except FallBack:
         return None
     return ColumnCoder(whole).decode(cell)
 
 
 def refuse(*_: Any) -> bytes:
-    raise NotExact("nothing is encoded")
+    raise FallBack("nothing is encoded")
 
 
 def block_of(array: pa.Array, shape: Shape) -> Block:

@@ -19,7 +19,7 @@ from apache_beam.transforms.window import (
 from in_process_batch import BatchRunner
 from noting import found, note
 
-from sparkbeam.columns.python_types import Lists, Record
+from sparkbeam.columns.python_types import Lists, RecordShape
 from sparkbeam.io import ReadFromArrow
 from sparkbeam.wire import key_packs
 from sparkbeam.worker.blocks import Block
@@ -300,7 +300,7 @@ def test_groups_are_columns(blocks: list[Block]) -> None:
     run(grouped(PAIRS["text by text"], FixedWindows(5)))
     shapes = {block.column.shape for block in blocks if block.column is not None}
     (shape,) = shapes
-    assert isinstance(shape, Record)
+    assert isinstance(shape, RecordShape)
     assert isinstance(shape.fields[1], Lists)
 
 

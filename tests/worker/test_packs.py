@@ -7,7 +7,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 
-from sparkbeam.columns.python_types import INT, STR, Opaque, Record, Shape, shape_of
+from sparkbeam.columns.python_types import INT, STR, Opaque, RecordShape, Shape, shape_of
 from sparkbeam.worker.connectors.sink_cells import PackArrow
 from sparkbeam.worker.connectors.sink_columns import columns_of
 from sparkbeam.worker.value_columns import Column, column_of
@@ -21,7 +21,7 @@ class Pair(NamedTuple):
 
 
 def column(kind: type, a: pa.Array, b: pa.Array) -> Column:
-    shape = Record(kind, ("a", "b"), (_shape(a), _shape(b)))
+    shape = RecordShape(kind, ("a", "b"), (_shape(a), _shape(b)))
     return column_of(pa.StructArray.from_arrays([a, b], ["a", "b"]), shape)
 
 
@@ -79,7 +79,7 @@ def test_other_elements_are_packed_one_by_one(elements: Column, schema: Any) -> 
 
 def test_elements_that_are_none_are_packed_one_by_one() -> None:
     array = pa.array([{"a": 1}, None])
-    elements = column_of(array, Record(Pair, ("a",), (INT,)))
+    elements = column_of(array, RecordShape(Pair, ("a",), (INT,)))
     assert columns_of(elements, pa.schema({"a": pa.int64()})) is None
 
 
@@ -87,7 +87,7 @@ def test_maps_are_packed_one_by_one_as_a_dict_has_each_key_once() -> None:
     kind = pa.map_(pa.string(), pa.int64())
     array = pa.array([[("k", 1), ("k", 2)]], kind)
     elements = column_of(
-        pa.StructArray.from_arrays([array], ["a"]), Record(Pair, ("a",), (Opaque(kind),))
+        pa.StructArray.from_arrays([array], ["a"]), RecordShape(Pair, ("a",), (Opaque(kind),))
     )
     assert columns_of(elements, pa.schema({"a": kind})) is None
 

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.proto.StateMessage_pb2 import StateRequest, StateResp
 
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
-from sparkbeam.worker.keyed.requests import StageState
+from sparkbeam.worker.keyed.requests import StageStateHandler
 from sparkbeam.worker.state import store
 from sparkbeam.worker.state.entries import CACHE_BYTES
 from sparkbeam.worker.state.pages import ShardState
@@ -125,7 +125,7 @@ class Kept:
     def bundle(self, *works: Work) -> list[Any]:
         """What functions of the states find, each for a key of its own."""
         shard = ShardState(self.entries, self._cache_bytes)
-        of_stage = StageState("stage")
+        of_stage = StageStateHandler("stage")
         of_stage.records = shard.stage("stage")
         step = of_stage.user_state("step", VarIntCoder(), GlobalWindowCoder(), "Step")
         found = [work(self._states(step, key)) for key, work in enumerate(works)]

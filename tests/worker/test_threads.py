@@ -417,11 +417,11 @@ class _Named:
 
 
 @pytest.fixture
-def kept() -> threads.Kept:
-    return threads.Kept()
+def kept() -> threads.IdleThreads:
+    return threads.IdleThreads()
 
 
-def test_a_thread_is_there_for_the_next_task_of_its_stage(kept: threads.Kept) -> None:
+def test_a_thread_is_there_for_the_next_task_of_its_stage(kept: threads.IdleThreads) -> None:
     one, other = kept.take("run", stage(0)), kept.take("run", stage(0))
     assert one is not other
     kept.give_back("run", stage(0), one)
@@ -430,7 +430,7 @@ def test_a_thread_is_there_for_the_next_task_of_its_stage(kept: threads.Kept) ->
     assert kept.take("run", stage(0)) is not one
 
 
-def test_only_some_are_kept(kept: threads.Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_some_are_kept(kept: threads.IdleThreads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_MAX_KEPT", 2)
     monkeypatch.setattr(threads, "IDLE_SECONDS", 60)
     some = [kept.take("run", stage(number)) for number in range(3)]
@@ -443,7 +443,7 @@ def test_only_some_are_kept(kept: threads.Kept, monkeypatch: pytest.MonkeyPatch)
         one.end()
 
 
-def test_idle_ones_end_and_those_in_use_do_not(kept: threads.Kept) -> None:
+def test_idle_ones_end_and_those_in_use_do_not(kept: threads.IdleThreads) -> None:
     used, idle = (kept.take("run", stage(number)) for number in range(2))
     kept.give_back("run", stage(1), idle)
     assert idle.wait(60)
@@ -453,7 +453,7 @@ def test_idle_ones_end_and_those_in_use_do_not(kept: threads.Kept) -> None:
     assert kept.take("run", stage(0)) is not used
 
 
-def test_an_error_is_raised_where_the_work_was_asked_for(kept: threads.Kept) -> None:
+def test_an_error_is_raised_where_the_work_was_asked_for(kept: threads.IdleThreads) -> None:
     thread = kept.take("run", stage(0))
     with pytest.raises(ValueError, match="broken"):
         thread.call(lambda: fail(1))
@@ -461,7 +461,7 @@ def test_an_error_is_raised_where_the_work_was_asked_for(kept: threads.Kept) -> 
     thread.end()
 
 
-def test_a_callback_runs_in_the_thread_as_long_as_there_is_one(kept: threads.Kept) -> None:
+def test_a_callback_runs_in_the_thread_as_long_as_there_is_one(kept: threads.IdleThreads) -> None:
     thread = kept.take("run", stage(0))
     callback = thread.bound(here)
     there = thread.call(here)

@@ -42,7 +42,7 @@ from sparkbeam.worker.row_formats.group_rows import (
     windowed_groups,
 )
 from sparkbeam.worker.slices import slices_of
-from sparkbeam.worker.steps.combine_columns import ColumnCombine, Reading
+from sparkbeam.worker.steps.combine_columns import ColumnCombine, CombineReaders
 from sparkbeam.worker.value_columns import column_of_values
 
 WINDOWS: list[WindowFn] = [
@@ -73,7 +73,7 @@ def of(window_fn: WindowFn, combiner: Any = TimestampCombiner.OUTPUT_AT_EOW) -> 
 def gathering(fn: CombineFn, windowing: Windowing, *, take_slices: bool = False) -> ColumnCombine:
     form = form_of(fn)
     assert form is not None
-    return ColumnCombine(fn, form, windowing, Reading(take_slices=take_slices))
+    return ColumnCombine(fn, form, windowing, CombineReaders(take_slices=take_slices))
 
 
 def blocks_of(columns: ColumnCombine) -> Iterator[tuple[Block, int]]:

@@ -7,11 +7,11 @@ from apache_beam.transforms.core import Windowing
 
 from sparkbeam.plan.model import Port
 from sparkbeam.plan.row_formats import RowFormat
-from sparkbeam.worker.row_formats.row_writer import Output
+from sparkbeam.worker.row_formats.row_writer import WriterParameters
 
 
 def output(
     rows: Any, format: RowFormat, coder: coders.WindowedValueCoder, windowing: Windowing
-) -> Output:
+) -> WriterParameters:
     """Those of a port with some tag, whose rows ``rows`` takes."""
-    return Output(Port(1, "", format, ""), rows, coder, windowing)
+    return WriterParameters(Port(1, "", format, ""), rows, coder, windowing)

@@ -7,7 +7,7 @@ from apache_beam.coders import RowCoder
 from apache_beam.portability.api import schema_pb2
 from apache_beam.typehints.schemas import named_tuple_from_schema
 
-from sparkbeam.columns.python_types import Record, Shape, shape_of
+from sparkbeam.columns.python_types import RecordShape, Shape, shape_of
 from sparkbeam.columns.python_values import Rows, converted
 from sparkbeam.common.placeholders import filling
 from sparkbeam.worker.value_columns import Column
@@ -84,7 +84,7 @@ def _rows(kind: schema_pb2.FieldType) -> Rows | None:
     return None
 
 
-def _record(kind: pa.DataType, schema: schema_pb2.Schema) -> Record:
+def _record(kind: pa.DataType, schema: schema_pb2.Schema) -> RecordShape:
     names = tuple(part.name for part in schema.fields)
     fields = [
         _record(part.type, beams.type.row_type.schema)
@@ -92,4 +92,4 @@ def _record(kind: pa.DataType, schema: schema_pb2.Schema) -> Record:
         else shape_of(part.type)
         for part, beams in zip(kind, schema.fields, strict=True)
     ]
-    return Record(_class_of(schema), names, tuple(fields))
+    return RecordShape(_class_of(schema), names, tuple(fields))

@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from sparkbeam.columns import NotExact
+from sparkbeam.columns import FallBack
 from sparkbeam.columns.arrays import array_of
-from sparkbeam.columns.python_types import Opaque, Record, Shape
+from sparkbeam.columns.python_types import Opaque, RecordShape, Shape
 from sparkbeam.worker.value_columns import Column
 
 
@@ -15,7 +15,7 @@ def columns_of(column: Column, schema: pa.Schema) -> list[pa.Array] | None:
     that is missing or of another type than its column, an integer that this has no room for.
     """
     shape, array = column.shape, column.array
-    if not isinstance(shape, Record) or shape.type in (tuple, list) or array.null_count:
+    if not isinstance(shape, RecordShape) or shape.type in (tuple, list) or array.null_count:
         return None
     found = []
     for field in schema:
@@ -44,5 +44,5 @@ def _as_type(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array | Non
         return array if array.type == kind and not _has_maps(kind) else None
     try:
         return array_of(array, shape, kind)
-    except NotExact:
+    except FallBack:
         return None

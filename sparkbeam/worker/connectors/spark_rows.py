@@ -164,7 +164,7 @@ class RowSource:
 
 
 @dataclass(frozen=True)
-class RowCells:
+class SparkRowCells:
     """The function for ``mapInArrow`` over a source in batch: its elements as cells.
 
     Attributes:

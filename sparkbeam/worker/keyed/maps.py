@@ -22,7 +22,7 @@ _WAITING_BYTES = 1 << 20
 _REPEATS = 32
 
 
-class Read:
+class LazyRange:
     """Entries of a state within a range, read anew by each iterator.
 
     Args:
@@ -42,12 +42,12 @@ class Read:
         decode = self._decode
         return (decode(key, value) for key, value in self._entries())
 
-    def read(self) -> "Read":
+    def read(self) -> "LazyRange":
         """Return the items; for :class:`.Later`."""
         return self
 
 
-coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(Read)
+coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(LazyRange)
 
 
 class EncodedMultimap:
@@ -177,12 +177,12 @@ class _OverEntries:
 
     def keys(self) -> Iterable[Any]:
         entries = self._entries
-        return Read(lambda: ((key, b"") for key in entries.distinct()), self._key)
+        return LazyRange(lambda: ((key, b"") for key in entries.distinct()), self._key)
 
     def entries(self) -> Iterable[tuple[Any, Any]]:
-        return Read(lambda: self._entries.range(b"", None), self._entry)
+        return LazyRange(lambda: self._entries.range(b"", None), self._entry)
 
-    def read_later(self, *keys: Any) -> Read:
+    def read_later(self, *keys: Any) -> LazyRange:
         return self._later([(key, after(key)) for key in map(self._encode_key, keys)])
 
     def is_empty(self) -> bool:
@@ -195,11 +195,11 @@ class _OverEntries:
         """Write the entries that a bundle has put."""
         self._entries.write()
 
-    def _later(self, ranges: Sequence[tuple[bytes, bytes | None]]) -> Read:
+    def _later(self, ranges: Sequence[tuple[bytes, bytes | None]]) -> LazyRange:
         """Announce a read of ranges, or of all keys without ranges; return their entries."""
         entries, ranges = self._entries, ranges or [(b"", None)]
         entries.read_later(ranges)
-        return Read(
+        return LazyRange(
             lambda: (entry for low, end in ranges for entry in entries.range(low, end)), self._entry
         )
 
@@ -234,7 +234,7 @@ class MapState(_OverEntries, MapRuntimeState[Any, Any]):
         self._entries.drop(self._encode_key(key))
 
     def values(self) -> Iterable[Any]:
-        return Read(lambda: self._entries.range(b"", None), self._value)
+        return LazyRange(lambda: self._entries.range(b"", None), self._value)
 
 
 class MultimapState(_OverEntries, MultimapRuntimeState[Any, Any]):
@@ -242,7 +242,7 @@ class MultimapState(_OverEntries, MultimapRuntimeState[Any, Any]):
 
     def get(self, key: Any) -> Iterable[Any]:
         encoded = self._encode_key(key)
-        return Read(lambda: self._entries.range(encoded, after(encoded)), self._value)
+        return LazyRange(lambda: self._entries.range(encoded, after(encoded)), self._value)
 
     def contains_key(self, key: Any) -> bool:
         encoded = self._encode_key(key)
@@ -265,7 +265,7 @@ class SortedMultimapState(MultimapState, SortedMultimapRuntimeState[Any, Any]):
     def entries_from(self, low: Any, *, reverse: bool = False) -> Iterable[tuple[Any, Any]]:
         return self._range(self._encode_key(low), None, reverse=reverse)
 
-    def read_later(self, *keys: Any, low: Any = None, high: Any = None) -> Read:
+    def read_later(self, *keys: Any, low: Any = None, high: Any = None) -> LazyRange:
         ranges: list[tuple[bytes, bytes | None]] = []
         ranges += ((key, after(key)) for key in map(self._encode_key, keys))
         if low is not None or high is not None:
@@ -302,7 +302,7 @@ class SortedMultimapState(MultimapState, SortedMultimapRuntimeState[Any, Any]):
         return after(self._encode_key(key))
 
     def _range(self, low: bytes, end: bytes | None, *, reverse: bool) -> Iterable[tuple[Any, Any]]:
-        return Read(lambda: self._entries.range(low, end, reverse=reverse), self._entry)
+        return LazyRange(lambda: self._entries.range(low, end, reverse=reverse), self._entry)
 
     def _nearest(
         self, low: bytes, end: bytes | None, *, reverse: bool

@@ -20,7 +20,7 @@ from sparkbeam.worker.state.ordered_bag import OrderedBag
 from sparkbeam.worker.state.records import EVENT_TIME, Record, Records
 
 
-class StageState(sdk_worker.CachingStateHandler):
+class StageStateHandler(sdk_worker.CachingStateHandler):
     """The state of a stage.
 
     Args:

@@ -20,7 +20,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.plan.time_params import EventTimeSpec
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
 from sparkbeam.wire.failure import StepFailed
-from sparkbeam.worker.keyed.maps import MapState, MultimapState, Read, SortedMultimapState
+from sparkbeam.worker.keyed.maps import LazyRange, MapState, MultimapState, SortedMultimapState
 from sparkbeam.worker.keyed.state_cells import Cell, Remember, user_cell
 from sparkbeam.worker.keyed.watermark_access import EventTime
 from sparkbeam.worker.row_formats.key_table import immutable_size
@@ -216,10 +216,12 @@ class OrderedListState(bundle_processor.SynchronousOrderedListRuntimeState):
         self,
         min_timestamp: Timestamp = _TIMES.TIMESTAMP_RANGE_MIN,
         limit_timestamp: Timestamp = _TIMES.TIMESTAMP_RANGE_MAX,
-    ) -> Read:
+    ) -> LazyRange:
         """Announce a ``read_range``, see :class:`.Later`."""
         self._announce(min_timestamp.micros, limit_timestamp.micros)
-        return Read(lambda: self.read_range(min_timestamp, limit_timestamp), lambda *pair: pair)
+        return LazyRange(
+            lambda: self.read_range(min_timestamp, limit_timestamp), lambda *pair: pair
+        )
 
 
 class CellState(userstate.RuntimeState):

@@ -40,13 +40,13 @@ from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
 from sparkbeam.worker.row_formats.group_rows import GroupSink
 from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.row_formats.key_table import OBJECT_BYTES, TABLE_BYTES
-from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 from sparkbeam.worker.slices import slices_of
 
 _KEY, _KEY_AND_START = itemgetter(0), itemgetter(0, 1)
 
 
-def writer(output: Output) -> Sink:
+def writer(output: WriterParameters) -> Sink:
     """Return the writer of a port."""
     return TotalsSink(output) if output.port.format == AggregateRows() else SessionSink(output)
 
@@ -54,7 +54,7 @@ def writer(output: Output) -> Sink:
 class TotalsSink(GroupSink):
     """Writer of totals of windows: accumulators and, in columns, numbers of a vectorized form."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         self._packs = PackedRows(output.rows)
         self._is_global = isinstance(output.windowing.windowfn, GlobalWindows)
@@ -139,7 +139,7 @@ def pane_of(windowing: Windowing) -> PaneInfo:
 class SessionSink(Sink):
     """Writer of the sessions of a key, merged within the scope of the table."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         is_packed = output.port.format.packed
         self._writer: ManyRowsWriter = PackedRows(output.rows) if is_packed else output.rows

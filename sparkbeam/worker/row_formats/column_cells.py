@@ -12,7 +12,7 @@ from apache_beam.internal import pickler
 from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns import NotExact
+from sparkbeam.columns import FallBack
 from sparkbeam.columns.python_types import Shape, tells_all
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.round_trips import given_back
@@ -71,19 +71,19 @@ class ColumnCoder:
         """Return a block as a cell.
 
         Raises:
-            NotExact: its elements have to be encoded.
+            FallBack: its elements have to be encoded.
         """
         column = block.column
         if type(column) is not Column:
-            raise NotExact("its elements hold accumulators")
+            raise FallBack("its elements hold accumulators")
         if not tells_all(column.shape):
-            raise NotExact("its elements hold structs in lists or maps")
+            raise FallBack("its elements hold structs in lists or maps")
         if given_back(self._value, column.array, column.shape) != column.shape:
-            raise NotExact(f"the coder {self._value} may give back others")
+            raise FallBack(f"the coder {self._value} may give back others")
         given = block.assigned
         times = block.time_column() if block.is_stamped else None
         if not _are_coded(times, given):
-            raise NotExact("its times are no whole milliseconds")
+            raise FallBack("its times are no whole milliseconds")
         columns = {_VALUES: column.array}
         if times is not None:
             columns[_TIMES] = pa.array(times)

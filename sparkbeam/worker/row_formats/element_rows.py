@@ -11,7 +11,7 @@ from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns import NotExact
+from sparkbeam.columns import FallBack
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.rounding import coded_micros
 from sparkbeam.wire.rows import (
@@ -25,7 +25,7 @@ from sparkbeam.wire.rows import (
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
 from sparkbeam.worker.row_formats.cells import BlockCoder
 from sparkbeam.worker.row_formats.column_cells import ColumnCoder
-from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 from sparkbeam.worker.slots import are_scattered, in_slots
 from sparkbeam.worker.value_columns import Column
 
@@ -41,7 +41,7 @@ class ChunkSink(Sink):
     travel as a part of the value in the global window.
     """
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         coder, spreads = output.coder, output.port.spreads
         self._encode = coder.get_impl().encode_to_stream
@@ -92,7 +92,7 @@ class ChunkSink(Sink):
             return
         try:
             cell = self._encode_columns(block)
-        except NotExact as refusal:
+        except FallBack as refusal:
             self.refused(str(refusal))
             self._write_values(block)
             return

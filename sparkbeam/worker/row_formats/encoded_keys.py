@@ -8,7 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.coders import coders
 
-from sparkbeam.columns.python_types import BOOL, BYTES, FLOAT, INT, NONE, STR, Record, Scalar, Shape
+from sparkbeam.columns.python_types import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    RecordShape,
+    Scalar,
+    Shape,
+)
 from sparkbeam.columns.vectors import as_type
 from sparkbeam.plan.round_trips import OF_TYPE
 from sparkbeam.wire.binary import binary, fixed_cells, offsets_of
@@ -71,7 +81,7 @@ def _encoded(coder: coders.Coder, keys: pa.Array, shape: Shape) -> pa.Array:
         raise _NotKnownError
     if OF_TYPE.get(type(coder)) == shape:
         return _of_one_type(keys, shape)
-    if type(coder) is coders.TupleCoder and isinstance(shape, Record) and shape.type is tuple:
+    if type(coder) is coders.TupleCoder and isinstance(shape, RecordShape) and shape.type is tuple:
         parts = coder.coders()
         if 0 < len(parts) == len(shape.fields):
             each = zip(parts, keys.flatten(), shape.fields, strict=True)
@@ -88,7 +98,7 @@ def _of_any_type(coder: coders.Coder, keys: pa.Array, shape: Shape) -> pa.Array:
     if isinstance(shape, Scalar):
         of_type = encode(_EXAMPLES[shape])[: -_AFTER_TYPE[shape]]
         values = [_of_one_type(_filled(keys, shape), shape)]
-    elif isinstance(shape, Record) and shape.type is tuple and shape.fields:
+    elif isinstance(shape, RecordShape) and shape.type is tuple and shape.fields:
         # How many parts there are, each of which may be None.
         of_type = encode((None,) * len(shape.fields))[: -len(shape.fields) * len(none.as_py())]
         each = zip(keys.flatten(), shape.fields, strict=True)

@@ -18,7 +18,7 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows, IntervalW
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.python_types import Lists, Record, Shape, Union
+from sparkbeam.columns.python_types import Lists, RecordShape, Shape, Union
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.group_columns import joined_shape
 from sparkbeam.wire.binary import binary, bytes_of, offsets_of
@@ -191,7 +191,7 @@ class _Groups:
             return None
         lists = pa.ListArray.from_arrays(pa.array(groups.bounds, pa.int32()), items[0])
         array = pa.StructArray.from_arrays([keys.array, lists], _NAMES)
-        return column_of(array, Record(tuple, _NAMES, (keys.shape, Lists(items[1]))))
+        return column_of(array, RecordShape(tuple, _NAMES, (keys.shape, Lists(items[1]))))
 
     def _block(self, column: Column, keys: pa.Array) -> Block:
         if self._is_global:

@@ -28,7 +28,7 @@ from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.row_formats.key_table import RunTable
 from sparkbeam.worker.row_formats.pairs import halves_of
 from sparkbeam.worker.row_formats.row_cells import RowCells
-from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import are_scattered, in_slots
 
@@ -44,7 +44,7 @@ _SPAN = np.dtype([("start", ">i8"), ("end", ">i8")])
 class PackedGroupSink(Sink):
     """Writer of packs, of columns and of other elements."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         pair = output.coder.wrapped_value_coder
         self._runs = RunCoder(pair.value_coder().get_impl())

@@ -27,7 +27,7 @@ from sparkbeam.worker.group_timestamps import ON_TIME, ONLY_FIRING, combine_stam
 from sparkbeam.worker.row_formats.group_packs import PackedGroupSink
 from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.row_formats.key_table import RunTable
-from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 
 _BLOCK_SIZE = 1000
 _GROUP_BYTES = 200
@@ -39,7 +39,7 @@ _KEY = itemgetter(0)
 class GroupSink(Sink):
     """Writer of runs of values by key and window."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         coder, windowing = output.coder, output.windowing
         self._combine = combine_stamps(windowing)
@@ -76,7 +76,7 @@ class GroupSink(Sink):
             self._rows.extend(self._tag, keys, stamps, runs)
 
 
-def writer(output: Output) -> Sink:
+def writer(output: WriterParameters) -> Sink:
     """Return the writer of a port."""
     packed = output.port.format.packed
     return PackedGroupSink(output) if packed else GroupSink(output)

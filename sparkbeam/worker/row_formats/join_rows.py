@@ -24,7 +24,7 @@ from sparkbeam.worker.row_formats.group_rows import window_suffix_coder
 from sparkbeam.worker.row_formats.pairs import halves_of
 from sparkbeam.worker.row_formats.partners import Partners
 from sparkbeam.worker.row_formats.row_cells import RowCells
-from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 
 _MOST_KEYS = 50_000
 """Number of keys that are remembered, to write each only once."""
@@ -36,7 +36,7 @@ _FEWEST_ROWS = 32
 class JoinSideSink(Sink):
     """Writer of a row for each element in each of its windows."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         pair = output.coder.wrapped_value_coder
         key, value = pair.key_coder(), pair.value_coder()
@@ -141,7 +141,7 @@ class JoinSideSink(Sink):
         """Hold nothing back."""
 
 
-def writer(output: Output) -> Sink:
+def writer(output: WriterParameters) -> Sink:
     """Return the writer of a port."""
     keys_only = output.port.format.keys_only
     return JoinKeySink(output) if keys_only else JoinSideSink(output)
@@ -150,7 +150,7 @@ def writer(output: Output) -> Sink:
 class JoinKeySink(JoinSideSink):
     """Writer of a row for each key and window, which has no value."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         self._encode_value = lambda value: b""
         self._written: set[bytes] = set()

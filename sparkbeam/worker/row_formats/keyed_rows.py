@@ -32,7 +32,7 @@ from sparkbeam.worker.row_formats.cells import KeyCells, stored_coder, stripped_
 from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
 from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.row_formats.key_table import IMMUTABLE, RunTable
-from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 
 _SMALLEST_RUN = 16
 
@@ -44,7 +44,7 @@ _KEY = itemgetter(0)
 class KeyedSink(Sink):
     """Writer of elements without their keys; those of a block are a run of values."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         is_stored = output.port.format.stored
         self._cells = KeyCells((stored_coder if is_stored else stripped_coder)(output.coder))
@@ -132,7 +132,7 @@ def _windowing(template: WindowedValue, pairs: list[tuple[Any, Any]]) -> Any:
 class StoredSink(KeyedSink):
     """Writer of rows that are stored: in streaming, on the way to a GroupByKey."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         # In streaming all rows go to such a writer.
         self._writer = cast("KeyedWriter", output.rows)
@@ -165,7 +165,7 @@ class StoredSink(KeyedSink):
 class TimeSortedSink(Sink):
     """Writer as :class:`KeyedSink`, of a row for each element, by its timestamp."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         coder = output.coder
         self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
@@ -184,7 +184,7 @@ class TimeSortedSink(Sink):
         """Hold nothing back."""
 
 
-def writer(output: Output) -> Sink:
+def writer(output: WriterParameters) -> Sink:
     """Return the writer of a port."""
     if output.port.format.stored:
         return StoredSink(output)

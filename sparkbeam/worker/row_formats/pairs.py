@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.python_types import INT, NONE, Record, Shape
+from sparkbeam.columns.python_types import INT, NONE, RecordShape, Shape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.combine_columns import is_key, pair_of
 from sparkbeam.windows.vectorized_accumulator import Kind, Numbers
@@ -57,7 +57,7 @@ def are_told_apart(keys: pa.Array, shape: Shape) -> bool:
     """Return whether :func:`distinct` supports these keys, joined to others."""
     if not is_key(shape) or pa.types.is_dictionary(keys.type):
         return False
-    if not isinstance(shape, Record):
+    if not isinstance(shape, RecordShape):
         return True
     if keys.null_count:
         return False
@@ -81,14 +81,14 @@ def distinct(keys: pa.Array, shape: Shape) -> tuple[Column, Positions] | None:
     """
     if not is_key(shape):
         return None
-    if shape == NONE or (isinstance(shape, Record) and not shape.fields):
+    if shape == NONE or (isinstance(shape, RecordShape) and not shape.fields):
         if shape != NONE and keys.null_count:
             return None
         return column_of(keys.slice(0, 1), shape), np.zeros(len(keys), np.int64)
     near = _near(keys) if shape == INT else None
     if near is not None:
         return column_of(near[0], shape), near[1]
-    if not isinstance(shape, Record):
+    if not isinstance(shape, RecordShape):
         found, places = _found(keys)
         return column_of(found, shape), places
     if keys.null_count:

@@ -24,7 +24,7 @@ from sparkbeam.columns.python_types import (
     NONE,
     STR,
     Opaque,
-    Record,
+    RecordShape,
     Shape,
     arrow_type_of,
 )
@@ -154,7 +154,7 @@ class _Form:
                 text = part.fill_null(b"") if part.null_count else part
                 records[str(at)] = np.diff(offsets_of(text))
                 texts.append(text)
-            elif not isinstance(shape, Record) and shape != NONE:
+            elif not isinstance(shape, RecordShape) and shape != NONE:
                 written = records[str(at)]
                 written[:] = _fixed_values(part, written.dtype)
                 if part.null_count:
@@ -207,7 +207,7 @@ class _Form:
         if is_null.any():
             validity = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
         kind = arrow_type_of(shape)
-        if isinstance(shape, Record):
+        if isinstance(shape, RecordShape):
             fields = [self._array(places, records, nulls, texts) for _ in shape.fields]
             kind = pa.struct(
                 [pa.field(name, one.type) for name, one in zip(shape.names, fields, strict=True)]
@@ -242,7 +242,7 @@ def _texts(
 
 def _parts(shape: Shape) -> Iterator[Shape]:
     yield shape
-    if isinstance(shape, Record):
+    if isinstance(shape, RecordShape):
         for part in shape.fields:
             yield from _parts(part)
 
@@ -262,7 +262,7 @@ def _kind(part: Shape) -> Any:
 
 def _arrays(array: pa.Array, shape: Shape) -> Iterator[tuple[pa.Array, Shape]]:
     """Yield the columns of all parts, of types that follow from the parts."""
-    if not isinstance(shape, Record):
+    if not isinstance(shape, RecordShape):
         yield _plain(array, shape), shape
         return
     yield array, shape

@@ -19,7 +19,7 @@ Batch = Block | KeyedAggregates | ExtraElements
 
 
 @dataclass(frozen=True)
-class Output:
+class WriterParameters:
     """Parameters of a writer.
 
     Attributes:
@@ -52,7 +52,7 @@ class Sink(ABC):
 
     refused: Callable[[str], None] = staticmethod(count_refused)
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         self._tag = output.port.tag
         self._rows = output.rows
 

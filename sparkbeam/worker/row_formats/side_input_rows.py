@@ -10,13 +10,13 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.row_formats.key_table import RunTable
-from sparkbeam.worker.row_formats.row_writer import Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Sink, WriterParameters
 
 
 class SideSink(Sink):
     """Writer of runs of values by window; of a multimap by key, too."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         coder = output.coder
         self._multimap = multimap = output.port.format.multimap

@@ -9,7 +9,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.firing_rows import UNKNOWN, with_firing
 from sparkbeam.wire.rows import FiringWriter, Orders, RowWriter
-from sparkbeam.worker.row_formats.row_writer import Batch, Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 
 
 class TellingSink(Sink):
@@ -20,7 +20,7 @@ class TellingSink(Sink):
         output: the parameters of the port, whose rows give the firing of the elements.
     """
 
-    def __init__(self, made: Callable[[Output], Sink], output: Output) -> None:
+    def __init__(self, made: Callable[[WriterParameters], Sink], output: WriterParameters) -> None:
         super().__init__(output)
         # Such ports are of streaming queries, where all rows go to such a writer.
         self._firings = cast("FiringWriter", output.rows)

@@ -8,7 +8,17 @@ from apache_beam.coders import RowCoder, coders
 from apache_beam.internal import pickler
 from apache_beam.pvalue import Row
 
-from sparkbeam.columns.python_types import BOOL, BYTES, FLOAT, INT, NONE, STR, Opaque, Record, Shape
+from sparkbeam.columns.python_types import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    Opaque,
+    RecordShape,
+    Shape,
+)
 
 _PLAIN: dict[Shape, bytes] = {
     INT: b"i",
@@ -63,7 +73,7 @@ class HeadCoder:
             yield _OF_ARROW if shape.is_as_in_arrow else _OF_SCHEMA
             yield _type_told(shape.arrow_type)
             return
-        assert isinstance(shape, Record)
+        assert isinstance(shape, RecordShape)
         known = (shape.type, shape.names)
         if known in self._classes[:_MOST]:
             yield _KNOWN + _number(self._classes.index(known))
@@ -92,7 +102,7 @@ class HeadCoder:
                 names = tuple(data.text().decode() for _ in range(count))
             else:
                 names = tuple(map(str, range(count)))
-        return Record(kind, names, tuple(self._read(data) for _ in names))
+        return RecordShape(kind, names, tuple(self._read(data) for _ in names))
 
 
 class _Bytes:

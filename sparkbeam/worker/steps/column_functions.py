@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns import Compiled, NotExact, Refused, member_of
+from sparkbeam.columns import Compiled, FallBack, Refused, member_of
 from sparkbeam.columns.python_types import Shape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.pardo_functions import ALONE, Arguments, over_columns
@@ -56,7 +56,7 @@ class ColumnFunction:
             return None
         try:
             return self._over(column, sides, places, block)
-        except NotExact as refusal:
+        except FallBack as refusal:
             reason = str(refusal)
         except Exception:
             # Its elements tell whether that is an error of the user's code.
@@ -73,9 +73,9 @@ class ColumnFunction:
         if compiled is None:
             compiled = self._compiled[shapes] = self._made(*shapes)
         if isinstance(compiled, Refused):
-            raise NotExact(compiled.reason)
+            raise FallBack(compiled.reason)
         if compiled.is_timestamped and len(block.windowing.windows) != 1:
-            raise NotExact("its results bring their timestamps into windows")
+            raise FallBack("its results bring their timestamps into windows")
         if places is None:
             places = np.zeros(len(block) if sides else 0, np.int64)
         further = [side.array.take(pa.array(places)) for side in sides]

@@ -61,7 +61,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Reading:
+class CombineReaders:
     """Properties of the readers of a combine.
 
     Attributes:
@@ -90,7 +90,7 @@ class ColumnCombine:
         combine_fn: beam.CombineFn,
         form: VectorizedAccumulator,
         windowing: Windowing,
-        reading: Reading,
+        reading: CombineReaders,
     ) -> None:
         self._form = form
         self._windowing = windowing

@@ -42,7 +42,12 @@ from sparkbeam.worker.steps.column_tables import (
     MAX_BYTES,
     MAX_KEYS,
 )
-from sparkbeam.worker.steps.combine_columns import ColumnCombine, Reading, Ready, other_values
+from sparkbeam.worker.steps.combine_columns import (
+    ColumnCombine,
+    CombineReaders,
+    Ready,
+    other_values,
+)
 from sparkbeam.worker.steps.combine_windows import own_spans
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.element_tables import (
@@ -393,15 +398,15 @@ def _reading(
     sinks: list[SinkOperation],
     aggregator: SessionAggregator | None,
     readers: int,
-) -> Reading:
+) -> CombineReaders:
     """Return what all readers take of a combine besides elements."""
     if aggregator is not None:
-        return Reading(merge_sessions=True)
+        return CombineReaders(merge_sessions=True)
     all_take = len(sinks) == readers
     take_numbers = all_take and all(sink.takes_numbers for sink in sinks)
     if isinstance(windowing.windowfn, Sessions):
-        return Reading(take_slices=take_numbers)
-    return Reading(
+        return CombineReaders(take_slices=take_numbers)
+    return CombineReaders(
         take_slices=all_take and all(sink.port.format == AggregateRows() for sink in sinks),
         take_windows=take_numbers and combine_stamps(windowing) is None,
     )

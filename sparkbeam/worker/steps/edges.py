@@ -28,7 +28,7 @@ from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
 from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.row_formats.join_reader import JoinReader
 from sparkbeam.worker.row_formats.join_rows import JoinSideSink
-from sparkbeam.worker.row_formats.row_writer import Output, Sink
+from sparkbeam.worker.row_formats.row_writer import Sink, WriterParameters
 from sparkbeam.worker.steps.step import Step
 
 
@@ -154,7 +154,9 @@ class SinkOperation(operations.Operation):
             rows: takes them.
             partition: of the task.
         """
-        self._sink = writer_of(Output(self.port, rows, self.coder, self.windowing, partition))
+        self._sink = writer_of(
+            WriterParameters(self.port, rows, self.coder, self.windowing, partition)
+        )
         self._sink.refused = partial(count_refused_by, self)
 
     def keep_partners(self, keys: pa.Array) -> None:

@@ -16,7 +16,7 @@ from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.worker.finalizers import Callback
-from sparkbeam.worker.keyed.requests import StageState
+from sparkbeam.worker.keyed.requests import StageStateHandler
 from sparkbeam.worker.keyed.timers import Timers
 from sparkbeam.worker.side_inputs import SideInputMap, remember_windows
 from sparkbeam.worker.steps.counted import infos_of
@@ -84,7 +84,7 @@ class StageProcessor:
         if self.timers.streams:
             descriptor.timer_api_service_descriptor.url = "in-process"
         self._channel = _Channel(stage.source_id, self.timers)
-        self.state = StageState(stage.state_name, stage)
+        self.state = StageStateHandler(stage.state_name, stage)
         channels: Any = _ChannelFactory(self._channel)
         with parts_of_bundles(StepFactory, SideInputMap, Sampler):
             self._processor = bundle_processor.BundleProcessor(

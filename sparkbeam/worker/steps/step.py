@@ -17,7 +17,7 @@ from sparkbeam.plan.urns import PAR_DO, PROCESS_RESTRICTIONS
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import par_do_operation
 from sparkbeam.upstream.dofn_handover import Handed
-from sparkbeam.worker.keyed.requests import StageState
+from sparkbeam.worker.keyed.requests import StageStateHandler
 from sparkbeam.worker.steps.block_operation import BlockOperation
 
 _BEAMS_OWN = bundle_processor.BeamTransformFactory.create_operation
@@ -48,7 +48,7 @@ class Step:
         self.consumers = consumers
         self.transform: beam_runner_api_pb2.PTransform = factory.descriptor.transforms[transform_id]
         state: Any = factory.state_handler
-        self._state: StageState = state
+        self._state: StageStateHandler = state
 
     @cached_property
     def urn(self) -> str:

@@ -8,7 +8,7 @@ from apache_beam.runners.worker import bundle_processor, operations
 
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN
 from sparkbeam.wire.failure import within_step
-from sparkbeam.worker.keyed.requests import StageState
+from sparkbeam.worker.keyed.requests import StageStateHandler
 from sparkbeam.worker.steps import edges
 from sparkbeam.worker.steps.sampling import sampled
 from sparkbeam.worker.steps.step import Step
@@ -26,7 +26,7 @@ class StepFactory(bundle_processor.BeamTransformFactory):
         self, transform_id: str, consumers: dict[str, list[operations.Operation]]
     ) -> operations.Operation:
         """Create the operation that runs a transform."""
-        if not isinstance(self.state_handler, StageState):
+        if not isinstance(self.state_handler, StageStateHandler):
             return super().create_operation(transform_id, consumers)
         step = Step(self, transform_id, consumers)
         with within_step(step.label):
@@ -39,6 +39,6 @@ class StepFactory(bundle_processor.BeamTransformFactory):
     ) -> dict[str, coders.Coder]:
         """Return the coders that measure the outputs of a transform."""
         found = super().get_output_coders(transform_proto)
-        if not isinstance(self.state_handler, StageState):
+        if not isinstance(self.state_handler, StageStateHandler):
             return found
         return {tag: sampled(coder) for tag, coder in found.items()}

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkbeam.columns.python_types import NONE, STR, Lists, Record, Shape, Union
+from sparkbeam.columns.python_types import NONE, STR, Lists, RecordShape, Shape, Union
 from sparkbeam.columns.vectors import Positions, taken, union_places
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.refusals import count_refused
@@ -62,8 +62,8 @@ class TaggedLists:
             fields.append(Lists(of_tag))
         collected = pa.StructArray.from_arrays(arrays, self._tags)
         pairs = pa.StructArray.from_arrays([keys, collected], _NAMES)
-        of_dict = Record(dict, self._tags, tuple(fields))
-        return column_of(pairs, Record(tuple, _NAMES, (of_keys, of_dict)))
+        of_dict = RecordShape(dict, self._tags, tuple(fields))
+        return column_of(pairs, RecordShape(tuple, _NAMES, (of_keys, of_dict)))
 
 
 def _by_tag(items: pa.Array, shape: Shape) -> dict[str, _Tagged] | None:

@@ -95,7 +95,7 @@ class StageThread:
         kept: the pool of idle threads.
     """
 
-    def __init__(self, stage: Stage, kept: "Kept") -> None:
+    def __init__(self, stage: Stage, kept: "IdleThreads") -> None:
         self._stage = stage
         self._kept = kept
         self._works: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
@@ -178,7 +178,7 @@ class StageThread:
                     self.end()
 
 
-class Kept:
+class IdleThreads:
     """The idle threads of this worker, by the run and the stage."""
 
     def __init__(self) -> None:
@@ -217,5 +217,5 @@ class Kept:
             GARBAGE.sweep()
 
 
-KEPT = Kept()
+KEPT = IdleThreads()
 """Idle threads of this process."""

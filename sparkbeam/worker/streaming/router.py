@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.plan.layers import Hop, Way
+from sparkbeam.plan.layers import Hop, Route
 from sparkbeam.wire.firing_rows import UNKNOWN
 from sparkbeam.wire.heap import HERE
 from sparkbeam.wire.messages import pack
@@ -100,17 +100,17 @@ class Router:
         shards = self._shards
         waiting = self._waiting
         match hop.way:
-            case Way.LOCAL:
+            case Route.LOCAL:
                 self._deliver(tag, rows)
                 return
-            case Way.BROADCAST:
+            case Route.BROADCAST:
                 for shard in shards:
                     waiting[hop.layer, shard, tag] += rows
-            case Way.BY_KEY:
+            case Route.BY_KEY:
                 count = len(shards)
                 for row in rows:
                     waiting[hop.layer, shards[zlib.crc32(row[0]) % count], tag].append(row)
-            case Way.FORWARD if self._home is not None:
+            case Route.FORWARD if self._home is not None:
                 waiting[hop.layer, shards[self._home], tag] += rows
             case _:
                 for row in rows:

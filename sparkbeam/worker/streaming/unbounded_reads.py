@@ -45,7 +45,7 @@ class ReadingRun(PlainRun):
     ) -> None:
         self._max_elements = max_elements
         self._handed_on = router
-        self._read = Reading(router)
+        self._read = ReadRouter(router)
         super().__init__(processor, stage, shard, self._read)
 
     def _load(self, shard: ShardState) -> None:
@@ -105,7 +105,7 @@ class ReadingRun(PlainRun):
         return super()._due()
 
 
-class Reading(Router):
+class ReadRouter(Router):
     """Rows that the sinks write.
 
     Args:
