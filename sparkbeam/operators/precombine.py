@@ -1,5 +1,6 @@
 """Combining before a shuffle, the first phase of a combine."""
 
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from apache_beam.runners.worker import operations
@@ -12,6 +13,7 @@ from sparkbeam.plan.combine_columns import (
     ALONE,
     NO_FORM,
     OTHER_SLICES,
+    CombinePlan,
     by_elements,
     in_another_order,
     is_key,
@@ -19,10 +21,12 @@ from sparkbeam.plan.combine_columns import (
     pair_of,
 )
 from sparkbeam.plan.grouping import SessionAggregator, stamp_of, tells_stamps
+from sparkbeam.plan.model import SINK_URN
 from sparkbeam.plan.operator import Operator, Result
 from sparkbeam.plan.planned_step import PlannedStep
+from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.plan.urns import PRECOMBINE
-from sparkbeam.windows.choices import Choice, choice_of
+from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.vectorized_accumulator import VectorizedAccumulator
 from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.windows.window_lengths import whole_gap_of, whole_slots_of
@@ -33,23 +37,32 @@ _KEYS: Paths = frozenset([(0,)])
 """Path of the keys of pairs."""
 
 
+@dataclass(frozen=True)
 class Precombine(Operator):
-    """A combine before the shuffle."""
+    """A combine before the shuffle.
+
+    Attributes:
+        plan: how it combines.
+    """
 
     urn = PRECOMBINE
     before_shuffle = True
 
+    plan: CombinePlan = field(default_factory=CombinePlan)
+
+    @classmethod
+    def matches(cls, step: PlannedStep) -> Self | None:
+        if step.urn != PRECOMBINE:
+            return None
+        plan = _plan(step)
+        return cls(step.label, plan.refusal, plan)
+
     def output_type(self, step: PlannedStep, shape: Shape) -> Result:
-        reason = _why_elements(step, shape)
+        reason = self.reason or _why_other_values(step, shape)
         return None if reason is None else Refused(reason)
 
     def run(self, step: Step) -> operations.Operation:
-        return make_precombine(step)
-
-    def describe(self, step: PlannedStep) -> str | None:
-        combine_fn = step.combine_fn
-        is_known = form_of(combine_fn) is not None or choice_of(combine_fn) is not None
-        return None if is_known else NO_FORM
+        return make_precombine(step, self.plan)
 
     def reads(self, step: PlannedStep) -> Paths:
         form = form_of(step.combine_fn)
@@ -64,43 +77,60 @@ class StampedPrecombine(Precombine):
     @classmethod
     def matches(cls, step: PlannedStep) -> Self | None:
         found = super().matches(step)
-        return found if found is not None and _tells_stamps(step) else None
+        return found if found is not None and found.plan.stamp is not None else None
 
 
-def _tells_stamps(step: PlannedStep) -> bool:
+def _aggregator(step: PlannedStep) -> SessionAggregator | None:
+    """Return the aggregator that all readers share."""
+    aggregators = {port.aggregator for port in step.ports}
+    return aggregators.pop() if len(aggregators) == 1 and _fills_ports_alone(step) else None
+
+
+def _fills_ports_alone(step: PlannedStep) -> bool:
+    return all(reader.spec.urn == SINK_URN for reader in step.readers())
+
+
+def _stamp_told(step: PlannedStep) -> str | None:
     are_stored = any(port.format.stored for port in step.ports)
-    return are_stored and tells_stamps(step.windowing)
+    return stamp_of(step.windowing) if are_stored and tells_stamps(step.windowing) else None
 
 
-def _why_elements(step: PlannedStep, shape: Shape) -> str | None:
-    """Return the reason why elements of a shape are combined one by one; None for columns."""
-    combine_fn, windowing = step.combine_fn, step.windowing
-    form, stamp = form_of(combine_fn), stamp_of(windowing)
-    are_sessions = type(windowing.windowfn) is Sessions
-    choice = None if are_sessions else choice_of(combine_fn)
-    if _tells_stamps(step):
-        return other_stamps(stamp)
+def _plan(step: PlannedStep) -> CombinePlan:
+    aggregator, stamp = _aggregator(step), _stamp_told(step)
+    ports = step.ports if _fills_ports_alone(step) else []
+    take_numbers = bool(ports) and all(port.takes_numbers for port in ports)
+    if isinstance(step.windowing.windowfn, Sessions):
+        take_slices = take_numbers and aggregator is None
+        take_windows = False
+    else:
+        take_slices = bool(ports) and all(port.format == AggregateRows() for port in ports)
+        take_windows = take_numbers and stamp_of(step.windowing) is None
+    plan = CombinePlan(None, aggregator, stamp, take_slices, take_windows)
+    return replace(plan, refusal=_why_elements(step, plan))
+
+
+def _why_elements(step: PlannedStep, plan: CombinePlan) -> str | None:
+    """Return the reason why all pairs are combined one by one; None if columns may be taken."""
+    form, aggregator = form_of(step.combine_fn), plan.aggregator
+    if aggregator is not None and aggregator is not SessionAggregator.COLUMNAR:
+        return by_elements(aggregator, form)
+    if plan.stamp is not None:
+        return other_stamps(plan.stamp)
+    are_sessions = isinstance(step.windowing.windowfn, Sessions)
+    if form is None:
+        return NO_FORM if are_sessions or choice_of(step.combine_fn) is None else None
+    return ALONE if are_sessions and aggregator is None and not plan.take_slices else None
+
+
+def _why_other_values(step: PlannedStep, shape: Shape) -> str | None:
+    """Return the reason why pairs of a shape are combined one by one, or None."""
+    form, windowing = form_of(step.combine_fn), step.windowing
+    stamp, are_sessions = stamp_of(windowing), isinstance(windowing.windowfn, Sessions)
     if stamp is not None and not are_sessions and not _adds_up(form, windowing, shape):
         return other_stamps(stamp)
-    aggregators = [port.aggregator for port in step.ports if port.aggregator is not None]
-    if aggregators and aggregators[0] is not SessionAggregator.COLUMNAR:
-        return by_elements(aggregators[0], form)
-    if form is None and choice is None:
-        return NO_FORM
-    if are_sessions and not aggregators:
-        if len(step.ports) < len(step.readers()) or not all(
-            port.takes_numbers for port in step.ports
-        ):
-            return ALONE
-        if whole_gap_of(windowing.windowfn) is None:
-            return OTHER_SLICES
-    return _why_other_values(form, choice, shape, are_sessions=are_sessions)
-
-
-def _why_other_values(
-    form: VectorizedAccumulator | None, choice: Choice | None, shape: Shape, *, are_sessions: bool
-) -> str | None:
-    """Return the reason why a combine takes elements of a shape one by one, or None."""
+    if are_sessions and _aggregator(step) is None and whole_gap_of(windowing.windowfn) is None:
+        return OTHER_SLICES
+    choice = None if are_sessions else choice_of(step.combine_fn)
     pair = pair_of(shape)
     if pair is None:
         return f"its input is no pair, but {shape}"

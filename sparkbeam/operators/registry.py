@@ -17,7 +17,6 @@ from sparkbeam.operators.parquet_tables import ParquetTables
 from sparkbeam.operators.precombine import Precombine, StampedPrecombine
 from sparkbeam.operators.process import Process
 from sparkbeam.operators.restrictions import Restrictions
-from sparkbeam.operators.session_combine import SessionCombine
 from sparkbeam.operators.sink_rows import SinkRows
 from sparkbeam.operators.stateful import Stateful
 from sparkbeam.operators.stateful_dofn import StatefulDoFn
@@ -34,7 +33,7 @@ OPERATORS: tuple[type[Operator], ...] = (
     *(TableRows, SinkRows, Batches, ParquetTables),
     *(Function, FunctionWithArguments, Timestamps, Process, DoFn, StatefulDoFn),
     *(Identity, Windows),
-    *(SessionCombine, Precombine, Merge, Extract),
+    *(Precombine, Merge, Extract),
     *(Stateful, Restrictions, Beam),
 )
 

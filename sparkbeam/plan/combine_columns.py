@@ -1,5 +1,7 @@
 """Columns on the way through a combine."""
 
+from dataclasses import dataclass
+
 from sparkbeam.columns.python_types import (
     BOOL,
     BYTES,
@@ -13,6 +15,26 @@ from sparkbeam.columns.python_types import (
 )
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.windows.vectorized_accumulator import Kind, VectorizedAccumulator
+
+
+@dataclass(frozen=True)
+class CombinePlan:
+    """Decisions on a combine before the shuffle.
+
+    Attributes:
+        refusal: the reason why all pairs are combined one by one; None if columns may be taken.
+        aggregator: what merges sessions before the shuffle; None if they stay apart.
+        stamp: the timestamp by which its readers tell elements of a key apart; None if they do not.
+        take_slices: all readers take the numbers of time slices.
+        take_windows: all readers take numbers by window.
+    """
+
+    refusal: str | None = None
+    aggregator: SessionAggregator | None = None
+    stamp: str | None = None
+    take_slices: bool = False
+    take_windows: bool = False
+
 
 NO_FORM = "its CombineFn has no vectorized form"
 OTHER_SLICES = "its windows are not those that add up over columns"

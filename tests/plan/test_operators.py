@@ -30,12 +30,13 @@ from sparkbeam.operators.function import Function
 from sparkbeam.operators.merge import Merge
 from sparkbeam.operators.precombine import Precombine
 from sparkbeam.operators.process import Process
-from sparkbeam.operators.session_combine import SessionCombine
 from sparkbeam.operators.stateful import Stateful as BeamsStateful
 from sparkbeam.operators.stateful_dofn import StatefulDoFn
 from sparkbeam.operators.timestamps import Timestamps
 from sparkbeam.operators.windows import Windows
 from sparkbeam.plan.column_steps import told
+from sparkbeam.plan.combine_columns import CombinePlan
+from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.translate import translate
@@ -131,15 +132,20 @@ def test_several_outputs_are_beams_own() -> None:
 
 @pytest.mark.blocks(reason="there are Beam's own operators alone")
 @pytest.mark.parametrize(
-    ("windows", "kind"),
-    [(FixedWindows(1), Precombine), (Sessions(1), SessionCombine)],
+    ("windows", "plan"),
+    [
+        (FixedWindows(1), CombinePlan(take_slices=True)),
+        (Sessions(1), CombinePlan(aggregator=SessionAggregator.COLUMNAR)),
+    ],
 )
-def test_each_part_of_a_combine_has_an_operator(windows: Any, kind: type[Operator]) -> None:
+def test_each_part_of_a_combine_has_an_operator(windows: Any, plan: CombinePlan) -> None:
     operators = chosen(
         lambda pairs: pairs | beam.WindowInto(windows) | "Sum" >> beam.CombinePerKey(sum)
     )
-    kinds = [type(one) for label, one in operators.items() if label.startswith("Sum/")]
-    assert kinds == [kind, Merge, Extract]
+    parts = [one for label, one in operators.items() if label.startswith("Sum/")]
+    assert [type(one) for one in parts] == [Precombine, Merge, Extract]
+    assert isinstance(parts[0], Precombine)
+    assert parts[0].plan == plan
 
 
 @pytest.mark.blocks(reason="there are Beam's own operators alone")

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbeam.columns.python_types import INT, STR, RecordShape
+from sparkbeam.plan.combine_columns import CombinePlan
+from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
-from sparkbeam.worker.steps.combine_columns import ColumnCombine, CombineReaders
+from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.value_columns import Column, column_of
 
 FN = CombineFn.from_callable(sum)
@@ -26,7 +28,7 @@ KEYS: dict[str, tuple[Any, list[Any]]] = {
     "str or None": (STR, ["a", None, "bc", "d"]),
     "tuple": (RecordShape(tuple, ("0", "1"), (STR, INT)), [("a", 1), ("a", 2), ("", 1), ("", 3)]),
 }
-READING = CombineReaders(merge_sessions=True, take_slices=True)
+COLUMNAR = CombinePlan(aggregator=SessionAggregator.COLUMNAR)
 
 
 def block_of(
@@ -55,8 +57,8 @@ def test_each_key_has_the_sum_of_its_values(kind: str, window_fn: WindowFn, data
     form = form_of(FN)
     assert form is not None
     are_sessions = isinstance(window_fn, Sessions)
-    reading = READING if are_sessions else CombineReaders(take_slices=True)
-    columns = ColumnCombine(FN, form, Windowing(window_fn), reading)
+    plan = COLUMNAR if are_sessions else CombinePlan(take_slices=True)
+    columns = ColumnCombine(FN, form, Windowing(window_fn), plan)
     expected: Counter[Any] = Counter()
     found: Counter[Any] = Counter()
 

@@ -18,6 +18,7 @@ from stored import Rows, coder_of
 from writer_outputs import output
 
 from sparkbeam.columns.python_types import INT, RecordShape
+from sparkbeam.plan.combine_columns import CombinePlan
 from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_end
@@ -31,7 +32,7 @@ from sparkbeam.worker.row_formats.keyed_rows import StoredSink
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.state.store import MemoryMap
-from sparkbeam.worker.steps.combine_columns import ColumnCombine, CombineReaders
+from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.value_columns import column_of
 
 COMBINES = {
@@ -84,7 +85,7 @@ def written(
         keys, times, numbers = zip(*elements, strict=True)
         if in_columns and as_columns:
             array = pa.StructArray.from_arrays([pa.array(keys), pa.array(numbers)], ["0", "1"])
-            combine = ColumnCombine(combine_fn, form, windowing, CombineReaders(take_slices=True))
+            combine = ColumnCombine(combine_fn, form, windowing, CombinePlan(take_slices=True))
             block = Block(GLOBAL, column_of(array, PAIR), np.array(times), windowing.windowfn)
             assert combine.take(block) is None
             combine.settle()

@@ -28,6 +28,7 @@ from hypothesis import strategies as hs
 from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
 from writer_outputs import output
 
+from sparkbeam.plan.combine_columns import CombinePlan
 from sparkbeam.plan.row_formats import AggregateRows, GroupRows
 from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.row_packs import rows_of, unpacked
@@ -42,7 +43,7 @@ from sparkbeam.worker.row_formats.group_rows import (
     windowed_groups,
 )
 from sparkbeam.worker.slices import slices_of
-from sparkbeam.worker.steps.combine_columns import ColumnCombine, CombineReaders
+from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.value_columns import column_of_values
 
 WINDOWS: list[WindowFn] = [
@@ -73,7 +74,7 @@ def of(window_fn: WindowFn, combiner: Any = TimestampCombiner.OUTPUT_AT_EOW) -> 
 def gathering(fn: CombineFn, windowing: Windowing, *, take_slices: bool = False) -> ColumnCombine:
     form = form_of(fn)
     assert form is not None
-    return ColumnCombine(fn, form, windowing, CombineReaders(take_slices=take_slices))
+    return ColumnCombine(fn, form, windowing, CombinePlan(take_slices=take_slices))
 
 
 def blocks_of(columns: ColumnCombine) -> Iterator[tuple[Block, int]]:

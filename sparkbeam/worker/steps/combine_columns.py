@@ -18,7 +18,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.aggregate.columnar_sessions import SessionColumns, WindowColumns
 from sparkbeam.columns.vectors import Micros
-from sparkbeam.plan.combine_columns import OTHER_SLICES, in_another_order
+from sparkbeam.plan.combine_columns import OTHER_SLICES, CombinePlan, in_another_order
 from sparkbeam.windows.vectorized_accumulator import VectorizedAccumulator
 from sparkbeam.wire.rounding import coded_column
 from sparkbeam.worker.blocks import Block
@@ -60,21 +60,6 @@ class Ready:
     windows: tuple[BoundedWindow, ...] = ()
 
 
-@dataclass(frozen=True)
-class CombineReaders:
-    """Properties of the readers of a combine.
-
-    Attributes:
-        merge_sessions: they take sessions that are merged before the shuffle.
-        take_slices: they take the numbers of time slices.
-        take_windows: they take numbers by window.
-    """
-
-    merge_sessions: bool = False
-    take_slices: bool = False
-    take_windows: bool = False
-
-
 class ColumnCombine:
     """Hash aggregate of pairs in columns.
 
@@ -82,7 +67,7 @@ class ColumnCombine:
         combine_fn: merges accumulators.
         form: its vectorized form.
         windowing: of the pairs.
-        reading: properties of the readers.
+        plan: how it combines.
     """
 
     def __init__(
@@ -90,11 +75,11 @@ class ColumnCombine:
         combine_fn: beam.CombineFn,
         form: VectorizedAccumulator,
         windowing: Windowing,
-        reading: CombineReaders,
+        plan: CombinePlan,
     ) -> None:
         self._form = form
         self._windowing = windowing
-        self._reading = reading
+        self._plan = plan
         stamps = combine_stamps(windowing)
         self._is_stamped = stamps is not None
         self._sessions = SessionColumns(combine_fn, stamps or max)
@@ -125,7 +110,7 @@ class ColumnCombine:
         pairs = self._pairs(block.column)
         if isinstance(pairs, str):
             return pairs
-        if self._reading.merge_sessions:
+        if self._plan.aggregator is not None:
             return self._take_sessions(block, pairs)
         if self._are_sessions:
             reason = in_another_order(self._form, pairs.numbers.dtype)
@@ -219,11 +204,11 @@ class ColumnCombine:
 
     def _of_windows(self, windows: NumberedWindows, found: KeyedAggregates) -> Iterator[Ready]:
         """Yield slices as they are if the readers take them, else windows."""
-        are_numbers, reading = found.rows.are_numbers, self._reading
-        if are_numbers and windows.are_slices and reading.take_slices:
+        are_numbers, plan = found.rows.are_numbers, self._plan
+        if are_numbers and windows.are_slices and plan.take_slices:
             yield Ready(found, windows=windows.starting_at(int(found.rows.starts[0])))
             return
-        take_numbers = are_numbers and reading.take_windows
+        take_numbers = are_numbers and plan.take_windows
         if not take_numbers and isinstance(found.keys, Column):
             found = replace(found, keys=found.keys.values())
         for some in self._by_window(windows, found):

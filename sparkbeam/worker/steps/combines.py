@@ -16,11 +16,9 @@ from sparkbeam.aggregate.aggregates import objects
 from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.aggregate.ordered_sessions import OrderedSessions
-from sparkbeam.plan.combine_columns import ALONE as SESSIONS_ALONE
-from sparkbeam.plan.combine_columns import NO_FORM, by_elements, other_stamps
-from sparkbeam.plan.grouping import SessionAggregator, stamp_of, tells_stamps
+from sparkbeam.plan.combine_columns import CombinePlan, other_stamps
+from sparkbeam.plan.grouping import SessionAggregator, stamp_of
 from sparkbeam.plan.parsed_stage import combine_fn_of
-from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.vectorized_accumulators import form_of
@@ -44,7 +42,6 @@ from sparkbeam.worker.steps.column_tables import (
 )
 from sparkbeam.worker.steps.combine_columns import (
     ColumnCombine,
-    CombineReaders,
     Ready,
     other_values,
 )
@@ -75,7 +72,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         readers: the operations that take the accumulators.
         key_coder: the coder of the keys, which are distinguished by their encodings.
         windowing: of the elements.
-        aggregator: merges sessions; None if windows do not merge here.
+        plan: what the plan has decided on it.
     """
 
     takes_assigned = True
@@ -84,52 +81,37 @@ class PrecombineOperation(operations.PGBKCVOperation):
     readers: list[operations.Operation]
     key_coder: coders.Coder
     windowing: Windowing
-    aggregator: SessionAggregator | None
+    plan: CombinePlan
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self._emitter = Emitter(self.readers, self.receivers[0])
         self._names = KeyNames(self.key_coder)
         self._form = form_of(self.combine_fn)
-        self._choice = None if self.aggregator else choice_of(self.combine_fn)
+        self._choice = None if self.plan.aggregator else choice_of(self.combine_fn)
         self._combine_stamps = combine_stamps(self.windowing)
-        self._stamp = _stamp_told(self.windowing, self.readers)
         sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
         self._takers = [sink.process_aggregates for sink in sinks]
         # A name has the timestamp, too, if that matters.
         key = self._names.key
-        self._key_of = key if self._stamp is None else (lambda name: key(name[0]))
+        self._key_of = key if self.plan.stamp is None else (lambda name: key(name[0]))
         self._windows = WindowElements(
             self.combine_fn, self._combine_stamps, self.windowing, self._key_of
         )
         self._sessions: SessionElements | None = None
         self._elements: ElementTable = self._windows
-        if self.aggregator is not None:
-            self._elements = self._sessions = self._session_table(self.aggregator)
+        if self.plan.aggregator is not None:
+            self._elements = self._sessions = self._session_table(self.plan.aggregator)
         self._count = 0
         self._bytes = 0
         self._unmeasured = 0
-        self._refusal = ""
-        self._columns = self._make_columns(sinks)
+        self._columns = self._make_columns()
 
-    def _make_columns(self, sinks: list[SinkOperation]) -> ColumnCombine | None:
+    def _make_columns(self) -> ColumnCombine | None:
         """Return the aggregates of pairs in columns; None if pairs stay elements."""
-        form = self._form
-        reading = _reading(self.windowing, sinks, self.aggregator, len(self.readers))
-        if self.aggregator not in (None, SessionAggregator.COLUMNAR):
-            self._refusal = by_elements(self.aggregator, form)
-        elif self._stamp is not None:
-            self._refusal = other_stamps(self._stamp)
-        elif form is None:
-            choice = self._choice
-            self._refusal = other_values(choice.name) if choice is not None else NO_FORM
-        elif isinstance(self.windowing.windowfn, Sessions) and not (
-            reading.merge_sessions or reading.take_slices
-        ):
-            self._refusal = SESSIONS_ALONE
-        else:
-            return ColumnCombine(self.combine_fn, form, self.windowing, reading)
-        return None
+        if self.plan.refusal is not None or self._form is None:
+            return None
+        return ColumnCombine(self.combine_fn, self._form, self.windowing, self.plan)
 
     def _session_table(self, kind: SessionAggregator) -> SessionElements:
         # At the end of the window nobody asks for the stamps.
@@ -162,7 +144,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
 
     def _take_columns(self, block: Block) -> str | None:
         """Add pairs in columns; return the reason if they are not supported."""
-        refusal: str | None = self._refusal
+        refusal = self.plan.refusal
+        if refusal is None and self._choice is not None:
+            refusal = other_values(self._choice.name)
         if self._columns is not None:
             with self._users_code():
                 refusal = self._columns.take(block)
@@ -219,7 +203,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         """Add pairs one by one, with the number of elements that they stand for."""
         keys, values = zip(*pairs, strict=True)
         names = self._named(keys)
-        if self._stamp is not None:
+        if self.plan.stamp is not None:
             assert stamps is not None
             names = list(zip(names, stamps, strict=True))
         for window in windows:
@@ -359,13 +343,8 @@ class PrecombineOperation(operations.PGBKCVOperation):
         super().finish()
 
 
-def make_precombine(step: Step, *, merges_sessions: bool = False) -> PrecombineOperation:
-    """Make the operation that runs the map side of a combine.
-
-    Args:
-        step: the step.
-        merges_sessions: the aggregator that all readers share merges sessions.
-    """
+def make_precombine(step: Step, plan: CombinePlan) -> PrecombineOperation:
+    """Make the operation that runs the map side of a combine."""
     (output,) = step.transform.outputs.values()
     coder = step.factory.get_windowed_coder(output)
     operation: PrecombineOperation = step.factory.augment_oldstyle_op(
@@ -386,34 +365,5 @@ def make_precombine(step: Step, *, merges_sessions: bool = False) -> PrecombineO
     (operation.readers,) = step.consumers.values()
     operation.key_coder = coder.wrapped_value_coder.key_coder()
     operation.windowing = step.windowing(output)
-    operation.aggregator = None
-    if merges_sessions:
-        sinks: list[Any] = operation.readers
-        (operation.aggregator,) = {sink.aggregator for sink in sinks}
+    operation.plan = plan
     return operation
-
-
-def _reading(
-    windowing: Windowing,
-    sinks: list[SinkOperation],
-    aggregator: SessionAggregator | None,
-    readers: int,
-) -> CombineReaders:
-    """Return what all readers take of a combine besides elements."""
-    if aggregator is not None:
-        return CombineReaders(merge_sessions=True)
-    all_take = len(sinks) == readers
-    take_numbers = all_take and all(sink.takes_numbers for sink in sinks)
-    if isinstance(windowing.windowfn, Sessions):
-        return CombineReaders(take_slices=take_numbers)
-    return CombineReaders(
-        take_slices=all_take and all(sink.port.format == AggregateRows() for sink in sinks),
-        take_windows=take_numbers and combine_stamps(windowing) is None,
-    )
-
-
-def _stamp_told(windowing: Windowing, readers: list[operations.Operation]) -> str | None:
-    """Return the timestamp of a group if readers distinguish elements by timestamp; else None."""
-    sinks = (reader for reader in readers if isinstance(reader, SinkOperation))
-    are_stored = any(sink.port.format.stored for sink in sinks)
-    return stamp_of(windowing) if are_stored and tells_stamps(windowing) else None

@@ -118,8 +118,6 @@ class SinkOperation(operations.Operation):
         port: the port to fill.
         coder: the coder of the elements.
         windowing: the windowing of their PCollection.
-        aggregator: combines sessions to write; None if they are not combined.
-        takes_numbers: True if the readers merge numbers of a vectorized form.
     """
 
     _sink: Sink
@@ -139,8 +137,6 @@ class SinkOperation(operations.Operation):
         self._producer = producer
         self.coder = coder
         self.windowing = windowing
-        self.aggregator = port.aggregator
-        self.takes_numbers = port.takes_numbers
 
     @property
     def takes_assigned(self) -> bool:
