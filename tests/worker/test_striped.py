@@ -62,6 +62,9 @@ class Round(NamedTuple):
 KEYS = st.integers(0, 60)
 SMALL = st.dictionaries(KEYS, st.integers(-9, 9), max_size=60)
 LARGE = st.dictionaries(KEYS, st.sampled_from([1 << 61, -(1 << 61), 7]), max_size=60)
+NONZERO = st.dictionaries(KEYS, st.integers(1, 9) | st.integers(-9, -1), max_size=60)
+"""Beside -0.0, as which of both zeros is the greatest depends on an order that nothing promises."""
+
 REAL = st.dictionaries(KEYS, st.sampled_from([0.5, 2.5, -0.0, 1e6]), max_size=60)
 
 
@@ -73,7 +76,7 @@ def rounds_of(numbers: Any) -> Any:
     return st.lists(st.builds(Round, arrived, rise, st.booleans()), max_size=8)
 
 
-ROUNDS = st.one_of(rounds_of(SMALL), rounds_of(SMALL | LARGE), rounds_of(SMALL | REAL))
+ROUNDS = st.one_of(rounds_of(SMALL), rounds_of(SMALL | LARGE), rounds_of(NONZERO | REAL))
 
 
 def written(
