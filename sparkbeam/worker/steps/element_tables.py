@@ -97,7 +97,7 @@ class WindowElements:
         self._windowing = windowing
         self._key_of = key_of
         self._tables: defaultdict[BoundedWindow, _OfWindow] = defaultdict(_OfWindow)
-        self._waiting: set[BoundedWindow] = set()
+        self._waiting: list[_OfWindow] = []
         self._count = 0
 
     def __len__(self) -> int:
@@ -120,10 +120,11 @@ class WindowElements:
             stamps: their timestamps, if readers need these.
             others: the number of further elements, which do not change the result.
         """
-        self._waiting.add(window)
         table = self._tables[window]
         table.count += len(values) + others
         gathered = table.gathered
+        if not gathered:
+            self._waiting.append(table)
         for name, value in zip(names, values, strict=True):
             run = gathered.get(name)
             if run is None:
@@ -138,8 +139,7 @@ class WindowElements:
 
     def settle(self) -> None:
         create, add_inputs = self._combine_fn.create_accumulator, self._combine_fn.add_inputs
-        for window in self._waiting:
-            table = self._tables[window]
+        for table in self._waiting:
             accumulators = table.accumulators
             before = len(accumulators)
             for name, values in table.gathered.items():
