@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from sparkbeam.plan.grouping import Grouping, SessionAggregator
 from sparkbeam.plan.join_payload import AUTO, NEVER, JoinSpec
 from sparkbeam.plan.row_formats import RowFormat
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # Processes that need the model alone do without Beam.
+    from sparkbeam.plan.grouping import Grouping, SessionAggregator
     from sparkbeam.plan.operator import Operator
 
 SOURCE_URN = "sparkbeam:source:v1"
@@ -74,7 +74,7 @@ class Port:
     format: RowFormat
     transform_id: str
     firings: bool = False
-    aggregator: SessionAggregator | None = None
+    aggregator: "SessionAggregator | None" = None
     spreads: bool = False
     takes_numbers: bool = False
 
@@ -184,7 +184,7 @@ class Stage:
     grouped: str | None
     ports: tuple[Port, ...]
     side_inputs: tuple[SideInput, ...]
-    grouping: Grouping | None = None
+    grouping: "Grouping | None" = None
     join: SparkJoin | None = None
     joined: tuple[str, ...] = ()
     most_tasks: int | None = None

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.common.untrusted_json import loaded, parsed
 from sparkbeam.errors import CheckpointFailed
-from sparkbeam.observe.figures.progress import PartitionProgress
+from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.streaming.checkpoint_files import Files, files
 
 

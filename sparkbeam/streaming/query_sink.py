@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from sparkbeam.observe.collection.micro_batch_summary import summary
+from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.phases import (
     COLLECTING,
     DELIVERY,
@@ -12,7 +13,6 @@ from sparkbeam.observe.figures.phases import (
     Phases,
     Stopwatch,
 )
-from sparkbeam.observe.figures.progress import PartitionProgress
 from sparkbeam.plan.layers import Topology
 from sparkbeam.spark.collect import collected
 from sparkbeam.streaming import hub_partitions

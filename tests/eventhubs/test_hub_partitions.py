@@ -18,8 +18,8 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.slow_partitions import RangeRead
 from sparkbeam.io.eventhubs import ReadFromEventHubs, SlowPartitions
 from sparkbeam.observe.figures.micro_batch import MicroBatch
+from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.progress import (
-    PartitionProgress,
     StageState,
     StreamingProgress,
     headline,
@@ -81,8 +81,8 @@ def test_a_slow_partition_shows_its_factor(
 
 
 PARTITIONS = (
-    PartitionProgress(0, 1200, 1.0, 1000, 0.25, "RangeRead"),
-    PartitionProgress(1, 34, 0.125, 125, 61.0, "RangeRead"),
+    PartitionProgress(0, 1200, 1.0, 1000, 0.25, "Read"),
+    PartitionProgress(1, 34, 0.125, 125, 61.0, "Read"),
 )
 PROGRESS = StreamingProgress(StageState.RUNNING, micro_batch=3, partitions=PARTITIONS)
 
@@ -95,8 +95,8 @@ def test_progress_and_page_tell_of_partitions() -> None:
     assert "1:01 min" in html
     assert "0.125" in html
     assert partition_rows(PARTITIONS) == (
-        ("RangeRead", "0", "1,200", "1", "1,000", "0.2 s"),
-        ("RangeRead", "1", "34", "0.125", "125", "1:01 min"),
+        ("Read", "0", "1,200", "1", "1,000", "0.2 s"),
+        ("Read", "1", "34", "0.125", "125", "1:01 min"),
     )
     facts = dict(of_query(PROGRESS))
     assert facts["left to read"] == "1,234 events"
@@ -104,7 +104,7 @@ def test_progress_and_page_tell_of_partitions() -> None:
 
 
 def test_a_page_of_very_many_partitions_has_those_furthest_behind() -> None:
-    many = [PartitionProgress(number, number, step="RangeRead") for number in range(2000)]
+    many = [PartitionProgress(number, number, step="Read") for number in range(2000)]
     assert [row[1] for row in partition_rows(many)] == [str(n) for n in range(1800, 2000)]
 
 
@@ -113,21 +113,21 @@ def test_partitions_are_labels_of_pushed_metrics() -> None:
         (metric.name, metric.partition): (metric.step, metric.value)
         for metric in runner_metrics(PROGRESS, 0)
     }
-    assert found["partition_lag_events", "0"] == ("RangeRead", 1200)
-    assert found["partition_factor_permille", "1"] == ("RangeRead", 125)
-    assert found["partition_read_ms", "1"] == ("RangeRead", 61_000)
-    assert found["partition_read_events", "0"] == ("RangeRead", 1000)
-    metric = RunnerMetric(RunnerMetricKind.GAUGE, "partition_lag_events", "RangeRead", 7, "3")
+    assert found["partition_lag_events", "0"] == ("Read", 1200)
+    assert found["partition_factor_permille", "1"] == ("Read", 125)
+    assert found["partition_read_ms", "1"] == ("Read", 61_000)
+    assert found["partition_read_events", "0"] == ("Read", 1000)
+    metric = RunnerMetric(RunnerMetricKind.GAUGE, "partition_lag_events", "Read", 7, "3")
     pushed = PushedMetrics(_Nothing(), (metric,), 5.0)
     assert "partition_lag_events.Read/3.attempted.value 7 5\n" in "".join(graphite.lines(pushed))
     (gauge,) = json.loads(http.as_json(pushed))["gauges"]
-    assert (gauge["step"], gauge["partition"]) == ("RangeRead", "3")
+    assert (gauge["step"], gauge["partition"]) == ("Read", "3")
     (family,) = prometheus.families(pushed)
-    assert family.samples[0].labels == {"step": "RangeRead", "partition": "3"}
+    assert family.samples[0].labels == {"step": "Read", "partition": "3"}
     (scope,) = otlp.OtlpSink(SparkBeamOptions()).request(pushed).resource_metrics[0].scope_metrics
     (point,) = scope.metrics[0].gauge.data_points
     labels = {label.key: label.value.string_value for label in point.attributes}
-    assert labels == {"step": "RangeRead", "partition": "3"}
+    assert labels == {"step": "Read", "partition": "3"}
 
 
 class _Nothing(MetricResults):
@@ -204,7 +204,7 @@ def test_tasks_do_without_the_module_of_a_monitor(server: EventHubsServer) -> No
 def test_a_damaged_file_tells_nothing(tmp_path: Path, content: bytes) -> None:
     kept = LocalFiles(str(tmp_path))
     NotePartitions(str(tmp_path), 5)([PartitionStatus(0, 7, 0.5, 10, 1.5)])
-    assert noted(kept, 5, "RangeRead") == (PartitionProgress(0, 7, 0.5, 10, 1.5, "RangeRead"),)
+    assert noted(kept, 5, "Read") == (PartitionProgress(0, 7, 0.5, 10, 1.5, "Read"),)
     kept.write("partitions/5.json", content)
-    assert noted(kept, 5, "RangeRead") == ()
-    assert noted(kept, 6, "RangeRead") == ()
+    assert noted(kept, 5, "Read") == ()
+    assert noted(kept, 6, "Read") == ()

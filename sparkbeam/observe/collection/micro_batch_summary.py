@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from apache_beam.metrics import monitoring_infos
 
 from sparkbeam.observe.figures.micro_batch import MicroBatch, StageFigures
-from sparkbeam.observe.figures.progress import PartitionProgress
+from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.spark_io import READ_URN

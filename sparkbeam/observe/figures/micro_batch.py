@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sparkbeam.common.untrusted_json import parsed
+from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.phases import Phases, known
-from sparkbeam.observe.figures.progress import PartitionProgress
 from sparkbeam.wire.messages import Holder
 from sparkbeam.wire.reports import ElementCounts
 from sparkbeam.wire.timestamps import MIN_MICROS

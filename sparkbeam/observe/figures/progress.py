@@ -9,8 +9,8 @@ from typing import TypeAlias
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.common.display_text import line
-from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.observe.figures.formats import counted, duration, joined, moment, size
+from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.tables import table_html
 
 _SECOND = 1e6
@@ -163,17 +163,6 @@ class StreamingStageProgress:
         if hold is None or arrived is None or arrived >= MAX_TIMESTAMP:
             return None
         return float((arrived - hold).micros / _SECOND)
-
-
-@dataclass(frozen=True)
-class PartitionProgress(PartitionStatus):
-    """A partition of an event hub when a micro-batch was planned.
-
-    Attributes:
-        step: the label of the transform that reads it.
-    """
-
-    step: str = ""
 
 
 @dataclass(frozen=True)

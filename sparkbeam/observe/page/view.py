@@ -9,8 +9,8 @@ from sparkbeam.observe.collection.notes import Note
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.figures import phases
 from sparkbeam.observe.figures.formats import duration, joined
+from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.progress import (
-    PartitionProgress,
     StageProgress,
     StreamingProgress,
     StreamingStageProgress,

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
+from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.progress import (
-    PartitionProgress,
     PipelineProgress,
     Progress,
     StageProgress,
