@@ -529,6 +529,9 @@ class Locked(beam.CombineFn):
         self.lock = None
 
 
+_COUNT = userstate.ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder())
+
+
 class TestBundles:
     """Without these, no bundle runs."""
 
@@ -738,21 +741,27 @@ class TestBundles:
 
     def test_dofns_are_searched_for_state_once_while_a_pipeline_of_ours_is_built(self) -> None:
         class Searched(beam.DoFn):
-            searched = 0
+            def process(self, element: Any, count: Any = beam.DoFn.StateParam(_COUNT)) -> Any:
+                yield element
 
-            def __dir__(self) -> list[str]:
-                Searched.searched += 1
-                return [*super().__dir__()]
+        searched: list[str] = []
 
-        options, dofn = PipelineOptions([]), Searched()
-        option_views.remember(options)
-        assert [userstate.is_stateful_dofn(dofn) for _ in range(3)] == [False] * 3
-        assert Searched.searched == 1
-        option_views.forget(options)
-        assert not userstate.is_stateful_dofn(dofn)
-        assert Searched.searched == 2
-        left = weakref.ref(dofn)
-        del dofn
+        def search(dofn: Any) -> Any:
+            searched.append(type(dofn).__name__)
+            return userstate.get_dofn_specs(dofn)
+
+        is_building = True
+        found = signatures.remembering_stateless(search, lambda: is_building)
+        plain, stateful = beam.DoFn(), Searched()
+        for _ in range(2):
+            assert found(plain) == (set(), set())
+            assert found(stateful) == ({_COUNT}, set())
+        assert searched == ["DoFn", "Searched", "Searched"]
+        is_building = False
+        found(plain)
+        assert len(searched) == 4
+        left = weakref.ref(plain)
+        del plain
         assert left() is None
 
     def test_beam_measures_elements_by_chance_of_its_own(self) -> None:
