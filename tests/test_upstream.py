@@ -4,6 +4,7 @@ import _thread
 import ast
 import functools
 import inspect
+import logging
 import os
 import pickle
 import random
@@ -60,11 +61,14 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
+from py4j import java_gateway  # type: ignore[import-untyped]
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyarrow import parquet
 from waiting import until
 
 import sparkbeam
 from sparkbeam.errors import PipelineFailed
+from sparkbeam.spark.jvm_output import is_of_others
 from sparkbeam.upstream import azure as of_azure
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import beam_batches as of_batches
@@ -527,6 +531,29 @@ class Locked(beam.CombineFn):
 
     def teardown(self) -> None:
         self.lock = None
+
+
+def test_py4j_is_not_heard_when_it_releases_objects_of_a_jvm_that_has_gone() -> None:
+    def failing(_: str) -> None:
+        try:
+            raise Py4JNetworkError("gone")
+        except Py4JNetworkError as error:
+            record = java_gateway.logger.makeRecord(
+                "py4j",
+                logging.ERROR,
+                java_gateway.__file__,
+                1,
+                "No answer",
+                (),
+                exc_info=(type(error), error, error.__traceback__),
+            )
+            heard.append(is_of_others(record))
+
+    heard: list[bool] = []
+    client = SimpleNamespace(address="a", port="1", garbage_collect_object=failing)
+    getattr(java_gateway, of_spark.RELEASE)(client, "o1")
+    failing("o1")
+    assert heard == [False, True]
 
 
 _COUNT = userstate.ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder())

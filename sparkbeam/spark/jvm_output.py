@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import IO
 
 from sparkbeam.common.display_text import printable
-from sparkbeam.upstream.spark import NOISE, has_jvm, start_jvm
+from sparkbeam.upstream.spark import NOISE, RELEASE, has_jvm, start_jvm
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 """Log4j settings: errors only, without those that the pipeline reports itself."""
@@ -62,13 +62,18 @@ def telling(lines: IO[bytes]) -> Iterator[bytes]:
 
 
 def is_of_others(record: logging.LogRecord) -> bool:
-    """Return whether a record is not py4j's about one of our calls, which we report ourselves."""
+    """Return whether a record is not py4j's about one of our calls, which we report ourselves.
+
+    Nor is it if py4j releases an object of the JVM, which happens in the midst of any other code.
+    """
     if record.exc_info is None or "py4j" not in PurePath(record.pathname).parts:
         return True
     frame = inspect.currentframe()
     while frame is not None and frame.f_back is not None:
         frame = frame.f_back
         if frame.f_globals.get("__name__", "").startswith("sparkbeam."):
+            return False
+        if frame.f_code.co_name == RELEASE:
             return False
     return True
 

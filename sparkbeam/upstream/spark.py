@@ -148,6 +148,10 @@ def hush_accumulators(session: Any) -> None:
     vars(server)["handle_error"] = handle_error
 
 
+RELEASE = "_garbage_collect_object"
+"""Name of py4j's function that tells the JVM of an object that Python needs no longer."""
+
+
 def heap_bytes(session: Any) -> int:
     """Return the maximum heap size of a classic session's JVM."""
     return int(jvm(session).java.lang.Runtime.getRuntime().maxMemory())

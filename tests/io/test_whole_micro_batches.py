@@ -81,7 +81,7 @@ def test_sparks_readers_follow_the_log(spark: Any, tmp_path: Path) -> None:
 def test_no_poll_by_spark_sees_a_part_while_the_writer_is_killed(
     spark: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    folders, kills, polls = (50, 5, 40) if request.config.getoption("whole") else (1, 2, 5)
+    folders, kills, polls = (10, 5, 200) if request.config.getoption("whole") else (1, 2, 5)
     chance = random.Random(1)
     for number in range(folders):
         folder, seen = tmp_path / str(number), 0
