@@ -58,7 +58,7 @@ class Precombine(Operator):
         return cls(step.label, plan.refusal, plan)
 
     def output_type(self, step: PlannedStep, shape: Shape) -> Result:
-        reason = self.reason or _why_other_values(step, shape)
+        reason = self.reason or _why_other_values(step, shape, self.plan)
         return None if reason is None else Refused(reason)
 
     def run(self, step: Step) -> operations.Operation:
@@ -76,8 +76,8 @@ class StampedPrecombine(Precombine):
 
     @classmethod
     def matches(cls, step: PlannedStep) -> Self | None:
-        found = super().matches(step)
-        return found if found is not None and found.plan.stamp is not None else None
+        is_told = step.urn == PRECOMBINE and _stamp_told(step) is not None
+        return super().matches(step) if is_told else None
 
 
 def _aggregator(step: PlannedStep) -> SessionAggregator | None:
@@ -122,13 +122,13 @@ def _why_elements(step: PlannedStep, plan: CombinePlan) -> str | None:
     return ALONE if are_sessions and aggregator is None and not plan.take_slices else None
 
 
-def _why_other_values(step: PlannedStep, shape: Shape) -> str | None:
+def _why_other_values(step: PlannedStep, shape: Shape, plan: CombinePlan) -> str | None:
     """Return the reason why pairs of a shape are combined one by one, or None."""
     form, windowing = form_of(step.combine_fn), step.windowing
     stamp, are_sessions = stamp_of(windowing), isinstance(windowing.windowfn, Sessions)
     if stamp is not None and not are_sessions and not _adds_up(form, windowing, shape):
         return other_stamps(stamp)
-    if are_sessions and _aggregator(step) is None and whole_gap_of(windowing.windowfn) is None:
+    if are_sessions and plan.aggregator is None and whole_gap_of(windowing.windowfn) is None:
         return OTHER_SLICES
     choice = None if are_sessions else choice_of(step.combine_fn)
     pair = pair_of(shape)

@@ -45,6 +45,7 @@ from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec, WriteSpec
+from sparkbeam.plan.urns import MERGE_ACCUMULATORS
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
@@ -53,7 +54,7 @@ STATE_FORMAT = 9
 """Version of the layout of state, offsets and feedback; another layout needs another number."""
 
 _PARDO = "beam:transform:pardo"
-_COMBINES = frozenset([common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn])
+_COMBINES = frozenset([MERGE_ACCUMULATORS])
 _ROW = common_urns.coders.ROW.urn
 
 Parts = dict[str, str]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
 from apache_beam.internal import util
-from apache_beam.portability import common_urns, python_urns
+from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core
 
@@ -15,6 +15,7 @@ from sparkbeam.columns import Argument, Compiled, Keyed, Refused, ResultKind, co
 from sparkbeam.columns.python_types import Shape, tells_all
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import CREATE_URN
+from sparkbeam.plan.urns import PAR_DO
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import (
     KeyWithNone,
@@ -189,7 +190,7 @@ def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
     It must not be changed. The step that holds the values of a Create, or the parts of files, is
     such a ParDo.
     """
-    if transform.spec.urn not in (common_urns.primitives.PAR_DO.urn, CREATE_URN):
+    if transform.spec.urn not in (PAR_DO, CREATE_URN):
         return None
     return dofn_in(transform.spec.payload)
 
@@ -249,7 +250,7 @@ def function_in(encoded: bytes) -> beam.DoFn | None:
 
 def is_plain(transform: beam_runner_api_pb2.PTransform) -> bool:
     """Return whether a transform is a ParDo with one output that needs no more than side inputs."""
-    if transform.spec.urn != common_urns.primitives.PAR_DO.urn or len(transform.outputs) != 1:
+    if transform.spec.urn != PAR_DO or len(transform.outputs) != 1:
         return False
     payload = par_do_payload(transform.spec.payload)
     if payload.state_specs or payload.timer_family_specs:

@@ -16,13 +16,14 @@ from google.protobuf.message import DecodeError
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError, SparkBeamError, UnsupportedTransform
+from sparkbeam.plan.urns import ASSIGN_WINDOWS
 
 REMEDY = "The proto of the pipeline is damaged: make it again with the program that wrote it."
 
 _PAYLOADS: Mapping[str, Any] = {
     **dict.fromkeys(translations.PAR_DO_URNS, beam_runner_api_pb2.ParDoPayload),
     **dict.fromkeys(translations.COMBINE_URNS, beam_runner_api_pb2.CombinePayload),
-    common_urns.primitives.ASSIGN_WINDOWS.urn: beam_runner_api_pb2.WindowIntoPayload,
+    ASSIGN_WINDOWS: beam_runner_api_pb2.WindowIntoPayload,
     common_urns.primitives.TEST_STREAM.urn: beam_runner_api_pb2.TestStreamPayload,
     common_urns.deprecated_primitives.READ.urn: beam_runner_api_pb2.ReadPayload,
 }

@@ -19,14 +19,13 @@ from apache_beam.utils import proto_utils
 from sparkbeam.plan.fused_stages import COMBINE_PER_KEY, FLATTEN, GROUP_BY_KEY
 from sparkbeam.plan.model import Exchange, Firings
 from sparkbeam.plan.pardo_functions import loaded, par_do_payload
+from sparkbeam.plan.urns import ASSIGN_WINDOWS, PAR_DO
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import injects_default, shows_one_element
 
 BY_TIME = b"sparkbeam:by_time:v1"
 """The payload of a GroupByKey whose trigger sees the elements of one timestamp after the other."""
 
-_ASSIGN = common_urns.primitives.ASSIGN_WINDOWS.urn
-_PAR_DO = common_urns.primitives.PAR_DO.urn
 _CODERS = common_urns.coders
 
 Makers = Mapping[str, beam_runner_api_pb2.PTransform]
@@ -110,7 +109,7 @@ def _is_grouped(pcollection: str, makers: Makers) -> bool:
     while pending:
         read = pending.pop()
         maker = makers.get(read)
-        if read in seen or maker is None or maker.spec.urn == _ASSIGN:
+        if read in seen or maker is None or maker.spec.urn == ASSIGN_WINDOWS:
             continue
         if maker.spec.urn in (GROUP_BY_KEY, COMBINE_PER_KEY):
             return True
@@ -263,7 +262,7 @@ def _combined_with_default(transform: beam_runner_api_pb2.PTransform) -> str | N
     None for other steps.
     """
     sides = list(translations.side_inputs(transform).values())
-    if transform.spec.urn != _PAR_DO or len(sides) != 1:
+    if transform.spec.urn != PAR_DO or len(sides) != 1:
         return None
     payload = par_do_payload(transform.spec.payload)
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
@@ -302,7 +301,7 @@ def _par_do(fn: beam.DoFn) -> beam_runner_api_pb2.FunctionSpec:
         urn=python_urns.PICKLED_DOFN_INFO, payload=pickles.dumps((fn, (), {}, [], None))
     )
     payload = beam_runner_api_pb2.ParDoPayload(do_fn=described)
-    return beam_runner_api_pb2.FunctionSpec(urn=_PAR_DO, payload=payload.SerializeToString())
+    return beam_runner_api_pb2.FunctionSpec(urn=PAR_DO, payload=payload.SerializeToString())
 
 
 def _transform(

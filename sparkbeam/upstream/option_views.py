@@ -67,10 +67,11 @@ def _views_of(options: PipelineOptions) -> _Views | None:
 
 def _is_kept(cls: Any) -> bool:
     """Return whether it is a class of Beam's or ours; the base has the options of all classes."""
-    return cls.__module__.startswith(_OF_THE_PROCESS) and cls is not PipelineOptions
+    return cls.__module__.startswith(OF_THE_PROCESS) and cls is not PipelineOptions
 
 
-_OF_THE_PROCESS = ("apache_beam.", "sparkbeam.")
+OF_THE_PROCESS = ("apache_beam.", "sparkbeam.")
+"""Prefixes of modules that stay loaded as long as the process; those of users may not."""
 
 
 def known_values(options: PipelineOptions) -> dict[str, Any]:

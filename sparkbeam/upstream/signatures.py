@@ -11,12 +11,11 @@ from contextlib import suppress
 from types import FunctionType, MethodType
 from typing import Any
 
+from sparkbeam.upstream.option_views import OF_THE_PROCESS
+
 _Arguments = tuple[list[str], list[Any]]
 
 _Specs = tuple[set[Any], set[Any]]
-
-_OF_THE_PROCESS = ("apache_beam.", "sparkbeam.")
-"""Prefixes of modules that stay loaded as long as the process."""
 
 
 def remembering(
@@ -77,7 +76,7 @@ def remembering_stateless(
 
 def _is_of_the_process(function: FunctionType) -> bool:
     return (
-        str(function.__module__).startswith(_OF_THE_PROCESS)
+        str(function.__module__).startswith(OF_THE_PROCESS)
         and "<locals>" not in function.__qualname__
         and "__wrapped__" not in vars(function)
     )

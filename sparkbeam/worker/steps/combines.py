@@ -145,13 +145,14 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _take_columns(self, block: Block) -> str | None:
         """Add pairs in columns; return the reason if they are not supported."""
         refusal = self.plan.refusal
-        if refusal is None and self._choice is not None:
-            refusal = other_values(self._choice.name)
         if self._columns is not None:
             with self._users_code():
                 refusal = self._columns.take(block)
             if refusal is None and self._columns.are_many:
                 self._settle_columns()
+        elif refusal is None:
+            assert self._choice is not None
+            refusal = other_values(self._choice.name)
         if refusal is not None and self._sessions is None and self._combine_stamps is not None:
             return other_stamps(stamp_of(self.windowing))
         return refusal
