@@ -183,7 +183,7 @@ def first_half(build: Build, *options: str) -> set[Any]:
     def noted(factory: StepFactory, id: str, consumers: Any) -> Any:
         operation: Any = create(factory, id, consumers)
         if factory.descriptor.transforms[id].unique_name == "Sum/Precombine":
-            made.add(operation.aggregator)
+            made.add(operation.plan.aggregator)
         return operation
 
     runner = StreamingRunner() if options else BatchRunner()
