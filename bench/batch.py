@@ -3,6 +3,7 @@
 Run with ``python bench/batch.py``. All contestants do the same work on the same
 machine in one run, in a warm session; the table gives the median of ``--repeat``
 runs (ten times as many of the small pipeline) and the ratio to sparkbeam.
+``--on cluster`` and ``--on connect`` are other places; Spark Connect has no RDDs.
 """
 
 import argparse
@@ -16,12 +17,11 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
+from places import add_place, session_on
 from rich.console import Console
 from rich.table import Table
 
 from sparkbeam import SparkRunner
-from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.spark import session
 
 SLICES = 100
 WARM_UPS = 5
@@ -110,15 +110,21 @@ def timed(work: Callable[[], None], repeat: int) -> float:
 
 
 def main() -> None:
-    """Runs the contest and prints the table."""
+    """Starts Spark for the contest."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--elements", type=int, default=5_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", choices=["combine", "group", "small"], default=None)
     parser.add_argument("--sparkbeam_only", action="store_true")
+    add_place(parser)
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
-    spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
+    with session_on(arguments.on) as spark:
+        contest(spark, arguments)
+
+
+def contest(spark: Any, arguments: argparse.Namespace) -> None:
+    """Runs the contest in a session and prints the table."""
     count = arguments.elements
 
     table = Table(title=f"{count:,} elements, 2 cores, median of {arguments.repeat}")
@@ -138,7 +144,7 @@ def main() -> None:
             "sparkbeam": lambda p=pipeline: run_beam(p, count, SparkRunner(spark))
         }
         if not arguments.sparkbeam_only:
-            if rdd is not None:
+            if rdd is not None and arguments.on != "connect":
                 programs["RDD"] = lambda r=rdd: r(spark, count)
             programs["FnApiRunner"] = lambda p=pipeline: run_beam(p, count, FnApiRunner())
         own = None

@@ -1,9 +1,10 @@
 """Batch over columns: pipelines over Parquet beside themselves without columns, and beside Spark.
 
-Run with ``python bench/columns.py``. Nexmark's bids are written to Parquet once. Then, in one
-session on two cores, the contestants of each task take turns: a Beam pipeline whose functions run
-over columns, the same with ``--columns=off``, and what a user of Spark would write. Each counts
-its results and adds them up; Spark joins sessions that touch, and so has fewer.
+Run with ``python bench/columns.py``; ``--on cluster`` and ``--on connect`` are other places.
+Nexmark's bids are written to Parquet once. Then, in one session on two cores, the contestants of
+each task take turns: a Beam pipeline whose functions run over columns, the same with
+``--columns=off``, and what a user of Spark would write. Each counts its results and adds them up;
+Spark joins sessions that touch, and so has fewer.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, TimestampedValue
 from contest import Times, draw, in_turns
+from places import add_place, session_on
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
@@ -30,10 +32,7 @@ from sparkbeam.io import ReadFromSpark
 from sparkbeam.nexmark.beam_source import NexmarkEvents
 from sparkbeam.nexmark.datasource import NexmarkDataSource
 from sparkbeam.nexmark.queries.selection import bids
-from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.spark import session
 
-CORES = 2
 GAP = WINDOW = 10
 MINUTE, HOUR = 60, 3600
 GROUPS = 1000
@@ -272,12 +271,12 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(TASKS), help="which; default: %(default)s")
     parser.add_argument("--programs", default="columns,elements,Spark", help="default: %(default)s")
     parser.add_argument("--picture", type=Path, help="an SVG file of box plots")
+    add_place(parser)
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
-    spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{CORES}]"]))
     table = Table("task", "program", "results", "s", "relative to the first")
     every: list[Times] = []
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, session_on(arguments.on) as spark:
         folder = str(Path(scratch, "bids"))
         write_bids(spark, arguments.events, folder)
         for name in arguments.only.split(","):

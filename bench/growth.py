@@ -17,7 +17,8 @@ from typing import Any
 
 import apache_beam as beam
 import psutil
-from columns import CORES, Task, in_beam, of_files, of_sessions, session_counts, write_bids
+from columns import Task, in_beam, of_files, of_sessions, session_counts, write_bids
+from places import CORES
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table

@@ -16,13 +16,14 @@ from typing import Any
 
 import altair as alt
 import vl_convert
+from places import add_place, place_options
 from rich import box
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.engine import prepared
+from sparkbeam.nexmark.engine import Engine, prepared
 from sparkbeam.nexmark.measure import Measurement
 from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.record import OURS, QueryRun, median_seconds, read_json, write_json
@@ -38,7 +39,7 @@ def main() -> None:
     parser.add_argument("--query", default=",".join(map(str, QUERIES)), help="such as 0,3,11")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--other_repeat", type=int, default=1, help="0 leaves FnApiRunner out")
-    parser.add_argument("--spark_master", default="local[2]")
+    add_place(parser)
     parser.add_argument("--json", type=Path, default=Path("nexmark-bench.json"))
     parser.add_argument("--picture", type=Path, help="an SVG file")
     parser.add_argument("--from_json", type=Path, nargs="+", help="show what earlier runs wrote")
@@ -54,10 +55,14 @@ def main() -> None:
 
 def measured(arguments: argparse.Namespace) -> list[QueryRun]:
     """The runs of all queries, sparkbeam's first."""
+    with place_options(arguments.on) as options:
+        return in_contest(prepared("SparkRunner", options), arguments)
+
+
+def in_contest(ours: Engine, arguments: argparse.Namespace) -> list[QueryRun]:
+    """The runs of all queries on our runner and the other one, in turns."""
     configuration = Configuration(events=arguments.events)
-    engines = [
-        (prepared("SparkRunner", [f"--spark_master={arguments.spark_master}"]), arguments.repeat)
-    ]
+    engines = [(ours, arguments.repeat)]
     if arguments.other_repeat:
         engines.append((prepared("FnApiRunner", []), arguments.other_repeat))
     contestants = [(Measurement(engine, configuration), repeat) for engine, repeat in engines]

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import click
 import vl_convert
-from columns import CORES, TASKS, in_beam, in_spark, write_bids
+from columns import TASKS, in_beam, in_spark, write_bids
 from contest import Times, in_turns
+from places import CORES
 from rich.console import Console
 from rich.table import Table
 

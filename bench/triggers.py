@@ -20,8 +20,9 @@ from apache_beam.transforms.trigger import (
     AfterWatermark,
     Repeatedly,
 )
-from columns import CORES, TASKS, Task, in_beam, of_files, session_counts, write_bids
+from columns import TASKS, Task, in_beam, of_files, session_counts, write_bids
 from contest import in_turns
+from places import CORES
 from rich.console import Console
 from rich.table import Table
 
