@@ -265,9 +265,14 @@ class BlockLimit:
     def forget(self) -> None:
         """Reset the limit, as a bundle that runs again elsewhere has to make the same blocks."""
         self.values = 16
+        self._unmeasured = 0
 
     def learn(self, values: list[Any]) -> None:
-        """Take the values of a block into account."""
+        """Take the values of a block into account; of short blocks some are measured."""
+        self._unmeasured += len(values)
+        if self._unmeasured < _MEASURED and len(values) < self.values:
+            return
+        self._unmeasured = 0
         size = max(size_of(values[0]), size_of(values[-1]))
         self.values = max(1, min(2 * self.values, BLOCK_SIZE, BLOCK_BYTES // size))
 

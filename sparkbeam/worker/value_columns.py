@@ -20,6 +20,7 @@ from sparkbeam.columns.python_types import (
     Shape,
     Union,
     arrow_type_of,
+    is_plain_namedtuple,
 )
 from sparkbeam.columns.python_values import first_member, values_of
 from sparkbeam.columns.vectors import Positions, are_neighbours
@@ -72,7 +73,7 @@ def column_of(array: pa.Array, shape: Shape) -> Column:
 
 
 def column_of_values(values: list[Any]) -> Column | None:
-    """Return a column of plain values: of one type, or tuples of plain values.
+    """Return a column of plain values: of one type, or tuples and NamedTuples of plain values.
 
     None if they make no column.
     """
@@ -100,8 +101,8 @@ def _arranged(values: list[Any]) -> tuple[pa.Array, Shape] | None:
     if len(kinds) != 1:
         return None
     (kind,) = kinds
-    if kind is tuple:
-        return _tuples(values)
+    if kind is tuple or is_plain_namedtuple(kind):
+        return _tuples(kind, values)
     shape = Scalar(kind)
     if shape not in _PLAIN:
         return None
@@ -112,7 +113,7 @@ def _arranged(values: list[Any]) -> tuple[pa.Array, Shape] | None:
         return None
 
 
-def _tuples(values: list[tuple[Any, ...]]) -> tuple[pa.Array, Shape] | None:
+def _tuples(kind: Any, values: list[tuple[Any, ...]]) -> tuple[pa.Array, Shape] | None:
     lengths = set(map(len, values))
     if len(lengths) != 1 or lengths == {0}:
         return None
@@ -120,6 +121,6 @@ def _tuples(values: list[tuple[Any, ...]]) -> tuple[pa.Array, Shape] | None:
     arrays = [part[0] for part in parts if part is not None]
     if len(arrays) < len(parts):
         return None
-    names = tuple(map(str, range(len(parts))))
+    names = tuple(map(str, range(len(parts)))) if kind is tuple else kind._fields
     shapes = tuple(part[1] for part in parts if part is not None)
-    return pa.StructArray.from_arrays(arrays, names), RecordShape(tuple, names, shapes)
+    return pa.StructArray.from_arrays(arrays, names), RecordShape(kind, names, shapes)

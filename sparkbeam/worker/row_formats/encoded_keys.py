@@ -1,5 +1,6 @@
 """Encodings of keys in columns, equal to those of Beam's coders, without an object per key."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +62,7 @@ class EncodedKeys:
         try:
             return _encoded(self.coder, keys, shape)
         except (_NotKnownError, pa.ArrowInvalid):
-            encode = self.coder.get_impl().encode_nested
-            return pa.array(map(encode, column_of(keys, shape).values()), pa.binary())
+            return self._one_by_one(column_of(keys, shape).values())
 
     def of_keys(self, keys: list[Any] | Column) -> pa.Array:
         """Return the encodings of keys, in a column or not."""
@@ -70,7 +70,11 @@ class EncodedKeys:
             return self.of(keys.array, keys.shape)
         column = column_of_values(keys)
         if column is not None:
-            return self.of(column.array, column.shape)
+            with suppress(_NotKnownError, pa.ArrowInvalid):
+                return _encoded(self.coder, column.array, column.shape)
+        return self._one_by_one(keys)
+
+    def _one_by_one(self, keys: list[Any]) -> pa.Array:
         return pa.array(map(self.coder.get_impl().encode_nested, keys), pa.binary())
 
 
