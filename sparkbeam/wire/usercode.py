@@ -1,11 +1,14 @@
 """Distinction between modules of the user's program and of libraries."""
 
+import functools
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
 
 _LIBRARIES = ("apache_beam", "py4j", "pyspark", "sparkbeam")
 _MAIN = ("__main__", "__mp_main__")
@@ -43,22 +46,50 @@ def entries(path: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def is_of_user(name: str, file: object) -> bool:
     """Return whether a module may belong to the user's program, by its name and file."""
-    if not isinstance(file, str) or name in _MAIN:
+    return isinstance(file, str) and _is_of_user(name, file)
+
+
+@functools.cache
+def _is_of_user(name: str, file: str) -> bool:
+    if name in _MAIN:
         return False
     return name.partition(".")[0] not in _LIBRARIES and not _is_in_library(file)
+
+
+_found: WeakKeyDictionary[ModuleType, tuple[Any, bool]] = WeakKeyDictionary()
+"""Results for modules, with their names and the state of the folders.
+
+To look for hundreds of modules anew takes longer than a small pipeline.
+"""
 
 
 def unfindable() -> list[ModuleType]:
     """Return the user's loaded modules that cannot be imported, such as one loaded by Airflow."""
     loaded = list(sys.modules.items())
+    state_of = functools.cache(_state)
     return [
         module
         for name, module in loaded
-        if is_of_user(name, getattr(module, "__file__", None)) and not _is_found(name, module)
+        if is_of_user(name, getattr(module, "__file__", None))
+        and not _is_found(name, module, state_of)
     ]
 
 
-def _is_found(name: str, module: ModuleType) -> bool:
+def _state(path: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return what changes when modules come to a search path, or leave it."""
+    return (*map(id, sys.meta_path), *((folder, _changed(folder)) for folder in path))
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder or os.curdir).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _is_found(
+    name: str, module: ModuleType, state_of: Callable[[tuple[str, ...]], tuple[Any, ...]]
+) -> bool:
     """Return whether another process could import a module."""
     if module.__name__ != name:  # Aliases are the user's responsibility.
         return True
@@ -66,6 +97,14 @@ def _is_found(name: str, module: ModuleType) -> bool:
     path = getattr(sys.modules.get(parent), "__path__", None) if parent else None
     if parent and path is None:
         return False
+    state = name, state_of(tuple(sys.path if path is None else path))
+    known = _found.get(module)
+    if known is None or known[0] != state:
+        known = _found[module] = state, _is_importable(name, module, path)
+    return known[1]
+
+
+def _is_importable(name: str, module: ModuleType, path: Any) -> bool:
     for finder in sys.meta_path:
         try:
             spec = finder.find_spec(name, path)

@@ -217,6 +217,20 @@ def test_modules_that_no_import_finds_are_told_from_others(
     del sys.modules["found_by_import"]
 
 
+def test_a_module_is_looked_for_again_when_its_folder_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "comes_and_goes.py"
+    file.touch()
+    module = importlib.import_module(file.stem)
+    for second, is_there in enumerate([True, False, True], 1):
+        file.touch() if is_there else file.unlink()
+        os.utime(tmp_path, (second, second))
+        assert (module not in unfindable()) == is_there
+    del sys.modules[file.stem]
+
+
 def test_classes_are_taken_over_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     main = ModuleType("__main__")
     vars(main).update(
