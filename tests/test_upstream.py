@@ -576,7 +576,7 @@ class TestBundles:
             assert isinstance(make(), Factory)
         assert (bundle_processor.BeamTransformFactory, statesampler.StateSampler) == theirs
 
-    def test_the_sampler_of_a_bundle_ends_before_the_next_one_begins(self) -> None:
+    def test_the_sampler_of_a_processor_ends_with_its_last_bundle(self) -> None:
         sampler, before = Sampler("", CounterFactory()), _thread._count()
         for _ in range(20):
             sampler.start()
@@ -585,6 +585,20 @@ class TestBundles:
             sampler.stop_if_still_running()
             assert statesampler.get_current_tracker() is None
             sampler.reset()
+        until(lambda: _thread._count() <= before)
+
+    def test_no_bundle_waits_for_the_sampler_of_the_one_before(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        awake, before = threading.Event(), _thread._count()
+        monkeypatch.setattr(statesampler.StateSampler, "run", lambda _: awake.wait(), raising=False)
+        sampler = Sampler("", CounterFactory())
+        for _ in range(3):
+            sampler.start()
+            sampler.stop_if_still_running()
+            sampler.reset()
+        assert _thread._count() <= before + 1
+        awake.set()
         until(lambda: _thread._count() <= before)
 
     def test_the_sampler_takes_the_times_of_each_bundle(self) -> None:
