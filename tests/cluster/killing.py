@@ -24,11 +24,11 @@ import mixed
 import ordered
 import paced
 import psutil
-import sessioned
+import session_panes
 
 PROGRAMS = {
     "chained": chained,
-    "sessions": sessioned,
+    "sessions": session_panes,
     "ordered": ordered,
     "sorted": matched,
     "mixed": mixed,

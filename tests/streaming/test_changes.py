@@ -22,7 +22,7 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from in_process import Crash, Point, Spark, StreamingRunner
-from restrictions import OnePosition
+from one_position import OnePosition
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.observe.figures.progress import StreamingStageProgress

@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
 from in_process import Spark, StreamingRunner
 from in_process_batch import BatchRunner
-from restrictions import OnePosition
+from one_position import OnePosition
 
 from sparkbeam import PipelineFailed
 

@@ -14,7 +14,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stored import Rows, coder_of
+from stored_rows import Rows, coder_of
 from writer_outputs import output
 
 from sparkbeam.columns.python_types import INT, RecordShape
