@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Generator, Iterator
@@ -29,6 +30,8 @@ from sparkbeam.upstream import spark as of_spark
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 quick_beam.prepare()
+# All of these modules stay, so what is garbage is looked for among few objects, and seldom.
+gc.set_threshold(20_000, 20, 20)
 
 SPARK = "spark"
 """The group of the tests that share a Spark session, and the name of its fixture."""
@@ -50,6 +53,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("whole"):
         os.environ[WHOLE] = "1"
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in the background; programs that tests start and interrupt would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
