@@ -4,13 +4,15 @@ Usage: frames_program.py FOLDER
 
 It reads FOLDER/in and writes a file of each micro-batch into FOLDER/out. If there is a file
 FOLDER/kill/<number of others that have been written>, it removes that and kills itself behind the
-write, or before it if the file holds the word "before".
+write, or before it if the file holds the word "before". A test may also :func:`run` the pipeline in
+a session that goes on.
 """
 
 import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +36,28 @@ def parsed(spark: Any, folder: Path) -> Any:
     return rows.where("user <> ''").withColumn("at", sf.timestamp_seconds("second"))
 
 
-def main(folder: Path) -> None:
-    spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
+class Died(Exception):
+    """A micro-batch ends in the middle."""
+
+
+def die() -> None:
+    """Leave nothing of the program."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail() -> None:
+    """End the query, and not the program."""
+    raise Died
+
+
+def run(spark: Any, folder: Path, end: Callable[[], None]) -> None:
+    """Run the pipeline over its checkpoint.
+
+    Args:
+        spark: the session.
+        folder: as of the program.
+        end: called where a file under ``kill`` wants it.
+    """
 
     def keep(frame: Any, batch_id: int) -> None:
         rows = sorted(map(tuple, frame.collect()))
@@ -47,7 +69,7 @@ def main(folder: Path) -> None:
             out.write_text(json.dumps(rows))
         if kill.exists():
             kill.unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
+            end()
 
     def build(pipeline: beam.Pipeline) -> None:
         _ = (
@@ -65,6 +87,10 @@ def main(folder: Path) -> None:
         )
 
     streams.run_available(spark, folder / "checkpoint", build)
+
+
+def main(folder: Path) -> None:
+    run(session.obtain(SparkBeamOptions(["--spark_master=local[2]"])), folder, die)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from frames_program import GAP, parsed
 from pyspark.sql import functions as sf
 
-from sparkbeam import ConfigurationError, SparkRunner
+from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
 from sparkbeam.io import ForeachBatch, FromDataFrame
 
 
@@ -47,14 +47,16 @@ def found(folder: Path) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for rows in batches for row in rows)
 
 
-def run(folder: Path) -> int:
-    """Runs the program to its end, and returns its exit code."""
+def killed(folder: Path) -> bool:
+    """Runs the program until it kills itself; False if it does not."""
     program = [sys.executable, frames_program.__file__, str(folder)]
-    path = os.pathsep.join(filter(None, sys.path))
-    return subprocess.run(program, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run(program, env=env, check=False).returncode == -signal.SIGKILL
 
 
-def test_sessions_of_parsed_texts_are_exact_over_kills_of_the_driver(tmp_path: Path) -> None:
+def test_sessions_of_parsed_texts_are_exact_over_a_kill_of_the_driver_and_a_failure(
+    spark: Any, tmp_path: Path
+) -> None:
     files: list[list[tuple[str, int]]] = [
         [("a", 1), ("b", 2), ("a", 5)],
         [("a", 14), ("b", 11)],
@@ -68,12 +70,14 @@ def test_sessions_of_parsed_texts_are_exact_over_kills_of_the_driver(tmp_path: P
     for number, events in enumerate(files[:4]):
         write(tmp_path / "in", number, *events)
     (tmp_path / "kill" / "0").write_text("after")
-    assert run(tmp_path) == -signal.SIGKILL
+    assert killed(tmp_path)
     for number, events in enumerate(files[4:], 4):
         write(tmp_path / "in", number, *events)
     (tmp_path / "kill" / "1").write_text("before")
-    assert run(tmp_path) == -signal.SIGKILL
-    assert run(tmp_path) == 0
+    with pytest.raises(PipelineFailed) as caught:
+        frames_program.run(spark, tmp_path, frames_program.fail)
+    assert isinstance(caught.value.__cause__, frames_program.Died)
+    frames_program.run(spark, tmp_path, frames_program.fail)
     assert not list((tmp_path / "kill").iterdir())
     everything = [event for events in files[:5] for event in events if event[0]]
     assert found(tmp_path / "out") == sorted(sessions(everything))

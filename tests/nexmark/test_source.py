@@ -12,6 +12,7 @@ from apache_beam.runners.runner import PipelineRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
 
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.beam_source import NexmarkEvents
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.datasource import NexmarkDataSource
@@ -115,9 +116,13 @@ class TestSparkDataSource:
             ("events", "0", "'events' is 0"),
         ],
     )
-    def test_names_an_option_that_cannot_work(self, read, option, value, message):
-        with pytest.raises(Exception, match=message):
-            read.option(option, value).load().collect()
+    def test_names_an_option_that_cannot_work(self, option, value, message):
+        with pytest.raises(ConfigurationError, match=message):
+            NexmarkDataSource({option: value}).schema()
+
+    def test_spark_shows_what_it_says_of_options(self, read):
+        with pytest.raises(Exception, match="no kind 'sale'"):
+            read.option("kind", "sale").load()
 
 
 class TestFiles:

@@ -12,6 +12,7 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
 from browsers import PHONE, WIDE, chromium, resize
+from in_process import StreamingRunner
 from selenium.webdriver.common.by import By
 from waiting import until
 
@@ -155,12 +156,14 @@ def test_a_batch_shows_its_stages_over_time(browser: Any, spark: Any) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_stream_moves_shows_what_is_held_and_its_end(
-    browser: Any, server: PageServer, spark: Any, tmp_path: Path
+    browser: Any, server: PageServer, tmp_path: Path
 ) -> None:
-    checkpoint = f"--checkpoint_location={tmp_path / 'checkpoint'}"
+    for log in ("offsets", "commits"):
+        (tmp_path / log).mkdir()
+        (tmp_path / log / "0").touch()
     options = ["--streaming", "--spark_page", "--query_name=numbers a minute", "--shards=1"]
-    options.append(checkpoint)
-    p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(options))
+    options.append(f"--checkpoint_location={tmp_path}")
+    p = beam.Pipeline(StreamingRunner(), SparkBeamOptions(options))
     (
         p
         | PeriodicImpulse(fire_interval=0.1)
@@ -182,7 +185,7 @@ def test_a_stream_moves_shows_what_is_held_and_its_end(
         before = text(browser, "facts")
         until(lambda: text(browser, "facts") != before, seconds=_PATIENCE)
         assert browser.title == "numbers a minute"
-        opened(browser, server.add(CheckpointView(str(tmp_path / "checkpoint"))))
+        opened(browser, server.add(CheckpointView(str(tmp_path))))
         until(lambda: "numbers a minute" in text(browser, "facts"), seconds=_PATIENCE)
         assert browser.find_elements(By.CSS_SELECTOR, "#graph [data-state='holding'] .figure")
         assert "steps" in text(browser, "stages")

@@ -14,6 +14,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.generation import Generation
@@ -50,18 +51,11 @@ def stand(point: str) -> None:
     setattr(owner, name, standing)
 
 
-def main(folder: Path, point: str) -> None:
-    if point:
-        stand(point)
-    options = PipelineOptions(
-        [
-            "--streaming",
-            "--trigger=available-now",
-            "--spark_master=local[2]",
-            f"--checkpoint_location={folder / 'checkpoint'}",
-        ]
-    )
-    with beam.Pipeline(runner="sparkbeam.SparkRunner", options=options) as p:
+def run(folder: Path, *options: str, session: Any = None) -> None:
+    """Run the pipeline to its end, in a session or one that it makes."""
+    checkpoint = f"--checkpoint_location={folder / 'checkpoint'}"
+    flags = ["--streaming", "--trigger=available-now", checkpoint, *options]
+    with beam.Pipeline(SparkRunner(session), options=PipelineOptions(flags)) as p:
         _ = (
             p
             | ReadFromSpark(
@@ -72,6 +66,12 @@ def main(folder: Path, point: str) -> None:
             | beam.Map(lambda row: {"id": row.id})
             | WriteToSpark("csv", {"path": str(folder / "out")}, schema="id bigint")
         )
+
+
+def main(folder: Path, point: str) -> None:
+    if point:
+        stand(point)
+    run(folder, "--spark_master=local[2]")
 
 
 if __name__ == "__main__":

@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from standing import POINTS
+import standing
 from waiting import until
+from whole import is_whole
 
 from sparkbeam.io import committed_files
 
 pytestmark = pytest.mark.part(2)  # In process test_two_drivers.py has both at each point.
 
-PROGRAM = Path(__file__).with_name("standing.py")
+PROGRAM = Path(standing.__file__)
 BATCHES = 4
 ROWS = 10
 
@@ -72,17 +74,15 @@ def is_taken(process: "subprocess.Popen[str]") -> bool:
 
 
 def test_a_driver_that_stood_still_ends_and_what_its_replacement_did_stays(
-    folder: Path, request: pytest.FixtureRequest
+    spark: Any, folder: Path
 ) -> None:
-    whole = request.config.getoption("whole")
-    for point in POINTS if whole else ["between note and moves"]:
+    for point in standing.POINTS if is_whole() else ["between note and moves"]:
         place = folder / point.replace(" ", "-")
         place.mkdir()
         (place / "in").symlink_to(folder / "in")
         with driver(place, point) as old:
             until(partial(stands, old), seconds=120)
-            with driver(place) as new:
-                assert not is_taken(new)
+            standing.run(place, session=spark)
             assert ids(place) == list(range(BATCHES * ROWS)), point
             os.kill(old.pid, signal.SIGCONT)
             assert is_taken(old), point

@@ -1,8 +1,8 @@
 """The maps over Spark's state store, in queries that stop and start again."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -43,37 +43,48 @@ def streaming(spark: Any) -> Iterator[Any]:
 
 
 class Steps(StatefulProcessor):
-    """Calls a function with the kind of map, the number of the step, and the map."""
-
-    def __init__(self, step: Any) -> None:
-        self._step = step
+    """Calls each behaviour with the number of the step and the map, and tells its error."""
 
     def init(self, handle: Any) -> None:
         self._state = handle.getMapState("state", "key binary", "value binary")
 
     def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Row]:
-        numbers = [row.step for row in rows]
-        for number in sorted(numbers):
-            self._step(number, MAPS[key[0]](self._state))
-            yield Row(kind=key[0], step=number)
+        behaviour, kind = key
+        for number in sorted(row.step for row in rows):
+            error = ""
+            try:
+                BEHAVIOURS[behaviour][0](number, MAPS[kind](self._state))
+            except Exception:
+                error = traceback.format_exc()
+            yield Row(behaviour=behaviour, kind=kind, step=number, error=error)
 
     def close(self) -> None:
         pass
 
 
-def run(spark: Any, folder: Path, step: Any, steps: int, kinds: Iterable[str] = MAPS) -> None:
-    """Runs each step for each kind of map, in a query of its own that goes on from the last."""
+@pytest.fixture(scope="module")
+def errors(
+    streaming: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[tuple[str, int], str]]:
+    """The errors of each behaviour by kind of map and step, which is a query that goes on."""
+    spark, folder = streaming, tmp_path_factory.mktemp("store")
     source, out = folder / "source", folder / "out"
     source.mkdir()
-    for number in range(steps):
-        rows = [(kind, number) for kind in kinds]
-        spark.createDataFrame(rows, "kind string, step int").coalesce(1).write.mode(
-            "append"
-        ).parquet(str(source))
-        stream = spark.readStream.schema("kind string, step int").parquet(str(source))
+    for number in range(max(steps for _, _, steps in BEHAVIOURS.values())):
+        rows = [
+            (behaviour, kind, number)
+            for behaviour, (_, kinds, steps) in BEHAVIOURS.items()
+            for kind in kinds
+            if number < steps
+        ]
+        columns = "behaviour string, kind string, step int"
+        frame = spark.createDataFrame(rows, columns).coalesce(1)
+        frame.write.mode("append").parquet(str(source))
         query = (
-            stream.groupBy("kind")
-            .transformWithState(Steps(step), "kind string, step int", "Append", "None")
+            spark.readStream.schema(columns)
+            .parquet(str(source))
+            .groupBy("behaviour", "kind")
+            .transformWithState(Steps(), f"{columns}, error string", "Append", "None")
             .writeStream.format("parquet")
             .option("path", str(out))
             .option("checkpointLocation", str(folder / "checkpoint"))
@@ -81,8 +92,10 @@ def run(spark: Any, folder: Path, step: Any, steps: int, kinds: Iterable[str] = 
             .start()
         )
         assert query.awaitTermination(120)
-    done = [tuple(row) for row in spark.read.parquet(str(out)).collect()]
-    assert sorted(done) == sorted((kind, number) for kind in kinds for number in range(steps))
+    found: dict[str, dict[tuple[str, int], str]] = {}
+    for row in spark.read.parquet(str(out)).collect():
+        found.setdefault(row.behaviour, {})[row.kind, row.step] = row.error
+    return found
 
 
 def value(number: int, version: int) -> bytes:
@@ -144,38 +157,38 @@ def pages(step: int, entries: ByteMap) -> None:
     assert [stamp for stamp, _ in middle] == [500] * expected + [501] * expected
 
 
-def test_maps_keep_their_entries_over_restarts(streaming: Any, tmp_path: Path) -> None:
-    run(streaming, tmp_path, contract, 3)
-
-
-def test_maps_take_large_values(streaming: Any, tmp_path: Path) -> None:
-    run(streaming, tmp_path, large_values, 2)
-
-
-def test_pages_keep_their_records_over_restarts(streaming: Any, tmp_path: Path) -> None:
-    run(streaming, tmp_path, pages, 3, ["pipelined"])
-
-
 def failure(step: int, entries: ByteMap) -> None:
-    if isinstance(entries, PipelinedSparkMap):
-        entries.put({b"key": b"value"})
-        name, entries._name = entries._name, "unknown"
-        with pytest.raises(PySparkRuntimeError, match="unknown"):
-            entries.put({b"%d" % number: b"" for number in range(1000)})
-        entries._name = name
-        assert entries.get([b"key", b"1"]) == [b"value", None]
+    assert isinstance(entries, PipelinedSparkMap)
+    entries.put({b"key": b"value"})
+    name, entries._name = entries._name, "unknown"
+    with pytest.raises(PySparkRuntimeError, match="unknown"):
+        entries.put({b"%d" % number: b"" for number in range(1000)})
+    entries._name = name
+    assert entries.get([b"key", b"1"]) == [b"value", None]
 
 
-def test_a_failed_request_leaves_the_client_usable(streaming: Any, tmp_path: Path) -> None:
-    run(streaming, tmp_path, failure, 1)
+def chosen(step: int, entries: ByteMap) -> None:
+    assert isinstance(entries, SparkMap)
+    assert type(spark_map(entries._state)) is PipelinedSparkMap
 
 
-def test_this_version_of_pyspark_allows_pipelining(streaming: Any, tmp_path: Path) -> None:
-    def chosen(step: int, entries: ByteMap) -> None:
-        if isinstance(entries, SparkMap):
-            assert type(spark_map(entries._state)) is PipelinedSparkMap
+Behaviour = tuple[Callable[[int, ByteMap], None], Iterable[str], int]
+BEHAVIOURS: dict[str, Behaviour] = {
+    "maps_keep_their_entries_over_restarts": (contract, MAPS, 3),
+    "maps_take_large_values": (large_values, MAPS, 2),
+    "pages_keep_their_records_over_restarts": (pages, ["pipelined"], 3),
+    "a_failed_request_leaves_the_client_usable": (failure, ["pipelined"], 1),
+    "this_version_of_pyspark_allows_pipelining": (chosen, ["per call"], 1),
+}
+"""What to call in each step, for which maps, and the number of the steps."""
 
-    run(streaming, tmp_path, chosen, 1)
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+def test_in_queries_that_stop_and_start_again(
+    behaviour: str, errors: dict[str, dict[tuple[str, int], str]]
+) -> None:
+    _, kinds, steps = BEHAVIOURS[behaviour]
+    assert errors[behaviour] == {(kind, step): "" for kind in kinds for step in range(steps)}
 
 
 def test_without_the_client_s_private_parts_the_public_ones_do() -> None:
