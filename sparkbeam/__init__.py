@@ -117,7 +117,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        try:
+            return getattr(import_module(_HOMES[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != "pyspark":
+                raise
+        import_module("sparkbeam.common.pyspark_needed")  # Raises the error with the remedy.
     raise AttributeError(f"module 'sparkbeam' has no attribute {name!r}")
 
 

@@ -4,6 +4,7 @@
 
     SparkBeamError
     ├── ConfigurationError      an option, the session or the machine: fix it and run again
+    │   └── PySparkMissing      sparkbeam brings no PySpark: platforms have one of their own
     ├── UnsupportedTransform    found at translation, before any Spark work starts
     └── PipelineFailed          a step failed while the pipeline ran
         ├── CheckpointFailed    a checkpoint file is damaged or cannot be written
@@ -25,6 +26,17 @@ class SparkBeamError(Exception):
 
 class ConfigurationError(SparkBeamError, ValueError):
     """An option or the environment is wrong; the message names the remedy."""
+
+
+class PySparkMissing(ConfigurationError, ModuleNotFoundError):
+    """PySpark is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "sparkbeam needs PySpark, which is not installed: pip install 'sparkbeam[spark]', or "
+            "'sparkbeam[client]' to use a Spark Connect server without a JVM on this machine."
+        )
+        self.name = "pyspark"
 
 
 class UnsupportedTransform(SparkBeamError, NotImplementedError):

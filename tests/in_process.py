@@ -339,8 +339,9 @@ class Batch:
     def _made(self, table: pa.Table, schema: Any = None) -> "Batch":
         return Batch(table, self._spark)
 
-    def persist(self) -> None:
+    def persist(self) -> "Batch":
         """It is in memory anyway."""
+        return self
 
     def unpersist(self) -> None:
         """It is nowhere else."""

@@ -3,9 +3,10 @@
 A stage is ``mapInArrow`` over the exchanged rows of the stages that it reads. A whole pipeline is
 one query, with three exceptions:
 
-- A stage with several readers is persisted until its last reader is done. Its reports are taken
-  from there. Elements that wait for side inputs computed from themselves are spilled to files by
-  local workers instead: see :mod:`sparkbeam.plan.spilled`.
+- A stage with several readers is persisted until its last reader is done, or kept in another way
+  (:mod:`sparkbeam.connectors.kept_frames`). Its reports are taken from there. Elements that wait
+  for side inputs computed from themselves are spilled to files by local workers instead: see
+  :mod:`sparkbeam.plan.spilled`.
 - A side input is collected before the stages that use it are composed.
 - A possibly small side of a join is persisted and measured before the stage that writes the other
   side is composed, if that stage can then do less.
@@ -31,13 +32,17 @@ from sparkbeam.batch.spark_join import joined
 from sparkbeam.batch.spilled_rows import KeptFiles
 from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.delivery import Delivery
+from sparkbeam.connectors.kept_frames import Kept, kept
 from sparkbeam.connectors.parquet_frames import parquet_files
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.join_payload import LEFT, RIGHT
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
+from sparkbeam.plan.recomputing import uncertain_step
 from sparkbeam.plan.row_formats import JoinRows
 from sparkbeam.plan.small_sides import SmallSide, small_sides, small_sides_first
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.spark import session as sessions
+from sparkbeam.spark.capabilities import log_refused_settings, require_partitions
 from sparkbeam.spark.collect import collected
 from sparkbeam.upstream.spark import estimated_bytes
 from sparkbeam.wire.environment import Environment
@@ -61,6 +66,7 @@ class BatchExecution:
         session: the Spark session, classic or Connect.
         plan: the plan to run.
         parallelism: the number of partitions of a shuffle; None leaves it to Spark.
+        temp_location: the folder for files of the run that all workers reach; None for none.
         reporter: receives live progress of the workers, or None.
         output: handling of the workers' output and logs.
         environment: the part of the driver's environment that workers need.
@@ -85,6 +91,7 @@ class BatchExecution:
         plan: Plan,
         *,
         parallelism: int | None = None,
+        temp_location: str | None = None,
         reporter: Reporter | None = None,
         output: OutputSpec | None = None,
         environment: Environment | None = None,
@@ -105,6 +112,7 @@ class BatchExecution:
         self._session = session
         self._plan = plan
         self._parallelism = parallelism
+        self._temp_location = temp_location
         self._reporter = reporter
         self._output_spec = output or OutputSpec()
         self._environment = environment or Environment()
@@ -116,7 +124,7 @@ class BatchExecution:
         # Spark only repairs a loss if the second attempt of a task has the output of the first.
         self._repeatable = sessions.can_lose_executors(session)
         self._output: dict[str, Any] = {}
-        self._persisted: dict[str, Any] = {}
+        self._persisted: dict[str, Kept] = {}
         self._open: dict[str, Any] = {}
         self._side_inputs = self._side_input_store(session)
         self._small_sides: list[SmallSide] = []
@@ -124,13 +132,18 @@ class BatchExecution:
         self._tables: dict[str, Any] = {}
         self._given: dict[str, tuple[RowSource, Any]] = {}
         self._kept = KeptFiles(sessions.scratch(session))
+        log_refused_settings(session)
 
     def run(self) -> list[bytes]:
         """Execute the plan.
 
         Returns:
             The reports of all tasks.
+
+        Raises:
+            ConfigurationError: the session lacks what the plan needs.
         """
+        require_partitions(self._session)
         reports = []
         try:
             for stage in self._stages():
@@ -146,7 +159,7 @@ class BatchExecution:
 
     def _release(self) -> None:
         for persisted in self._persisted.values():
-            persisted.unpersist()
+            persisted.release()
         for look in self._looks.values():
             look.release()
         self._side_inputs.close()
@@ -208,12 +221,41 @@ class BatchExecution:
         rows = self._input(stage) if table is None else table
         rows = rows.mapInArrow(_named(task), ROW_TYPE)
         if self._reads(stage) > 1:
-            rows = rows.persist()
-            self._persisted[stage.id] = rows
+            self._persisted[stage.id] = self._kept_for_all(stage, rows)
+            rows = self._persisted[stage.id].rows
             self._open[stage.id] = rows.where(sf.col("tag") == METRICS_TAG)
         else:
             self._open[stage.id] = rows
         self._output[stage.id] = rows
+
+    def _kept_for_all(self, stage: Stage, rows: Any) -> Kept:
+        """Keep the rows of a stage for its readers; they compute them again only if that is safe.
+
+        Raises:
+            ConfigurationError: it is not safe, and the session keeps no rows.
+        """
+
+        def begin() -> None:
+            self._proceed()
+            self._describe(f"Runs '{stage.name}' for several readers")
+
+        found = kept(self._session, rows, self._folder_of(stage), begin)
+        if found is not None:
+            return found
+        uncertain = uncertain_step(self._plan, stage)
+        if uncertain is None:
+            return Kept(rows)
+        raise ConfigurationError(
+            f"Step '{uncertain}' would run once for each of its readers, with other results or "
+            "repeated side effects, as this Spark session has neither persist nor local "
+            "checkpoints. Give --temp_location=PATH, a folder that all workers can write to: the "
+            "rows are kept there while the pipeline runs."
+        )
+
+    def _folder_of(self, stage: Stage) -> str | None:
+        if self._temp_location is None:
+            return None
+        return f"{self._temp_location.rstrip('/')}/sparkbeam-{self._run_id}/{stage.id}"
 
     def _settled(self, stage: Stage) -> Stage:
         """Return the stage with the measured sizes of its join."""

@@ -9,6 +9,7 @@ from sparkbeam.batch.execution import BatchExecution, union
 from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.plan.model import Plan, Source, Stage
 from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.spark.capabilities import require_partitions
 from sparkbeam.wire.parquet_splits import ParquetFiles
 from sparkbeam.worker.connectors.sink_cells import plain_row
 
@@ -30,6 +31,7 @@ class LazyExecution(BatchExecution):
 
         The DataFrame needs this object, and the files of large side inputs, as long as it is used.
         """
+        require_partitions(self._session)
         if any(stage.side_inputs for stage in self._plan.stages):
             self._compose_all()
             self._forget()
@@ -51,7 +53,7 @@ class LazyExecution(BatchExecution):
     def _forget(self) -> None:
         """Reset the composition, for new DataFrames of the same stages."""
         for rows in self._persisted.values():
-            rows.unpersist()
+            rows.release()
         for composed in (self._output, self._persisted, self._open):
             composed.clear()
 

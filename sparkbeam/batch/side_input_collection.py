@@ -12,13 +12,18 @@ import pyarrow as pa
 from sparkbeam.common.temporary_folders import RunFolder, served_folder
 from sparkbeam.plan.model import SideInput
 from sparkbeam.spark import session as sessions
+from sparkbeam.spark.capabilities import ship
 from sparkbeam.spark.collect import collected
-from sparkbeam.upstream.spark import ship
 from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.wire.side_content import CREATE_INDEX, CREATE_TABLE, INSERT, SideInputData
 
 SMALL_BYTES = 8 << 20
 """Ports of up to this many encoded bytes are sent to the workers in memory."""
+
+
+_SMALLER = (
+    "It holds a side input of more than 8 MiB: make that smaller, or join with a CoGroupByKey."
+)
 
 
 class SideInputStore:
@@ -84,7 +89,7 @@ class SideInputStore:
         database.close()
         if shared:
             return str(path)
-        ship(self._session, str(path))
+        ship(self._session, str(path), _SMALLER)
         return name
 
     def close(self) -> None:

@@ -7,7 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
+from sparkbeam.connectors.kept_frames import Kept, kept
 from sparkbeam.plan.small_sides import SmallSide
+from sparkbeam.spark.capabilities import effective_setting
 from sparkbeam.spark.collect import collected
 from sparkbeam.wire.rows import METRICS_TAG
 
@@ -40,8 +42,7 @@ def broadcast_bytes(session: Any) -> int:
 
 
 def _setting(session: Any, name: str) -> str:
-    """Return a setting or Spark's default, which is only returned without an explicit default."""
-    return str(session.conf.get(name)).strip().lower()
+    return (effective_setting(session, name) or "").strip().lower()
 
 
 class MeasuredSide:
@@ -55,18 +56,21 @@ class MeasuredSide:
 
     Attributes:
         side: the side.
-        rows: the persisted DataFrame of its rows.
-        is_broadcast: whether it is small enough to broadcast.
+        rows: the DataFrame of its rows, which are kept if it is measured.
+        is_broadcast: whether it is measured, and small enough to broadcast.
         keys: its distinct binary keys, if rows of the other side without one can be dropped; else
             None.
     """
 
     def __init__(self, side: SmallSide, rows: Any, limit: int, *, is_kept: bool) -> None:
         self.side = side
-        self.rows = rows if is_kept else rows.persist()
-        self._is_kept = is_kept
+        found = Kept(rows) if is_kept else kept(rows.sparkSession, rows)
+        self.release = (found or Kept(rows)).release
+        self.rows = (found or Kept(rows)).rows
         self.is_broadcast = False
         self.keys: pa.Array | None = None
+        if found is None:
+            return  # To measure it would take as long as to compute it again.
         try:
             bytes, key_bytes = _measured(self.rows)
             if bytes <= limit:
@@ -76,11 +80,6 @@ class MeasuredSide:
         except BaseException:
             self.release()
             raise
-
-    def release(self) -> None:
-        """Release the rows."""
-        if not self._is_kept:
-            self.rows.unpersist()
 
 
 def _measured(rows: Any) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import json
 import runpy
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -179,6 +179,80 @@ def drain(location: str) -> None:
     )
 
 
+@main.command(short_help="Examine a Spark session and its workers.")
+@click.option("--spark_master", metavar="URL", help="As in a pipeline; the default is local[*].")
+@click.option("--spark_connect", metavar="URL", help="As in a pipeline.")
+@click.option("--spark_conf", metavar="KEY=VALUE", multiple=True, help="As in a pipeline.")
+@click.option("--spark_py_files", metavar="PATH", multiple=True, help="As in a pipeline.")
+@click.option(
+    "--checkpoint_location", metavar="PATH", help="A folder that the workers have to share."
+)
+@click.option(
+    "--reach",
+    metavar="HOST:PORT",
+    multiple=True,
+    help="An address that the workers have to reach. Repeatable.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each check.")
+@click.argument("program", required=False, type=File(exists=True, dir_okay=False, path_type=Path))
+def doctor(
+    program: Path | None,
+    reach: tuple[str, ...],
+    checkpoint_location: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Examine what a Spark session can do, and what its workers have.
+
+    Small queries and files find out, and nothing is left behind. What a session lacks has the same
+    name as in the log of a pipeline, with what happens without it. Workers are to have the Python
+    and the packages of the driver, and the modules that the file PROGRAM imports, which is not run.
+
+    The exit code is 1 if pipelines cannot run there, or something that you named is not in order.
+
+    \b
+    Examples:
+      sparkbeam doctor --spark_connect sc://host:15002 my_pipeline.py
+      sparkbeam doctor --spark_master spark://host:7077 --checkpoint_location /data/checkpoint
+    """  # noqa: D301 - click reads the character.
+    from sparkbeam.inspection import doctor as examination
+
+    addresses = {text: _address(text) for text in reach}
+    try:
+        modules = () if program is None else examination.modules_of(program)
+    except (SyntaxError, ValueError) as error:
+        raise click.BadParameter(
+            f"{shown(str(program))} is no Python: {error}.", param_hint="PROGRAM"
+        ) from None
+    checks = []
+    try:
+        session = _session(options)
+        for subject, found in (
+            ("Session", examination.session_checks(session)),
+            (
+                "Workers",
+                examination.worker_checks_of(session, modules, addresses, checkpoint_location),
+            ),
+        ):
+            part = list(found)
+            checks += part
+            if not as_json:
+                click.echo(f"{subject}\n" + "\n".join(examination.check_lines(part)) + "\n")
+    except SparkBeamError as error:
+        raise usage_error(error) from error
+    for check in checks if as_json else ():
+        click.echo(json.dumps(check.content()))
+    if any(check.state == examination.FAILS for check in checks):
+        raise SystemExit(1)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise click.BadParameter(f"{shown(text)} is not HOST:PORT.", param_hint="--reach")
+    return host, int(port)
+
+
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 @click.option(
@@ -294,10 +368,26 @@ def state(
 
 def _local_spark(conf: Iterable[str]) -> Any:
     """Return a local session."""
-    from sparkbeam.options.spark_options import SparkBeamOptions
+    return _session({"spark_conf": conf})
+
+
+def _session(options: Mapping[str, Any]) -> Any:
+    """Return the session for options of a pipeline, with their files on its workers.
+
+    Raises:
+        ConfigurationError: an option or the environment is wrong.
+    """
+    from sparkbeam.options import spark_options
     from sparkbeam.spark import session as sessions
 
-    return sessions.obtain(SparkBeamOptions([f"--spark_conf={setting}" for setting in conf]))
+    arguments = []
+    for name, given in options.items():
+        values = [given] if isinstance(given, str) else given or ()
+        arguments += [f"--{name}={value}" for value in values]
+    checked = spark_options.checked(spark_options.SparkBeamOptions(arguments))
+    session = sessions.obtain(checked)
+    sessions.ship_modules(session, checked)
+    return session
 
 
 @main.command()

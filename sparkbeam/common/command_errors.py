@@ -10,7 +10,7 @@ import click
 
 from sparkbeam.common.arguments import is_path, shown
 from sparkbeam.common.display_text import shortened
-from sparkbeam.errors import ConfigurationError, SparkBeamError
+from sparkbeam.errors import ConfigurationError, PySparkMissing, SparkBeamError
 
 _MOST = 500
 """Maximum length of a message, which may quote arguments of any length."""
@@ -40,6 +40,10 @@ def _short() -> Iterator[None]:
         if len(error.format_message()) <= _MOST:
             raise
         raise click.ClickException(shortened(error.format_message(), _MOST)) from None
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        raise usage_error(PySparkMissing()) from None
 
 
 def usage_error(error: SparkBeamError) -> click.ClickException:

@@ -1,13 +1,16 @@
 """Atomic writes to a local file system that other users share.
 
 A file is written under an unpredictable name and then renamed: no planted link is followed, and no
-reader sees a partial file.
+reader sees a partial file. All writes are of whole files, as mounted object storage allows no
+others.
 """
 
+import errno
 import grp
 import os
 import pwd
 import secrets
+import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,7 +20,10 @@ from pathlib import Path
 _FILE_MODE = 0o644
 _FOLDER_MODE = 0o755
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
+_OVER = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW
 _ROOT = 0
+_UNSUPPORTED = frozenset([errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP])
+"""Errors of mounted object storage for calls that it does not have."""
 
 
 def nothing() -> None:
@@ -34,7 +40,22 @@ def write(path: Path, content: bytes, ready: Callable[[], None] = nothing) -> No
     """
     with _aside(path, content) as temporary:
         ready()
-        temporary.replace(path)
+        move(temporary, path)
+
+
+def move(source: Path, target: Path) -> None:
+    """Move a file, replacing an existing one; copy it where the file system renames nothing.
+
+    A copy is not atomic.
+    """
+    try:
+        source.replace(target)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        with source.open("rb") as old, os.fdopen(os.open(target, _OVER, _FILE_MODE), "wb") as new:
+            shutil.copyfileobj(old, new)
+        source.unlink()
 
 
 def create(path: Path, content: bytes, *, outlives: bool = True) -> bool:
@@ -101,7 +122,15 @@ def _put(path: Path, content: bytes, *, outlives: bool) -> None:
         file.write(content)
         if outlives:
             file.flush()
-            os.fsync(file.fileno())
+            _sync(file.fileno())
+
+
+def _sync(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
 
 
 def _created(path: Path, content: bytes, *, outlives: bool) -> bool:

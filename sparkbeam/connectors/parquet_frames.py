@@ -19,6 +19,7 @@ from sparkbeam.connectors.row_ranges import divided
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.plan.volumes import BATCH_BYTES, BATCH_ROWS
 from sparkbeam.spark import session as sessions
+from sparkbeam.spark.capabilities import effective_setting
 from sparkbeam.upstream.scans import (
     ParquetScan,
     ScannedColumn,
@@ -125,9 +126,9 @@ def parquet_files(
         return None
     *output, time = columns
     types = {column.name: column.type for column in columns if column is not None}
-    zone = settings.get(_ZONE) or session.conf.get(_ZONE)
-    kinds = {name: arrow_type(kind, zone) for name, kind in types.items()}
-    if None in kinds.values():
+    zone = settings.get(_ZONE) or effective_setting(session, _ZONE)
+    kinds = {name: arrow_type(kind, zone) for name, kind in types.items() if zone is not None}
+    if zone is None or None in kinds.values():
         return None
     parts = _parts(scan, types, new_calendar=version() >= _CORRECTED_FROM)
     if not parts:

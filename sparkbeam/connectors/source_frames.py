@@ -17,7 +17,7 @@ from sparkbeam.connectors.schemas import METADATA, field_at
 from sparkbeam.connectors.storage import FILE_FORMATS, from_here
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.plan.spark_io import PARTITION_SEPARATOR, ReadSpec
-from sparkbeam.spark.session import is_remote
+from sparkbeam.spark.capabilities import is_remote
 from sparkbeam.upstream.spark import unlogged
 from sparkbeam.wire.timestamps import MIN_MICROS
 

@@ -1,15 +1,21 @@
 """File access by Spark's paths, from Python on the driver."""
 
+import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import pyarrow as pa
+
 from sparkbeam.common import local_files
 from sparkbeam.spark import session as sessions
+from sparkbeam.spark.capabilities import is_remote
+
+_LOG = logging.getLogger(__name__)
 
 
 class FileStatus(NamedTuple):
@@ -81,6 +87,29 @@ def storage(path: str) -> Storage:
     return remote
 
 
+def remove_at(session: Any, folder: str) -> None:
+    """Remove a folder as seen by the driver, or the server, of a session; leftovers are logged."""
+    try:
+        if is_remote(session):
+            session.range(0, 1, 1, 1).mapInArrow(_Removal(folder), "nothing int").collect()
+        else:
+            storage(folder).remove(folder)
+    except Exception as error:
+        _LOG.warning("The folder %s is left over, remove it: %s", folder, type(error).__name__)
+
+
+class _Removal:
+    """Task that removes a folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            storage(self._folder).remove(self._folder)
+            yield pa.record_batch([pa.array([0], pa.int32())], names=["nothing"])
+
+
 FILE_FORMATS = frozenset(["parquet", "orc", "avro", "json", "csv", "text", "xml"])
 """Spark's data sources whose option ``path`` is a file or a folder."""
 
@@ -144,7 +173,7 @@ class LocalStorage:
         for source, target in moves.items():
             _local(target).parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):
-                _local(source).replace(_local(target))
+                local_files.move(_local(source), _local(target))
 
     def remove(self, path: str) -> None:
         found = _local(path)

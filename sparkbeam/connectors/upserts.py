@@ -1,12 +1,13 @@
 """Upserts of rows into a table, by key."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.plan.spark_io import WriteSpec
+from sparkbeam.spark.capabilities import settings_for_now
 from sparkbeam.upstream.spark import jdbc_connection
 
 Upsert = Callable[[Any, Mapping[str, str], WriteSpec], None]
@@ -32,7 +33,7 @@ def into_delta(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
         return
     same = " AND ".join(f"old.{name} <=> new.{name}" for name in map(quoted, spec.key))
     given = {f"{_OF_DELTA}{name}": options[name] for name in TRANSACTION if name in options}
-    with _set(session, given):
+    with settings_for_now(session, given):
         session.sql(
             f"MERGE INTO delta.{_braced(quoted(path))} AS old USING {{rows}} AS new "
             f"ON {_braced(same)} WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
@@ -52,18 +53,6 @@ def _is_delta(session: Any, options: Mapping[str, str]) -> bool:
     except Exception:
         return False
     return True
-
-
-@contextmanager
-def _set(session: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set options of the query's session temporarily."""
-    for name, value in settings.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in settings:
-            session.conf.unset(name)
 
 
 def over_jdbc(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:

@@ -8,6 +8,7 @@
 Beam transforms over it are in :mod:`sparkbeam.io.eventhubs`.
 """
 
+from sparkbeam.common import pyspark_needed as _pyspark_needed  # noqa: F401
 from sparkbeam.eventhubs.data_source import EventHubsSource
 from sparkbeam.eventhubs.positions import EventPosition
 

@@ -16,6 +16,7 @@ from sparkbeam.explain import describe
 from sparkbeam.explain.query_layers import layers
 from sparkbeam.plan.model import Plan
 from sparkbeam.run.run import PipelineRun
+from sparkbeam.spark.capabilities import setting
 from sparkbeam.upstream.spark import is_classic, post_event
 
 _logger = logging.getLogger(__name__)
@@ -32,9 +33,7 @@ _MOST_OF_NAME = 300
 def is_on(session: Any) -> bool:
     """Return whether a session writes an event log to which pipelines can be added."""
     try:
-        return is_classic(session) and (
-            session.conf.get("spark.eventLog.enabled", "false") == "true"
-        )
+        return is_classic(session) and setting(session, "spark.eventLog.enabled") == "true"
     except Exception:  # A session that somebody has stopped, for one.
         return False
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.batch.side_input_collection import SideInputStore
-from sparkbeam.plan.model import SideInput
+from sparkbeam.connectors.kept_frames import Kept, persisted
+from sparkbeam.plan.model import SideInput, Stage
 from sparkbeam.wire.side_content import SideInputData
 
 
@@ -61,6 +62,9 @@ class Rehearsal(BatchExecution):
         finally:
             self._release()
         return "\n".join(_without_repetition("\n\n".join(texts).splitlines()))
+
+    def _kept_for_all(self, stage: Stage, rows: Any) -> Kept:
+        return persisted(self._session, rows) or Kept(rows)
 
     def _producers(self, tags: Iterable[int]) -> str:
         return ", ".join(dict.fromkeys(self._plan.producer(tag).id for tag in tags))

@@ -11,6 +11,7 @@ They only run on :class:`sparkbeam.SparkRunner`. :class:`ReadFromArrow`, record 
 function in parallel, runs on all runners.
 """
 
+from sparkbeam.common import pyspark_needed as _pyspark_needed  # noqa: F401
 from sparkbeam.connectors.committed_files import committed_files
 from sparkbeam.io.arrow import ReadFromArrow
 from sparkbeam.io.dataframe import FromDataFrame

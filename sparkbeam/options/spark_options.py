@@ -273,6 +273,12 @@ def name_of(options: SparkBeamOptions) -> str | None:
     return str(named) if named else None
 
 
+def temp_location(options: PipelineOptions) -> str | None:
+    """Return Beam's ``--temp_location``, a folder for files of a run that all workers reach."""
+    place = options.view_as(GoogleCloudOptions).temp_location
+    return str(place) if place else None
+
+
 def _check_progress(options: SparkBeamOptions) -> None:
     arguments.one_of("--spark_progress", options.spark_progress, ("auto", "on", "off"))
 

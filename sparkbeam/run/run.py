@@ -26,6 +26,7 @@ from sparkbeam.plan.spark_io import READ_URN
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.cancellation import Cancellation
+from sparkbeam.spark.capabilities import log_refused_settings
 from sparkbeam.spark.failures import explained
 from sparkbeam.spark.job_names import JobNames
 from sparkbeam.spark.recovery import recovering
@@ -162,6 +163,7 @@ class PipelineRun:
             # A warning may be an error here; it has to reach the caller that waits for the run.
             error = error or raised
         finally:
+            log_refused_settings(self._session)
             self.problem = "" if error is None else str(error)
             self._pusher.close()
             for companion in self.companions:
@@ -187,6 +189,7 @@ class PipelineRun:
                 self._session,
                 self._plan,
                 parallelism=self._options.spark_parallelism,
+                temp_location=spark_options.temp_location(self._options),
                 committed=self._took,
                 describe=self._names,
                 goes_along=self.monitor.goes_along,

@@ -11,7 +11,6 @@ from pyspark.sql.types import MapType, StructField, StructType, TimestampType
 from sparkbeam.batch.lazy_frame import LazyExecution
 from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
-from sparkbeam.common.shipped_files import archives
 from sparkbeam.connectors import resolve
 from sparkbeam.connectors.schemas import spark_field, spark_schema
 from sparkbeam.errors import ConfigurationError
@@ -23,7 +22,7 @@ from sparkbeam.spark import session as sessions
 from sparkbeam.spark.failures import explained
 from sparkbeam.spark.interrupts import interruptible
 from sparkbeam.upstream.beam import applied_for_now
-from sparkbeam.upstream.spark import no_foreign_types, ship
+from sparkbeam.upstream.spark import no_foreign_types
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.output_lines import OutputSpec
 
@@ -72,13 +71,13 @@ def as_dataframe(
         with applied_for_now(pcollection, _AsDataFrame(schema, timestamps)) as label:
             plan = runner._plan(pipeline, options, partial(_only, label=label))
         session = runner.session(pipeline.options)
-        for archive in archives(options.spark_py_files or ()):
-            ship(session, archive, module=True)
+        sessions.ship_modules(session, options)
         reports = FailureReports(redaction=runner._redaction(plan, options))
         execution = LazyExecution(
             session,
             plan,
             parallelism=options.spark_parallelism,
+            temp_location=spark_options.temp_location(options),
             output=OutputSpec(spark_options.log_levels(options)),
             environment=spark_options.environment(
                 options,

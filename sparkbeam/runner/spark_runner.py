@@ -16,7 +16,6 @@ from apache_beam.transforms import environments
 
 from sparkbeam.common import arguments, stack_depth
 from sparkbeam.common.display_text import printable
-from sparkbeam.common.shipped_files import archives
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import describe, eventlog
 from sparkbeam.explain.aggregations import aggregations
@@ -43,7 +42,7 @@ from sparkbeam.runner import cross_language, interactive
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import interruptible
 from sparkbeam.upstream import option_views, pickles
-from sparkbeam.upstream.spark import STREAMING_FROM, no_foreign_types, ship, version
+from sparkbeam.upstream.spark import STREAMING_FROM, no_foreign_types, version
 from sparkbeam.wire.usercode import unfindable
 
 
@@ -103,8 +102,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         interactive.check(pipeline)
         plan = self._plan(pipeline, checked)
         session = self.session(options)
-        for archive in archives(checked.spark_py_files or ()):
-            ship(session, archive, module=True)
+        sessions.ship_modules(session, checked)
         result = self._start(
             plan, session, checked, lambda: describe.outline(self._proto(pipeline), plan)
         )
@@ -140,6 +138,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         Raises:
             ConfigurationError: an option or the environment is wrong.
         """
+        sessions.warn_of_version()
         with interruptible():
             return self._session or sessions.obtain(spark_options.checked(options))
 

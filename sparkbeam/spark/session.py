@@ -5,6 +5,7 @@ A user's session is never stopped, nor reconfigured beyond the needs of a stream
 """
 
 import functools
+import logging
 import os
 import re
 import shutil
@@ -18,20 +19,30 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from pyspark.sql import SparkSession
 
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
+from sparkbeam.common.shipped_files import archives
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.options.spark_options import SparkBeamOptions, settings
 from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.spark import jvm_output
+from sparkbeam.spark.capabilities import (
+    log_refused_settings,
+    planned_splits,
+    set_setting,
+    setting,
+    settings_for_now,
+    ship,
+)
 from sparkbeam.spark.interrupts import python_handler
 from sparkbeam.upstream import spark as upstream
 from sparkbeam.wire.heap import Heap
+
+_LOG = logging.getLogger(__name__)
 
 _JAVA = 17
 _JAVA_REMEDY = (
@@ -63,6 +74,19 @@ def checked(session: Any) -> Any:
         f"session={shown(session)} is not a Spark session: give a SparkSession, such as "
         "SparkSession.builder.getOrCreate(), or leave it out and use --spark_master."
     )
+
+
+@functools.cache
+def warn_of_version() -> None:
+    """Log a warning, once per process, if sparkbeam is not tested with the installed PySpark."""
+    first, last = upstream.TESTED
+    if not first <= upstream.version() <= last:
+        tested = " to ".join(".".join(map(str, version)) for version in upstream.TESTED)
+        _LOG.warning(
+            "PySpark %s is installed, and this version of sparkbeam is tested with %s.",
+            upstream.full_version(),
+            tested,
+        )
 
 
 def obtain(options: SparkBeamOptions) -> SparkSession:
@@ -141,7 +165,8 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
         raise ConfigurationError(
             f"No Spark Connect session on --spark_connect={shown_url(url)}: "
             f"{_first_line(error, options)}. "
-            "Check the URL and install sparkbeam[connect]."
+            "Check the URL, and that the client is installed: pip install 'sparkbeam[client]', or "
+            "'sparkbeam[connect]' beside a JVM."
         ) from None
     return session
 
@@ -241,8 +266,13 @@ def _require_java() -> None:
     """Check that a JVM can be started, as Spark's own scripts would.
 
     Raises:
-        ConfigurationError: Java is missing or too old.
+        ConfigurationError: PySpark has none, or Java is missing or too old.
     """
+    if not upstream.starts_jvms():
+        raise ConfigurationError(
+            "The installed PySpark is a client without a JVM: give --spark_connect=sc://host:15002"
+            ", or pip install 'sparkbeam[spark]'."
+        )
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     place = f" at JAVA_HOME={shown(home)}" if home else ""
@@ -321,11 +351,22 @@ def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> st
     return shortened(lines[0] if lines else type(error).__name__, 200, hide)
 
 
+def ship_modules(session: Any, options: SparkBeamOptions) -> None:
+    """Send the files of ``--spark_py_files`` to the workers.
+
+    Raises:
+        ConfigurationError: the session refuses one.
+    """
+    remedy = "Install the modules on the workers, and leave out --spark_py_files."
+    for archive in archives(options.spark_py_files or ()):
+        ship(session, archive, remedy, module=True)
+
+
 def is_local(session: Any) -> bool:
     """Return whether all workers certainly share this machine's files."""
     if upstream.is_connect(session):
         return False
-    return session.conf.get("spark.master", "").startswith("local")
+    return (setting(session, "spark.master") or "").startswith("local")
 
 
 def will_be_local(session: Any, options: SparkBeamOptions) -> bool:
@@ -349,8 +390,8 @@ def heap(session: Any) -> Heap:
     if not upstream.is_connect(session) and on_one_machine(session):
         with suppress(Exception):  # Not one of Spark's own sessions.
             return Heap(upstream.heap_bytes(session), "spark.driver.memory")
-    with suppress(Exception):  # A server need not reveal it.
-        return Heap(_bytes(session.conf.get("spark.executor.memory", None)))
+    with suppress(Exception):  # It may be gone.
+        return Heap(_bytes(setting(session, "spark.executor.memory")))
     return Heap()
 
 
@@ -364,20 +405,14 @@ def _bytes(text: str | None) -> int | None:
 
 def scratch(session: Any) -> Path | None:
     """Return Spark's local folder for large files; None if none is set."""
-    told = os.environ.get("SPARK_LOCAL_DIRS") or session.conf.get("spark.local.dir", "")
+    told = os.environ.get("SPARK_LOCAL_DIRS") or setting(session, "spark.local.dir") or ""
     folders = [Path(folder) for folder in told.split(",") if os.path.isabs(folder)]
     return next(filter(Path.is_dir, folders), None)
 
 
-def is_remote(session: Any) -> bool:
-    """Return whether the session's Spark Connect server may be on another machine."""
-    return upstream.is_connect(session) and not upstream.is_own_server()
-
-
 def on_one_machine(session: Any) -> bool:
     """Return whether the driver, or else the Connect server, and its workers share one machine."""
-    master: str = session.conf.get("spark.master", "") or ""
-    return re.match(r"local(\[|$)", master) is not None
+    return re.match(r"local(\[|$)", setting(session, "spark.master") or "") is not None
 
 
 def can_lose_executors(session: Any) -> bool:
@@ -391,7 +426,7 @@ def check_streaming(session: Any) -> None:
     Raises:
         ConfigurationError: Python data sources cannot stream in it.
     """
-    if session.conf.get(_UNIX_SOCKETS, "false") == "true":
+    if setting(session, _UNIX_SOCKETS) == "true":
         raise ConfigurationError(
             f"Spark cannot stream from Python where {_UNIX_SOCKETS}=true: "
             "start the session without this setting."
@@ -415,22 +450,10 @@ def set_for_streaming(session: Any, partitions: int, *, outlives: bool = True) -
     if not outlives:
         wanted |= upstream.WITHOUT_CHECKSUMS
     with _starting:
-        before = session.conf.getAll
-        wanted[_RETAINED] = before.get(_RETAINED, _MICRO_BATCHES)
-        changed = {key: value for key, value in wanted.items() if before.get(key) != value}
-        try:
-            for key, value in changed.items():
-                session.conf.set(key, value)
+        wanted[_RETAINED] = setting(session, _RETAINED) or _MICRO_BATCHES
+        with settings_for_now(session, wanted):
+            log_refused_settings(session)
             yield
-        finally:
-            now = session.conf.getAll
-            for key, value in changed.items():
-                if now.get(key) != value:
-                    continue
-                if key in before:
-                    session.conf.set(key, before[key])
-                else:
-                    session.conf.unset(key)
 
 
 _starting = threading.Lock()
@@ -447,8 +470,8 @@ def fix_partitions(session: Any, partitions: int) -> None:
         session: the session that runs the query.
         partitions: the minimum number of parts.
     """
-    if can_lose_executors(session) and _LEAF_PARTITIONS not in session.conf.getAll:
-        session.conf.set(_LEAF_PARTITIONS, str(partitions))
+    if can_lose_executors(session) and setting(session, _LEAF_PARTITIONS) is None:
+        set_setting(session, _LEAF_PARTITIONS, str(partitions))
 
 
 _LEAF_PARTITIONS = "spark.sql.leafNodeDefaultParallelism"
@@ -468,19 +491,6 @@ _STREAMING = {
 }
 
 
-_cores: "WeakKeyDictionary[Any, int]" = WeakKeyDictionary()
-
-
 def cores(session: Any) -> int:
     """Return the number of concurrent tasks, as Spark assumes for a range."""
-    if session not in _cores:
-        _cores[session] = _planned_splits(session)
-    return _cores[session]
-
-
-def _planned_splits(session: Any) -> int:
-    plan = session.sql("EXPLAIN SELECT * FROM range(1000000)").collect()[0][0]
-    splits = re.search(r"splits=(\d+|Some\((\d+)\))", plan)
-    if splits is None:
-        return os.cpu_count() or 1
-    return int(splits.group(2) or splits.group(1))
+    return planned_splits(session) or os.cpu_count() or 1

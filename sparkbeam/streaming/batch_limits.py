@@ -23,6 +23,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from sparkbeam.spark.capabilities import set_setting, setting
+
 _RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _UNLIMITED = str((1 << 31) - 1)
@@ -47,9 +49,9 @@ def limit_rows(session: Any) -> None:
     Args:
         session: the query's copy of the user's session.
     """
-    own = int(session.conf.get(_RECORDS, str(_ROWS)))
-    session.conf.set(_RECORDS, str(min(own, _ROWS) if own > 0 else _ROWS))
-    session.conf.set(_BYTES, _UNLIMITED)
+    own = int(setting(session, _RECORDS) or _ROWS)
+    if set_setting(session, _RECORDS, str(min(own, _ROWS) if own > 0 else _ROWS)):
+        set_setting(session, _BYTES, _UNLIMITED)
 
 
 def _size(kind: DataType) -> float:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sparkbeam.common import local_files
 from sparkbeam.common.untrusted_json import MOST_BYTES
 from sparkbeam.errors import CheckpointFailed
+from sparkbeam.spark.capabilities import is_remote
 
 _FOLDER = "sparkbeam"
 _ID = "id"
@@ -86,11 +87,7 @@ def files(checkpoint: str) -> Files:
 
 def files_of(session: Any, checkpoint: str) -> Files:
     """Return the files as seen from the driver of a session."""
-    from sparkbeam.spark import (
-        session as sessions,  # Imports Beam, which tasks of sources do not need.
-    )
-
-    return ServerFiles(session, checkpoint) if sessions.is_remote(session) else files(checkpoint)
+    return ServerFiles(session, checkpoint) if is_remote(session) else files(checkpoint)
 
 
 def checkpoint_id(files: Files) -> str:

@@ -34,6 +34,7 @@ from sparkbeam.plan.model import Plan, SparkSink
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.plan.ticks import start_steps
 from sparkbeam.spark import session as sessions
+from sparkbeam.spark.capabilities import Capability, has, is_remote, lack
 from sparkbeam.spark.failures import explained
 from sparkbeam.streaming.batch_limits import rows_are_small
 from sparkbeam.streaming.checkpoint_files import (
@@ -53,7 +54,7 @@ from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.stored_names import StoredNames
 from sparkbeam.streaming.tick_source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
-from sparkbeam.upstream.spark import NAME_TAKEN, is_connect
+from sparkbeam.upstream.spark import ENDLESS_REFUSED, NAME_TAKEN, is_connect
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.messages import DDL, SCHEMA
@@ -132,7 +133,7 @@ class StreamingExecution:
         self._feedback = FeedbackFiles(self._files)
         self._generation: Generation | None = None
         self._shards = _shards(self._session, count)
-        self._trigger = trigger
+        self._trigger = trigger if has(session, Capability.ENDLESS) else AVAILABLE_NOW
         self._max_batch_elements = max_batch_elements
         self._output = output
         self._environment = environment
@@ -183,7 +184,9 @@ class StreamingExecution:
             runnable([source.label for source in sources if source.has_plan], self._failures),
             sessions.set_for_streaming(self._session, len(self._shards), outlives=self._outlives()),
         ):
-            query = writer.start()
+            query = self._begun(writer)
+        if query is None:
+            return self.run()
         asked = done = False
         try:
             while query.isActive and not (done := self._is_done(query)):
@@ -235,7 +238,7 @@ class StreamingExecution:
         assert self._folder is not None
         own = self._folder.name
         if (
-            not sessions.is_remote(self._session)
+            not is_remote(self._session)
             or ServerFiles(self._session, own).make_private() is not None
         ):
             return own
@@ -254,6 +257,17 @@ class StreamingExecution:
         return StoppableSink(
             sink, self._is_stopping, lambda error: str(explained(error, self._failures))
         )
+
+    def _begun(self, writer: Any) -> Any:
+        """Start a query; None if the session only runs those that end, as the next start's does."""
+        try:
+            return writer.start()
+        except Exception as error:
+            if self._trigger == AVAILABLE_NOW or not ENDLESS_REFUSED.search(str(error)):
+                raise
+        lack(self._session, Capability.ENDLESS)
+        self._trigger = AVAILABLE_NOW
+        return None
 
     def _is_stopping(self) -> bool:
         try:

@@ -152,6 +152,11 @@ class OwnFiles:
         """Number of the generation."""
         return self._generation.number
 
+    @property
+    def checkpoint(self) -> str:
+        """Location of the checkpoint, as Spark has it."""
+        return self._generation.checkpoint
+
     def check(self) -> None:
         """Raise :class:`.CheckpointTaken` if there is a newer driver."""
         self._generation.check(self._kept)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from sparkbeam.connectors.kept_frames import Kept, kept
 from sparkbeam.observe.collection.micro_batch_summary import summary
 from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.phases import (
@@ -139,17 +140,24 @@ class QuerySink:
                 table = collected(batch.select("tag", "value"))
             self._take(table)
             return
-        batch.persist()
+        rows = self._kept(batch, batch_id)
         try:
             # Rows for Spark's sinks stay off the driver.
             with self._watch.within(STAGES):
-                table = collected(batch.selectExpr("tag", WORD))
+                table = collected(rows.rows.selectExpr("tag", WORD))
             present = {tag for tag in table.column("tag").to_pylist() if tag >= 0}
             with self._watch.within(DELIVERY):
-                self._spark_sinks.deliver(batch, present, batch_id)
+                self._spark_sinks.deliver(rows.rows, present, batch_id)
         finally:
-            batch.unpersist()
+            rows.release()
         self._take(table)
+
+    def _kept(self, batch: Any, batch_id: int) -> Kept:
+        """Keep the rows of a micro-batch for the sinks: its layers run once."""
+        folder = f"{self._files.checkpoint}/sparkbeam/kept/{batch_id}"
+        found = kept(batch.sparkSession, batch, folder)
+        assert found is not None
+        return found
 
     def _partitions(self) -> tuple[PartitionProgress, ...]:
         """Return the status of the partitions of event hubs."""

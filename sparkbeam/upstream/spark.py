@@ -99,6 +99,15 @@ def is_imported(name: str) -> bool:
 # The JVM of a driver.
 
 
+def starts_jvms() -> bool:
+    """Return whether the installed PySpark can start a JVM; pyspark-client has none."""
+    try:
+        from pyspark.util import is_remote_only
+    except ImportError:  # Before Spark 4.0.
+        return True
+    return not is_remote_only()
+
+
 def has_jvm() -> bool:
     """Return whether this process has a Spark JVM."""
     from pyspark import SparkContext
@@ -129,9 +138,11 @@ def jvm(session: Any) -> Any:
 
 def jvm_process(session: Any) -> Any | None:
     """Return the process of a classic session's JVM; None if PySpark has not started it here."""
-    from pyspark import SparkContext
+    if not is_classic(session):
+        return None
+    from pyspark import SparkContext  # Which pyspark-client has not.
 
-    return getattr(SparkContext._gateway, "proc", None) if is_classic(session) else None
+    return getattr(SparkContext._gateway, "proc", None)
 
 
 def hush_accumulators(session: Any) -> None:
@@ -199,15 +210,23 @@ NOISE = re.compile(
 STREAMING_FROM = (4, 2)
 """First PySpark that supports streaming pipelines; batch pipelines run on older ones, too."""
 
+TESTED = ((3, 5), (4, 3))
+"""First and last PySpark with which sparkbeam is tested; no other is refused."""
+
 _CLASSIC_SHIPS_FROM = (4, 0)
 """First PySpark whose classic sessions send files; in 3.5 the method exists but fails."""
 
 
-def version() -> tuple[int, ...]:
-    """Return PySpark's version up to the minor version."""
+def full_version() -> str:
+    """Return PySpark's version, as PySpark tells it."""
     import pyspark
 
-    return tuple(map(int, pyspark.__version__.split(".")[:2]))
+    return str(pyspark.__version__)
+
+
+def version() -> tuple[int, ...]:
+    """Return PySpark's version up to the minor version."""
+    return tuple(map(int, re.findall(r"\d+", full_version())[:2]))
 
 
 def spread_by(rows: Any, partitions: int, number: Any) -> Any:
@@ -650,6 +669,12 @@ HEAP_FULL = re.compile(
     r"|Not enough memory to (build|grow)|Cannot grow BufferHolder"
 )
 """Errors after a JVM has run out of memory."""
+
+NO_SETTING = re.compile(r"SQL_CONF_NOT_FOUND|NoSuchElementException")
+"""Errors for a setting that is neither set nor has a default."""
+
+ENDLESS_REFUSED = re.compile(r"INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED")
+"""Errors of platforms on which a streaming query has to end."""
 
 NAME_TAKEN = re.compile(r"Cannot start query with name [^\n]* already active")
 """Errors when another streaming query of the session has the same name."""

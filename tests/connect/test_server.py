@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from whole import is_whole
+from without_packages import CLIENT, client_python, environment
 
 START = Path(pyspark.__file__).parent / "sbin" / "start-connect-server.sh"
 WAIT_SECONDS = 150
@@ -65,13 +67,29 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.wait()
 
 
-def test_beams_wordcount_runs_unmodified(server: str, tmp_path: Path) -> None:
+@pytest.fixture(params=["pyspark", "imitated client", "pyspark-client"])
+def client(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
+    """The Python of a program, with its environment; the last two have no JVM."""
+    if request.param == "pyspark":
+        return sys.executable, dict(os.environ)
+    if request.param == "imitated client":
+        return sys.executable, environment(tmp_path / "imitated", CLIENT)
+    if not is_whole():
+        pytest.skip("to make an environment takes long")
+    return client_python(tmp_path / "client"), environment(tmp_path / "nothing", ())
+
+
+def test_beams_wordcount_runs_unmodified(
+    server: str, tmp_path: Path, client: tuple[str, dict[str, str]]
+) -> None:
+    python, variables = client
     source, target = tmp_path / "text", tmp_path / "counts"
     source.write_text(TEXT)
     options = ["--runner=sparkbeam.SparkRunner", f"--spark_connect={server}"]
     options += [f"--input={source}", f"--output={target}"]
     done = subprocess.run(
-        [sys.executable, "-m", "apache_beam.examples.wordcount", *options],
+        [python, "-m", "apache_beam.examples.wordcount", *options],
+        env=variables,
         capture_output=True,
         text=True,
         timeout=WAIT_SECONDS,

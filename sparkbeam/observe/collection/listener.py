@@ -10,6 +10,7 @@ from typing import Any
 
 from sparkbeam.common.datagrams import LARGEST, receiver
 from sparkbeam.spark import session as sessions
+from sparkbeam.spark.capabilities import setting
 from sparkbeam.upstream.spark import is_connect
 from sparkbeam.wire.reports import Reporter, Signal
 
@@ -98,9 +99,12 @@ def reachable_at(session: Any) -> tuple[str, str] | None:
         return _LOOPBACK, _LOOPBACK
     if is_connect(session):
         return None
+    name = setting(session, "spark.driver.host")
+    if name is None:
+        return None
     # Numeric, so that workers need not resolve the name for every signal.
-    host = socket.gethostbyname(session.conf.get("spark.driver.host"))
-    return host, session.conf.get("spark.driver.bindAddress", host)
+    host = socket.gethostbyname(name)
+    return host, setting(session, "spark.driver.bindAddress") or host
 
 
 def may_reach_loopback(session: Any) -> bool:

@@ -1,0 +1,59 @@
+"""Stages that may run again for each reader, where a session cannot keep their rows."""
+
+from collections.abc import Iterator
+
+from sparkbeam.plan.column_steps import applied, told
+from sparkbeam.plan.model import Exchange, Plan, Source, Stage
+from sparkbeam.plan.pardo_functions import is_decoding_for_create
+from sparkbeam.plan.parsed_stage import parsed
+from sparkbeam.plan.spark_io import READ_URN, ReadSpec
+
+_FILES = frozenset(["avro", "csv", "json", "orc", "parquet", "text"])
+"""Sources that give the same rows again, as long as nobody changes the files."""
+
+
+def uncertain_step(plan: Plan, stage: Stage) -> str | None:
+    """Return the label of a step that may give other elements, or act again, if it ran twice.
+
+    None if all steps of the stage, and of those that it reads, are known: they create values, read
+    files, hand elements on, or run over columns, where no code of the user is called.
+
+    Args:
+        plan: the plan, in batch.
+        stage: the stage that would run again.
+    """
+    seen: set[str] = set()
+    waiting = [stage]
+    while waiting:
+        found = waiting.pop()
+        if found.id not in seen:
+            seen.add(found.id)
+            uncertain = next(_uncertain(plan, found), None)
+            if uncertain is not None:
+                return uncertain
+            waiting += [plan.producer(tag) for tag in found.inputs if plan.source(tag) is None]
+    return None
+
+
+def _uncertain(plan: Plan, stage: Stage) -> Iterator[str]:
+    """Yield the uncertain steps of a stage: sources, joins, and functions that are called."""
+    for tag in stage.inputs:
+        source = plan.source(tag)
+        if source is not None and not _is_of_files(source):
+            yield source.label
+    if stage.exchange is Exchange.JOIN:
+        yield stage.name
+    over_columns = {
+        step.label
+        for step in told(plan).get(stage.id, ())
+        if step.reason is None and step.is_certain
+    }
+    transforms = parsed(stage).transforms
+    for operator in stage.operators:
+        is_known = operator.creates or operator.hands_on or operator.label in over_columns
+        if not (is_known or is_decoding_for_create(transforms[operator.label])):
+            yield applied(stage, operator.label)
+
+
+def _is_of_files(source: Source) -> bool:
+    return source.urn == READ_URN and ReadSpec.unpack(source.payload).format.lower() in _FILES

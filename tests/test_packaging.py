@@ -1,0 +1,150 @@
+"""What an installation brings, and what is said where PySpark, or a part of it, is missing."""
+
+import json
+import logging
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from without_packages import CLIENT, NO_PYSPARK, ROOT, environment
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.spark import session as sessions
+from sparkbeam.upstream import spark as of_spark
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+MISSING = (
+    "sparkbeam needs PySpark, which is not installed: pip install 'sparkbeam[spark]', or "
+    "'sparkbeam[client]' to use a Spark Connect server without a JVM on this machine."
+)
+
+
+def run(folder: Path, names: tuple[str, ...], program: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a Python without some packages."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(folder, names),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_no_dependency_brings_pyspark_but_extras_do() -> None:
+    assert not [one for one in PROJECT["dependencies"] if "spark" in one]
+    extras = PROJECT["optional-dependencies"]
+    assert [extras[name] for name in ("client", "connect", "spark")] == [
+        ["pyspark-client>=4.0"],
+        ["pyspark[connect]>=3.5"],
+        ["pyspark>=3.5"],
+    ]
+
+
+USES = """
+import importlib, json, traceback
+import sparkbeam
+from click.testing import CliRunner
+from sparkbeam.cli import main
+
+def of_error(use):
+    try:
+        use()
+    except Exception as error:
+        assert isinstance(error, sparkbeam.ConfigurationError), traceback.format_exc()
+        assert isinstance(error, ImportError)
+        assert error.__cause__ is None and (error.__context__ is None or error.__suppress_context__)
+        return str(error)
+
+def runner_by_name():
+    from apache_beam import Pipeline
+    Pipeline(runner="sparkbeam.SparkRunner")
+
+public = ("SparkRunner", "as_dataframe")
+uses = {name: lambda name=name: getattr(sparkbeam, name) for name in public}
+for name in ("sparkbeam.io", "sparkbeam.eventhubs", "sparkbeam.io.eventhubs"):
+    uses[name] = lambda name=name: importlib.import_module(name)
+uses["by name"] = runner_by_name
+found = {name: of_error(use) for name, use in uses.items()}
+open("program.py", "w").write("from sparkbeam import SparkRunner\\nSparkRunner()")
+for command in ("explain program.py", "report program.py", "drain x", "state x --step y", "doctor"):
+    result = CliRunner().invoke(main, command.split())
+    assert result.exit_code == 2, (command, result.output, result.exception)
+    found[command] = result.stderr.strip().splitlines()[-1].removeprefix("Error: ")
+print(json.dumps(found))
+"""
+
+
+def test_all_that_needs_pyspark_says_so_in_one_line(tmp_path: Path) -> None:
+    done = run(tmp_path, NO_PYSPARK, USES)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {use: text for use, text in found.items() if text != MISSING} == {}
+
+
+IMPORTS = """
+import importlib, pkgutil, sys
+import sparkbeam
+
+for module in pkgutil.walk_packages(sparkbeam.__path__, "sparkbeam."):
+    if not module.name.startswith(("sparkbeam.nexmark", "sparkbeam.__main__")):
+        importlib.import_module(module.name)
+from sparkbeam import ConfigurationError, SparkRunner
+from apache_beam import Pipeline
+
+for options in ([], ["--spark_master=local[2]"], ["--spark_connect=local"]):
+    try:
+        with Pipeline(SparkRunner(), argv=options) as pipeline:
+            from apache_beam import Create
+            pipeline | Create([1])
+    except ConfigurationError as error:
+        print(error)
+"""
+
+
+def test_a_client_without_a_jvm_imports_everything_and_asks_for_a_server(tmp_path: Path) -> None:
+    done = run(tmp_path, CLIENT, IMPORTS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == 3 * [
+        "The installed PySpark is a client without a JVM: give --spark_connect=sc://host:15002, "
+        "or pip install 'sparkbeam[spark]'."
+    ]
+
+
+@pytest.fixture
+def warned(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Any:
+    """The warnings of two sessions, by the version of PySpark."""
+
+    def warnings(version: str) -> list[str]:
+        monkeypatch.setattr(of_spark, "full_version", lambda: version)
+        sessions.warn_of_version.cache_clear()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            sessions.warn_of_version()
+            sessions.warn_of_version()
+        sessions.warn_of_version.cache_clear()
+        return caplog.messages
+
+    return warnings
+
+
+@pytest.mark.parametrize("version", ["3.4.1", "4.4.0.dev0", "5.0.0rc1", "10.1"])
+def test_an_untested_pyspark_is_one_warning(warned: Any, version: str) -> None:
+    assert warned(version) == [
+        f"PySpark {version} is installed, and this version of sparkbeam is tested with 3.5 to 4.3."
+    ]
+
+
+@pytest.mark.parametrize("version", ["3.5.0", "4.0.1.dev2", "4.3.9"])
+def test_a_tested_pyspark_is_none(warned: Any, version: str) -> None:
+    assert warned(version) == []
+
+
+def test_a_jvm_is_asked_of_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_spark, "starts_jvms", lambda: False)
+    with pytest.raises(ConfigurationError, match="a client without a JVM"):
+        sessions._require_java()
