@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.classic.dataframe import DataFrame
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
+from sparkbeam.io import WriteToSpark
 from sparkbeam.spark import capabilities
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import Capability
@@ -206,6 +207,25 @@ class TestPersist:
                 path = str(tmp_path / name)
                 _ = shuffled | name >> beam.Map(lambda n, to=path: Path(f"{to}-{n}").touch())
         assert len([*tmp_path.iterdir()]) == 10
+
+    @pytest.mark.parametrize("refused", [(), ("localCheckpoint",)], ids=["checkpoint", "files"])
+    def test_the_layers_of_a_stream_run_once_for_all_of_its_sinks(
+        self, refusing: Any, tmp_path: Path, refused: tuple[str, ...]
+    ) -> None:
+        spark = refusing(*refused)
+        checkpoint, kept = tmp_path / "checkpoint", [tmp_path / name for name in ("one", "two")]
+        options = ["--streaming", "--trigger=available-now", f"--checkpoint_location={checkpoint}"]
+        with beam.Pipeline(SparkRunner(spark), SparkBeamOptions(options)) as p:
+            tokens = p | beam.Create(range(5)) | beam.ParDo(Token())
+            rows = tokens | beam.Map(lambda token: beam.Row(token=token))
+            for path in kept:
+                _ = rows | path.name >> WriteToSpark("json", {"path": str(path)}, "token string")
+        one, two = (
+            sorted(row.token for row in spark.read.json(str(path)).collect()) for path in kept
+        )
+        assert one == two
+        assert len(one) == 5
+        assert [*checkpoint.rglob("kept/*")] == []
 
     def test_a_failure_of_what_is_persisted_is_no_refusal(
         self, spark: Any, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 """Files beside those of others: no planted link is followed, and who may write is looked at."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -62,6 +63,42 @@ def test_a_file_is_created_once_where_there_are_no_hard_links(
     assert local_files.create(tmp_path / "new", b"first")
     assert not local_files.create(tmp_path / "new", b"second")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
+
+
+@pytest.mark.parametrize("way", ["checkpoint", "output", "moved"])
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS])
+def test_storage_that_only_takes_whole_files_is_written_to(
+    way: str, error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mounted object storage has neither links nor renames, and cannot sync a file."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    for name in ("fsync", "link", "replace", "rename"):
+        monkeypatch.setattr(os, name, refuse)
+    if way == "moved":
+        (tmp_path / "source").write_bytes(b"new")
+        target = tmp_path / "sparkbeam/note"
+        LocalStorage().move({str(tmp_path / "source"): str(target)})
+        assert not (tmp_path / "source").exists()
+    else:
+        for content in (b"old and longer", b"new"):
+            writes_of(tmp_path, "note")[way](content)  # type: ignore[operator]
+    assert [path.name for path in (tmp_path / "sparkbeam").iterdir()] == ["note"]
+    assert (tmp_path / "sparkbeam/note").read_bytes() == b"new"
+
+
+def test_a_full_disk_is_not_taken_for_such_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        local_files.write(tmp_path / "note", b"new")
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_folders_that_are_made_are_nobody_elses_whatever_the_umask(tmp_path: Path) -> None:

@@ -87,7 +87,10 @@ _lock = threading.RLock()
 
 def _known(session: Any) -> _Known:
     with _lock:
-        return _all.setdefault(session, _Known())
+        try:
+            return _all.setdefault(session, _Known())
+        except TypeError:  # No class of Spark's: it has no weak references, or no hash.
+            return _Known()
 
 
 # Settings.
