@@ -1,5 +1,6 @@
 """Sessions that can do less than Spark's own: a pipeline runs in another way, and says so once."""
 
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,21 @@ class Refusing(Conf):
     @property
     def getAll(self) -> dict[str, str]:
         raise AnalysisException("[CONFIG_NOT_AVAILABLE] There is no list.")
+
+
+def test_settings_and_caches_are_asked_for_in_one_place() -> None:
+    """Elsewhere a platform that refuses one would fail a pipeline."""
+    package = Path(capabilities.__file__).parents[1]
+    asking = re.compile(
+        r"\.conf\.(get|set|unset|getAll|isModifiable)|\.(persist|localCheckpoint)\("
+    )
+    found = [
+        f"{path.relative_to(package)}: {match.group()}"
+        for path in package.rglob("*.py")
+        for match in asking.finditer(path.read_text())
+        if path.name not in ("capabilities.py", "kept_frames.py", "collect.py", "spark.py")
+    ]
+    assert found == []
 
 
 def counted(p: beam.Pipeline) -> beam.PCollection:

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from sparkbeam.columns.reasons import UnknownShape
 
-_WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+_WITHOUT_VIEWS: dict[pa.DataType, pa.DataType] = {}
+if hasattr(pa, "string_view"):  # Since PyArrow 16.
+    _WITHOUT_VIEWS |= {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -19,7 +21,9 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
         UnknownShape: no equivalent type exists.
     """
     schema = plain_schema(batch.schema)
-    return batch if schema == batch.schema else batch.cast(schema)
+    if schema == batch.schema:
+        return batch
+    return pa.RecordBatch.from_arrays([*map(plain_array, batch.columns)], schema=schema)
 
 
 def plain_array(array: pa.Array) -> pa.Array:

@@ -141,7 +141,7 @@ VERSIONS: tuple[Feature, ...] = (
     Feature("pyspark 3.5, 4.0, 4.1", "yes", "no", "the error names the version that it needs"),
     Feature("apache-beam 2.72 to 2.77", "yes", "yes", "`./dev beam 2.74.0` runs tests with one"),
 )
-"""Tested versions; they are the bounds of the dependencies."""
+"""Tested versions. Those of Beam are the bounds of the dependency; no PySpark is refused."""
 
 
 def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:

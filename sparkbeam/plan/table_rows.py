@@ -41,7 +41,7 @@ class RowsOfTables:
     def elements(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the elements of a batch."""
         if self.timestamp_column is not None:
-            batch = batch.drop_columns([self.timestamp_column])
+            batch = batch.select([n for n in batch.schema.names if n != self.timestamp_column])
         return as_counted(batch.column(0) if self.of_one_column else batch.to_struct_array())
 
     def times(self, batch: pa.RecordBatch) -> Micros | None:

@@ -245,7 +245,9 @@ def _placed(rows: pa.RecordBatch, place: tuple[int, ...]) -> pa.RecordBatch:
     numbers = np.empty((len(rows), len(place) + 1), np.int64)
     numbers[:, :-1], numbers[:, -1] = place, np.arange(len(rows))
     offsets = np.arange(len(rows) + 1, dtype=np.int32) * numbers.shape[1]
-    return rows.append_column(PLACE, pa.ListArray.from_arrays(offsets, numbers.ravel()))
+    places = pa.ListArray.from_arrays(offsets, numbers.ravel())
+    schema = rows.schema.append(pa.field(PLACE, places.type))
+    return pa.RecordBatch.from_arrays([*rows.columns, places], schema=schema)
 
 
 @dataclass(frozen=True)
