@@ -26,14 +26,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.streaming.datasource import ReadMaxRows
-
 from sparkbeam.eventhubs import EventHubsSource
 from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.event_writer import HubWriter, Sending
 from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.streaming.checkpoint_files import LocalFiles, next_epoch
 from sparkbeam.testing import EventHubsServer
+from sparkbeam.upstream.stream_readers import ReadMaxRows
 
 IN, OUT = "in", "out"
 PARTITIONS, WORKERS = 4, 2

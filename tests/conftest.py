@@ -83,7 +83,7 @@ def pytest_runtest_makereport(
     error = call.excinfo.value if call.excinfo is not None else None
     if (
         isinstance(error, ConfigurationError)
-        and of_spark.version() < of_spark.STREAMING_FROM
+        and not of_spark.has_pandas_state()
         and "streaming pipeline needs" in str(error)
     ):
         report.outcome = "skipped"

@@ -19,12 +19,13 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -239,10 +240,13 @@ class Stream:
         return self._with(other)
 
     def groupBy(self, column: str) -> Any:
-        def apply(processor: Any, *modes: Any) -> Stream:
-            return self._with(Stateful(column, processor))
+        def apply(kind: Any, processor: Any, *modes: Any) -> Stream:
+            return self._with(kind(column, processor))
 
-        return SimpleNamespace(transformWithState=apply)
+        return SimpleNamespace(
+            transformWithState=partial(apply, Stateful),
+            transformWithStateInPandas=partial(apply, StatefulInPandas),
+        )
 
     def _with(self, operator: Any) -> "Stream":
         return Stream(self._spark, self._reader, (*self._operators, operator))
@@ -279,11 +283,32 @@ class Stateful:
             processor = pickle.loads(self._processor)
             kept = MapState(state(key))
             processor.init(SimpleNamespace(getMapState=lambda *_, kept=kept: kept))
-            output += processor.handleInputRows((key,), iter(rows), None)
+            output += self.handled(processor, key, rows)
             processor.close()
-        columns = zip(*output, strict=True) if output else [()] * len(SCHEMA)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
-        return pa.table(arrays, schema=SCHEMA)
+        return _table(output)
+
+    def handled(self, processor: Any, key: Any, rows: list[Any]) -> Iterator[Any]:
+        """The rows that a processor makes of those of a key."""
+        yield from processor.handleInputRows((key,), iter(rows), None)
+
+
+class StatefulInPandas(Stateful):
+    """``transformWithStateInPandas``: rows travel in DataFrames, some at a time."""
+
+    ROWS = 3
+
+    def handled(self, processor: Any, key: Any, rows: list[Any]) -> Iterator[Any]:
+        parts = (rows[at : at + self.ROWS] for at in range(0, len(rows), self.ROWS))
+        frames = (_table(part).to_pandas() for part in parts)
+        for frame in processor.handleInputRows((np.int32(key),), frames, None):
+            table = pa.Table.from_pandas(frame, SCHEMA, preserve_index=False)
+            yield from zip(*table.to_pydict().values(), strict=True)
+
+
+def _table(rows: Iterable[Any]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+    return pa.table(arrays, schema=SCHEMA)
 
 
 class MapState:
@@ -498,10 +523,7 @@ class Query:
     ) -> pa.Table:
         """The output of the last operator."""
         rows = list(self._read(before, after))
-        columns = zip(*rows, strict=True)
-        table = pa.table(
-            [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
-        )
+        table = _table(rows)
         for number, operator in enumerate(self._operators):
             if isinstance(operator, Stateful):
                 table = table.take(self._order(len(table)))

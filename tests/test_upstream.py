@@ -1050,7 +1050,7 @@ class TestSpark:
         )
 
     @pytest.mark.skipif(
-        of_spark.version() < of_spark.STREAMING_FROM, reason="streaming pipelines do not run here"
+        not of_spark.has_pandas_state(), reason="streaming pipelines do not run here"
     )
     def test_the_messages_of_map_states(self) -> None:
         from pyspark.sql.streaming import stateful_processor

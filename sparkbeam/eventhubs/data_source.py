@@ -15,12 +15,6 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from sparkbeam.common.partition_status import PartitionStatus
@@ -36,6 +30,12 @@ from sparkbeam.eventhubs.range_reader import Range, RangeReader
 from sparkbeam.eventhubs.read_reports import ReadReports, ReportTo
 from sparkbeam.eventhubs.slow_partitions import Factors, RangeRead
 from sparkbeam.eventhubs.source_options import SinkOptions, SourceOptions
+from sparkbeam.upstream.stream_readers import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -79,7 +79,9 @@ class EventHubsSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = _with_all_columns(self, schema)
-        return EventHubsStreamReader(options, schema, self._note_ends(), self._watches())
+        return EventHubsStreamReader(
+            options, schema, self._note_ends(), self._watches(), freezes=self._freezes()
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return EventHubsWriter(*self._sending(schema, overwrite=overwrite))
@@ -100,6 +102,10 @@ class EventHubsSource(DataSource):
     def _note_ends(self) -> NoteEnds | None:
         """Return the callback for the planning of each micro-batch; None for none."""
         return None
+
+    def _freezes(self) -> bool:
+        """Return whether a stream ends with the events that are there at its start."""
+        return False
 
     def _watches(self) -> Sequence[Watch]:
         """Return further observers of partition statuses, besides the monitor of the options."""
@@ -161,7 +167,15 @@ class EventHubsReader(_Reads, DataSourceReader):
 
 
 class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Planner of micro-batches, on the driver."""
+    """Planner of micro-batches, on the driver.
+
+    Args:
+        options: of the source.
+        schema: the columns to read.
+        note_ends: takes the partitions without remaining events.
+        watches: observers of the partitions.
+        freezes: the query is an available-now run of which Spark does not tell its sources.
+    """
 
     def __init__(
         self,
@@ -169,8 +183,12 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         schema: StructType,
         note_ends: NoteEnds | None = None,
         watches: Sequence[Watch] = (),
+        *,
+        freezes: bool = False,
     ) -> None:
         super().__init__(options, schema)
+        self._freezes = freezes
+        self._last: Numbers | None = None
         self._note_ends = note_ends
         self._ends: Numbers | None = None
         self._epoch = _epoch(options)
@@ -184,7 +202,9 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         self._number = 0
 
     def initialOffset(self) -> Offset:
-        return {self._name(): self._planner.starts(EventPosition.end())}
+        starts = self._planner.starts(EventPosition.end())
+        self._last = self._last or starts
+        return {self._name(): starts}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self._planner.limit()
@@ -195,8 +215,11 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         self._targets = {partition: found.end for partition, found in bounds.items()}
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> Offset:
-        begin = self._numbers(start)
-        most = getattr(limit, "max_rows", None)
+        # Before Spark 4.2 a reader is told neither of them.
+        begin = self._numbers(start) if start or self._last is None else self._last
+        most = self._planner.limit() if limit is None else getattr(limit, "max_rows", None)
+        if self._freezes and self._targets is None:
+            self.prepareForTriggerAvailableNow()
         factors = self._slowness(begin)
         end = self._planner.up_to(begin, most, factors)
         if self._targets is not None:
@@ -209,6 +232,7 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
                 self._planner.end_receivers()
         self._note(self._planner.finished(begin, end))
         self._watched.tell(self._statuses(end, factors))
+        self._last = end
         return {self._name(): end}
 
     def _statuses(self, end: Numbers, factors: Mapping[str, float]) -> list[PartitionStatus]:
@@ -270,6 +294,7 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
         begin, stop = self._numbers(start), self._numbers(end)
+        self._last = stop  # Spark begins with the last micro-batch of an earlier run.
         found = _ranges(self._options, self._name(), begin, stop, self._epoch)
         self._number += 1
         report = self._report_to()

@@ -42,7 +42,7 @@ from sparkbeam.runner import cross_language, interactive
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import interruptible
 from sparkbeam.upstream import option_views, pickles
-from sparkbeam.upstream.spark import STREAMING_FROM, no_foreign_types, version
+from sparkbeam.upstream.spark import has_pandas_state, has_row_state, no_foreign_types
 from sparkbeam.wire.usercode import unfindable
 
 
@@ -223,11 +223,10 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         )
         proto = part(self._proto(pipeline), options)
         streaming = self._is_streaming(proto, options)
-        if streaming and version() < STREAMING_FROM:
-            needed, found = (".".join(map(str, number)) for number in (STREAMING_FROM, version()))
+        if streaming and not (has_row_state() or has_pandas_state()):
             raise ConfigurationError(
-                f"A streaming pipeline needs pyspark {needed} or newer, and this is {found}, on "
-                "which pipelines in batch run: install a newer one."
+                "A streaming pipeline needs Spark's transformWithState, which the installed "
+                "pyspark does not have; pipelines in batch run on it. Install pyspark 4.0 or newer."
             )
         with stack_depth.allowed(len(proto.components.transforms)):
             return translate(

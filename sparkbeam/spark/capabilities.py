@@ -372,11 +372,6 @@ def _rate(session: Any) -> Any:
     return session.readStream.format("rate").load().writeStream
 
 
-def _keeps_state(session: Any) -> bool:
-    grouped = session.range(1).groupBy("id")
-    return hasattr(grouped, "transformWithState")
-
-
 def _try_endless(session: Any) -> None:
     _rate(session).format("noop").trigger(processingTime="1 hour").start().stop()
 
@@ -388,7 +383,7 @@ _QUESTIONS: Mapping[Capability, Callable[[Any], bool]] = {
     Capability.ARTIFACTS: _delivers_files,
     Capability.JVM: upstream.is_classic,
     Capability.FOREACH_BATCH: lambda session: hasattr(_rate(session), "foreachBatch"),
-    Capability.STATE: _keeps_state,
+    Capability.STATE: lambda _: upstream.has_row_state() or upstream.has_pandas_state(),
     Capability.ENDLESS: lambda _: True,  # Until it refuses.
 }
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ from sparkbeam.plan.ticks import start_steps
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import Capability, has, is_remote, lack
 from sparkbeam.spark.failures import explained
+from sparkbeam.streaming.available_now import AvailableNowRun
 from sparkbeam.streaming.batch_limits import rows_are_small
 from sparkbeam.streaming.checkpoint_files import (
     Files,
@@ -54,19 +56,28 @@ from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.stored_names import StoredNames
 from sparkbeam.streaming.tick_source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
-from sparkbeam.upstream.spark import ENDLESS_REFUSED, NAME_TAKEN, is_connect
+from sparkbeam.upstream.spark import (
+    ENDLESS_REFUSED,
+    NAME_TAKEN,
+    freezes_available_now,
+    has_row_state,
+    is_connect,
+    shown_offset,
+)
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.messages import DDL, SCHEMA
 from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import Reporter, TaskReport
-from sparkbeam.worker.streaming.spark_operators import ShardLayer, TickLayer
+from sparkbeam.worker.streaming.spark_operators import PandasShardLayer, ShardLayer, TickLayer
 from sparkbeam.worker.streaming.tasks import LayerTask, layer_tasks
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.02
 _REMOTE_POLL_SECONDS = 0.2
+_LOOK_SECONDS = 0.2
 _PIPELINE = "pipeline.json"
+_FORM, _PANDAS = "operator", "pandas"
 _MOST_DIFFERENCES = 5
 _LONGEST = 400
 _TYPES = (
@@ -133,7 +144,9 @@ class StreamingExecution:
         self._feedback = FeedbackFiles(self._files)
         self._generation: Generation | None = None
         self._shards = _shards(self._session, count)
-        self._trigger = trigger if has(session, Capability.ENDLESS) else AVAILABLE_NOW
+        self._set_trigger(trigger if has(session, Capability.ENDLESS) else AVAILABLE_NOW)
+        self._next_look = 0.0
+        self._in_pandas = False
         self._max_batch_elements = max_batch_elements
         self._output = output
         self._environment = environment
@@ -189,7 +202,7 @@ class StreamingExecution:
             return self.run()
         asked = done = False
         try:
-            while query.isActive and not (done := self._is_done(query)):
+            while query.isActive and not (done := self._is_done(query)) and not self._is_over():
                 self._proceed()
                 if self._drain.is_set() and not asked:
                     self._feedback.ask_to_drain()
@@ -266,8 +279,14 @@ class StreamingExecution:
             if self._trigger == AVAILABLE_NOW or not ENDLESS_REFUSED.search(str(error)):
                 raise
         lack(self._session, Capability.ENDLESS)
-        self._trigger = AVAILABLE_NOW
+        self._set_trigger(AVAILABLE_NOW)
         return None
+
+    def _set_trigger(self, trigger: str | None) -> None:
+        self._trigger = trigger
+        self._available_now: AvailableNowRun | None = None
+        if trigger == AVAILABLE_NOW and not freezes_available_now():
+            self._available_now = AvailableNowRun.from_plan(self._topology.plan)
 
     def _is_stopping(self) -> bool:
         try:
@@ -277,7 +296,7 @@ class StreamingExecution:
         return self._stopping
 
     def _trigger_arguments(self) -> dict[str, Any]:
-        if self._trigger is None:
+        if self._trigger is None or self._available_now is not None:
             return {"processingTime": "0 seconds"}
         if self._trigger == AVAILABLE_NOW:
             return {"availableNow": True}
@@ -316,7 +335,9 @@ class StreamingExecution:
                 line(", ".join(versions)),
             )
         self._topology = topology(found.applied(self._topology.plan))
-        new = json.dumps(to_store(self._topology, len(self._shards), found)).encode()
+        self._in_pandas = _in_pandas(stored)
+        kept = to_store(self._topology, len(self._shards), found)
+        new = json.dumps(kept | {_FORM: _PANDAS} if self._in_pandas else kept).encode()
         if stored != new:
             OwnFiles(self._files, self._generation).write(_PIPELINE, new)
         return self._generation
@@ -367,6 +388,13 @@ class StreamingExecution:
                 "Drain it with the version that wrote it (sparkbeam drain), or start with another "
                 "--checkpoint_location."
             )
+        if stored["layers"] > 1 and not _in_pandas(content) and not has_row_state():
+            raise ConfigurationError(
+                f"--checkpoint_location={self._checkpoint} cannot be continued here: "
+                "transformWithState over rows wrote its state, and the installed pyspark only has "
+                "transformWithStateInPandas. Continue with pyspark 4.1 or newer, or start with "
+                "another --checkpoint_location."
+            )
         if found:
             more = len(found) - _MOST_DIFFERENCES
             raise ConfigurationError(
@@ -384,6 +412,14 @@ class StreamingExecution:
             return finished
         # If an earlier run has done everything, there is no micro-batch at all.
         return self._hear_of(self._feedback.last_number())
+
+    def _is_over(self) -> bool:
+        """Return whether the tick source has found the end of the run; asks from time to time."""
+        now = time.monotonic()
+        if self._available_now is None or self._generation is None or now < self._next_look:
+            return False
+        self._next_look = now + _LOOK_SECONDS
+        return self._feedback.is_over(self._generation.token)
 
     def _hear(self, query: Any) -> bool:
         """Process newly committed micro-batches; return whether nothing is left to do."""
@@ -424,7 +460,15 @@ class StreamingExecution:
         if found:
             sessions.fix_partitions(self._session, count)
         return [
-            source_frame(self._session, source, count, self._checkpoint, own) for source in found
+            source_frame(
+                self._session,
+                source,
+                count,
+                self._checkpoint,
+                own,
+                freezes=self._available_now is not None,
+            )
+            for source in found
         ]
 
     def _in_pieces(self, sources: list[SourceFrame]) -> bool:
@@ -459,8 +503,15 @@ class StreamingExecution:
         for source in sources:
             rows = rows.unionAll(source.through(first))
         for task in later:
-            rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
+            rows = self._by_shard(rows.groupBy("shard"), task)
         return rows
+
+    def _by_shard(self, grouped: Any, task: LayerTask) -> Any:
+        """Return the output of a later layer."""
+        form = DDL, "Append", "None"
+        if self._in_pandas:
+            return grouped.transformWithStateInPandas(PandasShardLayer(task), *form)
+        return grouped.transformWithState(ShardLayer(task), *form)
 
     def _ticks(self, first: LayerTask, generation: Generation, *, marked: bool) -> Any:
         """Return the ticks, behind the first layer.
@@ -472,7 +523,7 @@ class StreamingExecution:
         """
         through_steps = start_steps(self._topology)
         ways = TO_FIRST_LAYER if through_steps else first.ways_of_ticks
-        spec = SourceSpec.from_plan(self._topology.plan, generation, ways)
+        spec = SourceSpec.from_plan(self._topology.plan, generation, ways, self._available_now)
         self._session.dataSource.register(TickSource)
         rows = (
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
@@ -581,6 +632,19 @@ def stored_pipeline(files: Files, checkpoint: str) -> bytes | None:
         ) from error
 
 
+def _in_pandas(content: bytes | None) -> bool:
+    """Return whether ``transformWithStateInPandas`` keeps the state of a checkpoint.
+
+    Spark lets neither form of the operator continue the state of the other.
+
+    Args:
+        content: the stored description of its pipeline; None for a new checkpoint.
+    """
+    if content is None:
+        return not has_row_state()
+    return untrusted_json.loaded(content).get(_FORM) == _PANDAS
+
+
 def check_pipeline(files: Files, content: bytes) -> None:
     """Raise a CheckpointFailed if the stored description is damaged."""
     try:
@@ -597,7 +661,7 @@ def _committed_tick(progress: Any) -> int | None:
     """Return the number of the last tick in a progress; None before the first."""
     # The ticks are the first source.
     end = progress["sources"][0]["endOffset"]
-    number: int = (json.loads(end) if isinstance(end, str) else end)["number"]
+    number: int = (shown_offset(end) if isinstance(end, str) else end)["number"]
     return number or None
 
 

@@ -17,6 +17,7 @@ from sparkbeam.streaming.checkpoint_files import Files, damaged
 _KEPT = 20
 _FINISHED = "finished"
 _DRAIN = "drain"
+_OVER = "over"
 _OFFSETS_VERSION = "v1"
 
 
@@ -142,6 +143,14 @@ class FeedbackFiles:
 
     def _write_finished(self, number: int) -> None:
         self._files.write(_FINISHED, str(number).encode())
+
+    def end_run(self, token: str) -> None:
+        """Note that a driver's available-now run has done everything."""
+        self._files.write(_OVER, token.encode())
+
+    def is_over(self, token: str) -> bool:
+        """Return whether the run of a driver has done everything."""
+        return self._files.read(_OVER) == token.encode()
 
     def ask_to_drain(self) -> None:
         """Tell the source to end, for the life of the checkpoint."""

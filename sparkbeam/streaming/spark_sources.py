@@ -77,7 +77,13 @@ class SourceFrame:
 
 
 def source_frame(
-    session: Any, source: Source, partitions: int, checkpoint: str, kept: Files
+    session: Any,
+    source: Source,
+    partitions: int,
+    checkpoint: str,
+    kept: Files,
+    *,
+    freezes: bool = False,
 ) -> SourceFrame:
     """Return the frame of a source.
 
@@ -87,16 +93,19 @@ def source_frame(
         partitions: the number of partitions of a source that does not define it.
         checkpoint: of the query.
         kept: the files under it.
+        freezes: an event hub ends with the events that are there at the start.
     """
     spec = ReadSpec.unpack(source.payload)
     ((_, tag),) = source.outputs
     if spec.is_own:
-        spec = _of_hub(spec, session, ExhaustedPartitions(checkpoint, tag), kept)
+        spec = _of_hub(spec, session, ExhaustedPartitions(checkpoint, tag), kept, freezes=freezes)
     frame = source_frames.timed(session, spec, source.label, partitions)
     return SourceFrame(source.label, tag, spec, frame, checkpoint)
 
 
-def _of_hub(spec: ReadSpec, session: Any, ends: ExhaustedPartitions, kept: Files) -> ReadSpec:
+def _of_hub(
+    spec: ReadSpec, session: Any, ends: ExhaustedPartitions, kept: Files, *, freezes: bool
+) -> ReadSpec:
     """Complete the read of an event hub at the start of its query."""
     # Older versions of PySpark have no Python data sources.
     from sparkbeam.streaming import hub_source
@@ -104,6 +113,8 @@ def _of_hub(spec: ReadSpec, session: Any, ends: ExhaustedPartitions, kept: Files
     session.dataSource.register(hub_source.PipelineHubSource)
     noted = [hub_source.PARTITIONS, *([] if spec.idle is None else [hub_source.ENDS])]
     options = (*spec.options, *((name, ends.text()) for name in noted), *_of_run(session, kept))
+    if freezes:
+        options = (*options, (hub_source.FREEZES, "true"))
     return replace(spec, options=options, is_own=False)
 
 

@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.spark_io import PARTITION_SEPARATOR
+from sparkbeam.streaming.available_now import AvailableNowRun
 from sparkbeam.streaming.checkpoint_files import files
 from sparkbeam.streaming.clock import Clock
 from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
@@ -31,6 +31,7 @@ from sparkbeam.streaming.source_watermarks import (
     at_restart,
     spark_sources,
 )
+from sparkbeam.upstream.stream_readers import SupportsTriggerAvailableNow
 from sparkbeam.wire.messages import DDL, TICK_TAG, Message, Round, Tick, dump, pack
 from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
@@ -47,6 +48,7 @@ _NOTHING = "-"
 _MOST_ROUNDS = 200
 _IDLE_MICROS = 1_000_000
 _LOOK_SECONDS = 0.5
+_STOP_SECONDS = 30
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -61,6 +63,7 @@ class SourceSpec:
         clocks: watermark policies of Spark's sources.
         ways: the shard and the layer of each receiver of the tick.
         generation: of the driver; None if it cannot be replaced.
+        run: an available-now run whose end the source has to find; None for any other.
     """
 
     checkpoint: str
@@ -69,16 +72,21 @@ class SourceSpec:
     clocks: tuple[SourceClock, ...] = ()
     ways: tuple[tuple[int, int], ...] = TO_FIRST_LAYER
     generation: Generation | None = None
+    run: AvailableNowRun | None = None
 
     @classmethod
     def from_plan(
-        cls, plan: Plan, generation: Generation, ways: tuple[tuple[int, int], ...]
+        cls,
+        plan: Plan,
+        generation: Generation,
+        ways: tuple[tuple[int, int], ...],
+        run: AvailableNowRun | None = None,
     ) -> "SourceSpec":
         """Return the description of a plan's tick source."""
         of_spark = spark_sources(plan)
         clocks = tuple(map(SourceClock.from_source, of_spark))
         others = [source for source in plan.sources if source not in of_spark]
-        spec = cls(generation.checkpoint, clocks=clocks, ways=ways, generation=generation)
+        spec = cls(generation.checkpoint, clocks=clocks, ways=ways, generation=generation, run=run)
         if not others:
             return spec
         (source,) = others
@@ -135,10 +143,11 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._files = FeedbackFiles(files(spec.checkpoint))
         self._last: Feedback | None = None
         self._clock = Clock()
-        self._available_now = False
+        self._available_now = spec.run is not None
         self._until: int | None = None
         self._first: int | None = None
         self._draining = False
+        self._has_ended = False
         self._next_look = time.monotonic()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -169,7 +178,8 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._files.restore(feedback)
             self._until = self._clock.after(position.time) if self._available_now else None
         draining = position.draining or self._is_to_drain()
-        if position.number and draining == position.draining and not self._is_due(position):
+        begun = position.number and draining == position.draining
+        if begun and not self._is_due(position) and self._is_over():
             return position.offset()
         if draining:
             return self._drained(position).offset()
@@ -188,6 +198,21 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             sources={tag: found.content() for tag, found in sources.items()},
         )
         return following.offset()
+
+    def _is_over(self) -> bool:
+        """Return whether no tick is needed; tell the driver if that is the end of the run.
+
+        Each micro-batch with rows needs a tick, and Spark's sources may have rows at any time.
+        """
+        run, generation = self._spec.run, self._spec.generation
+        if run is None or generation is None:
+            return True
+        if not self._has_ended:
+            self._files.end_run(generation.token)
+            self._has_ended = True
+        if run.goes_on:
+            time.sleep(_STOP_SECONDS)  # The driver stops the query.
+        return not run.goes_on
 
     def _is_to_drain(self) -> bool:
         """Return whether a drain was requested; checks from time to time."""
@@ -293,7 +318,9 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             return True
         if self._spec.clocks and not position.draining:
             # Each micro-batch with rows needs a tick, and its rows are not known in advance.
-            if self._until is None or position.number == self._first or self._had_rows(position):
+            if self._until is None or position.number == self._first:
+                return True
+            if self._had_rows(position) and not self._has_all(position):
                 return True
             return self._has_ended_partitions(position)
         if self._spec.events is not None and position.event <= len(self._events):
@@ -306,6 +333,14 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             return True
         now = self._clock.after(position.time) if self._until is None else self._until
         return feedback.due <= now
+
+    def _has_all(self, position: Position) -> bool:
+        """Return whether a position is behind all rows that were there at the start of the run.
+
+        The first micro-batch has read them, and the tick of the second one has their watermark.
+        """
+        run = self._spec.run
+        return run is not None and run.takes_all and position.number > (self._first or 0) + 1
 
     def _has_ended_partitions(self, position: Position) -> bool:
         """Return whether a watermark advances because partitions are now known to be exhausted."""

@@ -4,6 +4,7 @@ Each private name is used here only. A Spark release may change any of them, or 
 test of that name fails. Callers of some functions do without a result, where these say so.
 """
 
+import ast
 import json
 import logging
 import os
@@ -12,10 +13,12 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any, NamedTuple
+
+from sparkbeam.common.untrusted_json import loaded
 
 # Schemas.
 
@@ -207,9 +210,6 @@ NOISE = re.compile(
 
 # Older versions.
 
-STREAMING_FROM = (4, 2)
-"""First PySpark that supports streaming pipelines; batch pipelines run on older ones, too."""
-
 TESTED = ((3, 5), (4, 3))
 """First and last PySpark with which sparkbeam is tested; no other is refused."""
 
@@ -227,6 +227,41 @@ def full_version() -> str:
 def version() -> tuple[int, ...]:
     """Return PySpark's version up to the minor version."""
     return tuple(map(int, re.findall(r"\d+", full_version())[:2]))
+
+
+def has_row_state() -> bool:
+    """Return whether PySpark's ``transformWithState`` passes rows."""
+    from pyspark.sql import GroupedData
+
+    return hasattr(GroupedData, "transformWithState")
+
+
+def has_pandas_state() -> bool:
+    """Return whether PySpark has ``transformWithStateInPandas``, which passes DataFrames."""
+    from pyspark.sql import GroupedData
+
+    return hasattr(GroupedData, "transformWithStateInPandas")
+
+
+def freezes_available_now() -> bool:
+    """Return whether Spark tells Python data sources that a query is an available-now run."""
+    from sparkbeam.upstream.stream_readers import FREEZES_AVAILABLE_NOW
+
+    return FREEZES_AVAILABLE_NOW
+
+
+def shown_offset(text: str) -> Any:
+    """Parse a source's offset in a progress; before 4.2 PySpark shows it as a Python literal.
+
+    Raises:
+        ValueError: it is neither that nor JSON.
+    """
+    try:
+        return loaded(text)
+    except ValueError:
+        with suppress(SyntaxError, RecursionError, MemoryError):
+            return ast.literal_eval(text)
+        raise
 
 
 def spread_by(rows: Any, partitions: int, number: Any) -> Any:

@@ -16,7 +16,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
 from hubs import EARLY, rows_of
 from in_process import Crash, Point, Spark, StreamingRunner
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sparkbeam.connectors import source_frames
 from sparkbeam.errors import PipelineFailed
@@ -25,6 +24,7 @@ from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming import tick_source
 from sparkbeam.streaming.hub_source import PipelineHubSource
 from sparkbeam.testing import EventHubsServer
+from sparkbeam.upstream.stream_readers import ReadAllAvailable
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
 
 EARLIEST = round(EARLY.timestamp())

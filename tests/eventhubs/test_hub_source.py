@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from hubs import CLIENTS, EARLY, at, numbered, rows, stream
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sparkbeam.errors import CheckpointFailed, ConfigurationError
 from sparkbeam.eventhubs import EventHubsSource, EventPosition, range_reader
@@ -18,7 +17,9 @@ from sparkbeam.eventhubs.data_source import EventHubsReader, EventHubsStreamRead
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.streaming.checkpoint_files import LocalFiles, kept_places, next_epoch
+from sparkbeam.streaming.hub_source import FREEZES, PipelineHubSource
 from sparkbeam.testing import EventHubsServer
+from sparkbeam.upstream.stream_readers import ReadAllAvailable, ReadMaxRows
 
 pytest.importorskip("azure.eventhub")
 
@@ -230,6 +231,34 @@ def test_all_that_is_there_is_read_and_nothing_that_comes_later(
     reader.prepareForTriggerAvailableNow()
     server.send("clicks", numbered(10), partition=0)
     middle = reader.latestOffset(start, ReadMaxRows(6))
+    end = reader.latestOffset(middle, ReadMaxRows(6))
+    assert (at(middle)["0"], at(end)["0"]) == (6, 10)
+    assert reader.latestOffset(end, ReadMaxRows(6)) == end
+
+
+def test_a_spark_that_tells_neither_start_nor_limit_reads_on_within_the_limit(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    given = {"startingPosition": "start", "maxEventsPerTrigger": "4"}
+    reader = stream(base, **given)
+    reader.initialOffset()
+    ends = [reader.latestOffset() for _ in range(4)]
+    assert [at(end)["0"] for end in ends] == [4, 8, 10, 10]
+    again = stream(base, **given)
+    again.partitions(ends[0], ends[0])  # Spark shows a new run where the last one has ended.
+    assert again.latestOffset() == ends[1]
+
+
+def test_a_spark_that_tells_no_available_now_runs_ends_one_too(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    source = PipelineHubSource({**base, "startingPosition": "start", FREEZES: "true"})
+    reader = source.streamReader(source.schema())
+    start = reader.initialOffset()
+    middle = reader.latestOffset(start, ReadMaxRows(6))
+    server.send("clicks", numbered(10), partition=0)
     end = reader.latestOffset(middle, ReadMaxRows(6))
     assert (at(middle)["0"], at(end)["0"]) == (6, 10)
     assert reader.latestOffset(end, ReadMaxRows(6)) == end

@@ -8,7 +8,6 @@ import pytest
 from hubs import at, numbered, rows, stream
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.admission import admitted
@@ -17,6 +16,7 @@ from sparkbeam.eventhubs.read_reports import ReadReports
 from sparkbeam.eventhubs.slow_partitions import Factors, RangeRead, SlowPartitions
 from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.testing import EventHubsServer
+from sparkbeam.upstream.stream_readers import ReadMaxRows
 
 PER_EVENT = 0.001
 

@@ -5,9 +5,11 @@ nothing of Beam is imported before there are rows, and a task travels as bytes.
 """
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 _OUTPUT = SparkRow(*SCHEMA.names)
 
 _SHOWN = 80
+
+_FRAME_ROWS = 10_000
+_FRAME_BYTES = 16 << 20
 
 
 class TickLayer:
@@ -98,17 +103,53 @@ class ShardLayer(StatefulProcessor):
         self._state = handle.getMapState("state", "key binary", "value binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N803
+        return (_OUTPUT(*message) for message in self._run(key, rows))
+
+    def _run(self, key: Any, rows: Iterable[Sequence[Any]]) -> Iterator[Message]:
         from sparkbeam.worker.state.pages import ShardState
         from sparkbeam.worker.streaming.layer import ShardTurn
 
         (shard,) = key
         state = ShardState(spark_map(self._state))
         task = pickle.loads(self._task)
-        for message in ShardTurn(task, shard, state).run(messages(rows)):
-            yield _OUTPUT(*message)
+        yield from ShardTurn(task, int(shard), state).run(messages(rows))
         state.close()
         if task.check is not None:
             task.check()
 
     def close(self) -> None:
         """Do nothing, as the shard's state belongs to Spark."""
+
+
+class PandasShardLayer(ShardLayer):
+    """The processor for ``transformWithStateInPandas``, where Spark passes no rows."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N803
+        return _frames(self._run(key, chain.from_iterable(map(_rows_of_frame, rows))))
+
+
+def _rows_of_frame(frame: Any) -> Iterator[tuple[Any, ...]]:
+    return zip(*(frame[name].tolist() for name in SCHEMA.names), strict=True)
+
+
+def _frames(rows: Iterator[Message]) -> Iterator[Any]:
+    """Yield DataFrames of a limited size; a column of one must fit into an Arrow array."""
+    waiting: list[Message] = []
+    size = 0
+    for row in rows:
+        waiting.append(row)
+        size += len(row.value)
+        if size >= _FRAME_BYTES or len(waiting) >= _FRAME_ROWS:
+            yield _frame(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _frame(waiting)
+
+
+def _frame(rows: list[Message]) -> Any:
+    import pandas as pd
+
+    *numbers, values = zip(*rows, strict=True)
+    columns = [np.array(column, np.int32) for column in numbers]
+    cells = pd.Series(values, dtype=object)
+    return pd.DataFrame(dict(zip(SCHEMA.names, [*columns, cells], strict=True)))

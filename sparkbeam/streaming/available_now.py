@@ -1,0 +1,40 @@
+"""Available-now runs on versions of Spark that do not tell Python data sources about them.
+
+Such a Spark would give the whole query a single micro-batch. So the query gets the trigger of other
+queries, and the tick source finds the end of the run.
+"""
+
+from dataclasses import dataclass
+
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.streaming.source_watermarks import spark_sources
+
+_LIMIT = "pertrigger"
+
+
+@dataclass(frozen=True)
+class AvailableNowRun:
+    """An available-now run whose end is found by the tick source.
+
+    Attributes:
+        goes_on: Spark reads sources that may have rows after the end of the run.
+        takes_all: each micro-batch reads all rows that its sources have.
+    """
+
+    goes_on: bool
+    takes_all: bool
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> "AvailableNowRun":
+        """Return the run of a plan; event hubs end with the events that are there at its start."""
+        specs = [ReadSpec.unpack(source.payload) for source in spark_sources(plan)]
+        return cls(not all(spec.is_own for spec in specs), all(map(_takes_all, specs)))
+
+
+def _takes_all(spec: ReadSpec) -> bool:
+    # Imports Beam, which the planner of the tick source does not need.
+    from sparkbeam.connectors.storage import FILE_FORMATS
+
+    limited = any(_LIMIT in name.lower() for name, _ in spec.options)
+    return spec.format.lower() in (*FILE_FORMATS, "kafka") and not limited

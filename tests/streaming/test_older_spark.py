@@ -1,0 +1,221 @@
+"""Streaming on versions of Spark that lack row state or available-now runs of Python sources."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import golden
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from in_process import Crash, Spark, StreamingRunner
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.spark_io import READ_URN, ReadSpec
+from sparkbeam.streaming import execution, tick_source
+from sparkbeam.streaming.available_now import AvailableNowRun
+from sparkbeam.streaming.checkpoint_files import LocalFiles
+from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
+from sparkbeam.streaming.generation import Generation
+from sparkbeam.streaming.source_watermarks import SourceClock
+from sparkbeam.streaming.tick_source import SourceSpec, TickReader
+from sparkbeam.upstream.spark import shown_offset
+from sparkbeam.wire.messages import SCHEMA, Message
+from sparkbeam.worker.streaming import spark_operators
+
+
+@pytest.fixture
+def without_rows(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A Spark with ``transformWithStateInPandas`` only."""
+    monkeypatch.setattr(execution, "has_row_state", lambda: False)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", golden.ROUNDS)
+    return monkeypatch
+
+
+@pytest.fixture
+def without_freezing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Spark that does not tell Python sources of available-now runs."""
+    monkeypatch.setattr(execution, "freezes_available_now", lambda: False)
+    monkeypatch.setattr(tick_source, "_STOP_SECONDS", 0)
+
+
+def form_of(folder: Path) -> str:
+    content = json.loads((folder / "sparkbeam" / "pipeline.json").read_text())
+    return content.get("operator", "rows")
+
+
+class TestStateInPandas:
+    def test_a_pipeline_finds_the_same(
+        self, without_rows: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        found = golden.run(Spark(), tmp_path)
+        assert form_of(tmp_path) == "pandas"
+        assert found == json.loads(golden.STORED.read_text())["whole"]
+
+    def test_a_checkpoint_keeps_it_on_a_newer_spark(
+        self, without_rows: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        def crash(point: tuple[int, str]) -> None:
+            if point == (golden.HALFWAY, "committed"):
+                raise Crash("Halfway.")
+
+        spark = Spark(crash)
+        before = golden.run(spark, tmp_path)
+        spark.crash = lambda point: None
+        without_rows.setattr(execution, "has_row_state", lambda: True)
+        whole = golden.run(spark, tmp_path)
+        assert form_of(tmp_path) == "pandas"
+        assert before
+        assert whole == json.loads(golden.STORED.read_text())["whole"]
+
+    def test_state_of_rows_is_not_continued(
+        self, without_rows: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=r"Continue with pyspark 4\.1 or newer"):
+            golden.resume(golden.STORED, tmp_path)
+        assert not (tmp_path / "sparkbeam" / "generations").exists()
+
+    def test_values_of_any_size_and_number_pass_frames(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(spark_operators, "_FRAME_BYTES", 1000)
+        monkeypatch.setattr(spark_operators, "_FRAME_ROWS", 4)
+        values = [b"", b"\0", bytes(range(256)), b"x" * 5000, *[b"y"] * 9]
+        rows = [
+            Message(1, 2, 3, -4, 5, (1 << 31) - 1 - number, 0, value)
+            for number, value in enumerate(values)
+        ]
+        frames = list(spark_operators._frames(iter(rows)))
+        assert [len(frame) for frame in frames] == [4, 4, 4, 1]
+        assert all(list(frame.columns) == SCHEMA.names for frame in frames)
+        found = [Message(*row) for frame in frames for row in spark_operators._rows_of_frame(frame)]
+        assert found == rows
+        assert {type(part) for row in found for part in row} == {int, bytes}
+        assert list(spark_operators._frames(iter(()))) == []
+
+
+class TestOffsetsInProgress:
+    @pytest.mark.parametrize("text", ['{"n": null, "b": true}', "{'n': None, 'b': True}"])
+    def test_both_forms_are_read(self, text: str) -> None:
+        assert shown_offset(text) == {"n": None, "b": True}
+
+    @pytest.mark.parametrize(
+        "text", ["__import__('os').abort()", "{'n': ", "-", "[" * 99999], ids=len
+    )
+    def test_nothing_else_is(self, text: str) -> None:
+        with pytest.raises(ValueError):  # noqa: PT011
+            shown_offset(text)
+
+
+def reader_of(folder: Path, run: AvailableNowRun, clocks: int) -> TickReader:
+    kept = LocalFiles(str(folder))
+    generation = Generation.begin(kept, str(folder))
+    found = tuple(SourceClock(tag=tag) for tag in range(clocks))
+    return TickReader(SourceSpec(str(folder), clocks=found, generation=generation, run=run))
+
+
+def is_over(folder: Path, reader: TickReader) -> bool:
+    generation = reader._spec.generation
+    assert generation is not None
+    return FeedbackFiles(LocalFiles(str(folder))).is_over(generation.token)
+
+
+def commit(folder: Path, tick: dict[str, Any], at: int, **parts: Any) -> None:
+    """Notes a micro-batch that ended at a tick, with the offset of another source."""
+    log = folder / "offsets" / str(tick["number"] - 1)
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("\n".join(["v1", "{}", json.dumps(tick), json.dumps({"at": at})]))
+    feedback = Feedback(tick["number"], finished=False, due=None, **parts)
+    FeedbackFiles(LocalFiles(str(folder))).write(feedback)
+
+
+@pytest.mark.usefixtures("without_freezing")
+class TestAvailableNow:
+    def test_a_run_ends_before_what_is_due_later(self, tmp_path: Path) -> None:
+        arguments = ["--trigger=available-now", "--shards=2", f"--checkpoint_location={tmp_path}"]
+        runner = StreamingRunner(Spark(repeatable=False))
+        pipeline = beam.Pipeline(runner, options=PipelineOptions(arguments))
+        _ = pipeline | PeriodicImpulse(fire_interval=3600)
+        result = pipeline.run()
+        assert result.wait_until_finish() == "DONE"
+        assert FeedbackFiles(LocalFiles(str(tmp_path))).last_number() is None
+
+    def test_sources_are_read_until_a_micro_batch_finds_nothing(self, tmp_path: Path) -> None:
+        reader = reader_of(tmp_path, AvailableNowRun(goes_on=True, takes_all=False), clocks=1)
+        tick, numbers = reader.initialOffset(), []
+        for at in (3, 6, 9, 9):
+            assert not is_over(tmp_path, reader)
+            _, tick = reader.read(tick)
+            commit(tmp_path, tick, at)
+            numbers.append(tick["number"])
+        assert numbers == [1, 2, 3, 4]
+        reader.read(tick)
+        assert is_over(tmp_path, reader)
+
+    def test_a_source_that_never_pauses_ends_a_run_too(self, tmp_path: Path) -> None:
+        reader = reader_of(tmp_path, AvailableNowRun(goes_on=True, takes_all=True), clocks=1)
+        tick = reader.initialOffset()
+        for at in (3, 6):
+            assert not is_over(tmp_path, reader)
+            _, tick = reader.read(tick)
+            commit(tmp_path, tick, at)
+        _, after = reader.read(tick)
+        assert is_over(tmp_path, reader)
+        assert after["number"] == 3, "rows that come until the query is stopped have a tick"
+
+    def test_sources_that_end_need_no_further_tick(self, tmp_path: Path) -> None:
+        reader = reader_of(tmp_path, AvailableNowRun(goes_on=False, takes_all=False), clocks=1)
+        tick = reader.initialOffset()
+        for at in (3, 3):
+            _, tick = reader.read(tick)
+            commit(tmp_path, tick, at)
+        _, after = reader.read(tick)
+        assert (after, is_over(tmp_path, reader)) == (tick, True)
+
+    def test_the_end_of_one_run_is_not_that_of_the_next(self, tmp_path: Path) -> None:
+        run = AvailableNowRun(goes_on=False, takes_all=False)
+        first = reader_of(tmp_path, run, clocks=0)
+        _, tick = first.read(first.initialOffset())
+        commit(tmp_path, tick, 0)
+        first.read(tick)
+        assert is_over(tmp_path, first)
+        assert not is_over(tmp_path, reader_of(tmp_path, run, clocks=0))
+
+
+class Planned:
+    """As much of a plan as its sources are."""
+
+    def __init__(self, *specs: ReadSpec) -> None:
+        self.sources = [_Source(spec) for spec in specs]
+
+
+class _Source:
+    urn = READ_URN
+
+    def __init__(self, spec: ReadSpec) -> None:
+        self.payload = spec.pack()
+
+
+HUB = ReadSpec("eventhubs", is_own=True)
+
+
+@pytest.mark.parametrize(
+    ("specs", "goes_on", "takes_all"),
+    [
+        ([], False, True),
+        ([HUB], False, False),
+        ([ReadSpec("parquet")], True, True),
+        ([ReadSpec("kafka"), ReadSpec("JSON")], True, True),
+        ([ReadSpec("kafka", options=(("maxOffsetsPerTrigger", "7"),))], True, False),
+        ([ReadSpec("json", options=(("maxfilespertrigger", "7"),))], True, False),
+        ([ReadSpec("delta")], True, False),
+        ([ReadSpec(table="t")], True, False),
+        ([HUB, ReadSpec("csv")], True, False),
+    ],
+)
+def test_sources_tell_how_a_run_can_end(
+    specs: list[ReadSpec], goes_on: bool, takes_all: bool
+) -> None:
+    plan: Any = Planned(*specs)
+    assert AvailableNowRun.from_plan(plan) == AvailableNowRun(goes_on, takes_all)
