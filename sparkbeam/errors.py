@@ -49,11 +49,15 @@ class UnsupportedTransform(SparkBeamError, NotImplementedError):
 
     Attributes:
         label: of the transform.
+        reason: the part of the message that says what is missing.
+        remedy: the part of the message that says what to do.
     """
 
     def __init__(self, label: str, reason: str, remedy: str) -> None:
         super().__init__(f"Transform '{label}' cannot run on Spark: {reason} {remedy}")
         self.label = label
+        self.reason = reason
+        self.remedy = remedy
 
 
 class PipelineFailed(SparkBeamError, RuntimeError):

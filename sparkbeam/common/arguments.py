@@ -8,6 +8,7 @@ import errno
 import numbers
 import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from sparkbeam.common.display_text import shortened
@@ -121,6 +122,14 @@ def is_path(value: str | bytes) -> bool:
     except ValueError:  # A null byte or a lone surrogate.
         return False
     return True
+
+
+def is_file(value: str) -> bool:
+    """Return whether a path is that of a file."""
+    try:
+        return Path(value).is_file()
+    except (OSError, ValueError):  # For example, the name is too long.
+        return False
 
 
 def flag(name: str, value: object) -> bool:

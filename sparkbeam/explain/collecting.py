@@ -17,9 +17,13 @@ class Collector(Generic[T]):
         return bool(self._lists)
 
     @contextmanager
-    def collected(self) -> Iterator[list[T]]:
-        """Yield a list of the items, in order, which grows meanwhile."""
-        items: list[T] = []
+    def collected(self, items: list[T] | None = None) -> Iterator[list[T]]:
+        """Yield a list of the items, in order, which grows meanwhile.
+
+        Args:
+            items: the list; None for a new one.
+        """
+        items = [] if items is None else items
         self._lists = (*self._lists, items)
         try:
             yield items

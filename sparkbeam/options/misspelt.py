@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, SparkRunnerOpt
 
 from sparkbeam.common.arguments import listed
 from sparkbeam.common.display_text import shortened
+from sparkbeam.options.other_runners import are_tolerated
 
 _CLOSE = 0.83
 """Similarity by difflib from which a name is taken for one of ours: a letter or two are wrong."""
@@ -36,13 +37,13 @@ def misspelt(options: PipelineOptions) -> str | None:
     given = (*flags, *getattr(options, "_all_options", ()))
     doubtful = [name for name in given if name not in own and _resembles(name, own)]
     for name in doubtful:
-        if name in others and (name in flags or _is_set(options, name)):
+        if name in others and not are_tolerated() and (name in flags or _is_set(options, name)):
             return (
                 f"--{name} is an option of Beam's own runner for Spark, which starts a Java job "
                 f"server: {_COUNTERPARTS.get(name, 'leave it out')} with sparkbeam.SparkRunner."
             )
     for name in doubtful:
-        if not _is_declared(name):
+        if not is_declared(name):
             nearest = _nearest(name, own)
             remedy = f"use --{nearest}" if nearest else f"there are {listed(sorted(own))}"
             return (
@@ -84,7 +85,7 @@ def _squeezed(name: str) -> str:
     return name.replace("-", "").replace("_", "").lower()
 
 
-def _is_declared(name: str) -> bool:
+def is_declared(name: str) -> bool:
     """Return whether any subclass of ``PipelineOptions`` declares the option, by flag or name."""
     parsers: list[Any] = []
     if name in PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append):

@@ -24,13 +24,13 @@ from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
 from sparkbeam.common.shipped_files import archives
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.options import environment_variables, worker_dependencies
+from sparkbeam.options import environment_variables, other_runners, worker_dependencies
 from sparkbeam.options import sink_options as metrics_options
 from sparkbeam.options.misspelt import misspelt
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.upstream.option_views import known_values
-from sparkbeam.wire.environment import Environment, classes_of_program
+from sparkbeam.wire.environment import Environment, classes_of_program, pickled_session
 from sparkbeam.wire.heap import Heap
 from sparkbeam.wire.loglevels import QUIET, LogLevels
 from sparkbeam.wire.usercode import Sources, entries
@@ -216,7 +216,7 @@ def _check_files(options: SparkBeamOptions) -> None:
                 f"--spark_py_files={arguments.shown(path)} cannot be imported by Python: "
                 "use a .py, .zip or .egg file; repeat the option for several."
             )
-        if "://" not in path and not _is_file(path):
+        if "://" not in path and not arguments.is_file(path):
             raise ConfigurationError(
                 f"--spark_py_files={arguments.shown(path)}: the file does not exist. "
                 "Correct the path."
@@ -334,6 +334,7 @@ _CHECKS = (
     _check_explain,
     metrics_options.check,
     worker_dependencies.check,
+    other_runners.check,
 )
 
 
@@ -361,13 +362,6 @@ def _several(name: str, values: object) -> Sequence[str]:
     return values
 
 
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):  # For example, the name is too long.
-        return False
-
-
 def log_levels(options: PipelineOptions) -> LogLevels:
     """Return the log levels of workers from Beam's options for its SDK harness."""
     worker = options.view_as(WorkerOptions)
@@ -385,6 +379,7 @@ def environment(
     shares_files: bool,
     given: Collection[str] = (),
     heap: Heap | None = None,
+    packages: str | None = None,
 ) -> Environment:
     """Return the parts of the driver's environment that workers need.
 
@@ -393,6 +388,7 @@ def environment(
         shares_files: the workers see the driver's files.
         given: names of the environment variables that the session gives to workers.
         heap: the memory of the JVM that receives their rows.
+        packages: the folder of the pipeline's packages, or the name of a shipped archive of them.
     """
     for kind in _of_programs():
         options.view_as(kind)
@@ -405,7 +401,7 @@ def environment(
     if experiments:
         values["experiments"] = experiments
     shipped = options.view_as(SparkBeamOptions).spark_py_files or ()
-    sources = Sources(archives=tuple(map(os.path.basename, archives(shipped))))
+    sources = Sources(archives=tuple(map(os.path.basename, archives(shipped))), packages=packages)
     folder = file = None
     if shares_files:
         file = environment_variables.written(given)
@@ -413,15 +409,16 @@ def environment(
         sources = replace(sources, folders=folders, libraries=libraries)
         with contextlib.suppress(OSError):
             folder = str(Path.cwd())
-    plugins = options.view_as(SetupOptions).beam_plugins or ()
+    setup = options.view_as(SetupOptions)
     return Environment(
         values,
         folder,
         sources,
         file,
         classes_of_program(),
-        tuple(plugins),
+        tuple(setup.beam_plugins or ()),
         heap or Heap(),
+        pickled_session() if setup.save_main_session else None,
     )
 
 

@@ -1,10 +1,12 @@
-"""Beam's options for worker dependencies; those without effect here are errors.
+"""Checks of Beam's options for worker dependencies.
 
-Beam's other runners start workers and stage archives or choose a container for them. Spark's
-workers belong to the session and have whatever is installed there.
+Packages and files are given to the workers, see :mod:`sparkbeam.spark.provision`. Spark's workers
+belong to the session, so options that choose a container or an SDK for them are errors, but for
+programs that are written for another runner.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from apache_beam.options.pipeline_options import (
@@ -15,13 +17,10 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.portability import python_urns
 
+from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.options.other_runners import are_tolerated
 
-_INSTALL = (
-    "Leave it out, and install {what} in the Python of every worker, or let Spark bring an "
-    "environment that has it (--spark_conf=spark.archives=environment.tar.gz#environment){ship}: "
-    "see docs/cluster.md."
-)
 _OWN_ENVIRONMENTS = frozenset(
     name.upper()
     for name in (
@@ -34,7 +33,8 @@ _OWN_ENVIRONMENTS = frozenset(
 )
 """Beam's names for environments that run in the runner's Python."""
 
-_SHIP = ", or ship plain Python with --spark_py_files=FILE.zip"
+_ARCHIVES = (".tar", ".tar.gz", ".whl", ".zip")
+_SETUPS = ("setup.py", "pyproject.toml")
 _CONTAINER = (
     "the workers are Spark's own processes, and no container is started. Leave it out; which "
     "Python they run PYSPARK_PYTHON says, and on Kubernetes spark.kubernetes.container.image "
@@ -58,20 +58,7 @@ class _Refused(NamedTuple):
     matters: Callable[[Any], bool] = bool
 
 
-def _staged(what: str, ship: str = _SHIP) -> str:
-    return f"this runner does not stage it. {_INSTALL.format(what=what, ship=ship)}"
-
-
 _REFUSED = (
-    _Refused("setup_file", SetupOptions, _staged("the package")),
-    _Refused("requirements_file", SetupOptions, _staged("the packages in it", "")),
-    _Refused("extra_packages", SetupOptions, _staged("the package")),
-    _Refused(
-        "files_to_stage",
-        SetupOptions,
-        "this runner stages no files. Put them where all workers reach them, or ship modules with "
-        "--spark_py_files and other files with --spark_conf=spark.files=FILE: see docs/cluster.md.",
-    ),
     _Refused(
         "sdk_location",
         SetupOptions,
@@ -95,12 +82,55 @@ _REFUSED = (
 
 
 def check(options: PipelineOptions) -> None:
-    """Check that no option asks for dependencies that the workers would not get.
+    """Check that the workers can get what the options ask for.
 
     Raises:
-        ConfigurationError: an option does.
+        ConfigurationError: they cannot.
     """
+    _check_files(options.view_as(SetupOptions))
     views = {group: options.view_as(group) for group in {refused.group for refused in _REFUSED}}
     for refused in _REFUSED:
+        if refused.remedy is _CONTAINER and are_tolerated():
+            continue
         if refused.matters(getattr(views[refused.group], refused.option, None)):
             raise ConfigurationError(f"--{refused.option} has no effect: {refused.remedy}")
+
+
+def _check_files(setup: Any) -> None:
+    """Check the files with the dependencies of a pipeline."""
+    for name, given in (
+        ("requirements_file", [setup.requirements_file]),
+        ("setup_file", [setup.setup_file]),
+        ("extra_package", setup.extra_packages),
+        ("files_to_stage", setup.files_to_stage),
+    ):
+        for path in _listed(f"--{name}", given):
+            _check_file(f"--{name}", path)
+
+
+def _listed(option: str, given: object) -> Iterable[object]:
+    if given is None:
+        return ()
+    if not isinstance(given, list | tuple):
+        raise ConfigurationError(f"{option}: {type(given).__name__} is not a list of strings.")
+    return [each for each in given if each not in (None, "")]
+
+
+def _check_file(option: str, given: object) -> None:
+    path = arguments.path(option, given, "use the path of a file")
+    # Beam's stager fetches packages from elsewhere.
+    is_remote = "://" in path and option == "--extra_package"
+    if not is_remote and not arguments.is_file(path):
+        raise ConfigurationError(
+            f"{option}={arguments.shown(path)}: the file does not exist. Correct the path."
+        )
+    if option == "--setup_file" and os.path.basename(path) not in _SETUPS:
+        raise ConfigurationError(
+            f"{option}={arguments.shown(path)} is not a {' or a '.join(_SETUPS)}: "
+            "give that of the package."
+        )
+    if option == "--extra_package" and not path.endswith(_ARCHIVES):
+        raise ConfigurationError(
+            f"{option}={arguments.shown(path)} is not a package: use a file that ends "
+            f"in {arguments.listed(_ARCHIVES)}; for a name in an index use --requirements_file."
+        )

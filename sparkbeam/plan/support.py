@@ -3,6 +3,7 @@
 :data:`FEATURES` is the source of the support table in the docs.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from apache_beam.portability import common_urns, python_urns
@@ -146,6 +147,12 @@ VERSIONS: tuple[Feature, ...] = (
 
 def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
     """Raise :class:`UnsupportedTransform` for the first transform that cannot run."""
+    for problem in problems(pipeline):
+        raise problem
+
+
+def problems(pipeline: beam_runner_api_pb2.Pipeline) -> Iterator[UnsupportedTransform]:
+    """Yield an error for each transform that cannot run."""
     components = pipeline.components
     known = (
         RUNNER_URNS
@@ -160,9 +167,15 @@ def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
         known_composites=translations.KNOWN_COMPOSITES | RUNNER_URNS,
     ):
         (transform,) = stage.transforms
-        _check_environment(transform, components)
-        if transform.spec.urn not in known:
-            raise UnsupportedTransform(
+        if not _is_in_python(transform, components):
+            environment = components.environments[transform.environment_id]
+            yield UnsupportedTransform(
+                transform.unique_name,
+                f"it needs another SDK's environment ({environment.urn}).",
+                "Cross-language transforms are not supported: use a transform of the Python SDK.",
+            )
+        elif transform.spec.urn not in known:
+            yield UnsupportedTransform(
                 transform.unique_name,
                 *_OF_RUNNERS.get(
                     transform.spec.urn,
@@ -174,7 +187,7 @@ def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
             )
     unknown = set(pipeline.requirements) - _REQUIREMENTS
     if unknown:
-        raise UnsupportedTransform(
+        yield UnsupportedTransform(
             "the pipeline",
             f"it requires {', '.join(sorted(unknown))}.",
             "Remove the transform that needs it.",
@@ -201,20 +214,15 @@ _REQUIREMENTS = frozenset(
 )
 
 
-def _check_environment(
+def _is_in_python(
     transform: beam_runner_api_pb2.PTransform,
     components: beam_runner_api_pb2.Components,
-) -> None:
+) -> bool:
+    """Return whether a transform runs in Python, or without user code."""
     if not transform.environment_id:
-        return
+        return True
     environment = components.environments[transform.environment_id]
-    candidates = environments.expand_anyof_environments(environment)
-    if not any(_is_python(candidate) for candidate in candidates):
-        raise UnsupportedTransform(
-            transform.unique_name,
-            f"it needs another SDK's environment ({environment.urn}).",
-            "Cross-language transforms are not supported: use a transform of the Python SDK.",
-        )
+    return any(map(_is_python, environments.expand_anyof_environments(environment)))
 
 
 def _is_python(environment: beam_runner_api_pb2.Environment) -> bool:

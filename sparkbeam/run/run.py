@@ -29,6 +29,7 @@ from sparkbeam.spark.cancellation import Cancellation
 from sparkbeam.spark.capabilities import log_refused_settings
 from sparkbeam.spark.failures import explained
 from sparkbeam.spark.job_names import JobNames
+from sparkbeam.spark.provision import provided
 from sparkbeam.spark.recovery import recovering
 from sparkbeam.spark.worker_deaths import Deaths, exit_code
 from sparkbeam.upstream.spark import jvm_process, no_foreign_types
@@ -114,12 +115,7 @@ class PipelineRun:
         )
         self._shared: dict[str, Any] = {
             "output": OutputSpec(spark_options.log_levels(options), self.monitor.relay),
-            "environment": spark_options.environment(
-                options,
-                shares_files=sessions.is_local(session),
-                given=sessions.variables_of(session),
-                heap=heap,
-            ),
+            "environment": provided(session, options, heap),
             "reports": self._reports,
             "proceed": self._cancellation.check,
             "reporter": self.monitor.reporter,

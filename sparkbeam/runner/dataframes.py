@@ -18,9 +18,9 @@ from sparkbeam.io.write import to_dataframe
 from sparkbeam.options import spark_options
 from sparkbeam.plan.pruning import pruned
 from sparkbeam.runner.spark_runner import SparkRunner
-from sparkbeam.spark import session as sessions
 from sparkbeam.spark.failures import explained
 from sparkbeam.spark.interrupts import interruptible
+from sparkbeam.spark.provision import provided
 from sparkbeam.upstream.beam import applied_for_now
 from sparkbeam.upstream.spark import no_foreign_types
 from sparkbeam.wire.failure import FailureReports
@@ -71,7 +71,6 @@ def as_dataframe(
         with applied_for_now(pcollection, _AsDataFrame(schema, timestamps)) as label:
             plan = runner._plan(pipeline, options, partial(_only, label=label))
         session = runner.session(pipeline.options)
-        sessions.ship_modules(session, options)
         reports = FailureReports(redaction=runner._redaction(plan, options))
         execution = LazyExecution(
             session,
@@ -79,11 +78,7 @@ def as_dataframe(
             parallelism=options.spark_parallelism,
             temp_location=spark_options.temp_location(options),
             output=OutputSpec(spark_options.log_levels(options)),
-            environment=spark_options.environment(
-                options,
-                shares_files=sessions.is_local(session),
-                given=sessions.variables_of(session),
-            ),
+            environment=provided(session, options),
             reports=reports,
         )
         try:

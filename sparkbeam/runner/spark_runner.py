@@ -16,10 +16,11 @@ from apache_beam.transforms import environments
 
 from sparkbeam.common import arguments, stack_depth
 from sparkbeam.common.display_text import printable
-from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.errors import ConfigurationError, PipelineFailed, UnsupportedTransform
 from sparkbeam.explain import describe, eventlog
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.explain.explanation import Explanation, explanations, show
+from sparkbeam.explain.findings import Finding, findings
 from sparkbeam.explain.join_outcomes import joins
 from sparkbeam.explain.physical_plans import Rehearsal
 from sparkbeam.explain.query_layers import layers
@@ -29,6 +30,7 @@ from sparkbeam.explain.skew import hot_keys
 from sparkbeam.operators.registry import operators_of
 from sparkbeam.options import sink_options as metrics_options
 from sparkbeam.options import spark_options
+from sparkbeam.plan import support
 from sparkbeam.plan.fused_stages import TEST_STREAM
 from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.memo import memo
@@ -96,13 +98,14 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             option_views.forget(options)
 
     def _run(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
+        if findings:
+            return self._examined(pipeline, options)
         checked = spark_options.checked(options)
         if checked.spark_explain or explanations:
             return self._explained(pipeline, options)
         interactive.check(pipeline)
         plan = self._plan(pipeline, checked)
         session = self.session(options)
-        sessions.ship_modules(session, checked)
         result = self._start(
             plan, session, checked, lambda: describe.outline(self._proto(pipeline), plan)
         )
@@ -203,9 +206,21 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
     def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         explanation = self.explain(pipeline, options)
         show(explanation)
-        result = SparkPipelineResult(cancel_work=lambda: None, explain=lambda: explanation)
-        result._finish(None)
-        return result
+        return _nothing(lambda: explanation)
+
+    def _examined(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
+        """Plan the pipeline, and note what keeps it from running."""
+        found: list[Exception] = []
+        try:
+            checked = spark_options.checked(options)
+            interactive.check(pipeline)
+            self._plan(pipeline, checked)
+        except UnsupportedTransform as error:
+            found += [*support.problems(self._proto(pipeline))] or [error]
+        except Exception as error:  # Whatever a pipeline's own classes do as they are pickled.
+            found.append(error)
+        findings.add(tuple(map(Finding.of, found)))
+        return _nothing(lambda: self.explain(pipeline, options))
 
     def _plan(
         self,
@@ -268,6 +283,13 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             ) from error
         rename(proto)
         return proto
+
+
+def _nothing(explain: Callable[[], Explanation]) -> SparkPipelineResult:
+    """Return the result of a pipeline that is not executed."""
+    result = SparkPipelineResult(cancel_work=lambda: None, explain=explain)
+    result._finish(None)
+    return result
 
 
 def _is_ours(pipeline: Pipeline) -> bool:

@@ -30,11 +30,14 @@ class Sources:
             files.
         libraries: the other entries, likewise.
         archives: the names of shipped archives.
+        packages: the folder of the pipeline's packages if the workers share its files, else the
+            name of a shipped archive of it; None for none.
     """
 
     folders: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
+    packages: str | None = None
 
 
 def entries(path: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -5,16 +5,21 @@ has loaded. Between two pipelines a module may have been edited, or another fold
 on the path.
 """
 
+import functools
 import hashlib
 import importlib
 import os
+import shutil
 import sys
+import uuid
+import zipfile
 from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pyspark import TaskContext
+from pyspark import SparkFiles, TaskContext
 
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.usercode import Sources, is_of_user
@@ -82,7 +87,8 @@ class Modules:
         there = [entry for entry in sys.path if entry not in self._added]
         by_name = {os.path.basename(entry): entry for entry in there}
         shipped = [by_name[name] for name in sources.archives if name in by_name]
-        first = [*dict.fromkeys([*shipped, *sources.folders])]
+        packages = [] if sources.packages is None else [_unpacked(sources.packages)]
+        first = [*dict.fromkeys([*shipped, *sources.folders, *packages])]
         rest = [entry for entry in there if entry not in first]
         last = [entry for entry in sources.libraries if entry not in {*first, *rest}]
         self._added = {*first, *last}.difference(there)
@@ -110,6 +116,24 @@ class Modules:
             parent, _, child = name.rpartition(".")
             if getattr(sys.modules.get(parent), child, None) is module:
                 delattr(sys.modules[parent], child)
+
+
+@functools.cache
+def _unpacked(packages: str) -> str:
+    """Return the folder of packages; an archive is unpacked beside it, once in an executor."""
+    if os.path.isabs(packages):
+        return packages
+    archive = Path(SparkFiles.get(packages))
+    folder = archive.with_suffix("")
+    if not folder.is_dir():
+        unfinished = archive.with_name(uuid.uuid4().hex)
+        with zipfile.ZipFile(archive) as content:
+            content.extractall(unfinished)
+        try:
+            unfinished.rename(folder)
+        except OSError:  # Another worker was faster.
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return str(folder)
 
 
 def _is_loaded_by_user(name: str, module: Any) -> bool:
@@ -156,10 +180,11 @@ MODULES = Modules()
 
 def enter(run_id: str, environment: Environment) -> None:
     """Set up this process so that the user's code of a run finds what it finds on the driver."""
-    anew = False
     # Outside of Spark's workers the process is the driver's.
-    if TaskContext.get() is not None and MODULES.run_id != run_id:
-        # Modules may look at them when they are loaded.
-        environment.enter_variables()
-        anew = MODULES.follow(run_id, environment.sources)
-    environment.enter(anew=anew)
+    if TaskContext.get() is None or MODULES.run_id == run_id:
+        environment.enter()
+        return
+    # Modules may look at them when they are loaded.
+    environment.enter_variables()
+    environment.enter(anew=MODULES.follow(run_id, environment.sources))
+    environment.enter_session()

@@ -21,7 +21,7 @@ from sparkbeam.worker.state.store import (
 )
 
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-MAPS = {"per call": SparkMap, "pipelined": PipelinedSparkMap}
+MAPS: dict[str, Any] = {"per call": SparkMap, "pipelined": PipelinedSparkMap}
 KEYS = 1000
 ODD_KEYS = [b"", b"\0", b"\xff\xfe\0", b"k" * 100_000, *(bytes([byte]) for byte in range(256))]
 

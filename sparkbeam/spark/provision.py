@@ -1,0 +1,104 @@
+"""Files, modules and packages that a pipeline's options give to its workers."""
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from apache_beam.options.pipeline_options import SetupOptions
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.temporary_folders import served_folder
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.options import spark_options
+from sparkbeam.spark import packages
+from sparkbeam.spark import session as sessions
+from sparkbeam.spark.capabilities import ship
+from sparkbeam.wire.environment import Environment
+from sparkbeam.wire.heap import Heap
+
+_DIGITS = 12
+_INSTALL = "Install the packages, or place the files, on the workers, and leave out the option."
+
+
+def provided(
+    session: Any, options: spark_options.SparkBeamOptions, heap: Heap | None = None
+) -> Environment:
+    """Give the workers what the options name, and return their environment.
+
+    Args:
+        session: the Spark session.
+        options: of the pipeline.
+        heap: the memory of the JVM that receives the rows of the workers.
+
+    Raises:
+        ConfigurationError: it cannot be given to them.
+    """
+    sessions.ship_modules(session, options)
+    for path in options.view_as(SetupOptions).files_to_stage or ():
+        _stage(session, path)
+    shares_files = sessions.is_local(session)
+    return spark_options.environment(
+        options,
+        shares_files=shares_files,
+        given=sessions.variables_of(session),
+        heap=heap,
+        packages=_packages(session, options, shares_files=shares_files),
+    )
+
+
+def _packages(
+    session: Any, options: spark_options.SparkBeamOptions, *, shares_files: bool
+) -> str | None:
+    """Return the folder of the pipeline's packages, or the name of an archive of them."""
+    folder = packages.installed(options, same_python=shares_files)
+    if folder is None:
+        return None
+    if shares_files:
+        return str(folder)
+    archive = packages.archive(folder)
+    if _is_new(session, archive.name, ""):
+        ship(session, str(archive), _INSTALL)
+    return archive.name
+
+
+def _stage(session: Any, path: str) -> None:
+    """Ship a file under its own name; Spark takes each name once."""
+    try:
+        content = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"--files_to_stage={shown(path)} cannot be read "
+            f"({getattr(error, 'strerror', None) or error}). Correct the path."
+        ) from None
+    digest = hashlib.sha256(content).hexdigest()
+    if not _is_new(session, Path(path).name, digest):
+        return
+    # Spark serves it as long as the process lives, whatever becomes of the original.
+    folder = Path(served_folder().name) / digest[:_DIGITS]
+    folder.mkdir(exist_ok=True)
+    copy = folder / Path(path).name
+    shutil.copyfile(path, copy)
+    ship(session, str(copy), _INSTALL)
+
+
+_shipped: "WeakKeyDictionary[Any, dict[str, str]]" = WeakKeyDictionary()
+
+
+def _is_new(session: Any, name: str, digest: str) -> bool:
+    """Return whether a session does not have a file yet, and note that it gets it.
+
+    Raises:
+        ConfigurationError: it has another file of the same name.
+    """
+    known = _shipped.setdefault(session, {})
+    if name not in known:
+        known[name] = digest
+        return True
+    if known[name] != digest:
+        raise ConfigurationError(
+            f"--files_to_stage={shown(name)}: the Spark session has got a file of this name with "
+            "other content, and keeps it. Give the file another name, or start another session."
+        )
+    return False

@@ -1,0 +1,90 @@
+"""Packages and files of a pipeline's options, in the workers of a local session."""
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import typecoders
+from apache_beam.testing.util import assert_that, equal_to
+from package_files import source, wheel
+from pyspark import SparkFiles
+
+from sparkbeam import ConfigurationError, SparkRunner
+
+pytestmark = pytest.mark.usefixtures("by_value")
+
+
+class Shared:
+    """What a coder is registered for."""
+
+
+class SharedCoder(beam.coders.PickleCoder):
+    """The registered coder."""
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.chdir(tmp_path)
+
+
+def found(spark: Any, function: Any, expected: list[Any], *flags: str) -> None:
+    with beam.Pipeline(SparkRunner(spark), argv=[*flags]) as pipeline:
+        words = pipeline | beam.Create([1], reshuffle=False) | beam.Map(function)
+        assert_that(words, equal_to(expected))
+
+
+def of_package(_: int) -> Any:
+    found: Any = importlib.import_module("prog_given")
+    return found.WORD
+
+
+def of_setup(_: int) -> Any:
+    found: Any = importlib.import_module("prog_built")
+    return found.WORD
+
+
+def staged(_: int) -> str:
+    return Path(SparkFiles.get("table.txt")).read_text()
+
+
+def coder(_: int) -> str:
+    return type(typecoders.registry.get_coder(Shared)).__name__
+
+
+def test_workers_import_a_package_and_the_next_version_of_it(spark: Any, tmp_path: Path) -> None:
+    for word in "old", "new":
+        given = wheel(tmp_path, "prog_given", f"WORD = {word!r}\n")
+        found(spark, of_package, [word], f"--extra_package={given}")
+
+
+def test_workers_import_the_package_of_a_setup_file(spark: Any, tmp_path: Path) -> None:
+    source(tmp_path, "prog_built", "WORD = 'built'\n").rename("setup.py")
+    found(spark, of_setup, ["built"], "--setup_file=setup.py")
+
+
+def test_workers_find_staged_files(spark: Any, tmp_path: Path) -> None:
+    file = tmp_path / "table.txt"
+    for _ in range(2):
+        file.write_text("rows")
+        found(spark, staged, ["rows"], f"--files_to_stage={file}")
+    file.write_text("others")
+    with pytest.raises(ConfigurationError, match="other content"):
+        found(spark, staged, [], f"--files_to_stage={file}")
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    registry: Any = typecoders.registry
+    before = dict(registry._coders), list(registry.custom_types)
+    registry.register_coder(Shared, SharedCoder)
+    yield
+    registry._coders, registry.custom_types = before
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_main_session_has_registered_coders(spark: Any) -> None:
+    found(spark, coder, ["SharedCoder"], "--save_main_session")
