@@ -5,15 +5,8 @@ Beam and PySpark are imported by the commands that need them, so that
 """
 
 import contextlib
-import functools
-import io
 import json
-import runpy
-import sys
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,13 +14,11 @@ from typing import Any
 import click
 
 from sparkbeam import __version__
-from sparkbeam.common.arguments import is_path, shown
-from sparkbeam.common.command_errors import File, ShortErrors, usage_error
+from sparkbeam.cli.programs import Program
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.command_errors import File, Number, ShortErrors, usage_error
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.nexmark.command import nexmark
-
-_MAIN = "__main__.py"
-_RUNNER = "sparkbeam.SparkRunner"
 
 
 @click.group(cls=ShortErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,9 +32,12 @@ def main() -> None:
         python my_pipeline.py --runner=sparkbeam.SparkRunner
 
     The name 'SparkRunner' alone is Beam's own runner for Spark, which needs a
-    Java job server.
+    Java job server. A program that names another runner runs unchanged with
 
-    The commands below explain, inspect and measure pipelines.
+    \b
+        sparkbeam run my_pipeline.py
+
+    The other commands check, explain, inspect and measure pipelines.
     """  # noqa: D301 - click reads the character.
 
 
@@ -74,6 +68,91 @@ def _save_to_files(help: str) -> Callable[[Callable[..., None]], Callable[..., N
         type=File(dir_okay=False, writable=True, path_type=Path),
         help=help,
     )
+
+
+@main.command(
+    short_help="Run a Beam program on Spark, whichever runner it names.",
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
+    options_metavar="[OPTIONS] [PIPELINE OPTIONS]",
+)
+@_AS_MODULE
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGUMENTS]...")
+def run(words: tuple[str, ...], is_module: bool) -> None:
+    """Run the Beam program PROGRAM on Spark, whichever runner it names.
+
+    PROGRAM is a file such as my_pipeline.py or, after -m, a module. It starts
+    with the ARGUMENTS as under 'python', with the same output and exit code.
+    But each pipeline runs on Spark, and nothing of another runner is started.
+
+    Pipeline options of the form --name=value before PROGRAM are for a program
+    that hands none on to its pipelines; what a pipeline has itself comes first.
+
+    \b
+    Examples:
+      sparkbeam run my_pipeline.py --input books.txt --runner=DirectRunner
+      sparkbeam run --spark_connect=sc://host:15002 my_pipeline.py
+      sparkbeam run --spark_master=local[4] -m my_package.my_pipeline
+    """  # noqa: D301 - click reads the character.
+    at = next((at for at, word in enumerate(words) if not word.startswith("--")), len(words))
+    if at == len(words):
+        raise click.UsageError("Missing argument 'PROGRAM'.")
+    Program(words[at], is_module, words[at + 1 :]).run(words[:at])
+
+
+@main.command(
+    short_help="Tell which Beam programs run on Spark, and what the others need.",
+    **_OVER_PROGRAM,
+)
+@_AS_MODULE
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each verdict.")
+@click.option(
+    "--timeout",
+    type=Number(min=0, min_open=True, max=86_400),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The longest that a program may take.",
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM... [-- ARGUMENTS]")
+def check(words: tuple[str, ...], is_module: bool, as_json: bool, timeout: float) -> None:
+    """Tell which Beam programs run on Spark, and what the others need.
+
+    Each PROGRAM is a file, a folder, of which each Python file that mentions
+    Beam is a program, or, after -m, a module. Each starts in a process of its
+    own with the ARGUMENTS and runs to its end, including all code outside of
+    pipelines. Its pipelines are built and planned, but nothing is executed and
+    no Spark is started.
+
+    The table has a line for each program, and for each transform that cannot
+    run. The exit code is 1 if a program cannot run or fails, and 0 if all run;
+    those that need other arguments are not checked.
+
+    \b
+    Examples:
+      sparkbeam check my_pipeline.py -- --input books.txt
+      sparkbeam check --json pipelines/
+    """  # noqa: D301 - click reads the character.
+    from sparkbeam.cli import checking
+
+    at = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+    if not at:
+        raise click.UsageError("Missing argument 'PROGRAM'.")
+    arguments = words[at + (words[at : at + 1] == ("--",)) :]
+    for word in words[:at]:
+        Program(word, is_module, ()).check(folders=True)
+    programs = [
+        program
+        for word in words[:at]
+        for program in ([word] if is_module else checking.programs_in(Path(word)))
+    ]
+    if not programs:
+        raise click.BadParameter("No Python file in it mentions Beam.", param_hint="PROGRAM")
+    found = checking.verdicts(programs, arguments, is_module=is_module, seconds=timeout)
+    rows = [row for each in found for row in each]
+    lines = [json.dumps(row.content()) for row in rows] if as_json else checking.table(rows)
+    click.echo("\n".join(lines))
+    if any(row.is_bad for row in rows):
+        raise SystemExit(1)
 
 
 @main.command(short_help="Show how a Beam program would run on Spark.", **_OVER_PROGRAM)
@@ -111,7 +190,7 @@ def explain(
     from sparkbeam.explain.explanation import check_suffix
 
     _check_targets(files, check_suffix)
-    _save(_Program(program, is_module, arguments).explanations(), files)
+    _save(Program(program, is_module, arguments).explanations(), files)
 
 
 @main.command(
@@ -149,7 +228,7 @@ def report(
     from sparkbeam.explain.report import check_suffix
 
     _check_targets(files, check_suffix)
-    reports, ending = _Program(program, is_module, arguments).reports()
+    reports, ending = Program(program, is_module, arguments).reports()
     for each in reports:
         click.echo(json.dumps(each.content()) if as_json else f"{each}\n")
     _save(reports, files)
@@ -354,7 +433,7 @@ def state(
     from sparkbeam.inspection.state_reader import SparkStore
     from sparkbeam.streaming.checkpoint_files import absolute
 
-    plan = None if program is None else _Program(program, is_module, arguments).plan()
+    plan = None if program is None else Program(program, is_module, arguments).plan()
     if program is None and arguments:
         raise click.UsageError("ARGUMENTS need a --program.")
     try:
@@ -444,195 +523,3 @@ def _save(pipelines: Iterable[Any], files: Iterable[Path]) -> None:
             except SparkBeamError as error:
                 raise usage_error(error) from error
             click.echo(f"Saved {file.with_name(name)}", err=True)
-
-
-@dataclass(frozen=True)
-class _Program:
-    """A Beam program run in this process."""
-
-    name: str
-    is_module: bool
-    arguments: tuple[str, ...]
-
-    def explanations(self) -> list[Any]:
-        """Run the program and return the explanations of its pipelines; at least one.
-
-        Raises:
-            ClickException: it has none; the message says why.
-        """
-        self._check()
-        from sparkbeam.explain.explanation import explanations
-
-        with explanations.collected() as found, _on_our_runner() as others:
-            ending = self._run()
-        self._tell_of(others)
-        if found and not isinstance(ending, SparkBeamError):
-            if ending is not None:
-                click.echo(
-                    f"Note: after the plan '{self.name}' ended with {_named(ending)}. "
-                    "This is expected if it needs the results of a run.",
-                    err=True,
-                )
-            return found
-        raise self._failure(ending)
-
-    def plan(self) -> Any:
-        """Run the program silently and return the plan of its pipeline.
-
-        Raises:
-            ClickException: it has none, or several.
-        """
-        from sparkbeam.explain.explanation import plan_of
-
-        with contextlib.redirect_stdout(io.StringIO()):
-            explanations = self.explanations()
-        if len(explanations) > 1:
-            raise click.BadParameter(
-                f"'{self.name}' has {len(explanations)} pipelines: give it the arguments with "
-                "which it runs the one of the checkpoint alone.",
-                param_hint="--program",
-            )
-        return plan_of(explanations[0])
-
-    def reports(self) -> tuple[list[Any], BaseException | None]:
-        """Run the program and its pipelines; return their reports and the program's exception.
-
-        Raises:
-            ClickException: no pipeline has started; the message says why.
-        """
-        self._check()
-        from sparkbeam.explain.report import reports
-
-        with reports.collected() as waiting, _on_our_runner() as others:
-            ending = self._run()
-            found = [report() for report in waiting]
-        self._tell_of(others)
-        if not found:
-            raise self._failure(ending, "report")
-        if ending is not None and not isinstance(ending, SparkBeamError | SystemExit):
-            click.echo(_users_traceback(ending), err=True, nl=False)
-        return found, ending
-
-    def _tell_of(self, others: Iterable[str]) -> None:
-        """Print a note about replaced runners."""
-        for name in dict.fromkeys(others):
-            click.echo(
-                f"Note: '{self.name}' chooses the runner {name} in its code. This is how the "
-                "pipeline runs with sparkbeam.SparkRunner in its place.",
-                err=True,
-            )
-
-    def _check(self) -> None:
-        """Check that the program exists."""
-        if not self.is_module and not (is_path(self.name) and Path(self.name).exists()):
-            raise click.BadParameter(f"There is no file {shown(self.name)}.", param_hint="PROGRAM")
-        if not self.is_module and Path(self.name).is_dir() and not Path(self.name, _MAIN).exists():
-            raise click.BadParameter(
-                f"{shown(self.name)} is a folder without {_MAIN}: give a file.",
-                param_hint="PROGRAM",
-            )
-        if self.is_module and not all(part.isidentifier() for part in self.name.split(".")):
-            raise click.BadParameter(
-                f"{shown(self.name)} is not a module name.", param_hint="PROGRAM"
-            )
-
-    def _run(self) -> BaseException | None:
-        """Run the program; return its exception, or None on success."""
-        with _process_state():
-            sys.argv = [self.name, *self.arguments]
-            try:
-                if self.is_module:
-                    sys.path.insert(0, str(Path.cwd()))
-                    runpy.run_module(self.name, run_name="__main__", alter_sys=True)
-                else:
-                    sys.path.insert(0, str(Path(self.name).absolute().parent))
-                    runpy.run_path(self.name, run_name="__main__")
-            except SystemExit as exit:
-                return exit if exit.code else None
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                return error
-            return None
-
-    def _failure(
-        self, ending: BaseException | None, to_do: str = "explain"
-    ) -> click.ClickException:
-        """Return the error for a program without a pipeline."""
-        if ending is None:
-            return click.ClickException(
-                f"'{self.name}' ended without running a pipeline, so there is nothing to {to_do}. "
-                "Give it the arguments with which it runs one."
-            )
-        if isinstance(ending, SparkBeamError):
-            return usage_error(ending)
-        if self.is_module and _is_missing(ending, self.name):
-            return click.BadParameter(
-                f"There is no module '{self.name}' to run: {ending}.", param_hint="PROGRAM"
-            )
-        if isinstance(ending, SystemExit):
-            return click.ClickException(
-                f"'{self.name}' ended with {_named(ending)} before it ran a pipeline. "
-                "Give it the arguments with which it runs one."
-            )
-        click.echo(_users_traceback(ending), err=True, nl=False)
-        return click.ClickException(f"'{self.name}' failed before it ran a pipeline.")
-
-
-@contextmanager
-def _process_state() -> Iterator[None]:
-    """Restore the process state that a program changes."""
-    argv, path = sys.argv, list(sys.path)
-    try:
-        yield
-    finally:
-        sys.argv = argv
-        sys.path[:] = path
-
-
-@contextmanager
-def _on_our_runner() -> Iterator[list[str]]:
-    """Replace every pipeline's runner by ours; yield the names of replaced runners."""
-    from apache_beam import Pipeline
-
-    from sparkbeam.runner.spark_runner import SparkRunner
-
-    beams: Any = Pipeline
-    usual = beams.__init__
-    others: list[str] = []
-
-    @functools.wraps(usual)
-    def made(pipeline: Pipeline, runner: Any = None, *args: Any, **kwargs: Any) -> None:
-        if not isinstance(runner, SparkRunner):
-            if runner is not None and runner != _RUNNER:
-                others.append(runner if isinstance(runner, str) else type(runner).__name__)
-            runner = SparkRunner()
-        usual(pipeline, runner, *args, **kwargs)
-
-    beams.__init__ = made
-    try:
-        yield others
-    finally:
-        beams.__init__ = usual
-
-
-def _is_missing(error: BaseException, module: str) -> bool:
-    """Return whether the module itself is missing, rather than one that it imports."""
-    return isinstance(error, ImportError) and (
-        error.name is None or module == error.name or module.startswith(f"{error.name}.")
-    )
-
-
-def _named(ending: BaseException) -> str:
-    if isinstance(ending, SystemExit):
-        return f"exit code {ending.code}" if isinstance(ending.code, int) else f"'{ending.code}'"
-    return f"{type(ending).__name__}: {ending}"
-
-
-def _users_traceback(error: BaseException) -> str:
-    """Return the traceback from the program's first line on."""
-    frames = error.__traceback__
-    ours = (__file__, runpy.__file__, "<frozen runpy>")
-    while frames is not None and frames.tb_frame.f_code.co_filename in ours:
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames))

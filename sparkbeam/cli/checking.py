@@ -1,0 +1,242 @@
+"""Verdicts on Beam programs without running their pipelines, for ``sparkbeam check``."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparkbeam.cli import examining
+from sparkbeam.common.display_text import line, shortened
+
+RUNS, CANNOT_RUN, FAILS = "runs", "cannot run", "fails"
+UNKNOWN, NO_PIPELINE, NO_BEAM = "not checked", "no pipeline", "no Beam program"
+
+_MOST = 500
+_TAIL = 8 << 10
+_USAGE = 2
+_OF_BEAM = re.compile(rb"\b(apache_beam|sparkbeam)\b")
+_SKIPPED = ("__pycache__", "site-packages", "node_modules")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome of the check of a program, or an obstacle to one of its pipelines.
+
+    Attributes:
+        program: its name.
+        verdict: one of the constants above.
+        transform: the label of the transform that cannot run, else empty.
+        reason: the reason, or a note; else empty.
+        remedy: the change to make, else empty.
+    """
+
+    program: str
+    verdict: str
+    transform: str = ""
+    reason: str = ""
+    remedy: str = ""
+
+    @property
+    def is_bad(self) -> bool:
+        """True if the program does not run on Spark as it is."""
+        return self.verdict in (CANNOT_RUN, FAILS)
+
+    def content(self) -> dict[str, str]:
+        """Return the verdict as JSON-compatible data, without secrets."""
+        return {name: shortened(text, _MOST) for name, text in asdict(self).items()}
+
+
+def programs_in(path: Path) -> list[str]:
+    """Return the program of a path, or the Python files under a folder that mention Beam."""
+    if not path.is_dir() or (path / "__main__.py").exists():
+        return [str(path)]
+    files = sorted(path.rglob("*.py"))
+    return [str(file) for file in files if _is_shown(file.relative_to(path)) and _mentions(file)]
+
+
+def verdicts(
+    programs: Sequence[str], arguments: Sequence[str], *, is_module: bool, seconds: float
+) -> Iterator[list[Verdict]]:
+    """Yield the verdicts on each program, at least one, in order.
+
+    Args:
+        programs: files or modules.
+        arguments: of each program.
+        is_module: they are names of modules.
+        seconds: the time limit of each program.
+    """
+    check = partial(_checked, arguments=arguments, is_module=is_module, seconds=seconds)
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        yield from pool.map(check, programs)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def table(rows: Iterable[Verdict]) -> list[str]:
+    """Return the lines of a table of verdicts."""
+    cells = [[line(text) for text in row.content().values()] for row in rows]
+    listed = [["PROGRAM", "VERDICT", "TRANSFORM", "REASON", "REMEDY"], *cells]
+    widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in listed
+    ]
+
+
+def _is_shown(path: Path) -> bool:
+    return not any(part.startswith(".") or part in _SKIPPED for part in path.parts)
+
+
+def _mentions(file: Path) -> bool:
+    with suppress(OSError):
+        return _OF_BEAM.search(file.read_bytes()) is not None
+    return False
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Outcome of the process that examines a program.
+
+    Attributes:
+        lines: the lines that it has written.
+        code: its exit code; None if it was ended.
+        last_line: the last line of its standard error.
+    """
+
+    lines: list[dict[str, Any]]
+    code: int | None
+    last_line: str
+
+    @property
+    def end(self) -> dict[str, Any] | None:
+        """The end of the program; None if the process has ended in its midst."""
+        return next((each["end"] for each in self.lines if "end" in each), None)
+
+
+def _checked(
+    program: str, *, arguments: Sequence[str], is_module: bool, seconds: float
+) -> list[Verdict]:
+    return judged(program, _examined(program, arguments, is_module, seconds), seconds)
+
+
+def judged(program: str, found: Examined, seconds: float) -> list[Verdict]:
+    """Return the verdicts on a program from its examination within a time limit."""
+    pipelines = [each["findings"] for each in found.lines if "findings" in each]
+    end = found.end or {}
+    problems = [problem for each in [*pipelines, end.get("findings", [])] for problem in each]
+    if problems:
+        rows = (Verdict(program, CANNOT_RUN, **problem) for problem in problems)
+        return list(dict.fromkeys(rows))
+    if pipelines:
+        return [Verdict(program, RUNS, reason=_note(found, len(pipelines), seconds))]
+    return [_without_pipeline(program, found, seconds)]
+
+
+def _note(found: Examined, pipelines: int, seconds: float) -> str:
+    """Return the remarks on a program whose pipelines run."""
+    several = f"{pipelines} pipelines." if pipelines > 1 else ""
+    end = found.end
+    if found.code is None:
+        after = f"It had not ended after {seconds:g} seconds."
+    elif end is None:
+        after = f"It ended itself with exit code {found.code}."
+    elif "error" in end:
+        after = f"Then it ended with {end['error']}: expected if it needs the results of a run."
+    elif end.get("code"):
+        after = f"Then it ended with exit code {end['code']}."
+    else:
+        after = ""
+    return " ".join(filter(None, [several, after]))
+
+
+def _without_pipeline(program: str, found: Examined, seconds: float) -> Verdict:
+    end = found.end
+    if found.code is None:
+        return Verdict(
+            program,
+            FAILS,
+            "",
+            f"It had not run a pipeline after {seconds:g} seconds.",
+            "Look for what its construction waits for, or give it longer with --timeout.",
+        )
+    if end is None:
+        reason = f"It ended itself with exit code {found.code} before it ran a pipeline."
+        return Verdict(program, UNKNOWN, "", f"{reason} {found.last_line}".strip(), _ARGUMENTS)
+    if end.get("kind") == "EOFError":
+        return Verdict(
+            program, UNKNOWN, "", "It reads standard input, which is empty here.", _ARGUMENTS
+        )
+    if "error" in end:
+        return Verdict(program, FAILS, "", end["error"], _remedy(end["kind"]))
+    code = end.get("code")
+    if code:
+        reason = f"It ended with exit code {code} before it ran a pipeline."
+        if code == _USAGE:
+            reason = "It needs other arguments."
+        return Verdict(program, UNKNOWN, "", f"{reason} {found.last_line}".strip(), _ARGUMENTS)
+    if not any(each.get("is_of_beam") for each in found.lines):
+        return Verdict(program, NO_BEAM)
+    return Verdict(program, NO_PIPELINE, "", "It makes no pipeline with these arguments.")
+
+
+_ARGUMENTS = "Give it the arguments with which it runs a pipeline, after --."
+
+
+def _remedy(kind: str) -> str:
+    if kind in ("ImportError", "ModuleNotFoundError"):
+        return "Install the module, or start the command in the folder of the program."
+    if kind == "SyntaxError":
+        return "Correct the program."
+    return "Correct the program, or give it what it needs, for example arguments after --."
+
+
+def _examined(program: str, arguments: Sequence[str], is_module: bool, seconds: float) -> Examined:
+    """Examine a program in a process of its own."""
+    kind = examining.MODULE if is_module else ""
+    with tempfile.TemporaryDirectory(prefix="sparkbeam-check-") as folder:
+        file, errors = Path(folder, "lines"), Path(folder, "errors")
+        with errors.open("wb") as written:
+            process = subprocess.Popen(
+                [sys.executable, "-m", examining.__name__, file, kind, program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=written,
+                start_new_session=True,
+            )
+        code: int | None = None
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(seconds)
+        finally:
+            # With all that it has started.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return Examined(_lines(file), code, _last_line(errors))
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    try:
+        text = file.read_text()
+    except OSError:
+        return []
+    # A process that is ended may leave the last line unfinished.
+    return [json.loads(each) for each in text.splitlines(keepends=True) if each.endswith("\n")]
+
+
+def _last_line(file: Path) -> str:
+    with file.open("rb") as errors:
+        errors.seek(max(0, file.stat().st_size - _TAIL))
+        lines = errors.read().decode(errors="replace").split("\n")
+    return next((each.strip() for each in reversed(lines) if each.strip()), "")

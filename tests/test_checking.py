@@ -1,0 +1,226 @@
+"""``sparkbeam check``: verdicts on programs of all kinds, each in a process of its own."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sparkbeam.cli import checking, examining, main_program
+from sparkbeam.cli.commands import main
+
+BEAM = """
+    import os, sys, time
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    def never(element):
+        raise AssertionError("executed")
+
+    def build(pipeline, label="Words"):
+        pipeline | label >> beam.Create(["a"]) | beam.Map(never)
+        return pipeline
+"""
+PUBSUB = "'Read it' >> beam.io.ReadFromPubSub(topic='projects/abcdef/topics/b')"
+HOSTILE = r"a\x1b[31m\nb\u202e"
+PROGRAMS = {
+    "answers": """
+        result = build(beam.Pipeline(runner="DirectRunner")).run()
+        result.wait_until_finish()
+        assert result.metrics().query()["counters"] == []
+    """,
+    "two": "build(beam.Pipeline()).run(); build(beam.Pipeline('DataflowRunner')).run()",
+    "of_results": "build(beam.Pipeline()).run().metrics().query()['counters'][0]",
+    "not_run": "build(beam.Pipeline())",
+    "exits": "build(beam.Pipeline()).run(); sys.exit(3)",
+    "ends": "build(beam.Pipeline()).run(); os._exit(4)",
+    "of_many": f"""
+        pipeline = beam.Pipeline(argv=["--streaming"])
+        pipeline | {PUBSUB}
+        pipeline | {PUBSUB.replace("Read it", "Read more")}
+        pipeline.run()
+        build(beam.Pipeline()).run()
+    """,
+    "of_java": """
+        from apache_beam.io.kafka import ReadFromKafka
+        beam.Pipeline() | "Fetch" >> ReadFromKafka({"bootstrap.servers": "a:1"}, ["topic"])
+    """,
+    "unpicklable": """
+        each = (x for x in [])
+        p = beam.Pipeline()
+        p | beam.Create([1]) | "Locks" >> beam.Map(lambda _: next(each))
+        p.run()
+    """,
+    "template": "build(beam.Pipeline(argv=['--template_location=gs://a/b'])).run()",
+    "hostile": f"""
+        pipeline = beam.Pipeline(argv=["--streaming"])
+        pipeline | {PUBSUB.replace("Read it", HOSTILE)}
+        pipeline.run()
+    """,
+    "arguments": "from argparse import *; p = ArgumentParser(); p.add_argument('x'); p.parse_args()"
+    "",
+    "asks": "build(beam.Pipeline(argv=[input('Which? ')])).run()",
+    "fails": "open('/nothing/here')",
+    "imports": "import nothing_here",
+    "helper": "WORDS = 1",
+}
+OTHERS = {"plain": "print('Hello.')", "wrong": "this is is wrong"}
+APART = ("arguments", "ends")
+"""Programs that are examined in a process of their own."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, str]]]:
+    """The verdicts on each program."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name, text in PROGRAMS.items():
+        (folder / f"{name}.py").write_text(dedent(BEAM) + dedent(text))
+    for name, text in OTHERS.items():
+        (folder / f"{name}.py").write_text(text)
+    verdicts = {}
+    for name in {*PROGRAMS, *OTHERS} - {*APART}:
+        program, file = str(folder / f"{name}.py"), folder / f"{name}.lines"
+        with main_program.restored(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdin", io.StringIO())
+            examining.examine(file, program, [], is_module=False)
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        verdicts[name] = checking.judged(program, checking.Examined(lines, 0, ""), 60)
+    programs = [str(folder / f"{name}.py") for name in APART]
+    apart = checking.verdicts(programs, [], is_module=False, seconds=120)
+    verdicts |= dict(zip(APART, apart, strict=True))
+    return {name: [row.content() for row in rows] for name, rows in verdicts.items()}
+
+
+def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import time; time.sleep(600)")
+    ((row,),) = checking.verdicts([str(program)], [], is_module=False, seconds=0.1)
+    assert (row.verdict, row.reason) == (
+        "fails",
+        "It had not run a pipeline after 0.1 seconds.",
+    )
+    assert "--timeout" in row.remedy
+
+
+def test_pipelines_of_a_program_that_does_not_end_count() -> None:
+    found = checking.Examined([{"findings": []}], None, "")
+    assert checking.judged("a.py", found, 60) == [
+        checking.Verdict("a.py", "runs", reason="It had not ended after 60 seconds.")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "reason", "remedy"),
+    [
+        ("answers", "runs", "", ""),
+        ("two", "runs", "2 pipelines.", ""),
+        ("of_results", "runs", "IndexError: list index out of range: expected if", ""),
+        ("not_run", "runs", "", ""),
+        ("exits", "runs", "ended with exit code 3", ""),
+        ("ends", "runs", "ended itself with exit code 4", ""),
+        ("of_java", "cannot run", "cross-language", "sparkbeam.io.ReadFromSpark("),
+        ("unpicklable", "fails", "cannot pickle 'generator' object", "Correct the program"),
+        ("template", "cannot run", "--template_location stores", "leave it out"),
+        ("arguments", "not checked", "arguments are required: x", "after --"),
+        ("asks", "not checked", "standard input", "after --"),
+        ("fails", "fails", "FileNotFoundError: [Errno 2]", "what it needs"),
+        ("imports", "fails", "No module named 'nothing_here'", "Install the module"),
+        ("helper", "no pipeline", "makes no pipeline", ""),
+        ("plain", "no Beam program", "", ""),
+        ("wrong", "fails", "SyntaxError", "Correct the program"),
+    ],
+)
+def test_each_kind_of_program_is_told_from_others(
+    found: dict[str, list[dict[str, str]]], name: str, verdict: str, reason: str, remedy: str
+) -> None:
+    (row,) = found[name]
+    assert row["verdict"] == verdict, row
+    assert reason in row["reason"], row
+    assert bool(reason) == bool(row["reason"]), row
+    assert remedy in row["remedy"], row
+
+
+def test_all_transforms_that_cannot_run_are_named(
+    found: dict[str, list[dict[str, str]]],
+) -> None:
+    rows = found["of_many"]
+    assert [row["transform"] for row in rows] == ["Read it/Read", "Read more/Read"]
+    assert {row["verdict"] for row in rows} == {"cannot run"}
+
+
+def test_labels_obey_nobody(found: dict[str, list[dict[str, str]]]) -> None:
+    (row,) = found["hostile"]
+    lines = checking.table([checking.Verdict(**row)])
+    assert len(lines) == 2
+    assert all(line.isprintable() for line in lines)
+    assert r"a\x1b[31m\nb\u202e" in lines[1]
+
+
+def test_a_table_is_aligned() -> None:
+    rows = [
+        checking.Verdict("a.py", checking.RUNS),
+        checking.Verdict("longer.py", checking.CANNOT_RUN, "Read", "because", "do that"),
+    ]
+    assert checking.table(rows) == [
+        "PROGRAM    VERDICT     TRANSFORM  REASON   REMEDY",
+        "a.py       runs",
+        "longer.py  cannot run  Read       because  do that",
+    ]
+
+
+def check(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["check", *arguments])
+
+
+def test_a_folder_has_the_programs_that_mention_beam(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in ("in/a.py", "in/deep/b.py", "in/.venv/c.py", "in/setup.py"):
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        Path(place).write_text("import sys" if "setup" in place else "import apache_beam")
+    assert checking.programs_in(Path("in")) == ["in/a.py", "in/deep/b.py"]
+    Path("none").mkdir()
+    result = check("none")
+    assert result.exit_code == 2
+    assert "No Python file in it mentions Beam" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"),
+    [("runs", 0), ("cannot run", 1), ("fails", 1), ("not checked", 0), ("no pipeline", 0)],
+)
+def test_the_exit_code_says_that_a_program_cannot_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: str, code: int
+) -> None:
+    program = tmp_path / "program.py"
+    program.touch()
+    given: list[list[str]] = []
+
+    def verdicts(programs: list[str], arguments: list[str], **_: object) -> object:
+        given.append([*arguments])
+        return [[checking.Verdict(each, verdict)] for each in programs]
+
+    monkeypatch.setattr(checking, "verdicts", verdicts)
+    result = check(str(program), "--", "--input", "x")
+    assert result.exit_code == code
+    assert check("--json", str(program), "--input=x").stdout.startswith('{"program": "')
+    assert given == [["--input", "x"], ["--input=x"]]
+
+
+def test_the_command_starts_no_spark(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(dedent(BEAM) + "build(beam.Pipeline(argv=sys.argv)).run()")
+    done = subprocess.run(
+        [sys.executable, "-m", "sparkbeam", "check", "--json", program, "--", "--streaming"],
+        env={"PATH": "/nothing", "JAVA_HOME": "/nothing", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["verdict"] == "runs"
