@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import IO
 
 from sparkbeam.common.display_text import printable
-from sparkbeam.upstream.spark import NOISE, RELEASE, has_jvm, start_jvm
+from sparkbeam.upstream.spark import GATEWAY, NOISE, RELEASE, has_jvm, start_jvm
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 """Log4j settings: errors only, without those that the pipeline reports itself."""
@@ -34,7 +34,7 @@ def launch(conf: Mapping[str, str]) -> bool:
     Returns:
         Whether it was started.
     """
-    if has_jvm() or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if has_jvm() or GATEWAY in os.environ:
         return False
     process = start_jvm({**_logging(conf), **conf}, {"stderr": subprocess.PIPE})
     _Relay(process.stderr)

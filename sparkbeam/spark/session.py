@@ -105,15 +105,18 @@ def obtain(options: SparkBeamOptions) -> SparkSession:
 
 def _create(options: SparkBeamOptions) -> SparkSession:
     _require_java()
-    master = options.spark_master or "local[*]"
+    submitted = upstream.submitted_settings()
+    master = _master(options)
     if master.startswith("spark://"):
         _require_answer(master, "--spark_master")
     cores = _local_cores(master)
     if cores is not None:
         _use_own_python()
-    builder: Any = SparkSession.builder.master(master).appName("sparkbeam")
+    builder: Any = SparkSession.builder.master(master)
     defaults = _defaults(cores) | (_LISTENING if _is_on_this_machine(master) else {})
-    conf = {**defaults, **settings(options)}
+    defaults["spark.app.name"] = "sparkbeam"
+    own = {key: value for key, value in defaults.items() if key not in submitted}
+    conf = {**own, **settings(options)}
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
@@ -131,6 +134,12 @@ def _create(options: SparkBeamOptions) -> SparkSession:
     else:
         session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _master(options: SparkBeamOptions) -> str:
+    """Return the master of a session that is to be created."""
+    submitted = upstream.submitted_settings().get("spark.master")
+    return options.spark_master or submitted or "local[*]"
 
 
 def _use_own_python() -> None:
@@ -377,7 +386,7 @@ def will_be_local(session: Any, options: SparkBeamOptions) -> bool:
         with suppress(Exception):  # The run reports the error.
             return is_local(session)
         return False
-    return not options.spark_connect and _is_on_this_machine(options.spark_master or "local[*]")
+    return not options.spark_connect and _is_on_this_machine(_master(options))
 
 
 def variables_of(session: Any) -> list[str]:

@@ -5,6 +5,7 @@ test of that name fails. Callers of some functions do without a result, where th
 """
 
 import ast
+import functools
 import json
 import logging
 import os
@@ -132,6 +133,21 @@ def start_jvm(conf: Mapping[str, str], popen_kwargs: Mapping[str, Any]) -> Any:
     gateway = launch_gateway(settings, popen_kwargs=dict(popen_kwargs))
     SparkContext._ensure_initialized(gateway=gateway, conf=settings)
     return gateway.proc
+
+
+@functools.cache
+def submitted_settings() -> dict[str, str]:
+    """Return the settings with which spark-submit has started this program; none without it."""
+    if GATEWAY not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Variable of the environment with the port of a JVM that has started this process."""
 
 
 def jvm(session: Any) -> Any:
