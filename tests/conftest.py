@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole",
         action="store_true",
-        help="run long tests, and those marked with part(number), in full and without a time limit",
+        help="run all tests, also those marked with long or part(number), without a time limit",
     )
     parser.addoption(
         "--elementwise",
@@ -164,7 +164,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _left_out(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Cases of a test, or tests of a module, but for one in the number of its mark ``part``."""
+    """Cases of a test, or tests of a module, but for one in the number of its mark ``part``.
+
+    And what is ``long``.
+    """
+    yield from (item for item in items if item.get_closest_marker("long") is not None)
     cases: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
         for node, mark in item.iter_markers_with_node("part"):

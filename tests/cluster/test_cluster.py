@@ -163,7 +163,7 @@ def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 class TestLostWorker:
     """A worker is killed in the middle, with its executor and Python workers."""
 
-    @pytest.mark.part(2)  # Nearly all of the plain one is in the shared one.
+    @pytest.mark.part(3)  # Nearly all of the other ones is in the shared one.
     @pytest.mark.parametrize(
         ("shape", "slow", "result"),
         [("shared", KEYS, BOTH), ("plain", KEYS, SUMS), ("reshuffled", ELEMENTS, SUMS)],

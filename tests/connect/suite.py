@@ -25,7 +25,6 @@ from listening import Listening
 from pyspark.sql import SparkSession
 from test_drain import counted, counter
 from test_model import (  # noqa: F401 - collected here.
-    test_an_element_waits_for_the_window_of_its_side_input,
     test_timers_in_processing_time_follow_the_clock,
 )
 from waiting import until

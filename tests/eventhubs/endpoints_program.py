@@ -1,7 +1,8 @@
 """The same pipelines over Kafka and over AMQP with both clients, with the same events.
 
-Usage: ``endpoints_program.py FOLDER``. What each gives is in JSON under the folder. A broker of
-Kafka stands in for the Kafka endpoint of the namespace.
+Usage: ``endpoints_program.py FOLDER READER...``, of the names in ``READERS``. What each
+gives is in JSON under the folder. A broker of Kafka stands in for the Kafka endpoint of the
+namespace.
 """
 
 import json
@@ -200,8 +201,8 @@ def enqueue(server: EventHubsServer, events: list[Event]) -> None:
         )
 
 
-def streams(folder: Path, server: EventHubsServer) -> None:
-    """Runs all streams while events come: some, and when these are done with, late ones."""
+def streams(folder: Path, server: EventHubsServer, names: list[str]) -> None:
+    """Runs the streams while events come: some, and when these are done with, late ones."""
     producer = Producer(obtain(SparkBeamOptions(BASE[1:])))
 
     def send(events: list[Event]) -> None:
@@ -209,10 +210,10 @@ def streams(folder: Path, server: EventHubsServer) -> None:
         enqueue(server, events)
 
     def are_done_with(start: int) -> bool:
-        return all(any(row["start"] >= start for row in rows(folder / n)) for n in READERS)
+        return all(any(row["start"] >= start for row in rows(folder / n)) for n in names)
 
     send(BEFORE)
-    running = [stream(name, folder) for name in READERS]
+    running = [stream(name, folder) for name in names]
     until(lambda: are_done_with(FIRED), "the windows before the late events")
     send(AFTER)
     until(lambda: are_done_with(LAST), "the windows after them")
@@ -236,24 +237,24 @@ def plain(event: EventHubsEvent) -> str:
     )
 
 
-def batches(folder: Path) -> None:
+def batches(folder: Path, names: list[str]) -> None:
     """What all hubs have, after something was sent to some of them."""
     with beam.Pipeline(options=PipelineOptions(BASE)) as pipeline:
         texts = pipeline | beam.Create([f"{number}" for number in range(50)])
-        for name, reader in READERS.items():
+        for name in names:
             _ = texts | f"To {name}" >> WriteToEventHubs(
                 "env:HUB",
                 f"out-{name}",
                 partition_id=_partition,
                 properties=_properties,
-                **reader,
+                **READERS[name],
             )
     with beam.Pipeline(options=PipelineOptions(BASE)) as pipeline:
-        for name, reader in READERS.items():
+        for name in names:
             for hub, kind in ((HUB, "read"), (f"out-{name}", "written")):
                 _ = (
                     pipeline
-                    | f"{kind} {name}" >> ReadFromEventHubs("env:HUB", hub, **reader)
+                    | f"{kind} {name}" >> ReadFromEventHubs("env:HUB", hub, **READERS[name])
                     | f"plain {kind} {name}" >> beam.Map(plain)
                     | f"save {kind} {name}"
                     >> beam.io.WriteToText(f"{folder}/{name}.{kind}", shard_name_template="")
@@ -268,17 +269,17 @@ def _properties(text: str) -> dict[str, Any]:
     return {"n": int(text), "half": int(text) / 2, "even": int(text) % 2 == 0, "name": f"ä{text}"}
 
 
-def main(folder: Path) -> None:
-    hubs = dict.fromkeys((HUB, *(f"out-{name}" for name in READERS)), PARTITIONS)
+def main(folder: Path, names: list[str]) -> None:
+    hubs = dict.fromkeys((HUB, *(f"out-{name}" for name in names)), PARTITIONS)
     with EventHubsServer(hubs) as server:
         os.environ["HUB"] = server.connection_string()
         try:
             with Broker(server.connection_string(), PARTITIONS, folder / "broker"):
-                streams(folder, server)
-                batches(folder)
+                streams(folder, server, names)
+                batches(folder, names)
         except NoBrokerError as error:
             sys.exit(f"no broker: {error}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

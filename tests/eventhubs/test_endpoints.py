@@ -9,12 +9,14 @@ from typing import Any
 
 import happenings
 import pytest
+from whole import is_whole
 
 pytest.importorskip("azure.eventhub")
 pytestmark = pytest.mark.timeout(400)
 
 PROGRAM = Path(__file__).with_name("endpoints_program.py")
-READERS = ("kafka", "sdk", "slim")
+# That both clients do the same, test_clients.py and test_hub_azure.py show too, without Spark.
+READERS = ("kafka", "sdk", "slim") if is_whole() else ("kafka", "slim")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with what all pipelines have given."""
     folder = tmp_path_factory.mktemp("endpoints")
     run = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder)], capture_output=True, text=True
+        [sys.executable, str(PROGRAM), str(folder), *READERS], capture_output=True, text=True
     )
     if "no broker: " in run.stderr:
         pytest.skip(f"There is no Kafka here: {run.stderr[run.stderr.index('no broker: ') :]}")
@@ -43,19 +45,19 @@ def panes(folder: Path) -> tuple[Counter[Any], Counter[Any]]:
 
 
 def test_windows_with_late_events_of_user_times_are_the_same(found: Path) -> None:
-    kafka, sdk, slim = (panes(found / name) for name in READERS)
+    kafka, *others = (panes(found / name) for name in READERS)
     assert kafka[0] == happenings.expected()
-    assert kafka == sdk == slim
+    assert others == [kafka] * len(others)
 
 
 def test_events_are_the_same(found: Path) -> None:
-    kafka, sdk, slim = (sorted((found / f"{n}.read").open()) for n in READERS)
+    kafka, *others = (sorted((found / f"{n}.read").open()) for n in READERS)
     assert len(kafka) == len(happenings.BEFORE) + len(happenings.AFTER)
-    assert kafka == sdk == slim
+    assert others == [kafka] * len(others)
 
 
 def test_what_is_written_is_the_same(found: Path) -> None:
-    kafka, sdk, slim = (
+    kafka, *others = (
         sorted(
             [row[0], *row[2:4], *sorted(row[5].items())]
             for row in map(json.loads, (found / f"{name}.written").open())
@@ -63,4 +65,4 @@ def test_what_is_written_is_the_same(found: Path) -> None:
         for name in READERS
     )
     assert len(kafka) == 50
-    assert kafka == sdk == slim
+    assert others == [kafka] * len(others)

@@ -35,12 +35,25 @@ BEAM_MARKS = (
 )
 
 
+LONG = {
+    "test_fuzzy_length_and_interval": "waits for a hundred streams with lengths by chance",
+    "MatrixPowerTest::test_basics": "multiplies matrices with thousands of steps",
+    "test_run_inference_side_input_in_batch_multi_process_shared": "starts further processes",
+    "test_run_inference_impl_simple_examples_multi_process_shared": "starts further processes",
+    "test_pipeline_merge_side_input": "merges as many synthetic side inputs as it can",
+}
+"""Beam's tests that take ten times as long as others, by parts of their ids, with the reasons."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for mark in BEAM_MARKS:
         config.addinivalue_line("markers", f"{mark}: a mark of Beam's own tests")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
+    for name, reason in LONG.items():
+        if name in item.nodeid:
+            item.add_marker(pytest.mark.long(reason=reason))
     if _on_spark(_runner(getattr(item, "module", None))):
         item.add_marker(pytest.mark.xdist_group("spark"))
 
