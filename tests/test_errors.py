@@ -80,66 +80,6 @@ class TestFailingSteps:
         assert "Score" in str(error)
         assert_short(error)
 
-    def test_a_coder_that_fails_is_named_with_the_step_that_put_the_element_out(self) -> None:
-        class Refusing(beam.coders.Coder):
-            def encode(self, value: object) -> bytes:
-                raise ValueError("cannot encode this")
-
-            def decode(self, encoded: bytes) -> object:
-                return None
-
-            def is_deterministic(self) -> bool:
-                return True
-
-        class Odd:
-            pass
-
-        beam.coders.registry.register_coder(Odd, Refusing)
-
-        error = failure_of(
-            lambda p: (
-                p
-                | beam.Create([1])
-                | "Make odd" >> beam.Map(lambda _: Odd()).with_output_types(Odd)
-                | beam.Reshuffle()
-            )
-        )
-
-        assert error.label == "Make odd"
-        assert "cannot encode an element: ValueError: cannot encode this" in str(error)
-        assert "with_output_types" in str(error)
-        assert_short(error)
-
-    def test_a_coder_that_cannot_decode_is_named_with_the_step_that_reads(self) -> None:
-        class Forgetful(beam.coders.Coder):
-            def encode(self, value: object) -> bytes:
-                return b"odd"
-
-            def decode(self, encoded: bytes) -> object:
-                raise ValueError("cannot decode this")
-
-            def is_deterministic(self) -> bool:
-                return True
-
-        class Even:
-            pass
-
-        beam.coders.registry.register_coder(Even, Forgetful)
-
-        error = failure_of(
-            lambda p: (
-                p
-                | beam.Create([1])
-                | "Make even" >> beam.Map(lambda _: Even()).with_output_types(Even)
-                | beam.Reshuffle()
-                | "Read even" >> beam.Map(print)
-            )
-        )
-
-        assert "cannot decode its input: ValueError: cannot decode this" in str(error)
-        assert "with_output_types" in str(error)
-        assert_short(error)
-
     def test_a_failed_pipeline_leaves_the_session_usable(self, spark: Any) -> None:
         failure_of(lambda p: p | beam.Create([0]) | beam.Map(lambda x: 1 // x))
         assert spark.range(3).count() == 3

@@ -5,10 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
+import failing
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from in_process import Spark, StreamingRunner
-from in_process_batch import BatchRunner
 
 from sparkbeam import PipelineFailed
 from sparkbeam.spark import session
@@ -20,19 +18,13 @@ MIB = 1 << 20
 
 
 def failure_of(streaming: bool, size: int, shuffle: Any, folder: Path) -> PipelineFailed:
-    arguments = ["--streaming", f"--checkpoint_location={folder}"] if streaming else []
-    runner = StreamingRunner(Spark()) if streaming else BatchRunner()
-    pipeline = beam.Pipeline(runner, options=PipelineOptions(arguments))
-    _ = (
-        pipeline
-        | beam.Create([size])
-        | "Make" >> beam.Map(lambda size: ("key", bytes(size))).with_output_types(tuple[str, bytes])
-        | "Shuffle" >> shuffle
-        | "Last" >> beam.Map(len)
-    )
-    with pytest.raises(PipelineFailed) as caught:
-        pipeline.run().wait_until_finish()
-    return caught.value
+    def build(pipeline: beam.Pipeline) -> None:
+        make = beam.Map(lambda size: ("key", bytes(size))).with_output_types(tuple[str, bytes])
+        made = pipeline | beam.Create([size]) | "Make" >> make
+        _ = made | "Shuffle" >> shuffle | "Last" >> beam.Map(len)
+
+    error: PipelineFailed = failing.failure_of(streaming, build, folder)
+    return error
 
 
 @pytest.mark.parametrize("streaming", [False, True])

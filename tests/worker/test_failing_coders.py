@@ -7,7 +7,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import Coder, VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.userstate import (
     BagStateSpec,
     CombiningValueStateSpec,
@@ -16,10 +15,7 @@ from apache_beam.transforms.userstate import (
     SetStateSpec,
     StateSpec,
 )
-from in_process import Spark, StreamingRunner
-from in_process_batch import BatchRunner
-
-from sparkbeam import PipelineFailed
+from failing import failure_of
 
 pytestmark = pytest.mark.usefixtures("by_value")
 
@@ -80,16 +76,6 @@ STATES = [
 ]
 
 
-def failure_of(streaming: bool, build: Callable[[beam.Pipeline], Any], folder: Path) -> Any:
-    arguments = ["--streaming", f"--checkpoint_location={folder}"] if streaming else []
-    runner = StreamingRunner(Spark()) if streaming else BatchRunner()
-    pipeline = beam.Pipeline(runner, options=PipelineOptions(arguments))
-    build(pipeline)
-    with pytest.raises(PipelineFailed) as caught:
-        pipeline.run().wait_until_finish()
-    return caught.value
-
-
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize(("spec", "change"), STATES, ids=lambda part: type(part).__name__)
 def test_a_state_that_cannot_be_encoded_is_named_with_its_step(
@@ -132,7 +118,8 @@ def test_an_output_that_cannot_be_encoded_is_named_with_the_step_that_made_it(
         tmp_path,
     )
     assert error.label == "Make"
-    assert "cannot encode" in str(error)
+    assert "cannot encode an element: ValueError: cannot encode this" in str(error)
+    assert "with_output_types" in str(error)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

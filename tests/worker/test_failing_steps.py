@@ -1,7 +1,7 @@
 """Whatever of a step fails, the step is named and no other of its stage, in batch and streaming."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,9 @@ import pytest
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.io import iobase
 from apache_beam.io.range_trackers import OffsetRangeTracker
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
-from in_process import Spark, StreamingRunner
-from in_process_batch import BatchRunner
+from failing import failure_of
 from one_position import OnePosition
-
-from sparkbeam import PipelineFailed
 
 pytestmark = pytest.mark.usefixtures("by_value")
 
@@ -120,16 +116,6 @@ class Loading(beam.DoFn):
 
     def process(self, element: Any) -> Any:
         yield element
-
-
-def failure_of(streaming: bool, build: Callable[[beam.Pipeline], Any], folder: Path) -> Any:
-    arguments = ["--streaming", f"--checkpoint_location={folder}"] if streaming else []
-    runner = StreamingRunner(Spark()) if streaming else BatchRunner()
-    pipeline = beam.Pipeline(runner, options=PipelineOptions(arguments))
-    build(pipeline)
-    with pytest.raises(PipelineFailed) as caught:
-        pipeline.run().wait_until_finish()
-    return caught.value
 
 
 @pytest.mark.parametrize("streaming", [False, True])
