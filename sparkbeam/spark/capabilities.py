@@ -43,6 +43,8 @@ class Capability(Enum):
     JVM = "JVM"
     FOREACH_BATCH = "foreachBatch"
     STATE = "transformWithState"
+    ROW_STATE = "transformWithState over rows"
+    AVAILABLE_NOW = "available-now of Python sources"
     ENDLESS = "endless triggers"
 
 
@@ -58,6 +60,8 @@ WITHOUT: Mapping[Capability, str] = {
     "no figures of Spark's own stages",
     Capability.FOREACH_BATCH: "no streaming pipeline runs",
     Capability.STATE: "no streaming pipeline runs",
+    Capability.ROW_STATE: "state passes through pandas, which takes longer",
+    Capability.AVAILABLE_NOW: "sparkbeam itself ends a run that processes what is there",
     Capability.ENDLESS: "a stream processes the data that is there and ends; start it again for "
     "more",
 }
@@ -384,6 +388,8 @@ _QUESTIONS: Mapping[Capability, Callable[[Any], bool]] = {
     Capability.JVM: upstream.is_classic,
     Capability.FOREACH_BATCH: lambda session: hasattr(_rate(session), "foreachBatch"),
     Capability.STATE: lambda _: upstream.has_row_state() or upstream.has_pandas_state(),
+    Capability.ROW_STATE: lambda _: upstream.has_row_state(),
+    Capability.AVAILABLE_NOW: lambda _: upstream.freezes_available_now(),
     Capability.ENDLESS: lambda _: True,  # Until it refuses.
 }
 
