@@ -75,7 +75,7 @@ from sparkbeam.worker.streaming.tasks import LayerTask, layer_tasks
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.02
 _REMOTE_POLL_SECONDS = 0.2
-_LOOK_SECONDS = 0.2
+_LOOK_SECONDS = 0.5
 _PIPELINE = "pipeline.json"
 _FORM, _PANDAS = "operator", "pandas"
 _MOST_DIFFERENCES = 5
