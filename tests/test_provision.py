@@ -13,6 +13,7 @@ from package_files import source, wheel
 from pyspark import SparkFiles
 
 from sparkbeam import ConfigurationError, SparkRunner
+from sparkbeam.spark import provision
 
 pytestmark = pytest.mark.usefixtures("by_value")
 
@@ -88,3 +89,24 @@ def registered() -> Iterator[None]:
 @pytest.mark.usefixtures("registered")
 def test_the_main_session_has_registered_coders(spark: Any) -> None:
     found(spark, coder, ["SharedCoder"], "--save_main_session")
+
+
+class Elsewhere:
+    """A session whose workers run another system."""
+
+    def range(self, _: int) -> "Elsewhere":
+        return self
+
+    def mapInArrow(self, *_: Any) -> "Elsewhere":
+        return self
+
+    def collect(self) -> Any:
+        return [("plan9-mips",)]
+
+
+def test_compiled_packages_are_refused_where_workers_cannot_load_them(tmp_path: Path) -> None:
+    provision._check_platform(Elsewhere(), tmp_path)
+    (tmp_path / "fast").mkdir()
+    (tmp_path / "fast" / "loops.so").touch()
+    with pytest.raises(ConfigurationError, match=r"\(fast\), and the workers run plan9-mips"):
+        provision._check_platform(Elsewhere(), tmp_path)

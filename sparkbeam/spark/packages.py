@@ -143,6 +143,12 @@ class _Pip:
         Raises:
             ConfigurationError: pip fails.
         """
+        if not _has("pip"):
+            raise ConfigurationError(
+                "The Python of this program has no pip, which installs the packages of the "
+                "pipeline: run 'python -m ensurepip', or equip the workers in another way: see "
+                "docs/cluster.md."
+            )
         problems: list[str] = []
         for attempt in ((), ("--no-build-isolation",), ("--no-build-isolation", "--no-deps")):
             problem = self._run(

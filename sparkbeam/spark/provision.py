@@ -2,13 +2,16 @@
 
 import hashlib
 import shutil
+import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import pyarrow as pa
 from apache_beam.options.pipeline_options import SetupOptions
 
-from sparkbeam.common.arguments import shown
+from sparkbeam.common import arguments
 from sparkbeam.common.temporary_folders import served_folder
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.options import spark_options
@@ -57,10 +60,32 @@ def _packages(
         return None
     if shares_files:
         return str(folder)
+    _check_platform(session, folder)
     archive = packages.archive(folder)
     if _is_new(session, archive.name, ""):
         ship(session, str(archive), _INSTALL)
     return archive.name
+
+
+def _check_platform(session: Any, folder: Path) -> None:
+    """Check that workers elsewhere can load the compiled parts of packages, if there are any."""
+    compiled = {path.relative_to(folder).parts[0] for path in folder.rglob("*.so")}
+    if not compiled:
+        return
+    ((found,),) = session.range(1).mapInArrow(_platforms, "platform string").collect()
+    if found != sysconfig.get_platform():
+        raise ConfigurationError(
+            f"The packages of the pipeline have parts compiled for {sysconfig.get_platform()} "
+            f"({arguments.listed(sorted(compiled))}), and the workers run {found}. Start the "
+            "program on such a machine, or let Spark bring an environment that has them: see "
+            "docs/cluster.md."
+        )
+
+
+def _platforms(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the platform of a worker for each row; the function for ``mapInArrow``."""
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"platform": [sysconfig.get_platform()] * batch.num_rows})
 
 
 def _stage(session: Any, path: str) -> None:
@@ -69,7 +94,7 @@ def _stage(session: Any, path: str) -> None:
         content = Path(path).read_bytes()
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"--files_to_stage={shown(path)} cannot be read "
+            f"--files_to_stage={arguments.shown(path)} cannot be read "
             f"({getattr(error, 'strerror', None) or error}). Correct the path."
         ) from None
     digest = hashlib.sha256(content).hexdigest()
@@ -98,7 +123,8 @@ def _is_new(session: Any, name: str, digest: str) -> bool:
         return True
     if known[name] != digest:
         raise ConfigurationError(
-            f"--files_to_stage={shown(name)}: the Spark session has got a file of this name with "
-            "other content, and keeps it. Give the file another name, or start another session."
+            f"--files_to_stage={arguments.shown(name)}: the Spark session has got a file of this "
+            "name with other content, and keeps it. Give the file another name, or start another "
+            "session."
         )
     return False
