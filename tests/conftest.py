@@ -48,6 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="plan pipelines without operators over blocks, all steps as Beam's own operations",
     )
+    parser.addoption(
+        "--spark_connect",
+        metavar="URL",
+        help="run the tests that share a session over this Spark Connect server",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -187,8 +192,12 @@ def _group(item: pytest.Item) -> str:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """A session on two local cores."""
+def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A session on two local cores, or of the server that the command line names."""
+    url = request.config.getoption("spark_connect")
+    if url is not None:
+        yield sessions.obtain(SparkBeamOptions([f"--spark_connect={url}"]))
+        return
     logging.getLogger("py4j").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="sparkbeam-tests-") as folder:
         session = sessions.obtain(

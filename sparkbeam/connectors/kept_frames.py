@@ -11,6 +11,7 @@ from typing import Any
 
 from sparkbeam.connectors.storage import remove_at
 from sparkbeam.spark.capabilities import Capability, has, refuses
+from sparkbeam.upstream.spark import local_checkpoint
 
 
 def nothing() -> None:
@@ -49,7 +50,7 @@ def kept(
         return found
     if has(session, Capability.LOCAL_CHECKPOINTS):
         begin()
-        return Kept(rows.localCheckpoint(eager=True))
+        return Kept(local_checkpoint(rows))
     if folder is None:
         return None
     begin()

@@ -290,7 +290,7 @@ def _persists(session: Any) -> bool:
 
 
 def _checkpoints(session: Any) -> bool:
-    return _keeps(session, lambda rows: rows.localCheckpoint(eager=True))
+    return _keeps(session, upstream.local_checkpoint)
 
 
 def _keeps(session: Any, keep: Callable[[Any], Any]) -> bool:

@@ -570,6 +570,25 @@ def active_session() -> Any:
     return session if session._jsparkSession.equals(found) else SparkSession(session._sc, found)
 
 
+def local_checkpoint(frame: Any) -> Any:
+    """Compute the rows of a DataFrame and return a DataFrame of them.
+
+    Over Spark Connect PySpark gives it to the active session of the thread, or else to the default
+    one. With several sessions in a process that may be another server's.
+    """
+    if not is_connect(frame):
+        return frame.localCheckpoint(eager=True)
+    from pyspark.sql.connect.session import SparkSession
+
+    active = SparkSession._active_session
+    before = getattr(active, "session", None)
+    active.session = frame.sparkSession
+    try:
+        return frame.localCheckpoint(eager=True)
+    finally:
+        active.session = before
+
+
 def ship(session: Any, path: str, *, module: bool = False) -> None:
     """Send a file to the workers; before Spark 4.0 by the context of a classic session.
 

@@ -1,0 +1,101 @@
+"""A Spark Connect server in a process of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyspark
+from waiting import until
+
+START = Path(pyspark.__file__).parent / "sbin" / "start-connect-server.sh"
+LOOPBACK = "127.0.0.1"
+TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""Would be the token of another server of this process."""
+
+
+def free_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as free:
+        return int(free.getsockname()[1])
+
+
+class ConnectServer:
+    """Runs as long as the context lasts.
+
+    Args:
+        folder: for its log and its working directory.
+        python: runs its workers.
+        conf: settings beside those that keep it on this machine.
+
+    Attributes:
+        port: its port on loopback.
+    """
+
+    def __init__(
+        self, folder: Path, *, python: str = sys.executable, conf: Mapping[str, str] | None = None
+    ) -> None:
+        self.port = free_port()
+        self._folder = folder
+        self._log = folder / "log"
+        self._python = python
+        self._conf = {
+            "spark.connect.grpc.binding.address": LOOPBACK,
+            "spark.connect.grpc.binding.port": str(self.port),
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.driver.host": LOOPBACK,
+            "spark.sql.shuffle.partitions": "4",
+            "spark.ui.enabled": "false",
+            **(conf or {}),
+        }
+
+    @property
+    def url(self) -> str:
+        return f"sc://{LOOPBACK}:{self.port}"
+
+    def __enter__(self) -> Self:
+        arguments = [f"--conf={key}={value}" for key, value in self._conf.items()]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                ["bash", str(START), "--wait", "--master=local[2]", *arguments],
+                cwd=self._folder,
+                env=self._environment(),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            until(self._answers)
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._kill()
+
+    def _environment(self) -> dict[str, str]:
+        folders = {"SPARK_LOG_DIR": str(self._folder), "SPARK_PID_DIR": str(self._folder)}
+        environment = {**os.environ, "PYSPARK_PYTHON": self._python, **folders}
+        environment.pop(TOKEN, None)
+        return environment
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, self._log.read_text()
+        with socket.socket() as client:
+            return client.connect_ex((LOOPBACK, self.port)) == 0
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()

@@ -1,0 +1,291 @@
+"""Tests over sessions of simulated platforms; ``test_platforms.py`` runs them in a process.
+
+First the simulator by itself, with PySpark alone, then pipelines.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from platform_simulator import Simulator
+from policies import (
+    CLIENT_SETTINGS,
+    ONE_GIB,
+    OTHER_PYTHON,
+    READ_ONLY,
+    SERVERLESS_SETTINGS,
+    Foreign,
+    Policy,
+    Serverless,
+    Standard,
+)
+from pyspark.errors import AnalysisException, UnsupportedOperationException
+from whole import is_whole
+
+from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
+from sparkbeam.io import ForeachBatch, FromDataFrame
+
+SERVERLESS, STANDARD, FOREIGN, OPEN = "serverless", "standard", "foreign", "open"
+CHECKPOINTED, NARROW, NEWER = "checkpointed", "narrow", "newer"
+POLICIES = {
+    SERVERLESS: Serverless(worker=ONE_GIB),
+    CHECKPOINTED: Serverless(worker=ONE_GIB, local_checkpoints=True),
+    NEWER: Policy(worker=OTHER_PYTHON),
+    NARROW: Serverless(artifact_bytes=1000),
+    STANDARD: Standard(worker=f"{ONE_GIB}\n{READ_ONLY}"),
+    FOREIGN: Foreign(),
+}
+
+
+@pytest.fixture(scope="module")
+def simulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
+    with Simulator(tmp_path_factory.mktemp("platforms"), POLICIES) as simulator:
+        yield simulator
+
+
+@pytest.fixture(scope="module")
+def sessions(simulator: Simulator) -> Iterator[Callable[[str], Any]]:
+    """Sessions by the names of their policies."""
+    made: dict[str, Any] = {}
+
+    def session(name: str) -> Any:
+        if name not in made:
+            made[name] = simulator.session(name)
+        return made[name]
+
+    yield session
+    for one in made.values():
+        one.stop()
+
+
+def refusal(error: type[Exception], act: Callable[[], Any]) -> str | None:
+    """The condition of the error that a call ends with."""
+    with pytest.raises(error) as caught:
+        act()
+    assert isinstance(caught.value, AnalysisException | UnsupportedOperationException)
+    return caught.value.getCondition()
+
+
+# The simulator.
+
+
+@pytest.mark.parametrize("name", [OPEN, SERVERLESS, STANDARD, FOREIGN])
+def test_queries_and_errors_of_the_server_pass(name: str, sessions: Callable[[str], Any]) -> None:
+    session = sessions(name)
+    assert session.range(10_000).selectExpr("sum(id)").first()[0] == 49_995_000
+    condition = refusal(AnalysisException, lambda: session.sql("select no_column"))
+    assert condition is not None
+    assert condition.startswith("UNRESOLVED_COLUMN")
+
+
+def test_serverless_has_six_settings(sessions: Callable[[str], Any]) -> None:
+    conf = sessions(SERVERLESS).conf
+    for act in (
+        lambda: conf.get("spark.sql.adaptive.enabled"),
+        lambda: conf.get("spark.master", "local"),
+        lambda: conf.get("spark.master", None),
+        lambda: conf.set("spark.sql.adaptive.enabled", "true"),
+        lambda: conf.unset("spark.sql.adaptive.enabled"),
+        lambda: sessions(SERVERLESS).sql("SET spark.sql.adaptive.enabled = true"),
+    ):
+        assert refusal(AnalysisException, act) == "CONFIG_NOT_AVAILABLE"
+    conf.set("spark.sql.shuffle.partitions", "3")
+    assert conf.get("spark.sql.shuffle.partitions") == "3"
+    assert set(conf.getAll) <= SERVERLESS_SETTINGS | CLIENT_SETTINGS
+
+
+def test_settings_of_a_new_session_that_serverless_refuses_are_warnings(
+    simulator: Simulator,
+) -> None:
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder.remote(simulator.proxy.url(SERVERLESS))
+    builder = builder.config("spark.sql.adaptive.enabled", "true")
+    builder = builder.config("spark.sql.shuffle.partitions", "7")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        session = builder.create()
+    assert "CONFIG_NOT_AVAILABLE" in "".join(str(one.message) for one in caught)
+    assert session.conf.get("spark.sql.shuffle.partitions") == "7"
+    session.stop()
+
+
+def test_serverless_persists_nothing(sessions: Callable[[str], Any]) -> None:
+    session = sessions(SERVERLESS)
+    frame = session.range(3)
+    frame.createOrReplaceTempView("numbers")
+    for act in (
+        frame.persist,
+        frame.cache,
+        frame.unpersist,
+        frame.checkpoint,
+        frame.localCheckpoint,
+        lambda: session.sql("CACHE TABLE numbers"),
+        lambda: session.catalog.cacheTable("numbers"),
+        lambda: frame.createGlobalTempView("everywhere"),
+    ):
+        assert refusal(AnalysisException, act) == "NOT_SUPPORTED_WITH_SERVERLESS"
+    assert frame.count() == 3
+
+
+def test_a_local_checkpoint_passes_where_the_policy_has_them(
+    sessions: Callable[[str], Any],
+) -> None:
+    assert sessions(CHECKPOINTED).range(3).localCheckpoint().columns == ["id"]
+
+
+def test_streams_end_on_serverless_and_their_functions_are_under_its_policy(
+    sessions: Callable[[str], Any], tmp_path: Path
+) -> None:
+    session = sessions(SERVERLESS)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "numbers.csv").write_text("3\n4\n")
+    found = tmp_path / "found"
+
+    def keep(frame: Any, _: int) -> None:
+        try:
+            frame.persist()
+        except Exception as error:
+            found.write_text(f"{frame.count()} {error}")
+
+    rows = session.readStream.schema("number long").csv(str(tmp_path / "in"))
+    stream = rows.writeStream.foreachBatch(keep)
+    stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    for endless in (stream, stream.trigger(processingTime="1 second")):
+        condition = refusal(AnalysisException, endless.start)
+        assert condition == "INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED"
+    stream.trigger(availableNow=True).start().awaitTermination()
+    assert found.read_text().startswith("2 [NOT_SUPPORTED_WITH_SERVERLESS]")
+
+
+def test_serverless_takes_files_up_to_a_size_and_no_jars(
+    sessions: Callable[[str], Any], tmp_path: Path
+) -> None:
+    jar, file = tmp_path / "a.jar", tmp_path / "a.txt"
+    jar.write_bytes(b"PK")
+    file.write_text("." * 900)
+    session = sessions(NARROW)
+    act = lambda: session.addArtifacts(str(jar))  # noqa: E731
+    assert refusal(AnalysisException, act) == "NOT_SUPPORTED_WITH_SERVERLESS"
+    session.addArtifacts(str(file), file=True)
+    larger = tmp_path / "b.txt"
+    for size in (1001, 100_000):  # The second one is sent in chunks.
+        larger.write_text("." * size)
+        act = lambda: session.addArtifacts(str(larger), file=True)  # noqa: E731
+        assert refusal(UnsupportedOperationException, act) == "ARTIFACT_TOO_LARGE"
+
+
+def test_standard_refuses_settings_of_files_and_environments(
+    sessions: Callable[[str], Any],
+) -> None:
+    conf = sessions(STANDARD).conf
+    for key in ("spark.jars", "spark.files", "spark.executorEnv.PATH"):
+        act = lambda key=key: conf.set(key, "a")  # noqa: E731
+        assert refusal(AnalysisException, act) == "CONFIG_NOT_AVAILABLE"
+    conf.set("spark.sql.adaptive.enabled", "true")
+    assert conf.get("spark.master") == "local[2]"
+
+
+@pytest.mark.parametrize(("name", "is_kept"), [(OPEN, True), (FOREIGN, False)])
+def test_a_foreign_engine_does_not_keep_keys_together(
+    name: str, is_kept: bool, sessions: Callable[[str], Any]
+) -> None:
+    rows = sessions(name).range(100).selectExpr("id % 2 as key").repartition(2, "key")
+    tasks = rows.selectExpr("key", "spark_partition_id() as task").distinct().collect()
+    assert (len({row.key for row in tasks}) == len(tasks)) == is_kept
+
+
+def test_workers_have_the_memory_of_their_platform(sessions: Callable[[str], Any]) -> None:
+    def limit(batches: Iterator[Any]) -> Iterator[Any]:
+        import resource
+
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"bytes": [resource.getrlimit(resource.RLIMIT_AS)[0]]})
+
+    def limits(name: str) -> set[int]:
+        rows = sessions(name).range(1).mapInArrow(limit, "bytes long").collect()
+        return {row.bytes for row in rows}
+
+    assert limits(SERVERLESS) == {1 << 30}
+    assert limits(OPEN) != {1 << 30}
+
+
+# Pipelines.
+
+RUNS_ON = [STANDARD, SERVERLESS, *([OPEN, CHECKPOINTED] if is_whole() else [])]
+
+
+def pipeline(session: Any, *arguments: str) -> beam.Pipeline:
+    return beam.Pipeline(SparkRunner(session), SparkBeamOptions(list(arguments)))
+
+
+@pytest.mark.parametrize("name", RUNS_ON)
+def test_a_batch_pipeline_runs(name: str, sessions: Callable[[str], Any], tmp_path: Path) -> None:
+    with pipeline(sessions(name), f"--temp_location={tmp_path}") as p:
+        numbers = p | beam.Create(range(20)) | beam.Map(lambda n: (n % 3, n))
+        largest = numbers | beam.Values() | beam.combiners.Top.Largest(1)
+        summed = numbers | beam.CombinePerKey(sum)
+        grouped = numbers | beam.GroupByKey() | beam.MapTuple(lambda k, ns: (k, len([*ns])))
+        scaled = summed | beam.Map(
+            lambda pair, most: (pair[0], pair[1] * most[0]), beam.pvalue.AsSingleton(largest)
+        )
+        assert_that(scaled, equal_to([(0, 63 * 19), (1, 70 * 19), (2, 57 * 19)]), "Sums")
+        assert_that(grouped, equal_to([(0, 7), (1, 7), (2, 6)]), "Sizes")
+
+
+@pytest.mark.parametrize("name", [SERVERLESS, *([STANDARD] if is_whole() else [])])
+def test_a_stream_drains_what_is_there(
+    name: str, sessions: Callable[[str], Any], tmp_path: Path
+) -> None:
+    session = sessions(name)
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    out.mkdir()
+    (source / "numbers.csv").write_text("3\n4\n4\n")
+
+    def keep(frame: Any, batch_id: int) -> None:
+        rows = sorted(tuple(row) for row in frame.collect())
+        (out / f"{batch_id}").write_text(repr(rows))
+
+    arguments = ["--streaming", f"--checkpoint_location={tmp_path / 'checkpoint'}"]
+    if name == STANDARD:  # Serverless has no other trigger.
+        arguments.append("--trigger=available-now")
+    with pipeline(session, *arguments) as p:
+        frame = session.readStream.schema("number long").csv(str(source))
+        numbers = p | FromDataFrame(frame) | beam.Map(lambda row: (row.number, 1))
+        _ = (
+            numbers
+            | beam.WindowInto(beam.window.GlobalWindows(), trigger=EACH, accumulation_mode=ADDS)
+            | beam.CombinePerKey(sum)
+            | beam.MapTuple(lambda number, count: beam.Row(number=number, count=count))
+            | ForeachBatch(keep, "number long, count long")
+        )
+    assert [file.read_text() for file in out.iterdir()] == ["[(3, 1), (4, 2)]"]
+
+
+EACH = beam.trigger.Repeatedly(beam.trigger.AfterCount(1))
+ADDS = beam.trigger.AccumulationMode.ACCUMULATING
+
+
+def test_a_grouping_is_refused_where_keys_are_not_kept_together(
+    sessions: Callable[[str], Any],
+) -> None:
+    p = pipeline(sessions(FOREIGN))
+    _ = p | beam.Create([(1, 2), (1, 3)]) | beam.GroupByKey() | beam.Map(len)
+    with pytest.raises(ConfigurationError, match="repartition"):
+        p.run().wait_until_finish()
+
+
+def test_workers_with_another_python_are_an_error_that_names_both(
+    sessions: Callable[[str], Any],
+) -> None:
+    p = pipeline(sessions(NEWER))
+    _ = p | beam.Create([1]) | beam.Map(str)
+    with pytest.raises(PipelineFailed, match=r"The workers run Python 3\.\d+"):
+        p.run().wait_until_finish()

@@ -1,0 +1,85 @@
+"""Pipelines on platforms with restrictions, which a proxy before a Spark Connect server simulates.
+
+The tests of ``platform_suite.py``, and with ``--whole`` other tests too, run in processes of their
+own, which have the sessions.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from other_process import TESTS, Reports, names, reports, tell
+from platform_simulator import Simulator
+from policies import NO_NETWORK, ONE_GIB, READ_ONLY, Policy, Serverless, Standard
+from whole import is_whole
+
+SUITE = Path(__file__).with_name("platform_suite.py")
+SERVERLESS, STANDARD, BARE = "serverless", "standard", "bare"
+POLICIES = {
+    SERVERLESS: Serverless(worker=ONE_GIB),
+    STANDARD: Standard(),
+    BARE: Policy(worker=f"{ONE_GIB}\n{READ_ONLY}"),
+}
+WHOLE = pytest.mark.skipif(not is_whole(), reason="takes minutes, so it runs with --whole")
+SOCKETS = {"spark.python.unix.domain.socket.enabled": "true"}
+"""A worker without a network reaches the JVM by these."""
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Reports:
+    return reports([SUITE], tmp_path_factory.mktemp("platforms"), f"--rootdir={SUITE.parent}")
+
+
+@pytest.mark.timeout(900)  # The first one runs them all.
+@pytest.mark.parametrize("name", names(SUITE))
+def test_on_a_simulated_platform(name: str, outcomes: Reports) -> None:
+    tell(outcomes, name)
+
+
+@pytest.fixture(scope="module")
+def simulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
+    with Simulator(tmp_path_factory.mktemp("whole"), POLICIES) as simulator:
+        yield simulator
+
+
+def failures(found: Reports) -> list[str]:
+    assert found
+    return [
+        f"{case.attrib['classname']}.{case.attrib['name']}: {outcome.attrib['message']}"
+        for case in found
+        for outcome in case
+        if outcome.tag in ("failure", "error")
+    ]
+
+
+@WHOLE
+@pytest.mark.parametrize("platform", POLICIES)
+@pytest.mark.parametrize("suite", ["test_validates_runner.py", "test_streaming_on_spark.py"])
+def test_beams_suites_pass(suite: str, platform: str, simulator: Simulator, tmp_path: Path) -> None:
+    url = f"--spark_connect={simulator.proxy.url(platform)}"
+    assert failures(reports([TESTS / "suites" / suite], tmp_path, url)) == []
+
+
+@WHOLE
+@pytest.mark.parametrize("mode", ["batch", "streaming"])
+@pytest.mark.parametrize("platform", POLICIES)
+def test_nexmarks_results_are_right(
+    platform: str, mode: str, simulator: Simulator, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", "from sparkbeam.cli import main; main()", "nexmark"]
+    options = ["--check", f"--mode={mode}", "--events=2000", f"--history={tmp_path / 'runs.db'}"]
+    url = f"--spark_connect={simulator.proxy.url(platform)}"
+    done = subprocess.run([*command, *options, url], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@WHOLE
+def test_batch_needs_no_network_in_workers(tmp_path: Path) -> None:
+    policies = {"offline": Policy(worker=f"{ONE_GIB}\n{NO_NETWORK}")}
+    (tmp_path / "server").mkdir()
+    with Simulator(tmp_path / "server", policies, SOCKETS) as simulator:
+        url = f"--spark_connect={simulator.proxy.url('offline')}"
+        suite = TESTS / "suites" / "test_validates_runner.py"
+        assert failures(reports([suite], tmp_path, url)) == []
