@@ -12,17 +12,23 @@ from connect_server import LOOPBACK, ConnectServer
 from policies import Policy
 from proxy import Proxy
 
-_ISOLATED = {
+_SETTINGS = {
+    # Each session has its own workers, and these know it.
     "spark.sql.artifact.isolation.enabled": "true",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
+    # The default of the platforms that let nobody set it.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.shuffle.partitions": "2",
 }
-"""Each session has its own workers, and these know it."""
 
 _PYTHON = """#!/bin/bash
 shopt -s extglob
 # Functions of foreachBatch get a session of their own.
 SPARK_CONNECT_LOCAL_URL=${{SPARK_CONNECT_LOCAL_URL/localhost:+([0-9])/{address}}}
 python={python}
+export VOLUME={volume}
 before={folder}/$SPARK_JOB_ARTIFACT_UUID
 [ -n "$SPARK_JOB_ARTIFACT_UUID" ] && [ -f "$before" ] && . "$before"
 exec "$python" "$@"
@@ -39,6 +45,7 @@ class Simulator:
 
     Attributes:
         proxy: what clients talk to.
+        volume: a folder that the workers of all platforms may write to.
     """
 
     def __init__(
@@ -47,15 +54,18 @@ class Simulator:
         policies: Mapping[str, Policy],
         conf: Mapping[str, str] | None = None,
     ) -> None:
+        self.volume = folder / "volume"
+        self.volume.mkdir()
         self._sessions = folder / "sessions"
         self._sessions.mkdir()
         python = folder / "python"
-        self._server = ConnectServer(folder, python=str(python), conf={**_ISOLATED, **(conf or {})})
+        self._server = ConnectServer(folder, python=str(python), conf={**_SETTINGS, **(conf or {})})
         self.proxy = Proxy(f"{LOOPBACK}:{self._server.port}", policies, self._prepare)
         python.write_text(
             _PYTHON.format(
                 address=f"{LOOPBACK}:{self.proxy.port}",
                 folder=shlex.quote(str(self._sessions)),
+                volume=shlex.quote(str(self.volume)),
                 python=shlex.quote(sys.executable),
             )
         )

@@ -28,6 +28,7 @@ READ_ONLY = """exec unshare --mount bash -c '
     for folder in /tmp /var/tmp /dev/shm "$HOME" "$PWD"; do
         mount --bind "$folder" "$folder" && mount -o remount,ro,bind "$folder"
     done
+    mount --bind "$VOLUME" "$VOLUME" && mount -o remount,rw,bind "$VOLUME"
     exec "$0" "$@"' "$python" "$@"
 """
 OTHER_PYTHON = """exec "$python" -c '
