@@ -1,7 +1,8 @@
-"""Writes the tables of docs/benchmarks.md and the figures of README.md from bench/results.
+"""Writes the tables of docs/benchmarks.md and docs/support.md, and the figures of README.md.
 
-Run with ``python bench/tables.py`` after a change of the results; a test compares the pages with
-them. A table stands in the page below a comment with its file and name.
+Run with ``python bench/tables.py`` after a change of bench/results or sparkbeam/plan/support.py; a
+test compares the pages with them. A table of results stands in a page below a comment with its file
+and name.
 """
 
 import json
@@ -9,9 +10,12 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from sparkbeam.plan import support
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results"
 PAGE, README = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
+SUPPORT, _RUNS = ROOT / "docs" / "support.md", "\n## Runs\n"
 
 _PLACE = re.compile(r"^(<!-- results: (\w+), (.+) -->\n)(?:`.*\n\n(?:\|.*\n)+)?", re.MULTILINE)
 _FIGURES = re.compile(r"(<!-- figures -->\n).*(<!-- end of figures -->\n)", re.DOTALL)
@@ -117,9 +121,19 @@ def with_figures(readme: str) -> str:
     return _FIGURES.sub(lambda found: found[1] + figures() + found[2], readme)
 
 
+def with_support(page: str) -> str:
+    """Return the page of what works, with the tables of the code and of runs."""
+    _, head, runs = page.partition(_RUNS)
+    return f"{support.table()}\n{head}{with_tables(runs)}"
+
+
+PAGES = {PAGE: with_tables, README: with_figures, SUPPORT: with_support}
+"""The pages, each with what makes it anew."""
+
+
 def main() -> None:
-    """Write both pages anew."""
-    for page, renewed in ((PAGE, with_tables), (README, with_figures)):
+    """Write the pages anew."""
+    for page, renewed in PAGES.items():
         page.write_text(renewed(page.read_text()))
 
 

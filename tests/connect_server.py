@@ -14,7 +14,8 @@ from typing import Self
 import pyspark
 from waiting import until
 
-START = Path(pyspark.__file__).parent / "sbin" / "start-connect-server.sh"
+SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 LOOPBACK = "127.0.0.1"
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """Would be the token of another server of this process."""
@@ -62,7 +63,7 @@ class ConnectServer:
         arguments = [f"--conf={key}={value}" for key, value in self._conf.items()]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                ["bash", str(START), "--wait", "--master=local[2]", *arguments],
+                [str(SUBMIT), "--class", SERVER, "--master=local[2]", *arguments, "spark-internal"],
                 cwd=self._folder,
                 env=self._environment(),
                 stdout=log,
@@ -85,8 +86,7 @@ class ConnectServer:
         self._kill()
 
     def _environment(self) -> dict[str, str]:
-        folders = {"SPARK_LOG_DIR": str(self._folder), "SPARK_PID_DIR": str(self._folder)}
-        environment = {**os.environ, "PYSPARK_PYTHON": self._python, **folders}
+        environment = {**os.environ, "PYSPARK_PYTHON": self._python}
         environment.pop(TOKEN, None)
         return environment
 

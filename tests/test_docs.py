@@ -21,8 +21,8 @@ sys.path.insert(0, str(ROOT / "bench"))
 import tables  # noqa: E402
 
 
-def test_benchmarks_and_readme_have_the_figures_of_the_results() -> None:
-    for page, renewed in ((tables.PAGE, tables.with_tables), (tables.README, tables.with_figures)):
+def test_pages_have_the_figures_of_the_results_and_the_tables_of_the_code() -> None:
+    for page, renewed in tables.PAGES.items():
         assert page.read_text() == renewed(page.read_text()), "run: python bench/tables.py"
 
 

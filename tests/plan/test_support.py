@@ -1,17 +1,10 @@
-"""The support table in the docs is the one in the code."""
-
-from pathlib import Path
+"""Transforms that no pipeline may have."""
 
 import apache_beam as beam
 import pytest
 
 from sparkbeam.errors import UnsupportedTransform
 from sparkbeam.plan import support
-
-
-def test_the_documented_table_is_generated_from_the_code() -> None:
-    documented = Path(__file__).parents[2] / "docs" / "support.md"
-    assert documented.read_text().strip() == support.table().strip()
 
 
 def test_a_source_that_each_runner_brings_itself_is_named() -> None:
