@@ -12,7 +12,7 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
 from browsers import PHONE, WIDE, chromium, resize
-from in_process import StreamingRunner
+from in_process import Point, Spark, StreamingRunner
 from selenium.webdriver.common.by import By
 from waiting import until
 
@@ -158,12 +158,18 @@ def test_a_batch_shows_its_stages_over_time(browser: Any, spark: Any) -> None:
 def test_a_stream_moves_shows_what_is_held_and_its_end(
     browser: Any, server: PageServer, tmp_path: Path
 ) -> None:
-    for log in ("offsets", "commits"):
-        (tmp_path / log).mkdir()
-        (tmp_path / log / "0").touch()
+    logs = {"planned": tmp_path / "offsets", "committed": tmp_path / "commits"}
+    for log in logs.values():
+        log.mkdir()
+
+    def note(point: Point) -> None:
+        number, what = point
+        if what in logs:
+            (logs[what] / str(number)).touch()
+
     options = ["--streaming", "--spark_page", "--query_name=numbers a minute", "--shards=1"]
     options.append(f"--checkpoint_location={tmp_path}")
-    p = beam.Pipeline(StreamingRunner(), SparkBeamOptions(options))
+    p = beam.Pipeline(StreamingRunner(Spark(note)), SparkBeamOptions(options))
     (
         p
         | PeriodicImpulse(fire_interval=0.1)
