@@ -45,6 +45,9 @@ from sparkbeam.streaming import tick_source
 # Some ask for the session as they run.
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("by_value")]
 
+IN_PROCESS = pytest.mark.part(2)
+"""By default a test with the fixture ``anywhere`` runs in process alone."""
+
 ON_TIME = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
 
 
@@ -73,6 +76,7 @@ def earliest(size: int) -> beam.WindowInto:
     )
 
 
+@IN_PROCESS
 def test_a_result_older_than_the_watermark_is_in_time_downstream(anywhere: SparkRunner) -> None:
     events = (
         TestStream(coder=VarIntCoder())
@@ -417,6 +421,7 @@ def test_each_dynamic_timer_fires_for_itself() -> None:
         assert_that(fired, equal_to([("a", 12), ("c", 30)]))
 
 
+@IN_PROCESS
 def test_flatten_joins_bounded_and_unbounded(anywhere: SparkRunner) -> None:
     events = (
         TestStream(coder=VarIntCoder())

@@ -9,7 +9,7 @@ from expected_failures import ON_SPARK_FAILURES
 
 from sparkbeam import SparkRunner
 
-pytestmark = pytest.mark.part(16)
+pytestmark = pytest.mark.part(31)
 
 RUNNER = "sparkbeam.SparkRunner"
 
