@@ -34,6 +34,7 @@ from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.connectors.kept_frames import Kept, kept
 from sparkbeam.connectors.parquet_frames import parquet_files
+from sparkbeam.connectors.storage import absolute
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.join_payload import LEFT, RIGHT
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
@@ -255,7 +256,7 @@ class BatchExecution:
     def _folder_of(self, stage: Stage) -> str | None:
         if self._temp_location is None:
             return None
-        return f"{self._temp_location.rstrip('/')}/sparkbeam-{self._run_id}/{stage.id}"
+        return f"{absolute(self._temp_location)}/sparkbeam-{self._run_id}-{stage.id}"
 
     def _settled(self, stage: Stage) -> Stage:
         """Return the stage with the measured sizes of its join."""

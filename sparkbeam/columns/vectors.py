@@ -172,7 +172,15 @@ def selected(mask: Bools, yes: Value, no: Value, shape: Shape) -> Vector:
         nulls = nulls_or_none(np.where(mask, _nulls_in(yes), _nulls_in(no)))
     if shape in _DTYPES:
         return Vector(np.where(mask, _numbers(yes, shape), _numbers(no, shape)), nulls)
-    sides = [one.data if isinstance(one, Vector) else _scalar(one, shape) for one in (yes, no)]
+    # Arrow before 21 misreads an array in the middle of another one beside a null scalar.
+    sides = [
+        one.data
+        if isinstance(one, Vector)
+        else repeated(None, shape, len(mask)).data
+        if one is None
+        else _scalar(one, shape)
+        for one in (yes, no)
+    ]
     return Vector(pc.if_else(pa.array(mask), *sides), nulls)
 
 

@@ -36,18 +36,25 @@ def plain_array(array: pa.Array) -> pa.Array:
     return array if kind == array.type else array.cast(kind)
 
 
-@lru_cache(maxsize=1000)
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema of :func:`plain` batches; an equal one if they are plain.
 
     Raises:
         UnknownShape: no equivalent type exists.
     """
+    if schema.metadata is None:
+        return _plain_schema(schema)
+    # Before PyArrow 21 a schema with metadata has no hash.
+    return _plain_schema(schema.remove_metadata()).with_metadata(schema.metadata)
+
+
+@lru_cache(maxsize=1000)
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
     types = [plain_type(part.type) for part in schema]
     if types == schema.types:
         return schema
     parts = zip(schema, types, strict=True)
-    return pa.schema([part.with_type(kind) for part, kind in parts], schema.metadata)
+    return pa.schema([part.with_type(kind) for part, kind in parts])
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

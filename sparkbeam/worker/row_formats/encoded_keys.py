@@ -115,7 +115,11 @@ def _of_any_type(coder: coders.Coder, keys: pa.Array, shape: Shape) -> pa.Array:
 
 def _filled(keys: pa.Array, shape: Scalar) -> pa.Array:
     """Return the array with some value in the place of None."""
-    return keys.fill_null(_EXAMPLES[shape]) if keys.null_count else keys
+    if not keys.null_count:
+        return keys
+    if pa.types.is_dictionary(keys.type):  # Arrow does not fill all of them.
+        keys = keys.dictionary_decode()
+    return keys.fill_null(_EXAMPLES[shape])
 
 
 def _of_one_type(keys: pa.Array, shape: Shape) -> pa.Array:
