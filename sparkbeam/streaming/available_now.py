@@ -4,12 +4,15 @@ Such a Spark would give the whole query a single micro-batch. So the query gets 
 queries, and the tick source finds the end of the run.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming.source_watermarks import spark_sources
 
+_UNLIMITED = ("kafka", "rate", "rate-micro-batch")
 _LIMIT = "pertrigger"
 
 
@@ -32,9 +35,18 @@ class AvailableNowRun:
         return cls(not all(spec.is_own for spec in specs), all(map(_takes_all, specs)))
 
 
+def has_caught_up(sources: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a micro-batch has read all that its sources reported when it was planned.
+
+    Args:
+        sources: of Spark, in a progress. Files report no latest offset.
+    """
+    return all(source["endOffset"] == source["latestOffset"] for source in sources)
+
+
 def _takes_all(spec: ReadSpec) -> bool:
     # Imports Beam, which the planner of the tick source does not need.
     from sparkbeam.connectors.storage import FILE_FORMATS
 
     limited = any(_LIMIT in name.lower() for name, _ in spec.options)
-    return spec.format.lower() in (*FILE_FORMATS, "kafka") and not limited
+    return spec.format.lower() in (*FILE_FORMATS, *_UNLIMITED) and not limited

@@ -37,7 +37,7 @@ from sparkbeam.plan.ticks import start_steps
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import Capability, has, is_remote, lack
 from sparkbeam.spark.failures import explained
-from sparkbeam.streaming.available_now import AvailableNowRun
+from sparkbeam.streaming.available_now import AvailableNowRun, has_caught_up
 from sparkbeam.streaming.batch_limits import rows_are_small
 from sparkbeam.streaming.checkpoint_files import (
     Files,
@@ -431,8 +431,17 @@ class StreamingExecution:
         if last is None:
             return False
         self._of_spark = last, of_progress(progress)
+        self._note_caught_up(last, progress["sources"][1:])
         first = last if self._number is None else self._number + 1
         return any(self._hear_of(number) for number in range(first, last + 1))
+
+    def _note_caught_up(self, number: int, sources: Any) -> None:
+        """Tell the tick source if a micro-batch of an available-now run has read all rows."""
+        run, generation = self._available_now, self._generation
+        if run is None or generation is None or not run.goes_on or run.takes_all:
+            return
+        if has_caught_up(sources) and self._feedback.caught_up(generation.token) is None:
+            self._feedback.catch_up(generation.token, number)
 
     def _hear_of(self, number: int | None) -> bool:
         feedback = None if number is None else self._feedback.readable(number)

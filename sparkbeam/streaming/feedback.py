@@ -18,6 +18,7 @@ _KEPT = 20
 _FINISHED = "finished"
 _DRAIN = "drain"
 _OVER = "over"
+_CAUGHT_UP = "caught-up"
 _OFFSETS_VERSION = "v1"
 
 
@@ -151,6 +152,16 @@ class FeedbackFiles:
     def is_over(self, token: str) -> bool:
         """Return whether the run of a driver has done everything."""
         return self._files.read(_OVER) == token.encode()
+
+    def catch_up(self, token: str, number: int) -> None:
+        """Note that a tick's micro-batch has read all rows that there were, in a driver's run."""
+        self._files.write(_CAUGHT_UP, f"{token} {number}".encode())
+
+    def caught_up(self, token: str) -> int | None:
+        """Return the tick of the last such note in the run of a driver, or None."""
+        content = (self._files.read(_CAUGHT_UP) or b"").decode(errors="replace")
+        found = re.fullmatch(f"{re.escape(token)} ([0-9]{{1,18}})", content)
+        return None if found is None else int(found[1])
 
     def ask_to_drain(self) -> None:
         """Tell the source to end, for the life of the checkpoint."""

@@ -337,10 +337,14 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def _has_all(self, position: Position) -> bool:
         """Return whether a position is behind all rows that were there at the start of the run.
 
-        The first micro-batch has read them, and the tick of the second one has their watermark.
+        The tick of the micro-batch that follows the last of them has their watermark.
         """
-        run = self._spec.run
-        return run is not None and run.takes_all and position.number > (self._first or 0) + 1
+        run, generation = self._spec.run, self._spec.generation
+        if run is None or generation is None:
+            return False
+        first = (self._first or 0) + 1
+        last = first if run.takes_all else self._files.caught_up(generation.token)
+        return last is not None and position.number > last
 
     def _has_ended_partitions(self, position: Position) -> bool:
         """Return whether a watermark advances because partitions are now known to be exhausted."""

@@ -14,7 +14,7 @@ from in_process import Crash, Spark, StreamingRunner
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.streaming import execution, tick_source
-from sparkbeam.streaming.available_now import AvailableNowRun
+from sparkbeam.streaming.available_now import AvailableNowRun, has_caught_up
 from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import Generation
@@ -164,6 +164,22 @@ class TestAvailableNow:
         assert is_over(tmp_path, reader)
         assert after["number"] == 3, "rows that come until the query is stopped have a tick"
 
+    def test_a_source_with_a_limit_that_never_pauses_ends_a_run_once_it_has_caught_up(
+        self, tmp_path: Path
+    ) -> None:
+        reader = reader_of(tmp_path, AvailableNowRun(goes_on=True, takes_all=False), clocks=1)
+        assert reader._spec.generation is not None
+        tick = reader.initialOffset()
+        for at in (3, 6, 9):
+            assert not is_over(tmp_path, reader)
+            _, tick = reader.read(tick)
+            commit(tmp_path, tick, at)
+            if at == 6:
+                kept = FeedbackFiles(LocalFiles(str(tmp_path)))
+                kept.catch_up(reader._spec.generation.token, tick["number"])
+        reader.read(tick)
+        assert is_over(tmp_path, reader)
+
     def test_sources_that_end_need_no_further_tick(self, tmp_path: Path) -> None:
         reader = reader_of(tmp_path, AvailableNowRun(goes_on=False, takes_all=False), clocks=1)
         tick = reader.initialOffset()
@@ -197,6 +213,19 @@ class _Source:
         self.payload = spec.pack()
 
 
+@pytest.mark.parametrize(
+    ("ends", "caught_up"),
+    [
+        ([("{'t': {'0': 5}}", "{'t': {'0': 5}}")], True),
+        ([("{'t': {'0': 5}}", "{'t': {'0': 7}}")], False),
+        ([("{'t': {'0': 5}}", "{'t': {'0': 5}}"), ('{"logOffset":1}', None)], False),
+    ],
+)
+def test_a_progress_tells_whether_sources_have_caught_up(ends: Any, caught_up: bool) -> None:
+    sources = [{"endOffset": end, "latestOffset": latest} for end, latest in ends]
+    assert has_caught_up(sources) is caught_up
+
+
 HUB = ReadSpec("eventhubs", is_own=True)
 
 
@@ -206,6 +235,7 @@ HUB = ReadSpec("eventhubs", is_own=True)
         ([], False, True),
         ([HUB], False, False),
         ([ReadSpec("parquet")], True, True),
+        ([ReadSpec("rate")], True, True),
         ([ReadSpec("kafka"), ReadSpec("JSON")], True, True),
         ([ReadSpec("kafka", options=(("maxOffsetsPerTrigger", "7"),))], True, False),
         ([ReadSpec("json", options=(("maxfilespertrigger", "7"),))], True, False),
