@@ -9,6 +9,7 @@ from apache_beam.options import pipeline_options as of_beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.upstream.option_views import known_values
 
 _GROUPS: tuple[type[PipelineOptions], ...] = tuple(
     getattr(of_beam, name)
@@ -100,11 +101,15 @@ def check(options: PipelineOptions) -> None:
     Raises:
         ConfigurationError: an option does.
     """
-    views: dict[str, Any] = {}
+    known = known_values(options)
     for group, name, effect in _INSTEAD:
-        if group not in views:
-            views[group] = options.view_as(getattr(of_beam, group))
-        if getattr(views[group], name, None):
+        # Beam has viewed those of a pipeline.
+        value = known[name] if name in known else _viewed(options, group, name)
+        if value:
             raise ConfigurationError(
                 f"--{name} {effect} on other runners, and this one cannot do that: leave it out."
             )
+
+
+def _viewed(options: PipelineOptions, group: str, name: str) -> Any:
+    return getattr(options.view_as(getattr(of_beam, group)), name, None)
