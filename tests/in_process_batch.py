@@ -111,8 +111,17 @@ class Frame:
         return pa.concat_tables(self._partitions())
 
 
-def joined(session: Any, left: Frame, right: Frame, spec: JoinSpec, *, repeatable: bool) -> Frame:
+def joined(
+    session: Any,
+    left: Frame,
+    right: Frame,
+    spec: JoinSpec,
+    *,
+    partitions: int | None = None,
+    repeatable: bool,
+) -> Frame:
     """What stands for a join by Spark: ``batch.joining.joined``."""
+    by = ("key",) if partitions is None else (partitions, "key")
 
     def pairs(lefts: pa.Table, rights: pa.Table) -> pa.Table:
         sides: tuple[dict[bytes, list[Any]], ...] = {}, {}
@@ -150,11 +159,11 @@ def joined(session: Any, left: Frame, right: Frame, spec: JoinSpec, *, repeatabl
         ]
         return pa.table(columns, names=["tag", "key", "other", "value", "kinds"])
 
-    def partitions() -> Partitions:
-        sides = (side.repartition("key")._partitions() for side in (left, right))
+    def pairs_of_all() -> Partitions:
+        sides = (side.repartition(*by)._partitions() for side in (left, right))
         return [pairs(*tables) for tables in zip(*sides, strict=True)]
 
-    return Frame(partitions)
+    return Frame(pairs_of_all)
 
 
 class Look:

@@ -36,6 +36,7 @@ from sparkbeam.connectors.kept_frames import Kept, kept
 from sparkbeam.connectors.parquet_frames import parquet_files
 from sparkbeam.connectors.storage import absolute
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.input_sizes import ReadBytes
 from sparkbeam.plan.join_payload import LEFT, RIGHT
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
 from sparkbeam.plan.recomputing import uncertain_step
@@ -58,6 +59,9 @@ from sparkbeam.worker.connectors.spark_rows import RowSource, SparkRowCells
 
 _TASKS_OF_SIDE = 4
 """Tasks per core that write a side of a join: Spark splits keys along them."""
+
+_SMALL = 1 << 20
+"""Bytes of input up to which a task per core is enough for an exchange."""
 
 
 class BatchExecution:
@@ -293,12 +297,19 @@ class BatchExecution:
                 look.rows if look is not None and look.side.side == side else self._ports(tags)
                 for side, tags in ((LEFT, stage.join.left), (RIGHT, stage.join.right))
             )
-            return joined(self._session, left, right, stage.join.spec, repeatable=self._repeatable)
+            return joined(
+                self._session,
+                left,
+                right,
+                stage.join.spec,
+                partitions=self._partitions(stage),
+                repeatable=self._repeatable,
+            )
         rows = self._ports(stage.inputs)
         return exchanged(
             rows,
             stage.exchange,
-            parallelism=self._parallelism,
+            parallelism=self._parallelism or self._partitions(stage),
             tasks=self._spread(stage),
             repeatable=self._repeatable,
         )
@@ -323,8 +334,28 @@ class BatchExecution:
         """Return the number of partitions of a rebalancing exchange."""
         if self._parallelism is not None:
             return self._parallelism
-        is_joined = any(port.format == JoinRows() for port in stage.ports)
-        return self._cores * (_TASKS_OF_SIDE if is_joined else 1)
+        sides = tuple(port.tag for port in stage.ports if port.format == JoinRows())
+        return self._cores * (_TASKS_OF_SIDE if sides and not self._is_small(sides) else 1)
+
+    def _partitions(self, stage: Stage) -> int | None:
+        """Return the number of partitions of a shuffle of few rows; None leaves it to Spark.
+
+        A session that is not adaptive would run hundreds of tasks over them.
+        """
+        is_shuffle = stage.join is not None or stage.exchange is Exchange.BY_KEY
+        if not is_shuffle or sessions.is_adaptive(self._session):
+            return None
+        tags = tuple(tag for tags in stage.main_inputs for tag in tags)
+        return self._cores if self._is_small(tags) else None
+
+    def _is_small(self, tags: tuple[int, ...]) -> bool:
+        """Return whether what is read for some ports is known to be small."""
+        size = self._sizes.of(tags)
+        return size is not None and size <= _SMALL
+
+    @functools.cached_property
+    def _sizes(self) -> ReadBytes:
+        return ReadBytes(self._plan, self._bytes_of)
 
     def _ports(self, tags: Iterable[int]) -> Any:
         """Return the rows of ports; filtered by tag if their stage has other readers."""

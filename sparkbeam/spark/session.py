@@ -19,6 +19,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ from sparkbeam.options.spark_options import SparkBeamOptions, settings
 from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.spark import jvm_output
 from sparkbeam.spark.capabilities import (
+    effective_setting,
     log_refused_settings,
     planned_splits,
     set_setting,
@@ -503,3 +505,18 @@ _STREAMING = {
 def cores(session: Any) -> int:
     """Return the number of concurrent tasks, as Spark assumes for a range."""
     return planned_splits(session) or os.cpu_count() or 1
+
+
+_adaptive: "WeakKeyDictionary[Any, bool]" = WeakKeyDictionary()
+_COALESCES = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
+
+
+def is_adaptive(session: Any) -> bool:
+    """Return whether Spark reads small partitions of a shuffle together; asked once a session.
+
+    A platform that does not tell is taken for one that does.
+    """
+    if session not in _adaptive:
+        told = [effective_setting(session, name) for name in _COALESCES]
+        _adaptive[session] = not any(value and value.lower() == "false" for value in told)
+    return _adaptive[session]
