@@ -96,6 +96,16 @@ def test_pipelines_run_whichever_runner_they_name(in_process: list[Any], way: st
     assert options.view_as(StandardOptions).runner == "sparkbeam.SparkRunner"
 
 
+def test_an_interactive_runner_stays_around_ours(in_process: list[Any]) -> None:
+    way = """
+from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
+pipeline = beam.Pipeline(InteractiveRunner())
+print(type(pipeline.runner).__name__, type(pipeline.runner._underlying_runner).__mro__[1].__name__)
+"""
+    result = run(written(dedent(BUILD) + way))
+    assert result.stdout == "InteractiveRunner BatchRunner\n"
+
+
 def test_the_options_of_the_program_itself_stay(in_process: list[Any]) -> None:
     way = """
 options = PipelineOptions(["--runner=DirectRunner", "--region=here"])

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -97,7 +98,7 @@ def on_our_runner(
         if not isinstance(runner, SparkRunner):
             if runner is not None and runner != _RUNNER:
                 others.append(runner if isinstance(runner, str) else type(runner).__name__)
-            runner = SparkRunner()
+            runner = _around(runner, SparkRunner())
         if options is None and (argv is None or isinstance(argv, list)):
             options, argv = PipelineOptions(argv or []), None
         if isinstance(options, PipelineOptions):
@@ -111,6 +112,13 @@ def on_our_runner(
             yield others
     finally:
         beams.__init__ = usual
+
+
+def _around(named: Any, own: Any) -> Any:
+    """Return our runner, within an interactive one if the program names that."""
+    module = sys.modules.get("apache_beam.runners.interactive.interactive_runner")
+    kind: Any = getattr(module, "InteractiveRunner", None)
+    return kind(underlying_runner=own) if kind is not None and isinstance(named, kind) else own
 
 
 def _ours(options: "PipelineOptions", defaults: Defaults) -> "PipelineOptions":
