@@ -86,7 +86,7 @@ def _state(path: tuple[str, ...]) -> tuple[Any, ...]:
 def _changed(folder: str) -> int:
     try:
         return os.stat(folder or os.curdir).st_mtime_ns
-    except OSError:
+    except (OSError, TypeError, ValueError):  # An entry may be anything; imports pass over it.
         return 0
 
 
@@ -100,8 +100,11 @@ def _is_found(
     path = getattr(sys.modules.get(parent), "__path__", None) if parent else None
     if parent and path is None:
         return False
-    state = name, state_of(tuple(sys.path if path is None else path))
-    known = _found.get(module)
+    try:
+        state = name, state_of(tuple(sys.path if path is None else path))
+        known = _found.get(module)
+    except Exception:  # What programs put in the place of a module, or of a path, may lack a hash.
+        return _is_importable(name, module, path)
     if known is None or known[0] != state:
         known = _found[module] = state, _is_importable(name, module, path)
     return known[1]

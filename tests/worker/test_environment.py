@@ -231,6 +231,29 @@ def test_a_module_is_looked_for_again_when_its_folder_has_changed(
     del sys.modules[file.stem]
 
 
+@pytest.mark.parametrize("entry", [None, 7, "\0", Path("folder")])
+def test_what_is_in_the_place_of_a_module_may_be_anything(
+    entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Alike(ModuleType):
+        __hash__ = None  # type: ignore[assignment]
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    class Slotted:
+        __slots__ = ()
+        __name__, __file__ = "slotted_module", "/user/slotted_module.py"
+
+    alike = Alike("unlike_a_module")
+    alike.__file__ = "/user/unlike_a_module.py"
+    monkeypatch.setattr(sys, "path", [entry, *sys.path])
+    for module in (alike, Slotted()):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        for _ in range(2):
+            assert any(one is module for one in unfindable())
+
+
 def test_classes_are_taken_over_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     main = ModuleType("__main__")
     vars(main).update(
