@@ -8,11 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -28,6 +24,7 @@ from pyspark.sql.types import (
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.event_writer import HubWriter, Sending
 from sparkbeam.eventhubs.source_options import SinkOptions
+from sparkbeam.upstream.stream_readers import DataSourceStreamArrowWriter
 
 BODY, PARTITION, KEY, PROPERTIES = _COLUMNS = (
     "body",

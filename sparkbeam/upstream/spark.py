@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib import import_module
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -260,10 +261,14 @@ def has_pandas_state() -> bool:
 
 
 def freezes_available_now() -> bool:
-    """Return whether Spark tells Python data sources that a query is an available-now run."""
-    from sparkbeam.upstream.stream_readers import FREEZES_AVAILABLE_NOW
+    """Return whether Spark tells Python data sources that a query is an available-now run.
 
-    return FREEZES_AVAILABLE_NOW
+    Otherwise it runs a query with such a source as a single micro-batch.
+    """
+    with suppress(ImportError):
+        contracts = import_module("pyspark.sql.streaming.datasource")
+        return hasattr(contracts, "SupportsTriggerAvailableNow")
+    return False
 
 
 def shown_offset(text: str) -> Any:

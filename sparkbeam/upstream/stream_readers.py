@@ -2,12 +2,6 @@
 
 from dataclasses import dataclass
 
-FREEZES_AVAILABLE_NOW = True
-"""True if Spark tells the readers of Python data sources that a query is an available-now run.
-
-Otherwise it would run a query with such a source as a single micro-batch.
-"""
-
 try:
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
@@ -16,7 +10,6 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ImportError:  # Before 4.2 a reader has neither limits nor available-now runs.
-    FREEZES_AVAILABLE_NOW = False
 
     class ReadLimit:  # type: ignore[no-redef]
         """Limit of a micro-batch."""
@@ -35,8 +28,20 @@ except ImportError:  # Before 4.2 a reader has neither limits nor available-now 
         """Contract of readers for available-now runs."""
 
 
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+except ImportError:
+    from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
+
+    # Spark 4.0 passes record batches to each writer of this kind, in streaming too.
+    class DataSourceStreamArrowWriter(  # type: ignore[misc, no-redef]
+        DataSourceStreamWriter, DataSourceArrowWriter
+    ):
+        """Contract of streaming writers of record batches."""
+
+
 __all__ = [
-    "FREEZES_AVAILABLE_NOW",
+    "DataSourceStreamArrowWriter",
     "ReadAllAvailable",
     "ReadLimit",
     "ReadMaxRows",

@@ -1,5 +1,6 @@
 """Streaming on versions of Spark that lack row state or available-now runs of Python sources."""
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,11 @@ from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import Generation
 from sparkbeam.streaming.source_watermarks import SourceClock
 from sparkbeam.streaming.tick_source import SourceSpec, TickReader
-from sparkbeam.upstream.spark import shown_offset
+from sparkbeam.upstream.spark import freezes_available_now, shown_offset
+from sparkbeam.upstream.stream_readers import (
+    DataSourceStreamArrowWriter,
+    SupportsTriggerAvailableNow,
+)
 from sparkbeam.wire.messages import SCHEMA, Message
 from sparkbeam.worker.streaming import spark_operators
 
@@ -93,6 +98,14 @@ class TestStateInPandas:
         assert found == rows
         assert {type(part) for row in found for part in row} == {int, bytes}
         assert list(spark_operators._frames(iter(()))) == []
+
+
+def test_readers_and_writers_have_sparks_contracts_where_there_are_any() -> None:
+    is_sparks = SupportsTriggerAvailableNow.__module__.startswith("pyspark.")
+    assert freezes_available_now() == is_sparks
+    assert issubclass(TickReader, SupportsTriggerAvailableNow)
+    writer: Any = DataSourceStreamArrowWriter
+    assert list(inspect.signature(writer.commit).parameters)[1:] == ["messages", "batchId"]
 
 
 class TestOffsetsInProgress:
