@@ -141,6 +141,12 @@ VERSIONS: tuple[Feature, ...] = (
     Feature("pyspark 4.0 to 4.3", "yes", "yes", "`./dev pyspark 4.2.0` runs tests with one"),
     Feature("pyspark 3.5", "yes", "no", "the error names the version that it needs"),
     Feature("apache-beam 2.72 to 2.77", "yes", "yes", "`./dev beam 2.74.0` runs tests with one"),
+    Feature(
+        "numpy 1.23 to 2.4, pandas 1.5 to 2.3, pyarrow 14 to 25",
+        "yes",
+        "yes",
+        "the oldest were tried in batch, with pyspark 3.5; later ones need newer ones themselves",
+    ),
 )
 """Tested versions. Those of Beam are the bounds of the dependency; no PySpark is refused."""
 
