@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pyspark import SparkFiles, TaskContext
+from pyspark import TaskContext
 
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.usercode import Sources, is_of_user
@@ -123,6 +123,8 @@ def _unpacked(packages: str) -> str:
     """Return the folder of packages; an archive is unpacked beside it, once in an executor."""
     if os.path.isabs(packages):
         return packages
+    from pyspark import SparkFiles  # Which pyspark-client, on the driver, has not.
+
     archive = Path(SparkFiles.get(packages))
     folder = archive.with_suffix("")
     if not folder.is_dir():
