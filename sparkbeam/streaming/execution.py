@@ -60,6 +60,7 @@ from sparkbeam.upstream.spark import (
     ENDLESS_REFUSED,
     NAME_TAKEN,
     freezes_available_now,
+    has_pandas_state,
     has_row_state,
     is_connect,
     shown_offset,
@@ -147,6 +148,7 @@ class StreamingExecution:
         self._set_trigger(trigger if has(session, Capability.ENDLESS) else AVAILABLE_NOW)
         self._next_look = 0.0
         self._in_pandas = False
+        self._has_rows = has_row_state(session)
         self._max_batch_elements = max_batch_elements
         self._output = output
         self._environment = environment
@@ -309,6 +311,12 @@ class StreamingExecution:
             ConfigurationError: it belongs to another pipeline, is drained, or cannot be trusted.
         """
         now = fingerprint(self._topology, len(self._shards))
+        if now["layers"] > 1 and not (self._has_rows or has_pandas_state(self._session)):
+            raise ConfigurationError(
+                "A streaming pipeline with a shuffle needs Spark's transformWithState, which the "
+                "installed pyspark does not have over Spark Connect: give a --spark_master, or "
+                "install pyspark 4.1 or newer."
+            )
         stored = stored_pipeline(self._files, self._checkpoint)
         mistrusted = self._files.mistrusted()
         if mistrusted is not None:
@@ -335,7 +343,7 @@ class StreamingExecution:
                 line(", ".join(versions)),
             )
         self._topology = topology(found.applied(self._topology.plan))
-        self._in_pandas = _in_pandas(stored)
+        self._in_pandas = self._keeps_pandas(stored)
         kept = to_store(self._topology, len(self._shards), found)
         new = json.dumps(kept | {_FORM: _PANDAS} if self._in_pandas else kept).encode()
         if stored != new:
@@ -388,7 +396,7 @@ class StreamingExecution:
                 "Drain it with the version that wrote it (sparkbeam drain), or start with another "
                 "--checkpoint_location."
             )
-        if stored["layers"] > 1 and not _in_pandas(content) and not has_row_state():
+        if stored["layers"] > 1 and not self._keeps_pandas(content) and not self._has_rows:
             raise ConfigurationError(
                 f"--checkpoint_location={self._checkpoint} cannot be continued here: "
                 "transformWithState over rows wrote its state, and the installed pyspark only has "
@@ -404,6 +412,18 @@ class StreamingExecution:
                 "Undo the change, or start with another --checkpoint_location."
             )
         return versions, found_at
+
+    def _keeps_pandas(self, content: bytes | None) -> bool:
+        """Return whether ``transformWithStateInPandas`` keeps the state of the checkpoint.
+
+        Spark lets neither form of the operator continue the state of the other.
+
+        Args:
+            content: the stored description of its pipeline; None for a new checkpoint.
+        """
+        if content is None:
+            return not self._has_rows
+        return bool(untrusted_json.loaded(content).get(_FORM) == _PANDAS)
 
     def _is_done(self, query: Any) -> bool:
         """Return whether the last micro-batch has been committed."""
@@ -639,19 +659,6 @@ def stored_pipeline(files: Files, checkpoint: str) -> bytes | None:
             "Give a folder that this process may use, or the URL of one on storage that Spark "
             "and Beam's filesystems both know."
         ) from error
-
-
-def _in_pandas(content: bytes | None) -> bool:
-    """Return whether ``transformWithStateInPandas`` keeps the state of a checkpoint.
-
-    Spark lets neither form of the operator continue the state of the other.
-
-    Args:
-        content: the stored description of its pipeline; None for a new checkpoint.
-    """
-    if content is None:
-        return not has_row_state()
-    return untrusted_json.loaded(content).get(_FORM) == _PANDAS
 
 
 def check_pipeline(files: Files, content: bytes) -> None:

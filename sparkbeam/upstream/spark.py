@@ -246,18 +246,20 @@ def version() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", full_version())[:2]))
 
 
-def has_row_state() -> bool:
-    """Return whether PySpark's ``transformWithState`` passes rows."""
-    from pyspark.sql import GroupedData
-
-    return hasattr(GroupedData, "transformWithState")
+def has_row_state(session: Any = None) -> bool:
+    """Return whether sessions like this one have ``transformWithState``, which passes rows."""
+    return hasattr(_grouped(session), "transformWithState")
 
 
-def has_pandas_state() -> bool:
-    """Return whether PySpark has ``transformWithStateInPandas``, which passes DataFrames."""
-    from pyspark.sql import GroupedData
+def has_pandas_state(session: Any = None) -> bool:
+    """Return the same of ``transformWithStateInPandas``, which passes DataFrames."""
+    return hasattr(_grouped(session), "transformWithStateInPandas")
 
-    return hasattr(GroupedData, "transformWithStateInPandas")
+
+def _grouped(session: Any) -> Any:
+    """Return the class of grouped data; that of Spark Connect got its methods a version later."""
+    place = "pyspark.sql.connect.group" if is_connect(session) else "pyspark.sql"
+    return import_module(place).GroupedData
 
 
 def freezes_available_now() -> bool:

@@ -33,7 +33,7 @@ from sparkbeam.worker.streaming import spark_operators
 @pytest.fixture
 def without_rows(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A Spark with ``transformWithStateInPandas`` only."""
-    monkeypatch.setattr(execution, "has_row_state", lambda: False)
+    monkeypatch.setattr(execution, "has_row_state", lambda session: False)
     monkeypatch.setattr(tick_source, "_MOST_ROUNDS", golden.ROUNDS)
     return monkeypatch
 
@@ -68,11 +68,18 @@ class TestStateInPandas:
         spark = Spark(crash)
         before = golden.run(spark, tmp_path)
         spark.crash = lambda point: None
-        without_rows.setattr(execution, "has_row_state", lambda: True)
+        without_rows.setattr(execution, "has_row_state", lambda session: True)
         whole = golden.run(spark, tmp_path)
         assert form_of(tmp_path) == "pandas"
         assert before
         assert whole == json.loads(golden.STORED.read_text())["whole"]
+
+    def test_a_session_without_either_is_refused(
+        self, without_rows: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        without_rows.setattr(execution, "has_pandas_state", lambda session: False)
+        with pytest.raises(ConfigurationError, match="give a --spark_master"):
+            golden.run(Spark(), tmp_path)
 
     def test_state_of_rows_is_not_continued(
         self, without_rows: pytest.MonkeyPatch, tmp_path: Path
