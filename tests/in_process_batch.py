@@ -111,17 +111,8 @@ class Frame:
         return pa.concat_tables(self._partitions())
 
 
-def joined(
-    session: Any,
-    left: Frame,
-    right: Frame,
-    spec: JoinSpec,
-    *,
-    partitions: int | None = None,
-    repeatable: bool,
-) -> Frame:
+def joined(session: Any, left: Frame, right: Frame, spec: JoinSpec, *, repeatable: bool) -> Frame:
     """What stands for a join by Spark: ``batch.joining.joined``."""
-    by = ("key",) if partitions is None else (partitions, "key")
 
     def pairs(lefts: pa.Table, rights: pa.Table) -> pa.Table:
         sides: tuple[dict[bytes, list[Any]], ...] = {}, {}
@@ -159,11 +150,11 @@ def joined(
         ]
         return pa.table(columns, names=["tag", "key", "other", "value", "kinds"])
 
-    def pairs_of_all() -> Partitions:
-        sides = (side.repartition(*by)._partitions() for side in (left, right))
+    def partitions() -> Partitions:
+        sides = (side.repartition("key")._partitions() for side in (left, right))
         return [pairs(*tables) for tables in zip(*sides, strict=True)]
 
-    return Frame(pairs_of_all)
+    return Frame(partitions)
 
 
 class Look:

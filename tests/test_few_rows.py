@@ -55,7 +55,7 @@ def run(build: Callable[..., Any], pairs: list[Any], *flags: str, off: str = "")
         _ = keys | beam.Map(lambda found: None if found else 1 / 0)
 
 
-@pytest.mark.parametrize("build", [grouped, combined, joined])
+@pytest.mark.parametrize("build", [grouped, combined])
 @pytest.mark.parametrize("off", sessions._COALESCES)
 def test_in_a_session_that_does_not_coalesce_they_have_few_partitions(
     shuffles: list[tuple[Any, ...]], build: Any, off: str

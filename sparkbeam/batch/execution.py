@@ -297,14 +297,7 @@ class BatchExecution:
                 look.rows if look is not None and look.side.side == side else self._ports(tags)
                 for side, tags in ((LEFT, stage.join.left), (RIGHT, stage.join.right))
             )
-            return joined(
-                self._session,
-                left,
-                right,
-                stage.join.spec,
-                partitions=self._partitions(stage),
-                repeatable=self._repeatable,
-            )
+            return joined(self._session, left, right, stage.join.spec, repeatable=self._repeatable)
         rows = self._ports(stage.inputs)
         return exchanged(
             rows,
@@ -342,11 +335,9 @@ class BatchExecution:
 
         A session that is not adaptive would run hundreds of tasks over them.
         """
-        is_shuffle = stage.join is not None or stage.exchange is Exchange.BY_KEY
-        if not is_shuffle or sessions.is_adaptive(self._session):
+        if stage.exchange is not Exchange.BY_KEY or sessions.is_adaptive(self._session):
             return None
-        tags = tuple(tag for tags in stage.main_inputs for tag in tags)
-        return self._cores if self._is_small(tags) else None
+        return self._cores if self._is_small(stage.inputs) else None
 
     def _is_small(self, tags: tuple[int, ...]) -> bool:
         """Return whether what is read for some ports is known to be small."""

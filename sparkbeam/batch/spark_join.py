@@ -28,15 +28,7 @@ _TYPES = {
 }
 
 
-def joined(
-    session: Any,
-    left: Any,
-    right: Any,
-    spec: JoinSpec,
-    *,
-    partitions: int | None = None,
-    repeatable: bool,
-) -> Any:
+def joined(session: Any, left: Any, right: Any, spec: JoinSpec, *, repeatable: bool) -> Any:
     """Return the rows of a join: ``tag``, ``key``, ``other``, ``value`` and ``kinds``.
 
     Bit 0 of the last one is ``ord`` of the left side, bit 1 that of the right one.
@@ -46,15 +38,11 @@ def joined(
         left: the rows of the left side.
         right: the rows of the right side; without reports if the join outputs none of its rows.
         spec: the kind of join.
-        partitions: the number of partitions of both sides; None leaves it to Spark.
         repeatable: each attempt of a task sees its rows in the same order.
     """
     for_left = _NO_REPORT if spec.how == "anti" else _LEFT_REPORT
     lefts = _side(session, left, LEFT, spec, own=_LEFT_REPORT, others=_RIGHT_REPORT)
     rights = _side(session, right, RIGHT, spec, own=_RIGHT_REPORT, others=for_left)
-    if partitions is not None:
-        lefts = lefts.repartition(partitions, "left_key")
-        rights = rights.repartition(partitions, "right_key")
     pairs = lefts.join(rights, sf.col("left_key") == sf.col("right_key"), _TYPES[spec.how])
     if spec.keeps_right:
         value, other = sf.col("left_value"), sf.col("right_value")
