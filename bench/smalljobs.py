@@ -13,28 +13,25 @@ import argparse
 import cProfile
 import os
 import pstats
-import signal
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import pyspark
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import sparkbeam
 
-_START = Path(pyspark.__file__).parent / "sbin" / "start-connect-server.sh"
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from connect_server import ConnectServer
+
 _ROWS = 50
-_PATIENCE = 150
 
 
 def keyed(pipeline: beam.Pipeline, label: str) -> Any:
@@ -82,54 +79,6 @@ PIPELINES: dict[str, Callable[[beam.Pipeline, str], None]] = {
 }
 
 
-@contextmanager
-def server(partitions: int, cores: int) -> Iterator[str]:
-    """Run a Spark Connect server; yield its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    settings = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": port,
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": partitions,
-        "spark.ui.enabled": "false",
-    }
-    with tempfile.TemporaryDirectory(prefix="smalljobs-") as folder:
-        with Path(folder, "log").open("wb") as log:
-            process = subprocess.Popen(
-                [
-                    "bash", str(_START), "--wait", f"--master=local[{cores}]",
-                    *(f"--conf={key}={value}" for key, value in settings.items()),
-                ],
-                cwd=folder,
-                env={
-                    **os.environ,
-                    "PYSPARK_PYTHON": sys.executable,
-                    "SPARK_LOG_DIR": folder,
-                    "SPARK_PID_DIR": folder,
-                },
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )  # fmt: skip
-        try:
-            deadline = time.monotonic() + _PATIENCE
-            while not _answers(port):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(Path(folder, "log").read_text())
-                time.sleep(0.2)
-            yield f"sc://127.0.0.1:{port}"
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
-
-
 def run(name: str, runner: str, *options: str) -> tuple[float, int, int]:
     """Run a pipeline; return its seconds, its tasks, and the files that it has written."""
     with tempfile.TemporaryDirectory(prefix="smalljobs-out-") as folder:
@@ -148,14 +97,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--partitions", type=int, default=200)
-    parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--only", choices=PIPELINES, action="append")
     parser.add_argument("--profile", action="store_true", help="show where the driver waits")
     given = parser.parse_args()
     sys.argv[1:] = []
     names = given.only or [*PIPELINES]
-    with server(given.partitions, given.cores) as url:
-        ours = "sparkbeam.SparkRunner", f"--spark_connect={url}"
+    conf = {"spark.sql.shuffle.partitions": str(given.partitions)}
+    with tempfile.TemporaryDirectory() as folder, ConnectServer(Path(folder), conf=conf) as server:
+        ours = "sparkbeam.SparkRunner", f"--spark_connect={server.url}"
         print("pipeline          FnApiRunner s  SparkRunner s  times  tasks  files", flush=True)
         for name in names:
             for runner in (["FnApiRunner"], ours):

@@ -20,6 +20,7 @@ from sparkbeam.io import WriteToSpark
 from sparkbeam.spark import capabilities
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import Capability
+from sparkbeam.streaming import execution
 from sparkbeam.upstream import spark as of_spark
 
 KNOWN = ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
@@ -322,9 +323,9 @@ class TestPartitions:
 
 
 class TestEndlessTriggers:
-    def test_a_stream_processes_what_is_there_and_ends(
-        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
-    ) -> None:
+    @pytest.fixture
+    def triggers(self, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+        """Those of the queries of a session that refuses endless ones."""
         triggers: list[dict[str, Any]] = []
 
         def trigger(writer: Writer, **when: Any) -> Writer:
@@ -339,6 +340,11 @@ class TestEndlessTriggers:
         usual = Writer.start
         monkeypatch.setattr(Writer, "trigger", trigger)
         monkeypatch.setattr(Writer, "start", start)
+        return triggers
+
+    def test_a_stream_processes_what_is_there_and_ends(
+        self, triggers: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, tmp_path: Path
+    ) -> None:
         spark = Spark()
         for number in range(2):
             options = SparkBeamOptions([f"--checkpoint_location={tmp_path / str(number)}"])
@@ -353,6 +359,21 @@ class TestEndlessTriggers:
             "The Spark session has no endless triggers: a stream processes the data that is there "
             "and ends; start it again for more."
         ]
+
+    @pytest.mark.parametrize("options", [[], ["--trigger=available-now"]], ids=str)
+    def test_where_sparkbeam_has_to_end_streams_itself_none_runs(
+        self,
+        options: list[str],
+        triggers: list[dict[str, Any]],
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+    ) -> None:
+        monkeypatch.setattr(execution, "freezes_available_now", lambda: False)
+        options = [*options, f"--checkpoint_location={tmp_path}"]
+        p = beam.Pipeline(StreamingRunner(Spark()), SparkBeamOptions(options))
+        counted(p)
+        with pytest.raises(ConfigurationError, match=r"no endless triggers.* Spark 4\.2 or newer"):
+            p.run().wait_until_finish()
 
 
 def test_files_that_a_session_does_not_take_are_an_error_with_another_way(

@@ -278,8 +278,14 @@ class StreamingExecution:
         try:
             return writer.start()
         except Exception as error:
-            if self._trigger == AVAILABLE_NOW or not ENDLESS_REFUSED.search(str(error)):
+            if not ENDLESS_REFUSED.search(str(error)):
                 raise
+            if self._trigger == AVAILABLE_NOW:
+                raise ConfigurationError(
+                    f"The Spark session has no {Capability.ENDLESS.value}, and its Spark has no "
+                    f"{Capability.AVAILABLE_NOW.value}: no stream can run here. Use a session "
+                    "of Spark 4.2 or newer, or one that runs endless queries."
+                ) from error
         lack(self._session, Capability.ENDLESS)
         self._set_trigger(AVAILABLE_NOW)
         return None
