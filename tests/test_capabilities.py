@@ -70,6 +70,15 @@ def counted(p: beam.Pipeline) -> beam.PCollection:
     return words | beam.CombinePerKey(sum) | beam.Map(print)
 
 
+def names_told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The refused settings that the log names."""
+    told = [text for text in caplog.messages if "refuses settings" in text]
+    assert all(
+        text.endswith(": a cluster with Spark's default settings is assumed.") for text in told
+    )
+    return [name for text in told for name in text.partition("(")[2].split(")")[0].split(", ")]
+
+
 class TestSettings:
     @pytest.fixture
     def refusing(self) -> Spark:
@@ -84,8 +93,7 @@ class TestSettings:
         with beam.Pipeline(StreamingRunner(refusing), options) as p:
             counted(p)
         assert dict(refusing.conf) == {KNOWN[0]: "200"}
-        told = [text for text in caplog.messages if "refuses settings" in text]
-        named = [name for text in told for name in text.partition("(")[2].split(")")[0].split(", ")]
+        named = names_told(caplog)
         assert len(named) == len(set(named))
         assert {"spark.master", "spark.sql.streaming.noDataMicroBatches.enabled"} <= set(named)
         assert KNOWN[0] not in named
@@ -98,9 +106,9 @@ class TestSettings:
         for _ in range(2):
             with beam.Pipeline(runner) as p:
                 counted(p)
-        (told,) = [text for text in caplog.messages if "refuses settings" in text]
-        assert "spark.master" in told
-        assert told.endswith(": a cluster with Spark's default settings is assumed.")
+        named = names_told(caplog)
+        assert len(named) == len(set(named))
+        assert "spark.master" in named
 
     def test_a_lost_session_is_no_refusal(self) -> None:
         class Lost(Conf):

@@ -1,6 +1,7 @@
 """Packages and files of a pipeline's options, in the workers of a local session."""
 
 import importlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,22 @@ def registered() -> Iterator[None]:
     registry.register_coder(Shared, SharedCoder)
     yield
     registry._coders, registry.custom_types = before
+
+
+class Unloadable:
+    """What workers cannot make."""
+
+    def __reduce__(self) -> Any:
+        return importlib.import_module, ("prog_missing",)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("other", [threading.Lock(), Unloadable()], ids=["pickled", "loaded"])
+def test_a_registered_coder_that_cannot_be_keeps_out_no_other(spark: Any, other: Any) -> None:
+    registry: Any = typecoders.registry
+    registry._coders[Unloadable] = other
+    registry.custom_types.insert(0, Unloadable)
+    found(spark, coder, ["SharedCoder"], "--save_main_session")
 
 
 @pytest.mark.usefixtures("registered")

@@ -30,7 +30,8 @@ from sparkbeam.options.misspelt import misspelt
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.upstream.option_views import known_values
-from sparkbeam.wire.environment import Environment, classes_of_program, pickled_session
+from sparkbeam.upstream.saved_sessions import saved_sessions
+from sparkbeam.wire.environment import Environment, classes_of_program
 from sparkbeam.wire.heap import Heap
 from sparkbeam.wire.loglevels import QUIET, LogLevels
 from sparkbeam.wire.usercode import Sources, entries
@@ -418,7 +419,7 @@ def environment(
         classes_of_program(),
         tuple(setup.beam_plugins or ()),
         heap or Heap(),
-        pickled_session() if setup.save_main_session else None,
+        tuple(saved_sessions()) if setup.save_main_session else (),
     )
 
 

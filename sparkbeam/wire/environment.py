@@ -9,19 +9,18 @@ import logging
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from apache_beam.internal import pickler
 from apache_beam.internal.cloudpickle import CloudPickler
 from apache_beam.internal.cloudpickle_pickler import DEFAULT_CONFIG
 from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.transforms.display import HasDisplayData
 
+from sparkbeam.upstream.saved_sessions import load_sessions
 from sparkbeam.wire.heap import HERE, Heap
 from sparkbeam.wire.usercode import Sources, unfindable
 
@@ -66,7 +65,7 @@ class Environment:
             module and name; elements refer to them by name.
         plugins: modules, or their classes, to import; see Beam's option ``--beam_plugins``.
         heap: the memory of the JVM that receives the worker's rows.
-        session: the pickled state of the program, for Beam's option ``--save_main_session``.
+        session: the parts of the state of the program, for Beam's option ``--save_main_session``.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -77,15 +76,11 @@ class Environment:
     classes: Mapping[ClassName, bytes] = field(default_factory=dict, repr=False, compare=False)
     plugins: tuple[str, ...] = ()
     heap: Heap = field(default_factory=Heap)
-    session: bytes | None = field(default=None, repr=False, compare=False)
+    session: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
 
     def enter_session(self) -> None:
         """Adopt the state of the program, in a process other than the driver's."""
-        if self.session is not None:
-            with tempfile.NamedTemporaryFile() as file:
-                file.write(self.session)
-                file.flush()
-                pickler.load_session(file.name)
+        load_sessions(self.session)
 
     def enter_variables(self) -> None:
         """Adopt the environment variables, in a process other than the driver's."""
@@ -153,18 +148,6 @@ def classes_of_program() -> dict[ClassName, bytes]:
                 CloudPickler(file, config=DEFAULT_CONFIG).dump(kind)
                 found[module.__name__, name] = file.getvalue()
     return found
-
-
-def pickled_session() -> bytes:
-    """Return the state of the program as Beam's pickler saves it.
-
-    That is, by cloudpickle, the coders and types that it has registered, as functions come with
-    the values of their global variables; by dill, the main module as a whole.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "session")
-        pickler.dump_session(str(file))
-        return file.read_bytes()
 
 
 class _Small(io.BytesIO):
