@@ -38,5 +38,5 @@ ANYTHING = st.one_of(
 def assert_short(message: str, *names: str) -> None:
     """An error is short, printable, and names what it is about."""
     assert 10 < len(message) <= LONGEST, len(message)
-    assert "Traceback" not in message
+    assert "Traceback (most recent call last)" not in message
     assert not names or any(name in message for name in names), message

@@ -68,6 +68,7 @@ from waiting import until
 
 import sparkbeam
 from sparkbeam.errors import PipelineFailed
+from sparkbeam.spark import jvm_output
 from sparkbeam.spark.jvm_output import is_of_others
 from sparkbeam.upstream import azure as of_azure
 from sparkbeam.upstream import beam as of_beam
@@ -533,7 +534,7 @@ class Locked(beam.CombineFn):
         self.lock = None
 
 
-def test_py4j_is_not_heard_when_it_releases_objects_of_a_jvm_that_has_gone() -> None:
+def test_py4j_is_not_heard_of_a_jvm_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(_: str) -> None:
         try:
             raise Py4JNetworkError("gone")
@@ -551,9 +552,16 @@ def test_py4j_is_not_heard_when_it_releases_objects_of_a_jvm_that_has_gone() -> 
 
     heard: list[bool] = []
     client = SimpleNamespace(address="a", port="1", garbage_collect_object=failing)
+    monkeypatch.setattr(jvm_output, "_STARTED", [])
     getattr(java_gateway, of_spark.RELEASE)(client, "o1")
     failing("o1")
     assert heard == [False, True]
+    with subprocess.Popen(["sleep", "60"]) as process:
+        monkeypatch.setattr(jvm_output, "_STARTED", [process])
+        failing("o1")
+        process.kill()
+        failing("o1")
+    assert heard[2:] == [True, False]
 
 
 _COUNT = userstate.ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder())

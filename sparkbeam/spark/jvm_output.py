@@ -5,6 +5,7 @@ can be turned off at the source, so the JVM writes to a pipe.
 """
 
 import atexit
+import contextlib
 import inspect
 import logging
 import os
@@ -23,6 +24,11 @@ LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 _HUSHED = threading.Event()
+_STARTED: list["subprocess.Popen[bytes]"] = []
+"""The process of the JVM that we have started, if any."""
+
+_DYING_SECONDS = 0.5
+"""The time after which a process that has closed its connections has surely ended."""
 
 
 def launch(conf: Mapping[str, str]) -> bool:
@@ -37,6 +43,7 @@ def launch(conf: Mapping[str, str]) -> bool:
     if has_jvm() or GATEWAY in os.environ:
         return False
     process = start_jvm({**_logging(conf), **conf}, {"stderr": subprocess.PIPE})
+    _STARTED[:] = [process]
     _Relay(process.stderr)
     return True
 
@@ -64,7 +71,8 @@ def telling(lines: IO[bytes]) -> Iterator[bytes]:
 def is_of_others(record: logging.LogRecord) -> bool:
     """Return whether a record is not py4j's about one of our calls, which we report ourselves.
 
-    Nor is it if py4j releases an object of the JVM, which happens in the midst of any other code.
+    Nor is it if py4j releases an object of the JVM, which happens in the midst of any other code,
+    or if the JVM has ended, as the pipeline says so.
     """
     if record.exc_info is None or "py4j" not in PurePath(record.pathname).parts:
         return True
@@ -75,7 +83,13 @@ def is_of_others(record: logging.LogRecord) -> bool:
             return False
         if frame.f_code.co_name == RELEASE:
             return False
-    return True
+    return not any(map(_has_ended, _STARTED))
+
+
+def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_DYING_SECONDS)
+    return process.returncode is not None
 
 
 # py4j logs some records to the root logger.
