@@ -330,6 +330,14 @@ class TestPartitions:
         assert not capabilities.has(foreign, Capability.PERSIST)
 
 
+def test_state_is_asked_of_the_session_and_not_of_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("has_row_state", "has_pandas_state"):
+        monkeypatch.setattr(of_spark, name, lambda session=None: session is None)
+    assert not capabilities.has(Spark(), Capability.STATE)
+
+
 class TestEndlessTriggers:
     @pytest.fixture
     def triggers(self, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:

@@ -127,3 +127,23 @@ def test_compiled_packages_are_refused_where_workers_cannot_load_them(tmp_path: 
     (tmp_path / "fast" / "loops.so").touch()
     with pytest.raises(ConfigurationError, match=r"\(fast\), and the workers run plan9-mips"):
         provision._check_platform(Elsewhere(), tmp_path)
+
+
+def test_a_file_that_a_session_has_refused_is_shipped_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ship(session: Any, path: str, remedy: str) -> None:
+        tried.append(Path(path).name)
+        if len(tried) == 1:
+            raise ConfigurationError("Not now.")
+
+    tried: list[str] = []
+    monkeypatch.setattr(provision, "ship", ship)
+    file = tmp_path / "rates.txt"
+    file.write_text("1")
+    session = Elsewhere()
+    with pytest.raises(ConfigurationError, match="Not now"):
+        provision._stage(session, str(file))
+    for _ in range(2):
+        provision._stage(session, str(file))
+    assert tried == ["rates.txt"] * 2

@@ -387,8 +387,10 @@ _QUESTIONS: Mapping[Capability, Callable[[Any], bool]] = {
     Capability.ARTIFACTS: _delivers_files,
     Capability.JVM: upstream.is_classic,
     Capability.FOREACH_BATCH: lambda session: hasattr(_rate(session), "foreachBatch"),
-    Capability.STATE: lambda _: upstream.has_row_state() or upstream.has_pandas_state(),
-    Capability.ROW_STATE: lambda _: upstream.has_row_state(),
+    Capability.STATE: lambda session: (
+        upstream.has_row_state(session) or upstream.has_pandas_state(session)
+    ),
+    Capability.ROW_STATE: upstream.has_row_state,
     Capability.AVAILABLE_NOW: lambda _: upstream.freezes_available_now(),
     Capability.ENDLESS: lambda _: True,  # Until it refuses.
 }

@@ -62,8 +62,7 @@ def _packages(
         return str(folder)
     _check_platform(session, folder)
     archive = packages.archive(folder)
-    if _is_new(session, archive.name, ""):
-        ship(session, str(archive), _INSTALL)
+    _ship_once(session, archive, "")
     return archive.name
 
 
@@ -98,33 +97,32 @@ def _stage(session: Any, path: str) -> None:
             f"({getattr(error, 'strerror', None) or error}). Correct the path."
         ) from None
     digest = hashlib.sha256(content).hexdigest()
-    if not _is_new(session, Path(path).name, digest):
-        return
     # Spark serves it as long as the process lives, whatever becomes of the original.
     folder = Path(served_folder().name) / digest[:_DIGITS]
     folder.mkdir(exist_ok=True)
     copy = folder / Path(path).name
-    shutil.copyfile(path, copy)
-    ship(session, str(copy), _INSTALL)
+    if not copy.exists():
+        shutil.copyfile(path, copy)
+    _ship_once(session, copy, digest)
 
 
 _shipped: "WeakKeyDictionary[Any, dict[str, str]]" = WeakKeyDictionary()
 
 
-def _is_new(session: Any, name: str, digest: str) -> bool:
-    """Return whether a session does not have a file yet, and note that it gets it.
+def _ship_once(session: Any, file: Path, digest: str) -> None:
+    """Ship a file, unless the session has it.
 
     Raises:
-        ConfigurationError: it has another file of the same name.
+        ConfigurationError: it has another file of the same name, or refuses this one.
     """
     known = _shipped.setdefault(session, {})
-    if name not in known:
-        known[name] = digest
-        return True
-    if known[name] != digest:
+    name = file.name
+    if known.get(name, digest) != digest:
         raise ConfigurationError(
             f"--files_to_stage={arguments.shown(name)}: the Spark session has got a file of this "
             "name with other content, and keeps it. Give the file another name, or start another "
             "session."
         )
-    return False
+    if name not in known:
+        ship(session, str(file), _INSTALL)
+        known[name] = digest
