@@ -114,9 +114,8 @@ def _told(session: Any, key: str, *default: str | None) -> str | None:
     try:
         value: str | None = session.conf.get(key, *default)
     except Exception as error:
-        if not default and upstream.NO_SETTING.search(str(error)):
-            return None
-        _note_refused(session, key, error)
+        if not upstream.NO_SETTING.search(str(error)):
+            _note_refused(session, key, error)
         return default[0] if default else None
     return value
 
