@@ -161,7 +161,8 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
     defaults = {**_LISTENING, _SERVER_ADDRESS: _LOOPBACK} if _is_on_this_machine(url) else {}
     conf = {**defaults, **settings(options)}
     try:
-        if not is_own:
+        is_new = not is_own and not upstream.is_connected(url)
+        if is_new:
             _require_spark_connect(url)
         with python_handler(), _listening_on_loopback(url):
             # Our own server starts with its settings; most cannot be changed in a session.
@@ -171,7 +172,7 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
                     builder = builder.config(key, value)
             own_port = launched and _SERVER_PORT not in conf
             with upstream.free_connect_port() if own_port else nullcontext():
-                session: SparkSession = builder.getOrCreate()
+                session: SparkSession = builder.create() if is_new else builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(
             f"No Spark Connect session on --spark_connect={shown_url(url)}: "

@@ -577,6 +577,21 @@ def active_session() -> Any:
     return session if session._jsparkSession.equals(found) else SparkSession(session._sc, found)
 
 
+def is_connected(url: str) -> bool:
+    """Return whether the session that PySpark would take is of the server and user of a URL.
+
+    PySpark takes the active session of Spark Connect, whichever server it is of.
+    """
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+    from pyspark.sql.connect.session import SparkSession
+
+    session: Any = SparkSession.getActiveSession() or SparkSession._get_default_session()
+    if session is None:
+        return False
+    wanted, given = DefaultChannelBuilder(url), session.client._builder
+    return wanted.endpoint == given.endpoint and wanted.userId in (None, given.userId)
+
+
 def local_checkpoint(frame: Any) -> Any:
     """Compute the rows of a DataFrame and return a DataFrame of them.
 

@@ -31,6 +31,7 @@ from whole import is_whole
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
 from sparkbeam.io import ForeachBatch, FromDataFrame
+from sparkbeam.spark.session import obtain
 from sparkbeam.upstream.spark import local_checkpoint
 
 SERVERLESS, STANDARD, FOREIGN, OPEN = "serverless", "standard", "foreign", "open"
@@ -227,6 +228,17 @@ def test_a_batch_pipeline_runs(
         )
         assert_that(scaled, equal_to([(0, 63 * 19), (1, 70 * 19), (2, 57 * 19)]), "Sums")
         assert_that(grouped, equal_to([(0, 7), (1, 7), (2, 6)]), "Sizes")
+
+
+def test_a_pipeline_runs_as_the_user_of_its_url_though_another_session_is_active(
+    simulator: Simulator, sessions: Callable[[str], Any]
+) -> None:
+    sessions(OPEN)
+    options = SparkBeamOptions([f"--spark_connect={simulator.proxy.url(STANDARD)}"])
+    session = obtain(options)
+    assert session.client._user_id == STANDARD
+    assert obtain(options) is session
+    session.stop()
 
 
 @pytest.mark.parametrize("name", [SERVERLESS, *([STANDARD, CHECKPOINTED] if is_whole() else [])])
