@@ -1,9 +1,10 @@
 """Streaming speed: sparkbeam beside what a user would write with Structured Streaming itself.
 
-Run with ``python bench/streaming.py``. All contestants run one after the other in one session on
-two cores, or in turns (``--rounds``), as a JVM takes a while to compile what it runs. They read
-Spark's source ``rate-micro-batch``, whose micro-batches have a fixed number of rows and come as
-fast as they are taken. The time of a micro-batch is what Spark says (``triggerExecution``); the
+Run with ``python bench/streaming.py``. All contestants run one after the other in one JVM on
+two cores, or in turns (``--rounds``), as a JVM takes a while to compile what it runs. One of them
+is sparkbeam with its state through pandas, as on Spark 4.0. They read Spark's source
+``rate-micro-batch``, whose micro-batches have a fixed number of rows and come as fast as they are
+taken. The time of a micro-batch is what Spark says (``triggerExecution``); the
 table has the median of those after the first ones.
 """
 
@@ -33,7 +34,8 @@ from rich.table import Table
 from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.spark import session
+from sparkbeam.spark import capabilities, session
+from sparkbeam.upstream.spark import has_row_state
 
 KEYS = 50_000
 ROWS = 200_000
@@ -268,10 +270,23 @@ def started() -> Any:
     """A session whose queries have as many partitions as cores, and their state in RocksDB."""
     logging.disable(logging.WARNING)
     spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{PARTITIONS}]"]))
+    prepare(spark)
+    return spark
+
+
+def without_row_state(spark: Any) -> Any:
+    """A further session of the same JVM, in which state passes through pandas."""
+    other = spark.newSession()
+    prepare(other)
+    capabilities.lack(other, capabilities.Capability.ROW_STATE)
+    return other
+
+
+def prepare(spark: Any) -> None:
+    """Change the settings of a session."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
     spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
-    return spark
 
 
 def main() -> None:
@@ -290,7 +305,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="tasks whose name has this")
     parser.add_argument("--picture", type=Path, help="an SVG file of box plots")
     arguments = parser.parse_args()
-    bench = Bench(started(), arguments.batches)
+    spark = started()
+    bench = Bench(spark, arguments.batches)
+    pandas = Bench(without_row_state(spark), arguments.batches)
     rows, rate = arguments.rows, arguments.rate
     many = batches_of(rows)
     console = Console(width=120, highlight=False)
@@ -299,15 +316,22 @@ def main() -> None:
     contests: list[list[tuple[str, str, Callable[[], Figures]]]] = [
         [
             ("running count", "sparkbeam", lambda: bench.beam(running_count, reading(rows))),
-            ("", "transformWithState", lambda: bench.spark(with_state, many)),
+            ("", "through pandas", lambda: pandas.beam(running_count, reading(rows))),
+            *(
+                [("", "transformWithState", lambda: bench.spark(with_state, many))]
+                if has_row_state(spark)
+                else []
+            ),
             ("", "applyInPandasWithState", lambda: bench.spark(with_pandas, many)),
         ],
         [
             ("windowed count", "sparkbeam", lambda: bench.beam(windowed_count, reading(rows))),
+            ("", "through pandas", lambda: pandas.beam(windowed_count, reading(rows))),
             ("", "Spark's aggregation", lambda: bench.spark(windowed_in_spark, many)),
         ],
         [
             ("sessions", "sparkbeam", lambda: bench.beam(sessions(rows), reading(rows))),
+            ("", "through pandas", lambda: pandas.beam(sessions(rows), reading(rows))),
             (
                 "",
                 "Spark's aggregation",

@@ -61,7 +61,6 @@ from sparkbeam.upstream.spark import (
     NAME_TAKEN,
     freezes_available_now,
     has_pandas_state,
-    has_row_state,
     is_connect,
     shown_offset,
 )
@@ -148,7 +147,7 @@ class StreamingExecution:
         self._set_trigger(trigger if has(session, Capability.ENDLESS) else AVAILABLE_NOW)
         self._next_look = 0.0
         self._in_pandas = False
-        self._has_rows = has_row_state(session)
+        self._has_rows = has(session, Capability.ROW_STATE)
         self._max_batch_elements = max_batch_elements
         self._output = output
         self._environment = environment
