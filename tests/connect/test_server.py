@@ -6,9 +6,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from connect_server import ConnectServer
+from package_files import source, wheel
 from whole import is_whole
 from without_packages import CLIENT, client_python, environment
 
@@ -56,3 +58,49 @@ def test_beams_wordcount_runs_unmodified(
     assert dict(line.split(": ", 1) for line in lines) == {
         word: str(count) for word, count in Counter(TEXT.split()).items()
     }
+
+
+PROGRAM = """
+    import sys
+    import apache_beam as beam
+
+    MARK = "!"
+
+    def of_packages(word):
+        import connect_built, connect_packed
+        return word + connect_packed.WORD + connect_built.WORD
+
+    def of_file(word):
+        import os
+        from pyspark import SparkFiles
+        with open(SparkFiles.get("connect_table.txt")) as file:
+            return word + file.read()
+
+    if __name__ == "__main__":
+        with beam.Pipeline(argv=sys.argv[2:]) as pipeline:
+            words = pipeline | beam.Create(["a"]) | "Import" >> beam.Map(of_packages)
+            words |= "Read" >> beam.Map(of_file)
+            words |= "Mark" >> beam.Map(lambda word: word + MARK)
+            words | beam.io.WriteToText(sys.argv[1], shard_name_template="")
+"""
+
+
+def test_packages_files_and_globals_of_a_program_reach_the_workers(
+    server: str, tmp_path: Path
+) -> None:
+    (tmp_path / "connect_table.txt").write_text("-staged")
+    (tmp_path / "program.py").write_text(dedent(PROGRAM))
+    packed = wheel(tmp_path / "wheels", "connect_packed", "WORD = '-packed'\n")
+    built = source(tmp_path / "source", "connect_built", "WORD = '-built'\n")
+    options = ["--runner=sparkbeam.SparkRunner", f"--spark_connect={server}"]
+    options += [f"--extra_package={packed}", f"--setup_file={built}", "--save_main_session"]
+    options += [f"--files_to_stage={tmp_path / 'connect_table.txt'}"]
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "out"), *options],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out").read_text() == "a-packed-built-staged!\n"
