@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "platforms")]
 
-from other_process import Reports, reports  # noqa: E402
+from other_process import Reports, failures, reports  # noqa: E402
 from platform_simulator import Simulator  # noqa: E402
 from policies import ONE_GIB, Policy, Serverless, Standard  # noqa: E402
 
@@ -108,8 +108,11 @@ def main() -> int:
         for place, of_place in options.items():
             for mode, suite in SUITES.items():
                 cell = f"{place}, {mode}"
-                cells[cell] = outcome(reports([suite], Path(folder), *of_place))
-                print(pyspark.__version__, platform.python_version(), cell, cells[cell])
+                found = reports([suite], Path(folder), *of_place)
+                cells[cell] = outcome(found)
+                print(pyspark.__version__, platform.python_version(), cell, cells[cell], flush=True)
+                for failure in failures(found):
+                    print(" ", failure, flush=True)
                 write_row(cells)
     return any("failed" in cell for cell in cells.values())
 

@@ -16,6 +16,13 @@ from waiting import until
 
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+# It is a package of its own before Spark 4.
+_OWN_PACKAGE = (
+    [f"--packages=org.apache.spark:spark-connect_2.12:{pyspark.__version__}"]
+    if pyspark.__version__.startswith("3.")
+    else []
+)
+_START = ["--class", SERVER, "--master=local[2]", "spark-internal"]
 LOOPBACK = "127.0.0.1"
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """Would be the token of another server of this process."""
@@ -63,7 +70,7 @@ class ConnectServer:
         arguments = [f"--conf={key}={value}" for key, value in self._conf.items()]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [str(SUBMIT), "--class", SERVER, "--master=local[2]", *arguments, "spark-internal"],
+                [str(SUBMIT), *_OWN_PACKAGE, *arguments, *_START],
                 cwd=self._folder,
                 env=self._environment(),
                 stdout=log,

@@ -56,6 +56,17 @@ def reports(
     return [*ElementTree.parse(report).iter(TESTCASE)]
 
 
+def failures(found: Reports) -> list[str]:
+    """Return the name and message of each test that has failed."""
+    assert found
+    return [
+        f"{case.attrib['classname']}.{case.attrib['name']}: {outcome.attrib['message']}"
+        for case in found
+        for outcome in case
+        if outcome.tag in ("failure", "error")
+    ]
+
+
 def tell(reports: Reports, name: str) -> None:
     """Let the calling test end as one of the suite has, with all its cases."""
     cases = [case for case in reports if case.attrib["name"].partition("[")[0] == name]

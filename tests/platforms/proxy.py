@@ -184,4 +184,10 @@ def _call_of(context: grpc.ServicerContext) -> dict[str, Any]:
         for key, value in context.invocation_metadata()
         if key != "user-agent" and not key.startswith("grpc-")
     ]
-    return {"metadata": metadata, "timeout": context.time_remaining()}
+    left = context.time_remaining()
+    is_limited = left is not None and left < _ENDLESS
+    return {"metadata": metadata, "timeout": left if is_limited else None}
+
+
+_ENDLESS = 1e9
+"""Seconds; a call without a deadline has some 1e18 left, which gRPC cannot add to its clock."""

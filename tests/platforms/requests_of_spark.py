@@ -7,8 +7,10 @@ from pyspark.sql.connect.proto import AddArtifactsRequest, Command, Plan, Relati
 
 
 def opened(plan: Plan) -> Plan:
-    """Uncompress a plan in place."""
-    if plan.HasField("compressed_operation"):
+    """Uncompress a plan in place; those of PySpark 4.0 never are compressed."""
+    if "compressed_operation" in Plan.DESCRIPTOR.fields_by_name and plan.HasField(
+        "compressed_operation"
+    ):
         import zstandard
 
         operation = plan.compressed_operation

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from other_process import TESTS, Reports, names, reports, tell
+from other_process import TESTS, Reports, failures, names, reports, tell
 from platform_simulator import Simulator
 from policies import NO_NETWORK, ONE_GIB, READ_ONLY, Policy, Serverless, Standard
 from whole import is_whole
@@ -42,16 +42,6 @@ def test_on_a_simulated_platform(name: str, outcomes: Reports) -> None:
 def simulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
     with Simulator(tmp_path_factory.mktemp("whole"), POLICIES) as simulator:
         yield simulator
-
-
-def failures(found: Reports) -> list[str]:
-    assert found
-    return [
-        f"{case.attrib['classname']}.{case.attrib['name']}: {outcome.attrib['message']}"
-        for case in found
-        for outcome in case
-        if outcome.tag in ("failure", "error")
-    ]
 
 
 @WHOLE

@@ -1,6 +1,7 @@
 """Makes this runner the default of Beam's own tests."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.testing.test_pipeline import TestPipeline
 from in_process import LeapingClock
+
+from sparkbeam.spark import session as sessions
 
 # They are about the SDK more than about its runner, and take minutes; name a file to run it.
 collect_ignore = ["test_dataframes.py", "test_yaml.py"]
@@ -68,6 +71,10 @@ def default_runner(
         request.getfixturevalue("spark")
     options = f"--runner={runner} --temp_location={tmp_path_factory.mktemp('beam')}"
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", sys.argv[:1])  # Where pipelines without options look for them.
+        if request.config.getoption("spark_connect") is not None:
+            # The servers of tests are on this machine, though some policies do not tell.
+            patch.setattr(sessions, "on_one_machine", lambda _: True)
         patch.setattr(StandardOptions, "DEFAULT_RUNNER", runner)
         # Beam's tests of the it_validatesrunner kind skip themselves without such options.
         patch.setattr(TestPipeline, "pytest_test_pipeline_options", options)

@@ -1,5 +1,7 @@
 """Beam's own streaming tests on Spark, a part of them."""
 
+from typing import Any
+
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -8,10 +10,20 @@ from beam_suites import suite, validates_runner_suite
 from expected_failures import ON_SPARK_FAILURES
 
 from sparkbeam import SparkRunner
+from sparkbeam.spark.capabilities import WITHOUT, Capability, asked, has
 
 pytestmark = pytest.mark.part(31)
 
 RUNNER = "sparkbeam.SparkRunner"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def streams(spark: Any) -> None:
+    lacks = [one for one in (Capability.STATE, Capability.ENDLESS) if not asked(spark, one)]
+    if lacks == [Capability.ENDLESS] and has(spark, Capability.AVAILABLE_NOW):
+        return
+    for lack in lacks:
+        pytest.skip(f"{lack.value}: {WITHOUT[lack]}")
 
 
 @pytest.mark.usefixtures("spark")
