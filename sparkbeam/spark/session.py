@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -161,9 +161,8 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
     defaults = {**_LISTENING, _SERVER_ADDRESS: _LOOPBACK} if _is_on_this_machine(url) else {}
     conf = {**defaults, **settings(options)}
     try:
-        is_new = not is_own and not upstream.is_connected(url)
-        if is_new:
-            _require_spark_connect(url)
+        if not is_own and not upstream.is_connected(url):
+            return _beside(url, conf)
         with python_handler(), _listening_on_loopback(url):
             # Our own server starts with its settings; most cannot be changed in a session.
             launched = is_own and _launch_server(url, conf)
@@ -172,7 +171,7 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
                     builder = builder.config(key, value)
             own_port = launched and _SERVER_PORT not in conf
             with upstream.free_connect_port() if own_port else nullcontext():
-                session: SparkSession = builder.create() if is_new else builder.getOrCreate()
+                session: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(
             f"No Spark Connect session on --spark_connect={shown_url(url)}: "
@@ -180,6 +179,26 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
             "Check the URL, and that the client is installed: pip install 'sparkbeam[client]', or "
             "'sparkbeam[connect]' beside a JVM."
         ) from None
+    return session
+
+
+_beside_active: dict[str, Any] = {}
+"""Sessions of servers that the active session, if there is one, is not of, by URL."""
+
+
+def _beside(url: str, conf: Mapping[str, str]) -> SparkSession:
+    """Return the session of a server that the active one is not of; it stays as it is."""
+    session = _beside_active.get(url)
+    if session is not None and not session.is_stopped:
+        for key, value in conf.items():
+            set_setting(session, key, value)
+        return session
+    _require_spark_connect(url)
+    builder: Any = SparkSession.builder.remote(url)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    with python_handler():
+        session = _beside_active[url] = builder.create()
     return session
 
 
