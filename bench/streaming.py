@@ -1,6 +1,6 @@
 """Streaming speed: sparkbeam beside what a user would write with Structured Streaming itself.
 
-Run with ``python bench/streaming.py``. All contestants run one after the other in one JVM on
+Run with ``python bench/streaming.py``. All contestants run one after the other in one session on
 two cores, or in turns (``--rounds``), as a JVM takes a while to compile what it runs. One of them
 is sparkbeam with its state through pandas, as on Spark 4.0. They read Spark's source
 ``rate-micro-batch``, whose micro-batches have a fixed number of rows and come as fast as they are
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import apache_beam as beam
 import pandas as pd
@@ -34,7 +35,8 @@ from rich.table import Table
 from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.spark import capabilities, session
+from sparkbeam.spark import session
+from sparkbeam.streaming import execution
 from sparkbeam.upstream.spark import has_row_state
 
 KEYS = 50_000
@@ -89,6 +91,11 @@ class Bench:
             return self._figures(query, seconds)
         finally:
             result.cancel()
+
+    def in_pandas(self, build: Callable[[Any], Any], source: ReadFromSpark) -> Figures:
+        """Does the same with state that passes through pandas."""
+        with mock.patch.object(execution, "has_row_state", return_value=False):
+            return self.beam(build, source)
 
     def spark(
         self, build: Callable[[Any], Any], options: dict[str, Any], mode: str = "update"
@@ -270,23 +277,10 @@ def started() -> Any:
     """A session whose queries have as many partitions as cores, and their state in RocksDB."""
     logging.disable(logging.WARNING)
     spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{PARTITIONS}]"]))
-    prepare(spark)
-    return spark
-
-
-def without_row_state(spark: Any) -> Any:
-    """A further session of the same JVM, in which state passes through pandas."""
-    other = spark.newSession()
-    prepare(other)
-    capabilities.lack(other, capabilities.Capability.ROW_STATE)
-    return other
-
-
-def prepare(spark: Any) -> None:
-    """Change the settings of a session."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
     spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
+    return spark
 
 
 def main() -> None:
@@ -307,7 +301,6 @@ def main() -> None:
     arguments = parser.parse_args()
     spark = started()
     bench = Bench(spark, arguments.batches)
-    pandas = Bench(without_row_state(spark), arguments.batches)
     rows, rate = arguments.rows, arguments.rate
     many = batches_of(rows)
     console = Console(width=120, highlight=False)
@@ -316,7 +309,7 @@ def main() -> None:
     contests: list[list[tuple[str, str, Callable[[], Figures]]]] = [
         [
             ("running count", "sparkbeam", lambda: bench.beam(running_count, reading(rows))),
-            ("", "through pandas", lambda: pandas.beam(running_count, reading(rows))),
+            ("", "through pandas", lambda: bench.in_pandas(running_count, reading(rows))),
             *(
                 [("", "transformWithState", lambda: bench.spark(with_state, many))]
                 if has_row_state(spark)
@@ -326,12 +319,12 @@ def main() -> None:
         ],
         [
             ("windowed count", "sparkbeam", lambda: bench.beam(windowed_count, reading(rows))),
-            ("", "through pandas", lambda: pandas.beam(windowed_count, reading(rows))),
+            ("", "through pandas", lambda: bench.in_pandas(windowed_count, reading(rows))),
             ("", "Spark's aggregation", lambda: bench.spark(windowed_in_spark, many)),
         ],
         [
             ("sessions", "sparkbeam", lambda: bench.beam(sessions(rows), reading(rows))),
-            ("", "through pandas", lambda: pandas.beam(sessions(rows), reading(rows))),
+            ("", "through pandas", lambda: bench.in_pandas(sessions(rows), reading(rows))),
             (
                 "",
                 "Spark's aggregation",

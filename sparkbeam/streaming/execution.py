@@ -61,6 +61,7 @@ from sparkbeam.upstream.spark import (
     NAME_TAKEN,
     freezes_available_now,
     has_pandas_state,
+    has_row_state,
     is_connect,
     shown_offset,
 )
@@ -147,7 +148,7 @@ class StreamingExecution:
         self._set_trigger(trigger if has(session, Capability.ENDLESS) else AVAILABLE_NOW)
         self._next_look = 0.0
         self._in_pandas = False
-        self._has_rows = has(session, Capability.ROW_STATE)
+        self._has_rows = has_row_state(session)
         self._max_batch_elements = max_batch_elements
         self._output = output
         self._environment = environment
@@ -544,6 +545,8 @@ class StreamingExecution:
         """Return the output of a later layer."""
         form = DDL, "Append", "None"
         if self._in_pandas:
+            if not self._has_rows:
+                lack(self._session, Capability.ROW_STATE)
             return grouped.transformWithStateInPandas(PandasShardLayer(task), *form)
         return grouped.transformWithState(ShardLayer(task), *form)
 

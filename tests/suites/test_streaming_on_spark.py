@@ -19,11 +19,10 @@ RUNNER = "sparkbeam.SparkRunner"
 
 @pytest.fixture(scope="module", autouse=True)
 def streams(spark: Any) -> None:
-    lacks = [one for one in (Capability.STATE, Capability.ENDLESS) if not asked(spark, one)]
-    if lacks == [Capability.ENDLESS] and has(spark, Capability.AVAILABLE_NOW):
-        return
-    for lack in lacks:
-        pytest.skip(f"{lack.value}: {WITHOUT[lack]}")
+    if not has(spark, Capability.STATE):
+        pytest.skip(WITHOUT[Capability.STATE])
+    if not (has(spark, Capability.AVAILABLE_NOW) or asked(spark, Capability.ENDLESS)):
+        pytest.skip("neither endless triggers nor available-now of Python sources")
 
 
 @pytest.mark.usefixtures("spark")
