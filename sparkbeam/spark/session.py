@@ -157,21 +157,9 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
         _use_own_python()
     else:
         _require_answer(url, "--spark_connect")
-    builder: Any = SparkSession.builder.remote(url)
-    defaults = {**_LISTENING, _SERVER_ADDRESS: _LOOPBACK} if _is_on_this_machine(url) else {}
-    conf = {**defaults, **settings(options)}
+    connected = _on_own_server if is_own else _on_server
     try:
-        if not is_own and not upstream.is_connected(url):
-            return _beside(url, conf)
-        with python_handler(), _listening_on_loopback(url):
-            # Our own server starts with its settings; most cannot be changed in a session.
-            launched = is_own and _launch_server(url, conf)
-            if not launched:
-                for key, value in conf.items():
-                    builder = builder.config(key, value)
-            own_port = launched and _SERVER_PORT not in conf
-            with upstream.free_connect_port() if own_port else nullcontext():
-                session: SparkSession = builder.getOrCreate()
+        return connected(url, settings(options))
     except Exception as error:
         raise ConfigurationError(
             f"No Spark Connect session on --spark_connect={shown_url(url)}: "
@@ -179,26 +167,38 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
             "Check the URL, and that the client is installed: pip install 'sparkbeam[client]', or "
             "'sparkbeam[connect]' beside a JVM."
         ) from None
+
+
+def _on_own_server(url: str, given: Mapping[str, str]) -> SparkSession:
+    """Return the session of PySpark's own server; start the server if there is none."""
+    conf = {**_LISTENING, _SERVER_ADDRESS: _LOOPBACK, **given}
+    builder: Any = SparkSession.builder.remote(url)
+    with python_handler(), _listening_on_loopback(url):
+        # The server starts with its settings; most cannot be changed in a session.
+        launched = _launch_server(url, conf)
+        if not launched:
+            builder = builder.config(map=conf)
+        own_port = launched and _SERVER_PORT not in conf
+        with upstream.free_connect_port() if own_port else nullcontext():
+            session: SparkSession = builder.getOrCreate()
     return session
 
 
-_beside_active: dict[str, Any] = {}
-"""Sessions of servers that the active session, if there is one, is not of, by URL."""
+_on_servers: dict[str, Any] = {}
+"""Sessions by the URLs of their servers; PySpark itself only knows the active one."""
 
 
-def _beside(url: str, conf: Mapping[str, str]) -> SparkSession:
-    """Return the session of a server that the active one is not of; it stays as it is."""
-    session = _beside_active.get(url)
-    if session is not None and not session.is_stopped:
-        for key, value in conf.items():
-            set_setting(session, key, value)
-        return session
-    _require_spark_connect(url)
-    builder: Any = SparkSession.builder.remote(url)
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    with python_handler():
-        session = _beside_active[url] = builder.create()
+def _on_server(url: str, conf: Mapping[str, str]) -> SparkSession:
+    """Return the session of a server; others that are active stay so."""
+    known = upstream.connected_session(url) or _on_servers.get(url)
+    if known is not None and not known.is_stopped:
+        upstream.configure(known, conf)
+    else:
+        _require_spark_connect(url)
+        with python_handler():
+            known = upstream.new_session(url, conf)
+        _on_servers[url] = known
+    session: SparkSession = known
     return session
 
 
@@ -360,9 +360,8 @@ def _require_answer(url: str, option: str) -> None:
 def _require_spark_connect(url: str) -> None:
     """Fail fast if the server does not speak gRPC."""
     import grpc
-    from pyspark.sql.connect.client import DefaultChannelBuilder
 
-    with DefaultChannelBuilder(url).toChannel() as channel:
+    with upstream.channel_builder(url).toChannel() as channel:
         try:
             grpc.channel_ready_future(channel).result(_GRPC_SECONDS)
         except grpc.FutureTimeoutError:

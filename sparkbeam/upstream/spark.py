@@ -577,19 +577,51 @@ def active_session() -> Any:
     return session if session._jsparkSession.equals(found) else SparkSession(session._sc, found)
 
 
-def is_connected(url: str) -> bool:
-    """Return whether the session that PySpark would take is of the server and user of a URL.
+def channel_builder(url: str) -> Any:
+    """Return what PySpark makes the channel to a Spark Connect server with."""
+    from pyspark.sql.connect import client
+
+    name = "DefaultChannelBuilder" if hasattr(client, "DefaultChannelBuilder") else "ChannelBuilder"
+    return getattr(client, name)(url)  # The latter before PySpark 4.
+
+
+def connected_session(url: str) -> Any:
+    """Return the session that PySpark would take if it is of the server and user of a URL.
 
     PySpark takes the active session of Spark Connect, whichever server it is of.
     """
-    from pyspark.sql.connect.client import DefaultChannelBuilder
+    session = _connect_session()
+    if session is None:
+        return None
+    wanted, given = channel_builder(url), session.client._builder
+    is_there = wanted.endpoint == getattr(given, "endpoint", None)
+    return session if is_there and wanted.userId in (None, given.userId) else None
+
+
+def new_session(url: str, conf: Mapping[str, str]) -> Any:
+    """Return a new session of a server, also if one of another server is active.
+
+    Raises:
+        PySparkRuntimeError: there is a classic session, beside which there can be none.
+    """
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder.remote(url).config(map={**conf})
+    # The former takes an active session, the latter does not look for a classic one.
+    return builder.getOrCreate() if _connect_session() is None else builder.create()
+
+
+def _connect_session() -> Any:
     from pyspark.sql.connect.session import SparkSession
 
-    session: Any = SparkSession.getActiveSession() or SparkSession._get_default_session()
-    if session is None:
-        return False
-    wanted, given = DefaultChannelBuilder(url), session.client._builder
-    return wanted.endpoint == given.endpoint and wanted.userId in (None, given.userId)
+    return SparkSession.getActiveSession() or SparkSession._default_session
+
+
+def configure(session: Any, conf: Mapping[str, str]) -> None:
+    """Change settings of a session of Spark Connect; those that it refuses are warnings."""
+    from pyspark.sql.connect.session import SparkSession
+
+    SparkSession.builder.config(map={**conf})._apply_options(session)
 
 
 def local_checkpoint(frame: Any) -> Any:
