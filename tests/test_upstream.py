@@ -567,6 +567,30 @@ def test_py4j_is_not_heard_of_a_jvm_that_has_gone(monkeypatch: pytest.MonkeyPatc
 _COUNT = userstate.ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder())
 
 
+class SamplerThreads:
+    """Threads of a sampler; other tests leave some of their own that come and go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, sampler: Sampler) -> None:
+        self._started: list[Any] = []
+        self._ended: list[Any] = []
+        start = _thread.start_new_thread
+
+        def counted(run: Any, arguments: Any, *more: Any) -> int:
+            def noted() -> None:
+                run(*arguments)
+                self._ended.append(run)
+
+            if run != sampler.run:
+                return start(run, arguments, *more)
+            self._started.append(run)
+            return start(noted, ())
+
+        monkeypatch.setattr(_thread, "start_new_thread", counted)
+
+    def running(self) -> int:
+        return len(self._started) - len(self._ended)
+
+
 class TestBundles:
     """Without these, no bundle runs."""
 
@@ -584,8 +608,11 @@ class TestBundles:
             assert isinstance(make(), Factory)
         assert (bundle_processor.BeamTransformFactory, statesampler.StateSampler) == theirs
 
-    def test_the_sampler_of_a_processor_ends_with_its_last_bundle(self) -> None:
-        sampler, before = Sampler("", CounterFactory()), _thread._count()
+    def test_the_sampler_of_a_processor_ends_with_its_last_bundle(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sampler = Sampler("", CounterFactory())
+        threads = SamplerThreads(monkeypatch, sampler)
         for _ in range(20):
             sampler.start()
             assert statesampler.get_current_tracker() is sampler
@@ -593,21 +620,22 @@ class TestBundles:
             sampler.stop_if_still_running()
             assert statesampler.get_current_tracker() is None
             sampler.reset()
-        until(lambda: _thread._count() <= before)
+        until(lambda: threads.running() == 0)
 
     def test_no_bundle_waits_for_the_sampler_of_the_one_before(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        awake, before = threading.Event(), _thread._count()
+        awake = threading.Event()
         monkeypatch.setattr(statesampler.StateSampler, "run", lambda _: awake.wait(), raising=False)
         sampler = Sampler("", CounterFactory())
+        threads = SamplerThreads(monkeypatch, sampler)
         for _ in range(3):
             sampler.start()
             sampler.stop_if_still_running()
             sampler.reset()
-        assert _thread._count() <= before + 1
+        assert threads.running() <= 1
         awake.set()
-        until(lambda: _thread._count() <= before)
+        until(lambda: threads.running() == 0)
 
     def test_the_sampler_takes_the_times_of_each_bundle(self) -> None:
         sampler = Sampler("", CounterFactory())
