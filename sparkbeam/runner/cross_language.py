@@ -1,4 +1,4 @@
-"""Rejection of cross-language transforms, before anything is downloaded or started.
+"""Replacement or rejection of cross-language transforms, before anything is downloaded or started.
 
 They are expanded by another process, in most cases a Java one whose archive Beam downloads.
 """
@@ -12,6 +12,7 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PValue
 
 from sparkbeam.errors import UnsupportedTransform
+from sparkbeam.replacements.registry import replacement
 from sparkbeam.upstream.external import before_services, is_external, urn_of
 
 _READ = "Read with sparkbeam.io.ReadFromSpark({}) instead: see docs/io.md."
@@ -44,18 +45,26 @@ _GENERAL = (
 )
 
 
-def refuse(transform: Any, input: Any) -> None:
-    """Reject a cross-language transform.
+def replaced(transform: Any, input: Any) -> Any:
+    """Return the transform to apply; a cross-language one is replaced.
 
     Args:
         transform: the applied transform.
         input: its input.
 
     Raises:
-        UnsupportedTransform: it is one; the message names the transform that the user applied.
+        ConfigurationError: an argument of it has no meaning here.
+        UnsupportedTransform: nothing replaces it; the message names the transform that the user
+            applied.
     """
+    pipeline = _pipeline_of(input)
+    native = None if pipeline is None else replacement(transform, pipeline)
+    if pipeline is not None and native is not None:
+        pipeline.transforms_stack[-1].transform = native
+        return native
     if is_external(transform):
-        raise _refusal(_pipeline_of(input), transform)
+        raise _refusal(pipeline, transform)
+    return transform
 
 
 @functools.cache

@@ -70,9 +70,9 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
 
         Raises:
             ConfigurationError: with the first transform, if an option has a wrong name or value.
-            UnsupportedTransform: it is a cross-language transform.
+            UnsupportedTransform: it is a cross-language transform that nothing replaces.
         """
-        cross_language.refuse(transform, input)
+        transform = cross_language.replaced(transform, input)
         if options is not self._seen:
             option_views.remember(options)
             spark_options.checked(options)

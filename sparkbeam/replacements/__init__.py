@@ -1,0 +1,1 @@
+"""Beam's cross-language transforms as transforms that Spark itself runs."""

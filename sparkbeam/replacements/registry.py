@@ -1,0 +1,33 @@
+"""Choice of the transform that stands in for one of Beam's cross-language transforms.
+
+Beam tells the runner of each transform before it expands it. The outermost one is replaced, since
+those of Beam start an expansion service in their expansion, some already where they construct the
+next inner one.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from apache_beam.pipeline import Pipeline
+from apache_beam.transforms import PTransform
+
+REPLACEMENTS: Mapping[str, str] = {}
+"""Function that makes the replacement, as ``module:function``, by the class of Beam's transform.
+
+The function gets Beam's transform and the pipeline. It raises a ``ConfigurationError`` that names
+the argument which has no meaning here.
+"""
+
+
+def replacement(transform: Any, pipeline: Pipeline) -> PTransform | None:
+    """Return the transform to apply instead; None if this one is applied itself."""
+    for kind in type(transform).__mro__:
+        name = REPLACEMENTS.get(f"{kind.__module__}.{kind.__qualname__}")
+        if name is not None:
+            module, _, function = name.partition(":")
+            make: Callable[[Any, Pipeline], PTransform] = getattr(
+                importlib.import_module(module), function
+            )
+            return make(transform, pipeline)
+    return None
