@@ -20,7 +20,6 @@ from apache_beam.transforms.external import (
     JavaExternalTransform,
     SchemaAwareExternalTransform,
 )
-from apache_beam.transforms.sql import SqlTransform
 from apache_beam.yaml import yaml_transform
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
@@ -220,7 +219,6 @@ class TestCrossLanguageTransforms:
         ("transform", "remedy"),
         [
             (WriteToKafka({"bootstrap.servers": "host:9092"}, "a"), 'WriteToSpark("kafka", {'),
-            (SqlTransform("SELECT 1 FROM PCOLLECTION"), "as_dataframe"),
         ],
     )
     def test_one_behind_others_is_refused_as_it_is_applied(

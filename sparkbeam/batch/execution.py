@@ -30,8 +30,8 @@ from sparkbeam.batch.side_input_collection import SideInputStore
 from sparkbeam.batch.side_probe import MeasuredSide, broadcast_bytes
 from sparkbeam.batch.spark_join import joined
 from sparkbeam.batch.spilled_rows import KeptFiles
-from sparkbeam.connectors import source_frames
-from sparkbeam.connectors.delivery import Delivery
+from sparkbeam.connectors import query_frames, source_frames
+from sparkbeam.connectors.delivery import Delivery, table_of_cells
 from sparkbeam.connectors.kept_frames import Kept, kept
 from sparkbeam.connectors.parquet_frames import parquet_files
 from sparkbeam.connectors.storage import absolute
@@ -181,7 +181,8 @@ class BatchExecution:
         return small_sides_first(self._plan, self._small_sides)
 
     def _bytes_of(self, source: Source) -> int | None:
-        return estimated_bytes(self._table(source))
+        # The tables of a query are not composed yet.
+        return None if source.inputs else estimated_bytes(self._table(source))
 
     def _look_before(self, stage: Stage) -> None:
         """Measure small sides that are composed and may reduce the work of the stage."""
@@ -377,8 +378,21 @@ class BatchExecution:
         """Return the DataFrame of a Spark source."""
         if root.label not in self._tables:
             spec = ReadSpec.unpack(root.payload)
-            self._tables[root.label] = source_frames.timed(self._session, spec, root.label)
+            if spec.inputs is None:
+                frame = source_frames.timed(self._session, spec, root.label)
+            else:
+                tables = list(map(self._queried, root.inputs, spec.inputs))
+                frame = query_frames.result_of(self._session, spec, tables, root.label)
+            self._tables[root.label] = frame
         return self._tables[root.label]
+
+    def _queried(self, tags: tuple[int, ...], schema: str) -> Any:
+        """Return a table of a query."""
+        source = self._plan.source(tags[0])
+        if source is not None:
+            return query_frames.as_table(self._table(source), schema)
+        rows = self._ports(tags).where(sf.col("tag").isin([*tags])).select("value")
+        return table_of_cells(rows, schema)
 
     def _source(self, root: Source) -> tuple[RowSource, Any]:
         """Return a Spark source as tasks read it, and the DataFrame that feeds them."""
@@ -396,6 +410,8 @@ class BatchExecution:
 
     def _files(self, root: Source, spec: ReadSpec) -> ParquetFiles | None:
         """Return the files that workers read instead of a DataFrame; None if Spark reads them."""
+        if spec.inputs is not None:
+            return None
         # Spark refuses to overwrite a table that it knows to be read.
         return parquet_files(
             self._session, lambda: self._table(root), spec, tables=not self._plan.sinks

@@ -54,7 +54,7 @@ class LazyExecution(BatchExecution):
         """Reset the composition, for new DataFrames of the same stages."""
         for rows in self._persisted.values():
             rows.release()
-        for composed in (self._output, self._persisted, self._open):
+        for composed in (self._output, self._persisted, self._open, self._tables, self._given):
             composed.clear()
 
     def _files(self, root: Source, spec: ReadSpec) -> ParquetFiles | None:
@@ -62,7 +62,8 @@ class LazyExecution(BatchExecution):
         return None
 
     def _reads(self, stage: Stage) -> int:
-        # Only the sink reads it: its metrics are dropped.
+        # Only the sink, or a query, reads it: its metrics are dropped.
         own = {port.tag for port in stage.ports}
         (sink,) = self._plan.sinks
-        return super()._reads(stage) - sum(tag in own for tag in sink.inputs)
+        dropped = sum(tag in own for tag in sink.inputs) + self._plan.queries_of(stage)
+        return super()._reads(stage) - dropped

@@ -33,6 +33,7 @@ from sparkbeam.worker.connectors.sink_cells import (
     CellsAsRows,
     CellsToWriter,
     placed_cells,
+    plain_row,
     rows_of,
 )
 
@@ -203,6 +204,17 @@ class Delivery:
             return self._reports.report(error, self.name)
         summary = problem(error, self.spec.format, self.spec.options)
         return self._reports.report(SinkFailed(summary), self.name)
+
+
+def table_of_cells(values: Any, schema: str) -> Any:
+    """Return the rows of cells in batch as a DataFrame.
+
+    Args:
+        values: a DataFrame of the cells.
+        schema: of the rows, as Spark's JSON.
+    """
+    kind = StructType.fromJson(json.loads(schema))
+    return values.mapInArrow(CellsAsRows(arrow_schema(kind), plain_row), kind)
 
 
 class WriteTarget:

@@ -138,7 +138,7 @@ def spark_field(name: str, kind: Any) -> st.StructField | None:
 
     Supported are numbers, strings, bytes and times, and lists, dictionaries and rows of them.
     """
-    kind, nullable = _without_none(kind)
+    kind, nullable = without_none(kind)
     found = _spark_type(kind)
     return None if found is None else st.StructField(name, found, nullable)
 
@@ -159,7 +159,7 @@ def _spark_type(kind: Any) -> st.DataType | None:
     return spark_schema(kind)
 
 
-def _without_none(kind: Any) -> tuple[Any, bool]:
+def without_none(kind: Any) -> tuple[Any, bool]:
     """Return a type without None, and whether it was optional."""
     inner = [part for part in _alternatives(kind) if part is not type(None)]
     optional = len(inner) == 1 and inner[0] is not kind

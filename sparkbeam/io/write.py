@@ -19,7 +19,13 @@ from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import output_modes
 from sparkbeam.plan.spark_io import APPEND, OUTPUT_MODES, WRITE_URN, Options, WriteSpec
-from sparkbeam.worker.connectors.sink_cells import PackArrow, PackElements, PackPickled, PackTimed
+from sparkbeam.worker.connectors.sink_cells import (
+    PackArrow,
+    PackElements,
+    PackPickled,
+    PackStamped,
+    PackTimed,
+)
 
 _FOLDER, _MANIFEST = "folder", "manifest"
 _MODES = ("append", "overwrite", "ignore", "error", "errorifexists")
@@ -275,6 +281,16 @@ def to_dataframe(
     """
     pack = (PackTimed if timed else PackArrow)(arrow_schema(schema), whole=whole)
     return elements | _Pack(pack) | _Write(WriteSpec(schema=schema.json()))
+
+
+def to_table(elements: PCollection[Any], schema: StructType) -> PCollection[Any]:
+    """Return elements as cells of a table of a query.
+
+    Args:
+        elements: the elements.
+        schema: of the table, whose last column has the timestamps.
+    """
+    return elements | _Pack(PackStamped(arrow_schema(schema)))
 
 
 def _batch_function(function: Any) -> Callable[[Any, int], None]:

@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 from apache_beam.runners.worker import operations
+from apache_beam.utils import windowed_value
 
 from sparkbeam.columns import Shape
 from sparkbeam.plan.operator import Operator, Result
@@ -50,13 +51,15 @@ class PackOperation(BlockOperation):
 
     def process_block(self, block: Block) -> None:
         """Add many elements."""
-        columns = None if block.column is None else columns_of(block.column, self.fn.schema)
+        columns = None if block.column is None else columns_of(block.column, self.fn.row_schema)
         if columns is None:
             if block.column is not None:
                 count_refused_by(self, "its rows are not of the types of the sink's columns")
-            for value in block.values:
-                self.process(GLOBAL.with_value(value))
+            for value, micros in zip(block.values, block.times(), strict=True):
+                self.process(windowed_value.create(value, micros, GLOBAL.windows))
             return
+        if self.fn.is_for_query:
+            columns.append(pa.array(block.time_column()))
         with self.scoped_process_state:
             self._waiting.append(pa.record_batch(columns, schema=self.fn.schema))
             self._rows += len(block)

@@ -226,7 +226,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Source:
-    """A root of a pipeline other than an Impulse: what feeds it is not a stage.
+    """A PCollection that Spark provides: a root other than an Impulse, or a query of others.
 
     Attributes:
         label: the user's transform label.
@@ -234,12 +234,14 @@ class Source:
         payload: the transform's own description of itself.
         outputs: the tag of the port that each of its outputs feeds, by the name of
             the output.
+        inputs: the tags of the ports, or of another source, that hold each table of a query.
     """
 
     label: str
     urn: str
     payload: bytes = field(repr=False)
     outputs: tuple[tuple[str, int], ...]
+    inputs: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -296,8 +298,9 @@ class Plan:
             for tag in side_input.sources
             if tag in tags
         }
-        # A sink reads apart from what takes the metrics, so it counts twice.
+        # A sink reads apart from what takes the metrics, so it counts twice; so does a query.
         sinks = 2 * sum(tag in tags for sink in self.sinks for tag in sink.inputs)
+        queries = 2 * sum(not tags.isdisjoint(table) for table in self._queried())
         # So does a join that puts out nothing of a side.
         dropped = sum(
             tag in tags
@@ -305,7 +308,16 @@ class Plan:
             if reader.join is not None and not reader.join.spec.keeps_right
             for tag in reader.join.right
         )
-        return main + len(side) + sinks + dropped
+        return main + len(side) + sinks + queries + dropped
+
+    def _queried(self) -> list[tuple[int, ...]]:
+        """Return the tags of each table of a query."""
+        return [table for source in self.sources for table in source.inputs]
+
+    def queries_of(self, stage: Stage) -> int:
+        """Return the number of tables of queries that hold rows of ``stage``."""
+        tags = {port.tag for port in stage.ports}
+        return sum(not tags.isdisjoint(table) for table in self._queried())
 
     def persisted_reads(self, stage: Stage) -> int:
         """Return the number of reads of persisted rows of ``stage``; 0 if Spark persists none."""
@@ -327,9 +339,15 @@ class Plan:
         return next(s for s in self.stages for p in s.ports if p.tag == tag)
 
 
-def in_order(stages: list[Stage]) -> list[Stage]:
-    """Sort the stages so that each comes after those that it reads."""
+def in_order(stages: list[Stage], sources: tuple[Source, ...] = ()) -> list[Stage]:
+    """Sort the stages so that each comes after those that it reads.
+
+    Args:
+        stages: the stages.
+        sources: other writers of what they read, some of which read stages in turn.
+    """
     producer = {port.tag: stage for stage in stages for port in stage.ports}
+    queries = {tag: source.inputs for source in sources for _, tag in source.outputs}
     ordered: dict[str, Stage] = {}
     seen: set[str] = set()
 
@@ -339,11 +357,17 @@ def in_order(stages: list[Stage]) -> list[Stage]:
         seen.add(stage.id)
         for side_input in stage.side_inputs:
             for tag in side_input.sources:
-                visit(producer[tag])
+                reach(tag)
         for tag in stage.inputs:
-            if tag in producer:  # Or else it is that of a source.
-                visit(producer[tag])
+            reach(tag)
         ordered[stage.id] = stage
+
+    def reach(tag: int) -> None:
+        if tag in producer:
+            visit(producer[tag])
+        for table in queries.get(tag, ()):
+            for part in table:
+                reach(part)
 
     for stage in stages:
         visit(stage)

@@ -38,6 +38,7 @@ from sparkbeam.plan.lifting import lift_in_batch, lift_in_streaming
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.plan.object_identity import steady_order
 from sparkbeam.plan.pardo_functions import dofn_of, is_create, is_decoding_for_create, set_dofn
+from sparkbeam.plan.queried_sources import query_sources
 from sparkbeam.plan.unzipping import unzip_flattens
 from sparkbeam.plan.view_firings import always_combined, group_for_views
 from sparkbeam.upstream.beam_files import divided, source_of_read
@@ -90,7 +91,7 @@ def optimize(
         translations.annotate_downstream_side_inputs,
         translations.annotate_stateful_dofns_as_roots,
         *([side_input_readers_as_roots] if streaming or sides_apart else ()),
-        *(() if streaming else (translations.pack_combiners,)),
+        *(() if streaming else (query_sources, translations.pack_combiners)),
         lift_in_streaming if streaming else lift_in_batch,
         translations.expand_sdf,
         strip_reshuffles,

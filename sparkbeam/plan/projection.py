@@ -146,6 +146,8 @@ def _needed(plan: Plan, needs: Needs, source: Source) -> frozenset[int] | None:
     tags = {tag for _, tag in source.outputs}
     if any(tags.intersection(sink.inputs) for sink in plan.sinks):
         return None
+    if any(tags.intersection(table) for other in plan.sources for table in other.inputs):
+        return None
     found: frozenset[int] = frozenset()
     for stage in plan.stages:
         if any(tags.intersection(side_input.sources) for side_input in stage.side_inputs):

@@ -34,6 +34,11 @@ class RowPacker:
         """True if elements that are columns stay columns."""
         return True
 
+    @property
+    def is_for_query(self) -> bool:
+        """True if the rows, with their timestamps, become a table of a query."""
+        return False
+
 
 class _Payload:
     def pack(self) -> bytes:
@@ -56,6 +61,9 @@ class ReadSpec(_Payload):
         options: the options of the data source or the table.
         table: the name of a table or view; empty for none.
         query: the text of a query in SQL; empty for none.
+        inputs: the schemas of the PCollections that the query reads, as Spark's JSON; None for a
+            query of tables of the session. Each ends with the timestamps of the elements, and so
+            do the columns of the result, which are read by their positions.
         frame: the number under which the process has a DataFrame; empty for none.
         schema: the schema that the source is given, as Spark's JSON; None for none.
         columns: the names of the columns to read.
@@ -99,6 +107,7 @@ class ReadSpec(_Payload):
     nested: tuple[str, ...] = ()
     table: str = ""
     query: str = field(default="", repr=False)
+    inputs: tuple[str, ...] | None = None
     frame: str = ""
 
     @property

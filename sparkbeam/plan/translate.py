@@ -184,6 +184,7 @@ class _Translation:
         self._writer: dict[str, _Draft] = {}
         self._runner_transform: dict[str, beam_runner_api_pb2.PTransform] = {}
         self._source_tags: dict[str, int] = {}
+        self._tables: dict[str, tuple[tuple[int, ...], ...]] = {}
         self._writes: list[beam_runner_api_pb2.PTransform] = []
         self._makers = view_firings.makers_in(t for stage in stages for t in stage.transforms)
         for stage in stages:
@@ -222,7 +223,7 @@ class _Translation:
         self._telling = self._ports_that_tell(finished)
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
         sources = tuple(self._sources())
-        return Plan(tuple(in_order(described)), sources, self._streaming, sinks)
+        return Plan(tuple(in_order(described, sources)), sources, self._streaming, sinks)
 
     def _ports_that_tell(self, finished: "_Finished") -> frozenset[int]:
         """Return the ports whose rows identify their firing."""
@@ -265,7 +266,8 @@ class _Translation:
             )
             if outputs:
                 payload = self._source_payload(transform)
-                yield Source(name, transform.spec.urn, payload, outputs)
+                tables = self._tables.get(name, ())
+                yield Source(name, transform.spec.urn, payload, outputs, tables)
 
     def _source_payload(self, transform: beam_runner_api_pb2.PTransform) -> bytes:
         if transform.spec.urn != READ_URN:
@@ -397,7 +399,8 @@ class _Translation:
             )
         from_source = transform is not None and transform.spec.urn in fused_stages.SOURCE_URNS
         if from_source and isinstance(rows, ElementRows):
-            return (self._source_tags.setdefault(pcollection, next(self._tags)),)
+            assert transform is not None
+            return (self._source_tag(transform, pcollection),)
         if pcollection not in self._writer:
             self._add_identity(pcollection)
         draft = self._writer[pcollection]
@@ -407,6 +410,15 @@ class _Translation:
             port = Port(tag, pcollection, rows, draft.free_id(f"sink_{tag}"))
             draft.ports[(pcollection, rows)] = port
         return (port.tag,)
+
+    def _source_tag(self, transform: beam_runner_api_pb2.PTransform, pcollection: str) -> int:
+        """Return the tag of a source's output, and find the tables of a query."""
+        if pcollection not in self._source_tags:
+            self._source_tags[pcollection] = next(self._tags)
+            self._tables[transform.unique_name] = tuple(
+                self._ports(table, ElementRows()) for _, table in sorted(transform.inputs.items())
+            )
+        return self._source_tags[pcollection]
 
     def _add_identity(self, pcollection: str) -> None:
         """Add a stage that hands on the output of one of Spark's transforms."""

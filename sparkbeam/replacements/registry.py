@@ -12,7 +12,9 @@ from typing import Any
 from apache_beam.pipeline import Pipeline
 from apache_beam.transforms import PTransform
 
-REPLACEMENTS: Mapping[str, str] = {}
+REPLACEMENTS: Mapping[str, str] = {
+    "apache_beam.transforms.sql.SqlTransform": "sparkbeam.replacements.sql:replacing",
+}
 """Function that makes the replacement, as ``module:function``, by the class of Beam's transform.
 
 The function gets Beam's transform and the pipeline. It raises a ``ConfigurationError`` that names
@@ -20,13 +22,13 @@ the argument which has no meaning here.
 """
 
 
-def replacement(transform: Any, pipeline: Pipeline) -> PTransform | None:
+def replacement(transform: Any, pipeline: Pipeline) -> PTransform[Any, Any] | None:
     """Return the transform to apply instead; None if this one is applied itself."""
     for kind in type(transform).__mro__:
         name = REPLACEMENTS.get(f"{kind.__module__}.{kind.__qualname__}")
         if name is not None:
             module, _, function = name.partition(":")
-            make: Callable[[Any, Pipeline], PTransform] = getattr(
+            make: Callable[[Any, Pipeline], PTransform[Any, Any]] = getattr(
                 importlib.import_module(module), function
             )
             return make(transform, pipeline)

@@ -31,10 +31,7 @@ _SOURCES: Mapping[str, str] = {
 """Arguments of Spark's sources and sinks, by a pattern of the transform's name."""
 
 _OTHERS: Mapping[str, str] = {
-    r"\bsql": (
-        "Make a DataFrame with sparkbeam.as_dataframe, query that with Spark SQL, and read the "
-        "result with sparkbeam.io.FromDataFrame: see docs/io.md."
-    ),
+    r"\bsql": "Use apache_beam.transforms.sql.SqlTransform in Calcite's dialect: see docs/sql.md.",
     "generate_?sequence": (
         "Use apache_beam.transforms.periodicsequence.PeriodicSequence, or Create, instead."
     ),

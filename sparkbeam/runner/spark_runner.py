@@ -40,7 +40,7 @@ from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.run.run import Companion, PipelineRun, program
-from sparkbeam.runner import cross_language, interactive
+from sparkbeam.runner import carried, cross_language, interactive
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import interruptible
 from sparkbeam.upstream import option_views, pickles
@@ -64,6 +64,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         self._drain = arguments.flag("drain", drain)
         self._seen: Any = None
         cross_language.guard(_is_ours)
+        carried.register()
 
     def apply(self, transform: Any, input: Any, options: PipelineOptions) -> Any:
         """Beam's hook for a transform that is applied.

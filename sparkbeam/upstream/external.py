@@ -7,7 +7,9 @@ from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
+from apache_beam.coders import RowCoder
 from apache_beam.pipeline import Pipeline
+from apache_beam.portability.api import external_transforms_pb2
 from apache_beam.pvalue import PValue
 from apache_beam.transforms import external, external_transform_provider
 
@@ -35,6 +37,13 @@ def urn_of(transform: Any) -> str:
     """Return the URN of a transform for its expansion; empty if it has none."""
     names = ("_urn", "identifier", "_underlying_identifier")
     return next((str(vars(transform)[name]) for name in names if name in vars(transform)), "")
+
+
+def sql_of(transform: Any) -> tuple[str, str | None, str | None]:
+    """Return the query, the dialect and the DDL of Beam's ``SqlTransform``."""
+    payload = external_transforms_pb2.ExternalConfigurationPayload.FromString(transform._payload)
+    given = RowCoder(payload.schema).decode(payload.payload)
+    return given.query, given.dialect, given.ddl
 
 
 def before_services(check: Callable[[Pipeline], None]) -> None:

@@ -85,6 +85,11 @@ class PackArrow(PackElements, RowPacker):
     def takes_columns(self) -> bool:
         return not self.whole
 
+    @property
+    def row_schema(self) -> pa.Schema:
+        """The schema of the fields of elements."""
+        return self.schema
+
     def _packed(self, elements: list[Any]) -> bytes:
         return cell_of(pa.record_batch(self._columns(elements), schema=self.schema))
 
@@ -123,6 +128,34 @@ class PackTimed(PackArrow):
         values = [element for element, _ in elements]
         rows = PackArrow(self.schema.remove(len(self.schema) - 1), whole=self.whole)
         return [*rows._columns(values), times.cast(self.schema.field(-1).type)]
+
+
+class PackStamped(PackArrow):
+    """The same with the timestamp of each element, in microseconds, in a last column.
+
+    Args:
+        schema: the schema of the rows, with that column.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        super().__init__(schema)
+
+    @property
+    def is_for_query(self) -> bool:
+        return True
+
+    @property
+    def row_schema(self) -> pa.Schema:
+        return self.schema.remove(len(self.schema) - 1)
+
+    def process(
+        self, element: Any, timestamp: Any = beam.DoFn.TimestampParam
+    ) -> Iterable[WindowedValue] | None:
+        return super().process((element, timestamp.micros))
+
+    def _columns(self, elements: list[Any]) -> list[pa.Array]:
+        times = pa.array([micros for _, micros in elements], pa.int64())
+        return [*PackArrow(self.row_schema)._columns([element for element, _ in elements]), times]
 
 
 def cell_of(batch: pa.RecordBatch) -> bytes:

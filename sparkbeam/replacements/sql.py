@@ -1,0 +1,172 @@
+"""Beam's ``SqlTransform`` over Spark SQL, without an expansion service.
+
+In batch, in the global window, the query is Spark's: the rows of PCollections are tables, and its
+result is a source of the pipeline. See :mod:`sparkbeam.plan.queried_sources`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.pipeline import Pipeline
+from apache_beam.pvalue import PBegin, PCollection
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import GlobalWindows
+from pyspark.sql.types import StructType
+
+from sparkbeam.common.arguments import one_of, shown
+from sparkbeam.connectors import query_frames, resolve
+from sparkbeam.connectors.problems import problem
+from sparkbeam.errors import ConfigurationError, UnsupportedTransform
+from sparkbeam.io.write import to_table
+from sparkbeam.plan.spark_io import READ_URN, ReadSpec
+from sparkbeam.replacements.sql_rows import SqlRows, decoded, result_type
+from sparkbeam.upstream.external import sql_of
+
+_CALCITE = "calcite"
+
+
+def replacing(transform: Any, pipeline: Pipeline) -> "SparkSql":
+    """Return the transform that stands in for Beam's ``SqlTransform``."""
+    return SparkSql(*sql_of(transform))
+
+
+class SparkSql(beam.PTransform[Any, PCollection[Any]]):
+    """A query in Beam SQL, in Calcite's dialect, over PCollections with schemas.
+
+    The input of a single PCollection is the table ``PCOLLECTION``; those of a dictionary have its
+    keys as names, and those of a tuple their numbers.
+
+    Args:
+        query: the query.
+        dialect: ``"calcite"``, or None.
+        ddl: statements that set options of Beam's planner, which have no effect.
+
+    Raises:
+        ConfigurationError: when it is created or applied: the query is not valid.
+        UnsupportedTransform: when it is applied: a clause has no counterpart.
+    """
+
+    def __init__(self, query: str, dialect: str | None = None, ddl: str | None = None) -> None:
+        super().__init__()
+        self._query = query
+        self._ddl = ddl
+        self._applied = ""
+        if dialect is not None:
+            one_of("dialect", dialect.lower() if isinstance(dialect, str) else dialect, (_CALCITE,))
+
+    def default_label(self) -> str:
+        return "SqlTransform"
+
+    def expand(self, inputs: Any) -> PCollection[Any]:
+        from sparkbeam.replacements import calcite
+
+        pipeline, tables = _tables(inputs)
+        resolve.require_spark(pipeline, "SqlTransform")
+        self._applied = pipeline.transforms_stack[-1].full_label
+        try:
+            rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
+            calcite.settings(self._ddl or "")
+            query = calcite.parse(self._query, {name: each.types for name, each in rows.items()})
+            read = {name: rows[name] for name in query.tables}
+            self._check_windows(pipeline, read)
+            text = query.spark_sql({name: each.types for name, each in read.items()})
+        except calcite.QueryRefused as refused:
+            raise UnsupportedTransform(
+                self._applied,
+                f"SQL on Spark does not translate {refused.clause}.",
+                "Write it in another way: docs/sql.md lists what is translated.",
+            ) from None
+        except ConfigurationError as error:
+            raise ConfigurationError(f"'{self._applied}': {error}") from None
+        found = self._analyzed(pipeline, text, read)
+        schema = StructType()
+        for name, field in zip(query.columns, found.fields, strict=True):
+            schema.add(name, field.dataType, field.nullable)
+        return self._queried(pipeline, text, read, schema)
+
+    def _analyzed(self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows]) -> StructType:
+        session = resolve.session_of(pipeline)
+        try:
+            return query_frames.schema_of(session, text, [each.schema for each in read.values()])
+        except Exception as error:
+            raise ConfigurationError(
+                f"'{self._applied}': Spark cannot analyze the query: {problem(error, '', ())}"
+            ) from None
+
+    def _queried(
+        self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows], schema: StructType
+    ) -> PCollection[Any]:
+        schemas = {name: query_frames.timed(each.schema) for name, each in read.items()}
+        cells = {
+            f"{at:04}": each.encoded() | f"Table {name}" >> _Table(schemas[name])
+            for at, (name, each) in enumerate(read.items())
+        }
+        spec = ReadSpec(
+            query=text,
+            columns=tuple(schema.names),
+            inputs=tuple(each.json() for each in schemas.values()),
+        )
+        result = (cells or pipeline) | "Query" >> _Query(spec, result_type(schema))
+        return decoded(result, schema, read.values())
+
+    def _check_windows(self, pipeline: Pipeline, read: Mapping[str, SqlRows]) -> None:
+        for name, each in read.items():
+            if not isinstance(each.pcollection.windowing.windowfn, GlobalWindows):
+                raise UnsupportedTransform(self._applied, f"{name} has windows.", "")
+        if pipeline.options.view_as(StandardOptions).streaming:
+            raise UnsupportedTransform(self._applied, "it is in a streaming pipeline.", "")
+
+
+class _Table(beam.PTransform[PCollection[Any], PCollection[Any]]):
+    def __init__(self, schema: StructType) -> None:
+        super().__init__()
+        self._schema = schema
+
+    def expand(self, rows: PCollection[Any]) -> PCollection[Any]:
+        return to_table(rows, self._schema)
+
+
+class _Query(beam.PTransform[Any, PCollection[Any]]):
+    """A query of tables by Spark."""
+
+    def __init__(self, spec: ReadSpec, element_type: Any) -> None:
+        super().__init__()
+        self._spec = spec
+        self._element_type = element_type
+
+    def expand(self, tables: Any) -> PCollection[Any]:
+        pipeline, _ = _tables(tables)
+        return PCollection(pipeline, element_type=self._element_type, is_bounded=True)
+
+    def get_windowing(self, inputs: Any) -> Windowing:
+        return Windowing(GlobalWindows())
+
+    def to_runner_api_parameter(self, unused_context: Any) -> tuple[str, bytes]:
+        return READ_URN, self._spec.pack()
+
+
+def _tables(inputs: Any) -> tuple[Pipeline, dict[str, PCollection[Any]]]:
+    """Return the pipeline and the PCollections by the names of their tables."""
+    if isinstance(inputs, Pipeline):
+        return inputs, {}
+    if isinstance(inputs, PBegin):
+        return inputs.pipeline, {}
+    if isinstance(inputs, PCollection):
+        return inputs.pipeline, {"PCOLLECTION": inputs}
+    tables = dict(_named(inputs))
+    for name, each in tables.items():
+        if not isinstance(each, PCollection):
+            raise ConfigurationError(f"The input {shown(name)} of SqlTransform is no PCollection.")
+    (pipeline,) = {each.pipeline for each in tables.values()}
+    if len(tables) == 1:
+        tables["PCOLLECTION"] = next(iter(tables.values()))
+    return pipeline, tables
+
+
+def _named(inputs: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(inputs, Mapping):
+        yield from ((str(name), each) for name, each in inputs.items())
+    else:
+        yield from ((str(at), each) for at, each in enumerate(inputs))

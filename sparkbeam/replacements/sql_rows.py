@@ -1,0 +1,232 @@
+"""Rows of PCollections as rows of tables, and back.
+
+Fields of types that Spark does not have are opaque: a query can hand them on. They travel in a
+struct whose field tells their type.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any, Optional
+
+import apache_beam as beam
+from apache_beam import coders
+from apache_beam.pvalue import PCollection
+from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.typehints.schemas import named_tuple_from_schema
+from pyspark.sql import types as st
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.display_text import shortened
+from sparkbeam.connectors.schemas import row_type, spark_field, without_none
+from sparkbeam.errors import ConfigurationError
+
+_OPAQUE = "sparkbeam_opaque_"
+
+_FURTHER: Mapping[Any, st.DataType] = {Decimal: st.DecimalType(38, 18), date: st.DateType()}
+"""Types of columns that have no type in Beam's rows that would tell all of theirs."""
+
+
+@dataclass(frozen=True)
+class SqlRows:
+    """A PCollection as a table.
+
+    Attributes:
+        name: its name.
+        pcollection: the PCollection.
+        schema: the schema of the table.
+        opaque: the types of opaque fields, by their names in structs.
+    """
+
+    name: str
+    pcollection: PCollection[Any]
+    schema: st.StructType
+    opaque: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, pcollection: PCollection[Any], name: str) -> "SqlRows":
+        """Derive the table of a PCollection.
+
+        Raises:
+            ConfigurationError: it has no schema.
+        """
+        kind: Any = pcollection.element_type
+        rows = _row_type(kind)
+        if rows is None:
+            raise ConfigurationError(
+                f"The input {shown(name)} has no schema, as its elements are of the type "
+                f"{shortened(str(kind), 80)}. Make rows of them, with beam.Row(id=…) or "
+                "beam.Select, or give them a NamedTuple with with_output_types(…)."
+            )
+        opaque: dict[str, Any] = {}
+        fields = []
+        for field, part in rows._fields:
+            column = _column(field, part)
+            if column is None:
+                inner = f"{_OPAQUE}{name.encode().hex()}_{len(fields)}"
+                opaque[inner] = part
+                struct = st.StructType([st.StructField(inner, st.BinaryType())])
+                column = st.StructField(field, struct, nullable=False)
+            fields.append(column)
+        return cls(name, pcollection, st.StructType(fields), opaque)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The names of the types of the columns."""
+        return {field.name: field.dataType.simpleString() for field in self.schema.fields}
+
+    def encoded(self) -> PCollection[Any]:
+        """Return the elements with opaque fields encoded."""
+        if not self.opaque:
+            return self.pcollection
+        names = {field.name: _opaque_name(field) for field in self.schema.fields}
+        fields: list[tuple[str, Any]] = [
+            (name, kind if inner is None else RowTypeConstraint.from_fields([(inner, bytes)]))
+            for (name, kind), inner in zip(_fields(self.pcollection), names.values(), strict=True)
+        ]
+        made = RowTypeConstraint.from_fields(fields)
+        changes = {
+            name: _Encode(inner, coders.registry.get_coder(self.opaque[inner]))
+            for name, inner in names.items()
+            if inner is not None
+        }
+        encode = beam.Map(_Rows(made, changes)).with_output_types(made)
+        return self.pcollection | f"Encode {self.name}" >> encode
+
+
+def decoded(
+    result: PCollection[Any], schema: st.StructType, tables: Iterable[SqlRows]
+) -> PCollection[Any]:
+    """Return the rows of a result with opaque fields decoded.
+
+    Args:
+        result: the rows.
+        schema: of the result.
+        tables: the tables of the query.
+    """
+    opaque = {name: kind for table in tables for name, kind in table.opaque.items()}
+    names = {field.name: _opaque_name(field) for field in schema.fields}
+    changes = {
+        name: _Decode(inner, coders.registry.get_coder(opaque[inner]))
+        for name, inner in names.items()
+        if inner is not None
+    }
+    if not changes:
+        return result
+    fields = [
+        (name, kind if inner is None else opaque[inner])
+        for (name, kind), inner in zip(_fields(result), names.values(), strict=True)
+    ]
+    made = RowTypeConstraint.from_fields(fields)
+    return result | "Decode" >> beam.Map(_Rows(made, changes)).with_output_types(made)
+
+
+def result_type(schema: st.StructType) -> RowTypeConstraint:
+    """Return the type of the rows of a result."""
+    types: list[tuple[str, Any]] = [
+        (name, _optional(date, field)) if isinstance(field.dataType, st.DateType) else (name, kind)
+        for (name, kind), field in zip(row_type(schema)._fields, schema.fields, strict=True)
+    ]
+    return RowTypeConstraint.from_fields(types)
+
+
+def _optional(kind: Any, field: st.StructField) -> Any:
+    return Optional[kind] if field.nullable else kind  # noqa: UP045
+
+
+def _fields(rows: PCollection[Any]) -> list[tuple[str, Any]]:
+    found = _row_type(rows.element_type)
+    assert found is not None
+    return list(found._fields)
+
+
+def _row_type(kind: Any) -> RowTypeConstraint | None:
+    return kind if isinstance(kind, RowTypeConstraint) else RowTypeConstraint.from_user_type(kind)
+
+
+def _column(name: str, kind: Any) -> st.StructField | None:
+    """Return the column of a field; None if Spark has no such type."""
+    inner, nullable = without_none(kind)
+    found = _FURTHER.get(inner) if isinstance(inner, Hashable) else None
+    if found is not None:
+        return st.StructField(name, found, nullable)
+    field = spark_field(name, kind)
+    return None if field is None else st.StructField(name, _in_utc(field.dataType), field.nullable)
+
+
+def _in_utc(kind: st.DataType) -> st.DataType:
+    """Return a type with timestamps that are independent of the time zone of the session."""
+    match kind:
+        case st.TimestampType():
+            return st.TimestampNTZType()
+        case st.ArrayType():
+            return st.ArrayType(_in_utc(kind.elementType), kind.containsNull)
+        case st.MapType():
+            key, value = _in_utc(kind.keyType), _in_utc(kind.valueType)
+            return st.MapType(key, value, kind.valueContainsNull)
+        case st.StructType():
+            parts = [st.StructField(f.name, _in_utc(f.dataType), f.nullable) for f in kind.fields]
+            return st.StructType(parts)
+    return kind
+
+
+def _opaque_name(field: st.StructField) -> str | None:
+    """Return the name of an opaque field in its struct; None if the field is not opaque."""
+    kind = field.dataType
+    if isinstance(kind, st.StructType) and kind.names and kind.names[0].startswith(_OPAQUE):
+        return str(kind.names[0])
+    return None
+
+
+@dataclass(frozen=True)
+class _Encode:
+    name: str
+    coder: coders.Coder
+
+    def __call__(self, value: Any) -> Any:
+        return beam.Row(**{self.name: self.coder.encode(value)})
+
+
+@dataclass(frozen=True)
+class _Decode:
+    name: str
+    coder: coders.Coder
+
+    def __call__(self, value: Any) -> Any:
+        return None if value is None else self.coder.decode(getattr(value, self.name))
+
+
+class _Rows:
+    """Change of some fields of rows.
+
+    Args:
+        made: the type of the result.
+        changes: the changes by the name of the field.
+    """
+
+    def __init__(
+        self, made: RowTypeConstraint, changes: Mapping[str, Callable[[Any], Any]]
+    ) -> None:
+        self._names = [name for name, _ in made._fields]
+        self._changes = changes
+        self._coder: Any = coders.registry.get_coder(made)
+        self._make: Callable[[Iterable[Any]], Any] | None = None
+
+    def __call__(self, row: Any) -> Any:
+        if self._make is None:
+            kind: Any = named_tuple_from_schema(self._coder.schema)
+            self._make = kind._make
+        return self._make(
+            self._changes[name](getattr(row, name)) if name in self._changes else getattr(row, name)
+            for name in self._names
+        )
+
+    def __reduce__(self) -> Any:
+        return _rows, (self._names, self._changes, self._coder)
+
+
+def _rows(names: list[str], changes: Mapping[str, Any], coder: Any) -> _Rows:
+    rows = _Rows.__new__(_Rows)
+    rows._names, rows._changes, rows._coder, rows._make = names, changes, coder, None
+    return rows

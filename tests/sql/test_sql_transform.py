@@ -1,0 +1,137 @@
+"""Beam's SqlTransform over Spark SQL, in batch."""
+
+from datetime import date
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.sql import SqlTransform
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam import ConfigurationError, SparkRunner, UnsupportedTransform, as_dataframe
+from sparkbeam.io import FromDataFrame
+
+pytest.importorskip("sqlglot")
+
+
+class Everything(NamedTuple):
+    id: int
+    text: str | None
+    time: Timestamp
+    price: Decimal
+    day: date
+    raw: bytes
+    items: list[int]
+    counts: dict[str, int]
+    any: complex
+
+
+ROW = Everything(
+    1, None, Timestamp(1.5), Decimal("1.25"), date(1969, 1, 2), b"\0", [1], {"a": 2}, 1j
+)
+
+
+def test_values_of_all_types_pass_through_queries(spark: Any) -> None:
+    with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
+        rows = pipeline | beam.Create([ROW]).with_output_types(Everything)
+        once = rows | "Once" >> SqlTransform("SELECT * FROM PCOLLECTION")
+        assert once.element_type.get_type_for("day") is date
+        twice = once | "Twice" >> SqlTransform("SELECT * FROM PCOLLECTION WHERE id = 1")
+        assert_that(twice | beam.Map(tuple), equal_to([tuple(ROW)]))
+        attributes = twice | "Attributes" >> beam.Map(lambda row: (row.id, row.any, row.items))
+        assert_that(attributes, equal_to([(1, 1j, [1])]), label="attributes")
+
+
+def test_queries_of_queries_and_of_dataframes_stay_with_spark(spark: Any) -> None:
+    runner = SparkRunner(spark)
+    pipeline = beam.Pipeline(runner=runner)
+    frame = spark.sql("SELECT id, timestamp_seconds(id) AS at FROM range(10)")
+    result = (
+        pipeline
+        | FromDataFrame(frame)
+        | "First" >> SqlTransform("SELECT id, at FROM PCOLLECTION WHERE id > 5")
+        | "Second" >> SqlTransform("SELECT SUM(id) AS s, MAX(at) AS t FROM PCOLLECTION")
+    )
+    explained = runner.explain(pipeline)
+    assert len(explained.stages.splitlines()) < 10
+    found = as_dataframe(result).collect()
+    assert [tuple(map(str, row)) for row in found] == [("30", "1970-01-01 00:00:09")]
+
+
+def test_timestamps_of_elements_are_kept(spark: Any) -> None:
+    with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
+        counts = (
+            pipeline
+            | beam.Create([1, 11, 12])
+            | beam.Map(lambda at: TimestampedValue(beam.Row(at=at), at)).with_output_types(
+                RowTypeConstraint.from_fields([("at", int)])
+            )
+            | SqlTransform("SELECT at FROM PCOLLECTION")
+            | beam.WindowInto(FixedWindows(10))
+            | beam.combiners.Count.Globally().without_defaults()
+        )
+        assert_that(counts, equal_to([1, 2]))
+
+
+def test_tables_have_the_names_of_the_inputs(spark: Any) -> None:
+    with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
+        one = pipeline | "One" >> beam.Create([beam.Row(id=1, v="a")])
+        other = pipeline | "Other" >> beam.Create([beam.Row(id=1, w="b")])
+        query = "SELECT v || w AS x FROM {} l JOIN {} r ON l.id = r.id"
+        found = [
+            {"l ef{t": one, "right": other}
+            | "Dict" >> SqlTransform(query.format("`l ef{t`", "right")),
+            (one, other) | "Tuple" >> SqlTransform(query.format("`0`", "`1`")),
+            {"only": one} | "Lone" >> SqlTransform("SELECT v || 'b' AS x FROM PCOLLECTION"),
+        ]
+        assert_that(found | beam.Flatten(), equal_to([("ab",)] * 3))
+
+
+def test_a_function_of_the_session_is_called(spark: Any) -> None:
+    spark.udf.register("twice", lambda number: 2 * number, "bigint")
+    with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
+        rows = (
+            pipeline
+            | beam.Create([beam.Row(id=4)])
+            | SqlTransform("SELECT twice(id) x FROM PCOLLECTION")
+        )
+        assert_that(rows, equal_to([(8,)]))
+
+
+def test_an_empty_input_has_no_rows(spark: Any) -> None:
+    with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
+        rows = (
+            pipeline
+            | beam.Create([beam.Row(id=4)])
+            | beam.Filter(lambda row: row.id > 4)
+            | SqlTransform("SELECT id, COUNT(*) FROM PCOLLECTION GROUP BY id")
+        )
+        assert_that(rows, equal_to([]))
+
+
+@pytest.mark.parametrize(
+    ("transform", "error", "message"),
+    [
+        (SqlTransform("SELECT id FROM t"), ConfigurationError, "'Query': There is no table 't'"),
+        (SqlTransform("SELECT nosuch(id) FROM PCOLLECTION"), ConfigurationError, "(?i)nosuch"),
+        (SqlTransform("SELECT 1", dialect="zetasql"), ConfigurationError, "dialect='zetasql'"),
+        (SqlTransform("DROP TABLE t"), UnsupportedTransform, "'Query' cannot run.*DROP"),
+        (SqlTransform("SELECT 1", ddl="DROP TABLE t"), UnsupportedTransform, "DROP in ddl"),
+    ],
+)
+def test_a_wrong_query_is_an_error_with_the_label(
+    spark: Any, transform: Any, error: type[Exception], message: str
+) -> None:
+    rows = beam.Pipeline(runner=SparkRunner(spark)) | beam.Create([beam.Row(id=1)])
+    with pytest.raises(error, match=message):
+        _ = rows | "Query" >> transform
+
+
+def test_an_input_without_schema_is_an_error() -> None:
+    numbers = beam.Pipeline(runner=SparkRunner()) | beam.Create([1])
+    with pytest.raises(ConfigurationError, match=r"'PCOLLECTION' has no schema.*beam\.Row"):
+        _ = numbers | SqlTransform("SELECT * FROM PCOLLECTION")
