@@ -38,6 +38,7 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
+from sparkbeam.replacements.yaml_providers import native
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.run.run import Companion, PipelineRun, program
 from sparkbeam.runner import carried, cross_language, interactive
@@ -45,6 +46,7 @@ from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import interruptible
 from sparkbeam.upstream import option_views, pickles
 from sparkbeam.upstream.spark import has_pandas_state, has_row_state, no_foreign_types
+from sparkbeam.upstream.yaml_scopes import substitute_providers
 from sparkbeam.wire.usercode import unfindable
 
 
@@ -65,6 +67,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         self._seen: Any = None
         cross_language.guard(_is_ours)
         carried.register()
+        substitute_providers(_is_ours, native)
 
     def apply(self, transform: Any, input: Any, options: PipelineOptions) -> Any:
         """Beam's hook for a transform that is applied.
@@ -73,6 +76,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             ConfigurationError: with the first transform, if an option has a wrong name or value.
             UnsupportedTransform: it is a cross-language transform that nothing replaces.
         """
+        substitute_providers(_is_ours, native)
         transform = cross_language.replaced(transform, input)
         if options is not self._seen:
             option_views.remember(options)
