@@ -42,12 +42,16 @@ IMPORTS = {
     "eventhubs/monitoring.py": "the function that the option slowPartitionMonitor names",
     "observe/sinks/sink_factory.py": "a sink of the package, or the class of --metrics_sink",
     "observe/views/notebook.py": "a module of IPython",
+    "replacements/registry.py": "a module of the package's own",
     "inspection/worker_checks.py": "the runner's packages, and what the program of doctor imports",
     "upstream/spark.py": "modules of PySpark",
     "wire/environment.py": "the modules of --beam_plugins, and of the classes in the plan",
 }
 
-EVALUATES = {"cli/main_program.py": "the program that the command line names"}
+EVALUATES = {
+    "cli/main_program.py": "the program that the command line names",
+    "replacements/sql_lowered.py": "expressions made of a parsed query, with quoted names and texts",
+}
 
 
 def called(tree: ast.AST) -> set[str]:

@@ -128,7 +128,14 @@ FEATURES = (
     Feature("TestStream", "-", "yes", "makes a pipeline a streaming one"),
     Feature("`ReadFromPubSub`", "no", "no", "each runner has its own; use `ReadFromSpark`"),
     Feature(
-        "Cross-language transforms (Beam's `ReadFromKafka`, `ReadFromJdbc`, `SqlTransform`, …)",
+        "`SqlTransform`, and `Sql`, `Join` and the language `sql` of Beam YAML",
+        "yes",
+        "yes",
+        "Calcite's dialect, without Java; streams and windows take fewer clauses: see "
+        "[sql.md](sql.md)",
+    ),
+    Feature(
+        "Cross-language transforms (Beam's `ReadFromKafka`, `ReadFromJdbc`, …)",
         "no",
         "no",
         "an error as they are applied, which names what of Spark's does the same; see "

@@ -87,6 +87,7 @@ class _Calcite(Dialect):
         IDENTIFIERS = ["`", '"']  # noqa: RUF012
 
     class Parser(sqlglot.Parser):
+        FUNC_TOKENS = {*sqlglot.Parser.FUNC_TOKENS, sqlglot.TokenType.SESSION}  # noqa: RUF012
         FUNCTIONS = {  # noqa: RUF012
             name: parse
             for name, parse in sqlglot.Parser.FUNCTIONS.items()
@@ -169,6 +170,21 @@ def parse(query: str, tables: Mapping[str, Types]) -> ParsedQuery:
     except sqlglot.errors.SqlglotError as error:
         raise ConfigurationError(f"{_first_line(error)} {_known(tables)}") from None
     return ParsedQuery(tree, tuple(used), tuple(_unique(tree.named_selects)))
+
+
+def window_function(node: exp.Expr) -> tuple[str, list[exp.Expr]] | None:
+    """Return the name and the arguments of a function that assigns windows; None for others."""
+    if not isinstance(node, exp.Anonymous) or node.name.upper() not in _WINDOWS:
+        return None
+    return node.name.upper(), node.expressions
+
+
+def has_windows(query: ParsedQuery) -> bool:
+    """Return whether a query assigns windows."""
+    return any(window_function(node) is not None for node in query.tree.walk())
+
+
+_WINDOWS = frozenset(["TUMBLE", "HOP", "SESSION"])
 
 
 def settings(ddl: str) -> None:

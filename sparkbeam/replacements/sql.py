@@ -12,6 +12,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PBegin, PCollection
 from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import GlobalWindows
 from pyspark.sql.types import StructType
 
@@ -70,7 +71,8 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             calcite.settings(self._ddl or "")
             query = calcite.parse(self._query, {name: each.types for name, each in rows.items()})
             read = {name: rows[name] for name in query.tables}
-            self._check_windows(pipeline, read)
+            if calcite.has_windows(query) or _is_windowed(pipeline, read):
+                return _lowered(query, read)
             text = query.spark_sql({name: each.types for name, each in read.items()})
         except calcite.QueryRefused as refused:
             raise UnsupportedTransform(
@@ -111,12 +113,27 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         result = (cells or pipeline) | "Query" >> _Query(spec, result_type(schema))
         return decoded(result, schema, read.values())
 
-    def _check_windows(self, pipeline: Pipeline, read: Mapping[str, SqlRows]) -> None:
-        for name, each in read.items():
-            if not isinstance(each.pcollection.windowing.windowfn, GlobalWindows):
-                raise UnsupportedTransform(self._applied, f"{name} has windows.", "")
-        if pipeline.options.view_as(StandardOptions).streaming:
-            raise UnsupportedTransform(self._applied, "it is in a streaming pipeline.", "")
+
+def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:
+    """Return whether a query is about panes of windows, or a stream."""
+    if pipeline.options.view_as(StandardOptions).streaming:
+        return True
+    inputs = [each.pcollection for each in read.values()]
+    return not all(each.is_bounded and _is_whole(each.windowing) for each in inputs)
+
+
+def _is_whole(windowing: Windowing) -> bool:
+    is_global = isinstance(windowing.windowfn, GlobalWindows)
+    return is_global and isinstance(windowing.triggerfn, DefaultTrigger)
+
+
+def _lowered(query: Any, read: Mapping[str, SqlRows]) -> PCollection[Any]:
+    from sparkbeam.replacements.calcite_steps import steps_of
+    from sparkbeam.replacements.sql_lowered import Lowered
+
+    steps = steps_of(query, {name: each.kinds for name, each in read.items()})
+    tables = {name: each.pcollection for name, each in read.items()}
+    return Lowered(tables).result(steps, query.columns)
 
 
 class _Table(beam.PTransform[PCollection[Any], PCollection[Any]]):

@@ -60,7 +60,7 @@ class SqlRows:
                 "beam.Select, or give them a NamedTuple with with_output_types(…)."
             )
         opaque: dict[str, Any] = {}
-        fields = []
+        fields: list[st.StructField] = []
         for field, part in rows._fields:
             column = _column(field, part)
             if column is None:
@@ -75,6 +75,11 @@ class SqlRows:
     def types(self) -> dict[str, str]:
         """The names of the types of the columns."""
         return {field.name: field.dataType.simpleString() for field in self.schema.fields}
+
+    @property
+    def kinds(self) -> dict[str, tuple[Any, bool]]:
+        """The Python types of the columns, and whether they may be None."""
+        return {name: without_none(kind) for name, kind in _fields(self.pcollection)}
 
     def encoded(self) -> PCollection[Any]:
         """Return the elements with opaque fields encoded."""

@@ -43,4 +43,4 @@ def _made_of_queries(provider: Any) -> Any:
     """Return the provider with queries of Spark's."""
     from apache_beam.yaml import yaml_provider
 
-    return yaml_provider.SqlBackedProvider(transforms_of_queries(provider), _queries())
+    return yaml_provider.SqlBackedProvider(transforms_of_queries(provider) or {}, _queries())

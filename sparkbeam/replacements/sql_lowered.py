@@ -1,0 +1,278 @@
+"""Steps of queries as Beam's transforms: they keep windows, triggers and lateness."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Optional
+
+import apache_beam as beam
+from apache_beam import coders, typehints
+from apache_beam.pvalue import AsMultiMap, PCollection
+from apache_beam.transforms.trigger import DefaultTrigger
+from apache_beam.transforms.window import (
+    FixedWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampedValue,
+    WindowFn,
+)
+from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.typehints.schemas import named_tuple_from_schema
+from apache_beam.utils.timestamp import Duration, Timestamp
+
+from sparkbeam.joins.equijoin import Join
+from sparkbeam.replacements.calcite_steps import (
+    Aggregate,
+    JoinSteps,
+    Project,
+    Scan,
+    Step,
+    Union,
+    Value,
+    Windows,
+)
+
+
+class Lowered:
+    """Application of the steps of a query.
+
+    Args:
+        tables: the PCollections by name.
+    """
+
+    def __init__(self, tables: Mapping[str, PCollection[Any]]) -> None:
+        self._tables = tables
+        self._labels = 0
+
+    def result(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
+        """Return the rows of a query.
+
+        Args:
+            step: its last step.
+            names: of its columns.
+        """
+        return self._project(step, names)
+
+    def _label(self, name: str) -> str:
+        self._labels += 1
+        return f"{name} {self._labels}"
+
+    def _rows(self, step: Step) -> PCollection[Any]:
+        match step:
+            case Scan():
+                return self._tables[step.table]
+            case Project():
+                return self._project(step, tuple(f"c{at}" for at in range(len(step.values))))
+            case Aggregate():
+                return self._aggregate(step)
+            case JoinSteps():
+                return self._join(step)
+            case Union():
+                parts = [self._rows(part) for part in step.steps]
+                return parts | self._label("Union") >> beam.Flatten()
+
+    def _project(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
+        rows = self._rows(step.step)
+        if step.condition is not None:
+            rows = rows | self._label("Where") >> beam.Filter(function(step.condition))
+        kind = _row_type(names, step.values)
+        source = f"made({', '.join(value.source for value in step.values)})"
+        made = function(source, made=_class_of(kind))
+        return rows | self._label("Select") >> beam.Map(made).with_output_types(kind)
+
+    def _aggregate(self, step: Aggregate) -> PCollection[Any]:
+        rows = self._rows(step.step)
+        if step.windows is not None:
+            rows = self._windowed(rows, step.windows)
+        keys = {f"k{at}": f"c{at}" for at in range(step.keys)}
+        grouping: Any = beam.GroupBy(**keys)
+        for at, name in enumerate(step.functions):
+            combine = _combine(name, nullable=step.nullable[at])
+            grouping = grouping.aggregate_field(f"c{step.keys + at}", combine, f"a{at}")
+        found: PCollection[Any] = rows | self._label("Group by") >> grouping
+        if not step.bounds:
+            return found
+        names = (*keys, *(f"a{at}" for at in range(len(step.functions))))
+        return found | self._label("Bounds") >> beam.Map(_with_bounds, names).with_output_types(
+            RowTypeConstraint.from_fields(
+                [*((name, Any) for name in names), ("start", Timestamp), ("end", Timestamp)]
+            )
+        )
+
+    def _windowed(self, rows: PCollection[Any], windows: Windows) -> PCollection[Any]:
+        stamp = function(f"stamped(row, {windows.time.source})", stamped=TimestampedValue)
+        before = rows.windowing
+        given: dict[str, Any] = {}
+        if not isinstance(before.triggerfn, DefaultTrigger):
+            given["trigger"] = before.triggerfn
+            given["accumulation_mode"] = before.accumulation_mode
+        into = beam.WindowInto(
+            _window_fn(windows), allowed_lateness=before.allowed_lateness, **given
+        )
+        kind: Any = rows.element_type
+        stamped = rows | self._label("Time") >> beam.Map(stamp).with_output_types(kind)
+        return stamped | self._label("Windows") >> into
+
+    def _join(self, step: JoinSteps) -> PCollection[Any]:
+        left, right = self._rows(step.left), self._rows(step.right)
+        kind = _key_type(step.left_keys, step.right_keys)
+        keys = _key(step.left_keys, 1, kind), _key(step.right_keys, 2, kind)
+        widths = len(_columns(step.left)), len(_columns(step.right))
+        pair = _pair(*widths)
+        if right.is_bounded and not left.is_bounded and step.how in ("inner", "left"):
+            joined = self._looked_up(left, right, keys, pair, step.how)
+        else:
+            sides = {"left": left, "right": right}
+            on = dict(zip(sides, keys, strict=True))
+            joined = sides | self._label("Join") >> Join(
+                on=on, how=step.how, result=lambda key, one, other: pair(one, other)
+            )
+        values = (*_columns(step.left), *_columns(step.right))
+        names = tuple(f"c{at}" for at in range(len(values)))
+        nullable = [Value(value.source, value.kind, nullable=True) for value in values]
+        return joined | self._label("Joined") >> beam.Map(
+            function("made(*row)", made=_class_of(_row_type(names, nullable)))
+        ).with_output_types(_row_type(names, nullable))
+
+    def _looked_up(
+        self,
+        left: PCollection[Any],
+        right: PCollection[Any],
+        keys: tuple[Callable[[Any], Any], Callable[[Any], Any]],
+        pair: Callable[[Any, Any], Any],
+        how: str,
+    ) -> PCollection[Any]:
+        """Join an unbounded side to a bounded one, which is a side input."""
+        of_left, of_right = keys
+        kind: Any = typehints.Tuple[_returned(of_right), right.element_type]
+        keyed = beam.Map(lambda row: (of_right(row), row)).with_output_types(kind)
+        pairs = right | self._label("Keys") >> keyed
+
+        def joined(row: Any, table: Any) -> Iterator[Any]:
+            found = list(table[of_left(row)])
+            for other in found or ([None] if how == "left" else []):
+                yield pair(row, other)
+
+        return left | self._label("Look up") >> beam.FlatMap(joined, AsMultiMap(pairs))
+
+
+def function(source: str, **named: Any) -> Callable[[Any], Any]:
+    """Return the function of a row that an expression of :class:`Value` is.
+
+    Args:
+        source: its text, which is made of a parsed query.
+        named: further names in it.
+    """
+    names = {"Decimal": Decimal, "Timestamp": Timestamp, **named}
+    made: Callable[[Any], Any] = eval(f"lambda row: {source}", names)
+    return made
+
+
+def _row_type(names: tuple[str, ...], values: Iterable[Value]) -> RowTypeConstraint:
+    fields: list[tuple[str, Any]] = [
+        (name, Optional[value.kind] if value.nullable else value.kind)  # noqa: UP045
+        for name, value in zip(names, values, strict=True)
+    ]
+    return RowTypeConstraint.from_fields(fields)
+
+
+def _class_of(kind: RowTypeConstraint) -> Any:
+    coder: Any = coders.registry.get_coder(kind)
+    return named_tuple_from_schema(coder.schema)
+
+
+def _columns(step: Step) -> tuple[Value, ...]:
+    assert isinstance(step, Project)
+    return step.values
+
+
+def _key_type(left: tuple[Value, ...], right: tuple[Value, ...]) -> Any:
+    parts = [
+        Optional[one.kind] if one.nullable or other.nullable else one.kind  # noqa: UP045
+        for one, other in zip(left, right, strict=True)
+    ]
+    return typehints.Tuple[(int, *parts)]
+
+
+def _returned(function: Callable[[Any], Any]) -> Any:
+    return typehints.decorators.get_type_hints(function).simple_output_type("key")
+
+
+def _key(values: tuple[Value, ...], side: int, kind: Any) -> Callable[[Any], Any]:
+    """Return the function of the key of a row; null is equal to nothing."""
+    sources = [value.source for value in values]
+    nulls = [f"{value.source} is None" for value in values if value.nullable]
+    mark = f"({side} if {' or '.join(nulls)} else 0)" if nulls else "0"
+    return typehints.with_output_types(kind)(function(f"({mark}, {', '.join(sources)})"))
+
+
+def _pair(left: int, right: int) -> Callable[[Any, Any], tuple[Any, ...]]:
+    nothing = (None,) * left, (None,) * right
+    return lambda one, other: (
+        *(nothing[0] if one is None else one),
+        *(nothing[1] if other is None else other),
+    )
+
+
+def _window_fn(windows: Windows) -> WindowFn:
+    size = Duration(micros=windows.size)
+    if windows.function == "HOP":
+        return SlidingWindows(size, Duration(micros=windows.period))
+    return Sessions(size) if windows.function == "SESSION" else FixedWindows(size)
+
+
+def _combine(name: str, *, nullable: bool) -> Any:
+    if name == "distinct":
+        return _CountDistinct()
+    plain: Any = {"sum": sum, "min": min, "max": max}[name]
+    return _Best(plain) if nullable and name != "sum" else plain
+
+
+class _Best(beam.CombineFn):
+    """The least or greatest value that is not None.
+
+    Args:
+        choose: ``min`` or ``max``.
+    """
+
+    def __init__(self, choose: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._choose = choose
+
+    def create_accumulator(self) -> Any:
+        return None
+
+    def add_input(self, best: Any, value: Any) -> Any:
+        return self._of((best, value))
+
+    def merge_accumulators(self, accumulators: Any) -> Any:
+        return self._of(accumulators)
+
+    def extract_output(self, best: Any) -> Any:
+        return best
+
+    def _of(self, values: Any) -> Any:
+        present = [value for value in values if value is not None]
+        return self._choose(present) if present else None
+
+
+class _CountDistinct(beam.CombineFn):
+    """Number of different values that are not None."""
+
+    def create_accumulator(self) -> set[Any]:
+        return set()
+
+    def add_input(self, values: set[Any], value: Any) -> set[Any]:
+        if value is not None:
+            values.add(value)
+        return values
+
+    def merge_accumulators(self, accumulators: Any) -> set[Any]:
+        return set().union(*accumulators)
+
+    def extract_output(self, values: set[Any]) -> int:
+        return len(values)
+
+
+def _with_bounds(row: Any, names: tuple[str, ...], window: Any = beam.DoFn.WindowParam) -> Any:
+    fields = {name: getattr(row, name) for name in names}
+    return beam.Row(**fields, start=window.start, end=window.end)

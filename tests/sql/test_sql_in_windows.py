@@ -1,0 +1,261 @@
+"""Queries in windows and in streaming, in process."""
+
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.sql import SqlTransform
+from apache_beam.transforms.trigger import (
+    AccumulationMode,
+    AfterCount,
+    AfterProcessingTime,
+    AfterWatermark,
+    Repeatedly,
+)
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampedValue,
+)
+from apache_beam.utils.timestamp import Timestamp
+from in_process_batch import BatchRunner
+
+from sparkbeam import UnsupportedTransform
+
+pytest.importorskip("sqlglot")
+
+from sparkbeam.connectors.query_frames import queried, timed
+from sparkbeam.replacements.calcite import parse
+from sparkbeam.replacements.calcite_steps import steps_of
+from sparkbeam.replacements.sql_lowered import Lowered
+from sparkbeam.replacements.sql_rows import SqlRows
+
+
+class Click(NamedTuple):
+    id: int
+    user: str | None
+    price: float
+    at: Timestamp
+    n: int | None
+
+
+CLICKS = [
+    Click(5, "ada", 1.5, Timestamp(5), 1),
+    Click(15, "bob", 2.5, Timestamp(15), None),
+    Click(17, None, 3.5, Timestamp(17), 4),
+    Click(-25, "ada", 4.5, Timestamp(25), 7),
+]
+TEN = "INTERVAL '10' SECOND"
+
+
+def clicks(pipeline: beam.Pipeline, windows: Any = None, **named: Any) -> Any:
+    rows = pipeline | beam.Create(CLICKS).with_output_types(Click)
+    if windows is None:
+        return rows
+    stamped = rows | beam.Map(lambda row: TimestampedValue(row, row.at)).with_output_types(Click)
+    return stamped | "In windows" >> beam.WindowInto(windows, **named)
+
+
+def seen(rows: Any) -> Any:
+    """Return the rows with the ends of their windows, in the global window."""
+
+    def told(row: Any, window: Any = beam.DoFn.WindowParam) -> tuple[Any, ...]:
+        return (int(window.end), *row)
+
+    return rows | beam.Map(told) | "All" >> beam.WindowInto(GlobalWindows())
+
+
+@pytest.mark.parametrize(
+    ("query", "windows", "expected"),
+    [
+        ("SELECT COUNT(*) FROM PCOLLECTION", FixedWindows(10), [(10, 1), (20, 2), (30, 1)]),
+        ("SELECT id FROM PCOLLECTION WHERE n > 1", FixedWindows(10), [(20, 17), (30, -25)]),
+        (
+            "SELECT SUM(id) FROM PCOLLECTION",
+            SlidingWindows(20, 10),
+            [(10, 5), (20, 37), (30, 7), (40, -25)],
+        ),
+        ("SELECT MAX(price) FROM PCOLLECTION", Sessions(3), [(8, 1.5), (20, 3.5), (28, 4.5)]),
+        (
+            f"SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(at, {TEN})",
+            None,
+            [(10, 1), (20, 2), (30, 1)],
+        ),
+        (
+            f"SELECT SUM(id) FROM PCOLLECTION GROUP BY HOP(at, {TEN}, INTERVAL '20' SECOND)",
+            None,
+            [(10, 5), (20, 37), (30, 7), (40, -25)],
+        ),
+        (
+            "SELECT MAX(price) FROM PCOLLECTION GROUP BY SESSION(at, INTERVAL '3' SECOND)",
+            None,
+            [(8, 1.5), (20, 3.5), (28, 4.5)],
+        ),
+        (
+            f"SELECT TUMBLE_START(at, {TEN}), TUMBLE_END(at, {TEN}), user, COUNT(*) "
+            f"FROM PCOLLECTION WHERE id > 5 GROUP BY user, TUMBLE(at, {TEN}) "
+            "HAVING COUNT(user) > 0",
+            None,
+            [(20, Timestamp(10), Timestamp(20), "bob", 1)],
+        ),
+        (
+            "SELECT p.id, q.id FROM PCOLLECTION p JOIN PCOLLECTION q ON p.n = q.n AND p.id < 6",
+            FixedWindows(10),
+            [(10, 5, 5), (30, -25, -25)],
+        ),
+        (
+            f"SELECT c, a.s FROM (SELECT COUNT(*) c, TUMBLE_START(at, {TEN}) s FROM PCOLLECTION "
+            f"GROUP BY TUMBLE(at, {TEN})) a JOIN (SELECT id, TUMBLE_START(at, {TEN}) s FROM "
+            f"PCOLLECTION GROUP BY id, TUMBLE(at, {TEN})) b ON a.s = b.s AND b.id >= 15",
+            None,
+            [(20, 2, Timestamp(10))] * 2,
+        ),
+    ],
+)
+def test_a_query_is_one_of_each_window(query: str, windows: Any, expected: list[Any]) -> None:
+    with beam.Pipeline(runner=BatchRunner()) as pipeline:
+        rows = clicks(pipeline, windows) | SqlTransform(query)
+        assert_that(seen(rows), equal_to(expected))
+
+
+SAME_AS_SPARK = [
+    "id / 2, -id / 4, MOD(id, 4), id * price, id + 1, id - n, n / id, 7 / 2, 1.5 * price",
+    "user || 'x', UPPER(user), CHAR_LENGTH(user), SUBSTRING(user FROM 2 FOR 1), ABS(id)",
+    "n IS NULL, n IS NOT NULL, NOT (n > 1), n > 1 AND id > 5, n > 1 OR id > 5, n <> 4",
+    "n IN (1, 4), n NOT IN (1, 4), n BETWEEN 1 AND 4, n NOT BETWEEN 1 AND 4, id = 5.0",
+    "(n > 1) IS TRUE, (n > 1) IS NOT TRUE, (n > 1) IS FALSE, NOT (n > 1 AND id > 5)",
+    "CASE WHEN n > 1 THEN 'big' WHEN n = 1 THEN 'one' END, CASE id WHEN 5 THEN n ELSE 0 END",
+    "COALESCE(n, id), COALESCE(user, 'nobody'), COALESCE(n, n, 3)",
+    "CAST(price AS BIGINT), CAST(id AS DOUBLE), CAST(id AS VARCHAR), CAST('12' AS BIGINT)",
+    "at = TIMESTAMP '1970-01-01 00:00:05', at > TIMESTAMP '1970-01-01 00:00:15.5'",
+]
+QUERIES = [
+    *(f"SELECT {items} FROM PCOLLECTION" for items in SAME_AS_SPARK),
+    "SELECT id FROM PCOLLECTION WHERE NOT (n > 1)",
+    "SELECT id FROM PCOLLECTION WHERE n > 1 OR user = 'bob'",
+    "SELECT COUNT(*), COUNT(n), SUM(n), AVG(n), AVG(price), MIN(n), MAX(user) FROM PCOLLECTION",
+    "SELECT user, COUNT(*), SUM(n), AVG(n), MIN(n) FROM PCOLLECTION GROUP BY user",
+    "SELECT COUNT(DISTINCT user), COUNT(*) FILTER (WHERE n > 1) FROM PCOLLECTION",
+    "SELECT id > 5, SUM(id) + 1 FROM PCOLLECTION GROUP BY id > 5 HAVING SUM(id) > -100",
+    "SELECT at, COUNT(*) FROM PCOLLECTION GROUP BY at",
+    "SELECT DISTINCT n > 1, user IS NULL FROM PCOLLECTION",
+    "SELECT id FROM PCOLLECTION UNION ALL SELECT n FROM PCOLLECTION",
+    "SELECT user FROM PCOLLECTION UNION SELECT UPPER(user) FROM PCOLLECTION",
+    "WITH w AS (SELECT id AS i, n FROM PCOLLECTION) SELECT a.i, b.n FROM w a JOIN w b ON a.i = b.i",
+    "SELECT a.id, b.id FROM PCOLLECTION a LEFT JOIN PCOLLECTION b ON a.n = b.n AND a.id = b.id",
+    "SELECT a.id, b.id FROM PCOLLECTION a FULL JOIN PCOLLECTION b ON a.n = b.id",
+    "SELECT a.id, c.id FROM PCOLLECTION a JOIN PCOLLECTION b ON a.n = b.n JOIN PCOLLECTION c "
+    "ON b.user = c.user WHERE c.price > 2",
+]
+
+
+@pytest.mark.part(3)
+@pytest.mark.parametrize("query", QUERIES)
+def test_steps_have_the_rows_of_spark(spark: Any, query: str) -> None:
+    with beam.Pipeline(runner=BatchRunner()) as pipeline:
+        table = SqlRows.of(clicks(pipeline), "PCOLLECTION")
+        types = {"PCOLLECTION": table.types}
+        parsed = parse(query, types)
+        data = [(*row[:3], row.at.to_utc_datetime(), row.n, 0) for row in CLICKS]
+        frame = spark.createDataFrame(data, timed(table.schema))
+        found = queried(spark, parsed.spark_sql(types), [frame]).collect()
+        expected = [tuple(map(_plain, row[:-1])) for row in found]
+        steps = steps_of(parsed, {"PCOLLECTION": table.kinds})
+        rows = Lowered({"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
+        plain = rows | "Plain" >> beam.Map(lambda row: tuple(map(_plain, row)))
+        assert_that(plain, equal_to(expected))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Timestamp):
+        return str(value.to_utc_datetime())
+    return str(value) if hasattr(value, "year") else value
+
+
+@pytest.mark.parametrize(
+    ("query", "clause"),
+    [
+        ("SELECT id FROM PCOLLECTION ORDER BY id LIMIT 1", "ORDER"),
+        ("SELECT id FROM PCOLLECTION EXCEPT SELECT n FROM PCOLLECTION", "EXCEPT"),
+        ("SELECT SQRT(price) FROM PCOLLECTION", "SQRT"),
+        ("SELECT STDDEV_POP(price) FROM PCOLLECTION", "STDDEV_POP"),
+        ("SELECT id, ROW_NUMBER() OVER (ORDER BY id) FROM PCOLLECTION", "ROW_NUMBER"),
+        ("SELECT SUM(id) OVER (PARTITION BY user) FROM PCOLLECTION", "OVER"),
+        ("SELECT id FROM PCOLLECTION WHERE n IN (SELECT id FROM PCOLLECTION)", "SELECT"),
+        ("SELECT 1 FROM PCOLLECTION a JOIN PCOLLECTION b ON a.id > b.id", "JOIN"),
+        ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY ROLLUP(user)", "ROLLUP"),
+        ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(id, INTERVAL '1' DAY)", "TUMBLE"),
+        ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(at, INTERVAL '1' MONTH)", "interval"),
+    ],
+)
+def test_a_clause_that_has_no_meaning_in_windows_is_named(query: str, clause: str) -> None:
+    rows = clicks(beam.Pipeline(runner=BatchRunner()), FixedWindows(10))
+    with pytest.raises(UnsupportedTransform, match=f"'Query' cannot run.*{clause}"):
+        _ = rows | "Query" >> SqlTransform(query)
+
+
+def stream(*batches: list[tuple[int, Click]]) -> TestStream:
+    events = TestStream()
+    for batch in batches:
+        elements = [TimestampedValue(click, at) for at, click in batch]
+        events = events.add_elements(elements).advance_watermark_to(max(at for at, _ in batch))
+    return events.advance_watermark_to_infinity()
+
+
+def test_a_stream_is_selected_and_aggregated_in_windows() -> None:
+    options = PipelineOptions(["--streaming"])
+    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+        events = stream([(5, CLICKS[0]), (15, CLICKS[1])], [(17, CLICKS[2]), (25, CLICKS[3])])
+        rows = pipeline | events.with_output_types(Click)
+        some = rows | "Some" >> SqlTransform("SELECT id, at FROM PCOLLECTION WHERE price > 2")
+        counts = some | "Count" >> SqlTransform(
+            f"SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(at, {TEN})"
+        )
+        assert_that(seen(counts), equal_to([(20, 2), (30, 1)]))
+
+
+def test_triggers_and_lateness_of_the_input_hold() -> None:
+    options = PipelineOptions(["--streaming"])
+    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+        late = Click(1, "ada", 0.5, Timestamp(6), 1)
+        events = stream([(5, CLICKS[0])], [(15, CLICKS[1])], [(6, late), (25, CLICKS[3])])
+        rows = pipeline | events.with_output_types(Click)
+        windowed = rows | beam.WindowInto(
+            FixedWindows(10),
+            trigger=AfterWatermark(early=AfterCount(1), late=AfterCount(1)),
+            accumulation_mode=AccumulationMode.ACCUMULATING,
+            allowed_lateness=100,
+        )
+        sums = windowed | SqlTransform("SELECT SUM(id) FROM PCOLLECTION")
+        panes = sums | beam.Map(lambda row, pane=beam.DoFn.PaneInfoParam: (row[0], pane.timing))
+        late_panes = panes | beam.Filter(lambda pane: pane[0] == 6) | beam.Map(lambda pane: pane[0])
+        assert_that(late_panes | "All" >> beam.WindowInto(GlobalWindows()), equal_to([6]))
+
+
+def test_a_stream_is_joined_to_what_is_bounded() -> None:
+    options = PipelineOptions(["--streaming"])
+    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+        names = pipeline | beam.Create([beam.Row(user="ada", name="Ada L.")])
+        events = stream([(5, CLICKS[0]), (15, CLICKS[1]), (17, CLICKS[2])])
+        rows = {
+            "clicks": pipeline | events.with_output_types(Click),
+            "names": names,
+        } | SqlTransform("SELECT id, name FROM clicks LEFT JOIN names ON clicks.user = names.user")
+        assert_that(rows, equal_to([(5, "Ada L."), (15, None), (17, None)]))
+
+
+def test_a_trigger_of_the_global_window_fires_panes() -> None:
+    with beam.Pipeline(runner=BatchRunner()) as pipeline:
+        rows = clicks(
+            pipeline,
+            GlobalWindows(),
+            trigger=Repeatedly(AfterProcessingTime(0)),
+            accumulation_mode=AccumulationMode.DISCARDING,
+        )
+        counts = rows | SqlTransform("SELECT COUNT(*) AS n FROM PCOLLECTION")
+        assert_that(counts | beam.Map(lambda row: row.n), equal_to([4]))
