@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.connectors.committed_files import listed_files
+from sparkbeam.connectors.kafka_starts import started
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import METADATA, field_at
@@ -150,6 +151,8 @@ def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = Non
         PipelineFailed: Spark cannot read the source.
     """
     streaming = partitions is not None
+    if not streaming:
+        spec = started(spec, label)
     columns = [_column(spec, name) for name in spec.read]
     columns.append(_time(spec, streaming=streaming).alias(_TIME))
     if streaming and spec.is_partitioned:
@@ -189,5 +192,8 @@ def _time(spec: ReadSpec, *, streaming: bool) -> Any:
 
 
 def _column(spec: ReadSpec, name: str) -> Any:
+    expression = dict(spec.derived).get(name)
+    if expression is not None:
+        return sf.expr(expression).alias(name)
     parts = name.split(".") if name in spec.nested else [name]
     return sf.col(".".join(map(quoted, parts)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from sparkbeam.common.display_text import shortened
+from sparkbeam.kafka.subscription import Subscription
 
 READ_URN = "sparkbeam:read_from_spark:v1"
 """A root whose rows Spark reads; its payload is a :class:`ReadSpec`."""
@@ -76,6 +77,11 @@ class ReadSpec(_Payload):
             microseconds; None for ever. A partition that is known to have nothing left stops
             holding it from then on.
         follows_clock: the watermark follows the clock once all partitions are idle.
+        idle_lag: the lag with which each idle partition follows the clock, in microseconds; None
+            for one that no longer holds the watermark back.
+        derived: columns that are not the source's, each with its SQL expression over those.
+        subscription: of a consumer group of Kafka whose offsets are the start, or are committed;
+            None for neither.
         coder: the coder of the elements, pickled; set when the pipeline is translated.
         in_columns: steps may take the rows as columns; set likewise.
         needed: the names of the columns that are read; None for all. Set likewise.
@@ -98,6 +104,9 @@ class ReadSpec(_Payload):
     by_files: bool = False
     idle: int | None = None
     follows_clock: bool = False
+    idle_lag: int | None = None
+    derived: Options = ()
+    subscription: Subscription | None = field(default=None, repr=False)
     coder: bytes = field(default=b"", repr=False)
     in_columns: bool = True
     needed: tuple[str, ...] | None = None

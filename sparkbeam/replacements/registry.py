@@ -14,6 +14,8 @@ from apache_beam.transforms import PTransform
 
 REPLACEMENTS: Mapping[str, str] = {
     "apache_beam.transforms.sql.SqlTransform": "sparkbeam.replacements.sql:replacing",
+    "apache_beam.io.kafka.ReadFromKafka": "sparkbeam.replacements.kafka_read:read",
+    "apache_beam.io.kafka.WriteToKafka": "sparkbeam.replacements.kafka_write:write",
 }
 """Function that makes the replacement, as ``module:function``, by the class of Beam's transform.
 

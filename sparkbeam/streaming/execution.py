@@ -50,6 +50,7 @@ from sparkbeam.streaming.checkpoint_files import (
 )
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.generation import Generation, OwnFiles, only_if_taken
+from sparkbeam.streaming.kafka_commits import KafkaCommits
 from sparkbeam.streaming.query_sink import QuerySink
 from sparkbeam.streaming.source_watermarks import spark_sources
 from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
@@ -164,6 +165,7 @@ class StreamingExecution:
         # Spark's sink runs in a copy of the session with its own cached tables.
         self._tables = [spec.table for spec in map(_spec, plan.sinks) if spec.table]
         self._number: int | None = None
+        self._commits: KafkaCommits | None = None
         self._own_sink: QuerySink | None = None
         self._of_spark: tuple[int | None, Phases] = (None, {})
         self._reports: list[TaskReport] = []
@@ -184,6 +186,7 @@ class StreamingExecution:
         self._begin(own, self._topology.plan)
         self._stopping = False
         sources = self._sources(own)
+        self._commits = KafkaCommits(sources, self._feedback)
         in_pieces = self._in_pieces(sources)
         sink = self._sink(generation, in_pieces=in_pieces)
         writer = (
@@ -221,6 +224,7 @@ class StreamingExecution:
         finally:
             self._stopping = True
             query.stop()
+            self._commits.close()
             if isinstance(sink, StoppableSink):
                 sink.close()
         error = query.exception()
@@ -459,6 +463,8 @@ class StreamingExecution:
         self._of_spark = last, of_progress(progress)
         self._note_caught_up(last, progress["sources"][1:])
         first = last if self._number is None else self._number + 1
+        if self._commits is not None and last >= first:
+            self._commits.after(last)
         return any(self._hear_of(number) for number in range(first, last + 1))
 
     def _note_caught_up(self, number: int, sources: Any) -> None:

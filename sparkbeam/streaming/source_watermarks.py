@@ -88,6 +88,8 @@ class SourceClock:
         tells_ends: the source reports exhausted partitions.
         idle: the microseconds for which a silent partition holds it back; None forever.
         follows: it follows the clock if all partitions are silent for this long.
+        idle_lag: the microseconds by which each partition that is silent for this long follows the
+            clock; None if it does not. No timestamp is ahead of the clock then.
     """
 
     tag: int
@@ -100,6 +102,7 @@ class SourceClock:
     tells_ends: bool = False
     idle: int | None = None
     follows: bool = False
+    idle_lag: int | None = None
 
     @classmethod
     def from_source(cls, source: Source) -> "SourceClock":
@@ -117,6 +120,7 @@ class SourceClock:
             spec.tells_ends,
             spec.idle,
             spec.follows_clock,
+            spec.idle_lag,
         )
 
     def after(
@@ -142,6 +146,8 @@ class SourceClock:
             marks = replace(marks, since=look.time)
         if self.tells_ends:
             return self._by_ends(marks, look, before)
+        if self.idle_lag is not None:
+            return self._by_clocks(self._with_partitions(marks, look), look, self.idle_lag, now)
         return self._by_files(marks, look) if self.by_files else self._by_partitions(marks, look)
 
     def _by_files(self, marks: SourceProgress, look: SourceObservation) -> SourceProgress:
@@ -187,6 +193,19 @@ class SourceClock:
             return marks if holds else self._up_to(self._without(marks, idle), min(active))
         marks = self._up_to(self._without(marks, idle), marks.reached)
         return self._up_to(marks, look.time) if settled and self.follows else marks
+
+    def _by_clocks(
+        self, marks: SourceProgress, look: SourceObservation, lag: int, now: int
+    ) -> SourceProgress:
+        """Let each idle partition follow the clock."""
+        newest = {
+            p: max(micros, look.time - lag)
+            if self._has_passed(marks.silent.get(p), look)
+            else micros
+            for p, micros in marks.newest.items()
+        }
+        marks = replace(marks, newest=newest)
+        return self._up_to(marks, min(now, *newest.values())) if newest else marks
 
     def _with_partitions(self, marks: SourceProgress, look: SourceObservation) -> SourceProgress:
         newest = dict(marks.newest)

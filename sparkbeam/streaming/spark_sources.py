@@ -11,6 +11,7 @@ from typing import Any
 
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.connectors import source_frames
+from sparkbeam.connectors.kafka_starts import started
 from sparkbeam.observe.collection.listener import reachable_at
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.spark_io import ReadSpec
@@ -99,6 +100,8 @@ def source_frame(
     ((_, tag),) = source.outputs
     if spec.is_own:
         spec = _of_hub(spec, session, ExhaustedPartitions(checkpoint, tag), kept, freezes=freezes)
+    if not FeedbackFiles(kept).offsets(1):  # Otherwise Spark starts at its own offsets.
+        spec = started(spec, source.label)
     frame = source_frames.timed(session, spec, source.label, partitions)
     return SourceFrame(source.label, tag, spec, frame, checkpoint)
 

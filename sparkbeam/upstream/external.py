@@ -41,9 +41,17 @@ def urn_of(transform: Any) -> str:
 
 def sql_of(transform: Any) -> tuple[str, str | None, str | None]:
     """Return the query, the dialect and the DDL of Beam's ``SqlTransform``."""
-    payload = external_transforms_pb2.ExternalConfigurationPayload.FromString(transform._payload)
-    given = RowCoder(payload.schema).decode(payload.payload)
-    return given.query, given.dialect, given.ddl
+    given = arguments_of(transform)
+    return given["query"], given["dialect"], given["ddl"]
+
+
+def arguments_of(transform: Any) -> dict[str, Any]:
+    """Return the arguments of a transform, out of the payload for its expansion service."""
+    payload = external_transforms_pb2.ExternalConfigurationPayload.FromString(
+        vars(transform)["_payload"]
+    )
+    found: dict[str, Any] = RowCoder(payload.schema).decode(payload.payload)._asdict()
+    return found
 
 
 def before_services(check: Callable[[Pipeline], None]) -> None:

@@ -46,6 +46,9 @@ from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark.session import obtain
 from sparkbeam.testing import EventHubsServer
 
+EMULATOR_PORT = 9092
+"""Of an emulator's Kafka endpoint."""
+
 READERS: Mapping[str, Mapping[str, Any]] = {
     "kafka": {"endpoint": "kafka"},
     "sdk": {"client": "sdk"},
@@ -274,7 +277,8 @@ def main(folder: Path, names: list[str]) -> None:
     with EventHubsServer(hubs) as server:
         os.environ["HUB"] = server.connection_string()
         try:
-            with Broker(server.connection_string(), PARTITIONS, folder / "broker"):
+            login = "$ConnectionString", server.connection_string()
+            with Broker(folder / "broker", PARTITIONS, login=login, port=EMULATOR_PORT):
                 streams(folder, server, names)
                 batches(folder, names)
         except NoBrokerError as error:

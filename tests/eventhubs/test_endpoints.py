@@ -1,6 +1,7 @@
 """Pipelines give the same over Kafka, over AMQP with Azure's client and with the slim one."""
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -24,7 +25,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with what all pipelines have given."""
     folder = tmp_path_factory.mktemp("endpoints")
     run = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder), *READERS], capture_output=True, text=True
+        [sys.executable, str(PROGRAM), str(folder), *READERS],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
     )
     if "no broker: " in run.stderr:
         pytest.skip(f"There is no Kafka here: {run.stderr[run.stderr.index('no broker: ') :]}")

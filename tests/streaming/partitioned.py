@@ -43,11 +43,16 @@ class Rows:
 
     Args:
         micro_batches: what there is to read, from the first micro-batch on; then nothing.
+        partitioned: they come with their partitions.
+        columns: those to read; all but the value are empty.
     """
 
-    def __init__(self, micro_batches: Sequence[MicroBatch], partitioned: bool) -> None:
+    def __init__(
+        self, micro_batches: Sequence[MicroBatch], partitioned: bool, columns: Sequence[str]
+    ) -> None:
         self._micro_batches = micro_batches
         self._partitioned = partitioned
+        self._columns = columns
         self.schema = COLUMNS
 
     def mapInArrow(self, layer: Any, schema: str) -> "Rows":
@@ -64,7 +69,12 @@ class Rows:
         return pa.concat_tables([table, rows])
 
     def _batch(self, partition: int, seconds: Sequence[int]) -> pa.RecordBatch:
-        columns = [pa.array(seconds, pa.int64())]
+        columns = [
+            pa.array(seconds, pa.int64())
+            if name == "value"
+            else pa.nulls(len(seconds), pa.binary())
+            for name in self._columns
+        ]
         columns.append(pa.array([(START + s) * SECOND for s in seconds], pa.int64()))
         if self._partitioned:
             columns.append(pa.array([f"t/{partition}"] * len(seconds)))
@@ -116,7 +126,7 @@ class PartitionedRun:
             micro_batches: what the source gives.
             until: the number.
             build: the pipeline, from the numbers on.
-            arguments: of ``ReadFromSpark``.
+            arguments: of ``ReadFromSpark``, or ``read``: another transform.
         """
         self._until = (until - 1, "committed")
         self._go(micro_batches, build, arguments)
@@ -138,17 +148,17 @@ class PartitionedRun:
         build: Callable[[beam.PCollection], Any],
         arguments: dict[str, Any],
     ) -> None:
+        other = arguments.pop("read", None)
         arguments = {"format": "kafka", "columns": ["value"], **arguments}
-        partitioned = arguments["format"] == "kafka" or bool(arguments.get("partition_column"))
         self._patch.setattr(
             source_frames,
             "timed",
-            lambda *_, **__: Rows(micro_batches, partitioned),
+            lambda session, spec, *_: Rows(micro_batches, spec.is_partitioned, spec.read),
         )
         options = PipelineOptions(["--streaming", f"--checkpoint_location={self._folder}"])
         pipeline = beam.Pipeline(runner=StreamingRunner(self._spark), options=options)
-        read = ReadFromSpark(schema=COLUMNS, timestamp_column="timestamp", **arguments)
-        build(pipeline | "Read" >> read | "Number" >> beam.Map(lambda row: row.value))
+        read = other or ReadFromSpark(schema=COLUMNS, timestamp_column="timestamp", **arguments)
+        build(pipeline | "Read" >> read | "Number" >> beam.Map(lambda row: row[-1]))
         with pytest.raises(PipelineFailed) as caught:
             pipeline.run().wait_until_finish()
         assert isinstance(caught.value.__cause__, Crash), caught.value

@@ -1,4 +1,4 @@
-"""A broker of Kafka that lets in whoever knows a connection string, as the Kafka endpoint does."""
+"""A broker of Kafka, with a login or without."""
 
 import os
 import signal
@@ -11,9 +11,6 @@ from typing import Self
 
 import pyspark
 
-PORT = 9092
-"""That of an emulator's Kafka endpoint."""
-
 PACKAGE = "org.apache.kafka:kafka_2.13:3.9.1"
 
 _START_SECONDS = 120
@@ -21,22 +18,24 @@ _PROPERTIES = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=SASL_PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=SASL_PLAINTEXT://localhost:{port}
-listener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners={protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={protocol}://localhost:{port}
+listener.security.protocol.map={protocol}:{protocol},CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
-inter.broker.listener.name=SASL_PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
-sasl.mechanism.inter.broker.protocol=PLAIN
-listener.name.sasl_plaintext.plain.sasl.jaas.config=\
-org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" \
-password="b" user_broker="b" user_$ConnectionString="{text}";
+inter.broker.listener.name={protocol}
 log.dirs={data}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.enable=false
 num.partitions={partitions}
+"""
+_LOGIN = """
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=\
+org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" \
+password="b" user_broker="b" user_{user}="{password}";
 """
 _CLUSTER = "version=1\nnode.id=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\n"
 
@@ -49,36 +48,55 @@ class Broker:
     """A context manager; topics are there when somebody asks for them.
 
     Args:
-        text: the connection string.
-        partitions: of each topic.
         folder: for its files.
+        partitions: of each topic.
+        login: the user that it lets in, and the password; None for everybody.
+        port: None for a free one.
+
+    Attributes:
+        address: of the broker.
 
     Raises:
         NoBrokerError: on entering.
     """
 
-    def __init__(self, text: str, partitions: int, folder: Path) -> None:
-        self._text = text
+    def __init__(
+        self,
+        folder: Path,
+        partitions: int = 1,
+        *,
+        login: tuple[str, str] | None = None,
+        port: int | None = None,
+    ) -> None:
         self._partitions = partitions
         self._folder = folder
+        self._login = login
+        self._port = port or _free_port()
         self._process: subprocess.Popen[bytes] | None = None
+        self.address = f"localhost:{self._port}"
 
     def __enter__(self) -> Self:
-        if _answers(PORT):
-            raise NoBrokerError(f"port {PORT} is in use")
+        if _answers(self._port):
+            raise NoBrokerError(f"port {self._port} is in use")
         data = self._folder / "data"
         data.mkdir(parents=True)
         (data / "meta.properties").write_text(_CLUSTER)
-        properties = self._folder / "server.properties"
-        properties.write_text(
-            _PROPERTIES.format(
-                controller=_free_port(),
-                port=PORT,
-                text=self._text,
-                data=data,
-                partitions=self._partitions,
-            )
+        properties = _PROPERTIES.format(
+            controller=_free_port(),
+            port=self._port,
+            protocol="SASL_PLAINTEXT" if self._login else "PLAINTEXT",
+            data=data,
+            partitions=self._partitions,
         )
+        if self._login:
+            user, password = self._login
+            properties += _LOGIN.format(user=user, password=password)
+        (self._folder / "server.properties").write_text(properties)
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Starts it, with all the records that it has had before."""
         log = self._folder / "broker.log"
         submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
         with log.open("wb") as output:
@@ -86,7 +104,8 @@ class Broker:
             self._process = subprocess.Popen(
                 [
                     *(str(submit), "--packages", PACKAGE, "--driver-memory", "256m"),
-                    *("--class", "kafka.Kafka", "spark-internal", str(properties)),
+                    *("--class", "kafka.Kafka", "spark-internal"),
+                    str(self._folder / "server.properties"),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -94,12 +113,11 @@ class Broker:
                 start_new_session=True,
             )
         end = time.monotonic() + _START_SECONDS
-        while not _answers(PORT):
+        while not _answers(self._port):
             if self._process.poll() is not None or time.monotonic() > end:
-                self._end()
+                self.stop()
                 raise NoBrokerError(log.read_text(errors="replace")[-2000:])
             time.sleep(0.2)
-        return self
 
     def __exit__(
         self,
@@ -107,9 +125,10 @@ class Broker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._end()
+        self.stop()
 
-    def _end(self) -> None:
+    def stop(self) -> None:
+        """Kills it."""
         assert self._process is not None
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,0 +1,152 @@
+"""Client of Kafka over ``confluent-kafka``."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.kafka.client_config import GROUP, client_config
+
+Partition = tuple[str, int]
+"""Name of a topic and number of a partition."""
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+_SECONDS = 60.0
+_NO_GROUP = "sparkbeam"
+_END = "_PARTITION_EOF"
+
+
+class KafkaError(Exception):
+    """Kafka does not answer, or refuses."""
+
+
+class Client:
+    """Consumer that belongs to no group and reads the partitions that it is told.
+
+    Args:
+        config: of a Java consumer.
+
+    Raises:
+        ConfigurationError: the package is missing, or the configuration has no counterpart.
+    """
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._kafka = confluent_kafka()
+        settings = {GROUP: _NO_GROUP, **client_config(config)}
+        own = {"enable.auto.commit": False, "enable.partition.eof": True}
+        self._consumer = self._asked(lambda: self._kafka.Consumer({**settings, **own}, logger=_LOG))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+    def partitions(self, topics: Iterable[str]) -> list[Partition]:
+        """Return the partitions of topics.
+
+        Raises:
+            KafkaError: a topic does not exist.
+        """
+        return [(topic, number) for topic in topics for number in self._numbers(topic)]
+
+    def _numbers(self, topic: str) -> list[int]:
+        found = self._asked(lambda: self._consumer.list_topics(topic, timeout=_SECONDS))
+        known = found.topics[topic]
+        if known.error is not None:
+            raise KafkaError(f"Topic '{topic}': {known.error.str()}.")
+        return sorted(known.partitions)
+
+    def bounds(self, partition: Partition) -> tuple[int, int]:
+        """Return the first offset of a partition and the one behind its last record."""
+        place = self._place(partition)
+        first, end = self._asked(
+            lambda: self._consumer.get_watermark_offsets(place, timeout=_SECONDS)
+        )
+        return first, end
+
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the committed offsets of the group; partitions without one are missing."""
+        places = [*map(self._place, partitions)]
+        found = self._asked(lambda: self._consumer.committed(places, timeout=_SECONDS))
+        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def at_time(self, partitions: Iterable[Partition], millis: int) -> dict[Partition, int]:
+        """Return the offset of the first record of at least a timestamp; the end without one."""
+        places = [self._place(partition, millis) for partition in partitions]
+        found = self._asked(lambda: self._consumer.offsets_for_times(places, timeout=_SECONDS))
+        return {
+            (each.topic, each.partition): each.offset
+            if each.offset >= 0
+            else self.bounds((each.topic, each.partition))[1]
+            for each in found
+        }
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit offsets for the group.
+
+        Raises:
+            KafkaError: not all are committed.
+        """
+        places = [self._place(partition, offset) for partition, offset in offsets.items()]
+        for each in self._asked(lambda: self._consumer.commit(offsets=places, asynchronous=False)):
+            if each.error is not None:
+                raise KafkaError(each.error.str())
+
+    def records(self, partition: Partition, start: int, end: int) -> Iterator[Any]:
+        """Yield the messages of a range of offsets.
+
+        Raises:
+            KafkaError: they cannot be read.
+        """
+        self._asked(lambda: self._consumer.assign([self._place(partition, start)]))
+        offset = start
+        while offset < end:
+            message = self._asked(lambda: self._consumer.poll(_SECONDS))
+            if message is None:
+                raise KafkaError(f"No answer for {_SECONDS:.0f} seconds.")
+            error = message.error()
+            if error is not None and error.name() != _END:
+                raise KafkaError(error.str())
+            offset = message.offset() + 1 if error is None else end  # Offsets have gaps.
+            if error is None and offset <= end:
+                yield message
+
+    def _place(self, partition: Partition, *offset: int) -> Any:
+        return self._kafka.TopicPartition(*partition, *offset)
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except self._kafka.KafkaException as error:
+            told = error.args[0]
+            raise KafkaError(told.str() if hasattr(told, "str") else str(told)) from None
+
+
+def confluent_kafka() -> Any:
+    """Return the module of the client.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise ConfigurationError(
+            "ReadFromKafka with group.id, max_num_records or max_read_time asks Kafka for offsets "
+            "with the package confluent-kafka: pip install 'sparkbeam[kafka]', on the executors "
+            "too, or leave these out."
+        ) from None
+    return confluent_kafka

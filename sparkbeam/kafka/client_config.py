@@ -1,0 +1,92 @@
+"""Configuration of Kafka's Java consumers as that of librdkafka."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.errors import ConfigurationError
+
+GROUP = "group.id"
+
+_SAME = frozenset(
+    [
+        "bootstrap.servers",
+        "client.dns.lookup",
+        "client.id",
+        "client.rack",
+        GROUP,
+        "isolation.level",
+        "sasl.mechanism",
+        "security.protocol",
+        "ssl.cipher.suites",
+    ]
+)
+_RENAMED = {
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.key.password": "ssl.key.password",
+}
+_LOCATIONS = {
+    ("ssl.truststore", "PEM"): "ssl.ca.location",
+    ("ssl.keystore", "PKCS12"): "ssl.keystore.location",
+}
+_LOGIN = re.compile(r"\.(?:PlainLoginModule|ScramLoginModule)\s+required\b")
+_LOGIN_OPTION = re.compile(r'(\w+)\s*=\s*"((?:\\.|[^"\\])*)"')
+
+
+def client_config(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a connection for librdkafka.
+
+    Settings without a counterpart that do not concern the connection are left out.
+
+    Raises:
+        ConfigurationError: a setting of the connection has no counterpart.
+    """
+    found = {"isolation.level": "read_uncommitted"}  # As in Java.
+    found |= {name: value for name, value in config.items() if name in _SAME}
+    found |= {_RENAMED[name]: value for name, value in config.items() if name in _RENAMED}
+    if "ssl.endpoint.identification.algorithm" in config:
+        algorithm = config["ssl.endpoint.identification.algorithm"]
+        found["ssl.endpoint.identification.algorithm"] = algorithm or "none"
+    found |= dict(_stores(config))
+    if "sasl.jaas.config" in config:
+        found |= _login(config["sasl.jaas.config"])
+    return found
+
+
+def _stores(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for store in ("ssl.truststore", "ssl.keystore"):
+        location = config.get(f"{store}.location")
+        if location is None:
+            continue
+        kind = config.get(f"{store}.type", "JKS").upper()
+        name = _LOCATIONS.get((store, kind))
+        if name is None:
+            known = next(form for of, form in _LOCATIONS if of == store)
+            raise _unknown(f"{store}.type={shown(kind)}", f"give {store}.type={known}")
+        yield name, location
+        if store == "ssl.keystore" and f"{store}.password" in config:
+            yield f"{store}.password", config[f"{store}.password"]
+
+
+def _login(jaas: str) -> dict[str, str]:
+    """Return the name and the password of a login; messages do not repeat it."""
+    options = dict(_LOGIN_OPTION.findall(jaas))
+    if not _LOGIN.search(jaas) or not {"username", "password"} <= options.keys():
+        raise _unknown(
+            "sasl.jaas.config",
+            "log in with PlainLoginModule or ScramLoginModule, and a username and a password in "
+            "double quotes",
+        )
+    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", options[name]) for name in _LOGIN_NAMES}
+
+
+_LOGIN_NAMES = ("username", "password")
+
+
+def _unknown(what: str, remedy: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"consumer_config: {what} cannot be used by the client that asks Kafka for offsets: "
+        f"{remedy}, or leave out group.id, max_num_records and max_read_time, which need it."
+    )

@@ -1,0 +1,119 @@
+"""Arguments of Beam's Kafka transforms, checked."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sparkbeam.common.arguments import listed, shown
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.kafka.client_config import GROUP
+from sparkbeam.kafka.subscription import LATEST, RESETS, Subscription
+
+RESET, AUTO_COMMIT = "auto.offset.reset", "enable.auto.commit"
+SERVERS = "bootstrap.servers"
+
+_READ = frozenset(
+    [
+        "allow_duplicates",  # A hint.
+        "commit_offset_in_finalize",
+        "consumer_config",
+        "consumer_polling_timeout",  # A hint: Spark's polls fail after their timeout.
+        "dynamic_read_poll_interval_seconds",  # Spark looks for new partitions by itself.
+        "key_deserializer",
+        "max_num_records",
+        "max_read_time",
+        "redistribute",
+        "redistribute_num_keys",  # A hint.
+        "start_read_time",
+        "stop_read_time",
+        "timestamp_policy",
+        "topic_pattern",
+        "topics",
+        "value_deserializer",
+    ]
+)
+_WRITE = frozenset(["key_serializer", "producer_config", "topic", "value_serializer"])
+_OF_SPARK = frozenset(
+    [RESET, AUTO_COMMIT, "auto.commit.interval.ms", "key.deserializer", "value.deserializer"]
+)
+"""Settings of a consumer that Spark's source refuses, and does in another way."""
+
+
+def checked_read(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a read that are given.
+
+    Raises:
+        ConfigurationError: one has no meaning here, or a wrong value.
+    """
+    found = _known(given, _READ, "ReadFromKafka")
+    config = found["consumer_config"]
+    _check_servers("consumer_config", config)
+    if "interceptor.classes" in config:
+        raise ConfigurationError(
+            "consumer_config: interceptor.classes has classes of Java that change records, which "
+            "Spark's source does not allow: leave it out, and change them in a step of the "
+            "pipeline."
+        )
+    if config.get(RESET, LATEST) not in RESETS:
+        raise ConfigurationError(
+            f"consumer_config: {RESET}={shown(config[RESET])} must be one of {listed(RESETS)}; a "
+            "time is start_read_time, in milliseconds."
+        )
+    if bool(found.get("topics")) == bool(found.get("topic_pattern")):
+        raise ConfigurationError("topics= must have the name of at least one topic.")
+    for name in ("max_num_records", "max_read_time"):
+        if found.get(name) is not None and found[name] <= 0:
+            raise ConfigurationError(f"{name}={found[name]} must be above 0, or None for no limit.")
+    if found.get("commit_offset_in_finalize") and GROUP not in config:
+        raise ConfigurationError(
+            "commit_offset_in_finalize=True needs the group that offsets are committed for: give "
+            "group.id in consumer_config."
+        )
+    return found
+
+
+def checked_write(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a write that are given; raises like :func:`checked_read`."""
+    found = _known(given, _WRITE, "WriteToKafka")
+    _check_servers("producer_config", found["producer_config"])
+    if "transactional.id" in found["producer_config"]:
+        raise ConfigurationError(
+            "producer_config: transactional.id: Spark's sink has no transactions, and writes at "
+            "least once. Leave it out."
+        )
+    return found
+
+
+def subscription(given: Mapping[str, Any]) -> Subscription:
+    """Return the topics of a read, and the offsets at which it starts."""
+    config = given["consumer_config"]
+    automatic = str(config.get(AUTO_COMMIT, "false")).lower() == "true" and GROUP in config
+    return Subscription(
+        tuple(given.get("topics") or ()),
+        tuple(sorted(config.items())),
+        config.get(RESET, LATEST),
+        given.get("start_read_time"),
+        commits=automatic or bool(given.get("commit_offset_in_finalize")),
+    )
+
+
+def spark_options(config: Mapping[str, str], without: Iterable[str] = _OF_SPARK) -> dict[str, str]:
+    """Return the settings of a client of Kafka as options of Spark's source or sink."""
+    left_out = frozenset(without)
+    return {f"kafka.{name}": value for name, value in config.items() if name not in left_out}
+
+
+def _known(given: Mapping[str, Any], names: frozenset[str], transform: str) -> Mapping[str, Any]:
+    for name, value in given.items():
+        if value is not None and name not in names:
+            raise ConfigurationError(
+                f"{transform}({name}=…) has no meaning here: Spark's own source and sink of Kafka "
+                "do the work, without classes of Java that are given. Leave it out."
+            )
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _check_servers(argument: str, config: Mapping[str, str]) -> None:
+    if not config.get(SERVERS):
+        raise ConfigurationError(
+            f"{argument} lacks {SERVERS}: give the addresses of brokers, such as 'broker:9092'."
+        )

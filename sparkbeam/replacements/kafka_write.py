@@ -1,0 +1,133 @@
+"""Beam's ``WriteToKafka`` on Spark's sink."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.kafka import WriteToKafka
+from apache_beam.pipeline import Pipeline
+from apache_beam.pvalue import PCollection, PDone
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructType
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.connectors.schemas import spark_schema
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.io.output_modes import told_by
+from sparkbeam.io.write import WriteToSpark
+from sparkbeam.replacements import kafka_arguments
+from sparkbeam.replacements.kafka_values import BYTES, Format, format_of
+from sparkbeam.upstream.external import arguments_of, urn_of
+
+_REMEDY = "Write bytes, which is the default, and encode them in a step of the pipeline."
+_SERIALIZERS = ("key.serializer", "value.serializer")
+_PAIRS = StructType().add("key", BinaryType()).add("value", BinaryType())
+_ROWS = (
+    StructType([*_PAIRS.fields])
+    .add("headers", ArrayType(StructType().add("key", StringType()).add("value", BinaryType())))
+    .add("topic", StringType())
+    .add("partition", IntegerType())
+)
+_NO_TIMESTAMP = (
+    "timestamp: Spark's sink of Kafka cannot set the timestamps of records, which get the time at "
+    "which they are sent. Leave the field out; a header can hold the time."
+)
+
+
+def write(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
+    """Return the replacement of a ``WriteToKafka``.
+
+    Raises:
+        ConfigurationError: an argument has no meaning here.
+    """
+    with told_by(transform.label):
+        given = kafka_arguments.checked_write(arguments_of(transform))
+        options = kafka_arguments.spark_options(given["producer_config"], _SERIALIZERS)
+        topic = given.get("topic") or None
+        if urn_of(transform) == WriteToKafka.URN_WITH_HEADERS:
+            return _WriteRecords(options, _Row(topic), _ROWS)
+        if topic is None:
+            raise ConfigurationError("topic= must be the name of a topic.")
+        key, value = (_format(name, given) for name in ("key_serializer", "value_serializer"))
+        return _WriteRecords(options | {"topic": topic}, _Pair(key, value), _PAIRS)
+
+
+def _format(name: str, given: Mapping[str, Any]) -> Format:
+    return format_of(name, given[name], "Serializer", _REMEDY)
+
+
+class _WriteRecords(beam.PTransform[PCollection[Any], PDone]):
+    """Writes elements as records.
+
+    Args:
+        options: of the sink.
+        record: converts an element to a row.
+        schema: of the rows.
+    """
+
+    def __init__(self, options: dict[str, str], record: Any, schema: StructType) -> None:
+        super().__init__()
+        self._options = options
+        self._record = record
+        self._schema = schema
+
+    def default_label(self) -> str:
+        return "WriteToKafka"
+
+    def expand(self, elements: PCollection[Any]) -> PDone:
+        with told_by(self.label):
+            self._record.check(elements.element_type)
+        rows = elements | "Records" >> beam.Map(self._record).with_output_types(dict[str, Any])
+        return rows | "Write" >> WriteToSpark("kafka", self._options, self._schema)
+
+
+class _Pair:
+    """Conversion of a pair to a row."""
+
+    def __init__(self, key: Format, value: Format) -> None:
+        self._key, self._value = key, value
+
+    def check(self, kind: Any) -> None:
+        """Accept all types; :meth:`__call__` checks the values."""
+
+    def __call__(self, pair: Any) -> dict[str, Any]:
+        try:
+            key, value = pair
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"WriteToKafka takes pairs of a key and a value, not {shown(pair)}."
+            ) from None
+        return {"key": self._key.serialized(key), "value": self._value.serialized(value)}
+
+
+class _Row:
+    """Conversion of a row with headers to a row of the sink."""
+
+    def __init__(self, topic: str | None) -> None:
+        self._topic = topic
+
+    def check(self, kind: Any) -> None:
+        """Reject rows with a timestamp.
+
+        Raises:
+            ConfigurationError: the type has one.
+        """
+        schema = spark_schema(kind)
+        if schema is not None and "timestamp" in schema.names:
+            raise ConfigurationError(_NO_TIMESTAMP)
+
+    def __call__(self, row: Any) -> dict[str, Any]:
+        if getattr(row, "timestamp", None) is not None:
+            raise ValueError(_NO_TIMESTAMP)
+        topic = getattr(row, "topic", None) or self._topic
+        if not topic:
+            raise ValueError("topic: neither the row nor WriteToKafka has one: give it.")
+        return {
+            "key": BYTES.serialized(row.key),
+            "value": BYTES.serialized(row.value),
+            "headers": [
+                {"key": header.key, "value": BYTES.serialized(header.value)}
+                for header in getattr(row, "headers", None) or ()
+            ],
+            "topic": topic,
+            "partition": getattr(row, "partition", None),
+        }

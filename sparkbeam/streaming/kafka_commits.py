@@ -1,0 +1,120 @@
+"""Commits of offsets for consumer groups of Kafka, behind the commits of micro-batches."""
+
+import logging
+import queue
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from sparkbeam.common.untrusted_json import loaded
+from sparkbeam.kafka.client import Client, KafkaError, Partition
+from sparkbeam.kafka.subscription import Subscription
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.spark_sources import SourceFrame
+
+_LOG = logging.getLogger(__name__)
+_END_SECONDS = 30
+
+
+class KafkaCommits:
+    """Commits of a run, in a thread: a broker that is away holds no micro-batch up.
+
+    A failed commit is logged, and made up for by the next one.
+
+    Args:
+        sources: of the query, in the order in which it reads them.
+        feedback: gives the offsets of micro-batches.
+    """
+
+    def __init__(self, sources: Iterable[SourceFrame], feedback: FeedbackFiles) -> None:
+        self._groups = [
+            _Group(number, source.label, source.spec.subscription, Redaction(source.spec.options))
+            for number, source in enumerate(sources, start=1)
+            if source.spec.subscription is not None and source.spec.subscription.commits
+        ]
+        self._feedback = feedback
+        self._ended: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def after(self, number: int) -> None:
+        """Commit the offsets at the end of a tick's micro-batch, which Spark has committed."""
+        if not self._groups:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="sparkbeam-kafka-commits", daemon=True
+            )
+            self._thread.start()
+        self._ended.put(number)
+
+    def close(self) -> None:
+        """Wait for the last commit."""
+        if self._thread is not None:
+            self._ended.put(None)
+            self._thread.join(_END_SECONDS)
+            self._thread = None
+
+    def _run(self) -> None:
+        number: int | None = self._ended.get()
+        while number is not None:
+            following: int | None = number
+            with suppress(queue.Empty):
+                while following is not None:
+                    number, following = following, self._ended.get_nowait()
+            offsets = self._feedback.offsets(number)
+            for group in self._groups:
+                if group.number < len(offsets):
+                    group.commit(offsets[group.number])
+            number = None if following is None else self._ended.get()
+        for group in self._groups:
+            group.close()
+
+
+class _Group:
+    """A source with a consumer group.
+
+    Args:
+        number: of the source in Spark's offsets.
+        label: of the transform that reads it.
+        subscription: of the group.
+        redaction: of errors.
+    """
+
+    def __init__(
+        self, number: int, label: str, subscription: Subscription, redaction: Redaction
+    ) -> None:
+        self.number = number
+        self._label = label
+        self._subscription = subscription
+        self._hide = redaction
+        self._client: Client | None = None
+
+    def commit(self, offsets: str) -> None:
+        """Commit offsets in Spark's form."""
+        try:
+            found = _offsets(loaded(offsets))
+            if self._client is None:
+                self._client = self._subscription.client()
+            self._client.commit(found)
+        except (KafkaError, ValueError, AttributeError, TypeError) as error:
+            _LOG.warning(
+                "Step '%s': the offsets of group '%s' are not committed: %s They will be with "
+                "those of the next micro-batch.",
+                self._label,
+                self._subscription.group,
+                self._hide(str(error)),
+            )
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._client is not None:
+            self._client.close()
+
+
+def _offsets(topics: Mapping[str, Mapping[str, int]]) -> dict[Partition, int]:
+    return {
+        (topic, int(number)): offset
+        for topic, partitions in topics.items()
+        for number, offset in partitions.items()
+    }

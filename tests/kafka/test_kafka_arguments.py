@@ -1,0 +1,286 @@
+"""Arguments of Beam's Kafka transforms: kept, translated, hints, or errors that name them."""
+
+import typing
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.io import kafka
+from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.typehints.schemas import named_fields_from_element_type
+
+from sparkbeam import SparkRunner
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
+
+SERIALIZATION = "org.apache.kafka.common.serialization."
+STREAMING = ("--streaming",)
+EARLIEST = {"auto.offset.reset": "earliest"}
+SECRET = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
+SECRET += 'password="geheim";'
+
+
+def payload(urn: str, pipeline: beam.Pipeline) -> bytes:
+    (found,) = (
+        part.spec.payload
+        for part in pipeline.to_runner_api().components.transforms.values()
+        if part.spec.urn == urn
+    )
+    return bytes(found)
+
+
+def pipeline(options: typing.Sequence[str] = ()) -> beam.Pipeline:
+    return beam.Pipeline(runner=SparkRunner(), options=PipelineOptions([*options]))
+
+
+def read(
+    config: Mapping[str, str], *, options: typing.Sequence[str] = STREAMING, **given: Any
+) -> ReadSpec:
+    """What Spark is told to read."""
+    whole = pipeline(options)
+    _ = whole | ReadFromKafka({"bootstrap.servers": "h:1", **config}, **{"topics": ["t"], **given})
+    return ReadSpec.unpack(payload(READ_URN, whole))
+
+
+def write(elements: Any = ((b"k", b"v"),), **given: Any) -> WriteSpec:
+    """What Spark is told to write."""
+    whole = pipeline()
+    arguments = {"producer_config": {"bootstrap.servers": "h:1"}, "topic": "t", **given}
+    _ = whole | beam.Create(elements) | WriteToKafka(**arguments)
+    return WriteSpec.unpack(payload(WRITE_URN, whole))
+
+
+def test_the_configuration_of_the_consumer_is_that_of_the_source() -> None:
+    spec = read({"isolation.level": "read_committed", "max.poll.records": "5"}, topics=["a", "b"])
+    assert spec.format == "kafka"
+    assert dict(spec.options) == {
+        "kafka.bootstrap.servers": "h:1",
+        "kafka.isolation.level": "read_committed",
+        "kafka.max.poll.records": "5",
+        "subscribe": "a,b",
+        "startingOffsets": "latest",
+        "includeHeaders": "false",
+        "failOnDataLoss": "true",
+    }
+
+
+def test_settings_that_spark_refuses_are_not_passed_to_it() -> None:
+    config = {
+        **EARLIEST,
+        "enable.auto.commit": "false",
+        "auto.commit.interval.ms": "5",
+        "key.deserializer": "a",
+        "value.deserializer": "b",
+    }
+    kafka = {name for name, _ in read(config).options if name.startswith("kafka.")}
+    assert kafka == {"kafka.bootstrap.servers"}
+
+
+@pytest.mark.parametrize(
+    ("options", "config", "more", "start"),
+    [
+        (STREAMING, {}, {}, ("startingOffsets", "latest")),
+        (STREAMING, EARLIEST, {}, ("startingOffsets", "earliest")),
+        ((), EARLIEST, {}, ("startingOffsets", "earliest")),
+        (STREAMING, EARLIEST, {"start_read_time": 7000}, ("startingTimestamp", "7000")),
+        ((), {}, {"start_read_time": 7000}, ("startingTimestamp", "7000")),
+    ],
+)
+def test_a_read_starts_where_a_consumer_does(
+    options: typing.Sequence[str],
+    config: Mapping[str, str],
+    more: dict[str, Any],
+    start: tuple[str, str],
+) -> None:
+    spec = read(config, options=options, **more)
+    starts = [(n, v) for n, v in spec.options if n in ("startingOffsets", "startingTimestamp")]
+    assert starts == [start]
+    assert spec.subscription is None
+
+
+def test_records_that_are_gone_are_passed_over_only_if_the_consumer_would_reset() -> None:
+    assert dict(read({}).options)["failOnDataLoss"] == "true"
+    assert dict(read(EARLIEST).options)["failOnDataLoss"] == "false"
+
+
+def test_a_consumer_group_is_asked_for_its_offsets() -> None:
+    for options in ((), STREAMING):
+        found = read({"group.id": "g"}, options=options).subscription
+        assert found is not None
+        assert (found.group, found.reset, found.commits) == ("g", "latest", False)
+    assert read({"group.id": "g"}, start_read_time=5).subscription is None
+
+
+@pytest.mark.parametrize(
+    ("config", "more"),
+    [({}, {"commit_offset_in_finalize": True}), ({"enable.auto.commit": "true"}, {})],
+)
+def test_offsets_are_committed_where_the_consumer_would(
+    config: dict[str, str], more: dict[str, Any]
+) -> None:
+    found = read({"group.id": "g", **config}, **more).subscription
+    assert found is not None
+    assert found.commits
+
+
+def test_hints_change_nothing() -> None:
+    hints: dict[str, Any] = {
+        "consumer_polling_timeout": 9,
+        "allow_duplicates": True,
+        "dynamic_read_poll_interval_seconds": 3,
+        "redistribute_num_keys": np.int32(3),
+        "expansion_service": "localhost:1",
+    }
+    assert read({}, **hints) == read({})
+
+
+def test_a_redistributed_read_has_a_reshuffle() -> None:
+    for redistribute in (False, True):
+        whole = pipeline(STREAMING)
+        config = {"bootstrap.servers": "h:1"}
+        _ = whole | ReadFromKafka(config, ["t"], redistribute=redistribute)
+        urns = {part.spec.urn for part in whole.to_runner_api().components.transforms.values()}
+        assert ("beam:transform:reshuffle:v1" in urns) == redistribute
+
+
+def test_the_rate_of_beams_unbounded_sources_is_the_limit_of_a_micro_batch() -> None:
+    options = dict(read({}, options=[*STREAMING, "--max_batch_elements=500"]).options)
+    assert options["maxOffsetsPerTrigger"] == "500"
+
+
+@pytest.mark.parametrize(
+    ("policy", "time", "idle", "lag"),
+    [
+        ("ProcessingTime", None, None, None),
+        ("CreateTime", "sparkbeam_time", 2_000_000, 0),
+        ("LogAppendTime", "sparkbeam_time", 0, 2_000_000),
+    ],
+)
+def test_a_policy_chooses_timestamps_and_idle_partitions(
+    policy: str, time: str | None, idle: int | None, lag: int | None
+) -> None:
+    spec = read({}, timestamp_policy=policy)
+    assert (spec.timestamp_column, spec.idle, spec.idle_lag) == (time, idle, lag)
+    assert spec.partition_columns == ("topic", "partition")
+
+
+@pytest.mark.parametrize("bounds", [{}, {"max_num_records": 5}])
+def test_pairs_and_rows_have_beams_types(bounds: dict[str, Any]) -> None:
+    whole = pipeline(STREAMING)
+    config = {"bootstrap.servers": "h:1"}
+    pairs = whole | "Pairs" >> ReadFromKafka(
+        config,
+        ["t"],
+        f"{SERIALIZATION}StringDeserializer",
+        f"{SERIALIZATION}LongDeserializer",
+        **bounds,
+    )
+    assert pairs.element_type == beam.typehints.Tuple[str | None, int | None]
+    rows = whole | ReadFromKafka(config, ["t"], with_metadata=True, **bounds)
+    assert [name for name, _ in named_fields_from_element_type(rows.element_type)] == [
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampTypeId",
+        "timestampTypeName",
+        "headers",
+        "key",
+        "value",
+    ]
+
+
+def test_metadata_includes_headers() -> None:
+    assert dict(read({}, with_metadata=True).options)["includeHeaders"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "options", "message"),
+    [
+        ({"bootstrap.servers": ""}, {}, STREAMING, "consumer_config lacks bootstrap.servers"),
+        ({"auto.offset.reset": "smallest"}, {}, STREAMING, "auto.offset.reset='smallest' must be"),
+        ({"interceptor.classes": "X"}, {}, STREAMING, "interceptor.classes"),
+        ({}, {"topics": []}, STREAMING, "topics= must have"),
+        ({}, {"max_num_records": 0}, (), "max_num_records=0 must be above 0"),
+        ({}, {"max_read_time": -1}, (), "max_read_time=-1 must be above 0"),
+        ({}, {"commit_offset_in_finalize": True}, STREAMING, "give group.id in consumer_config"),
+        ({}, {"consumer_factory_fn_class": "a.B"}, STREAMING, r"\(consumer_factory_fn_class=…\)"),
+        ({}, {"consumer_factory_fn_params": {"a": "b"}}, STREAMING, "consumer_factory_fn_params"),
+        ({}, {"key_deserializer": "a.Avro"}, STREAMING, "key_deserializer='a.Avro' is a class"),
+        ({}, {"value_deserializer": "StringDeserializer"}, STREAMING, "value_deserializer="),
+        ({}, {}, (), "from auto.offset.reset=latest, the default, finds nothing"),
+        ({"group.id": "g", "enable.auto.commit": "true"}, {}, (), "--trigger=available-now"),
+    ],
+)
+def test_arguments_without_a_meaning_are_errors_that_name_them(
+    config: dict[str, str], given: dict[str, Any], options: typing.Sequence[str], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        read(config, options=options, **given)
+
+
+def test_an_argument_of_a_later_beam_is_an_error_that_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = typing.get_type_hints(kafka.ReadFromKafkaSchema)
+    later = typing.NamedTuple("later", [*known.items(), ("new_thing", int)])  # type: ignore[misc]
+    monkeypatch.setattr(kafka, "ReadFromKafkaSchema", partial(typing.cast(Any, later), new_thing=3))
+    with pytest.raises(ConfigurationError, match=r"ReadFromKafka\(new_thing=…\)"):
+        read({})
+
+
+def test_the_configuration_of_the_producer_is_that_of_the_sink() -> None:
+    spec = write(producer_config={"bootstrap.servers": "h:1", "acks": "1", "key.serializer": "a"})
+    assert spec.format == "kafka"
+    assert dict(spec.options) == {
+        "kafka.bootstrap.servers": "h:1",
+        "kafka.acks": "1",
+        "topic": "t",
+    }
+
+
+def test_rows_with_headers_choose_their_topics() -> None:
+    row = beam.Row(key=b"k", value=b"v")
+    assert "topic" not in dict(write([row], with_headers=True).options)
+
+
+@pytest.mark.parametrize(
+    ("elements", "given", "message"),
+    [
+        ([(b"", b"")], {"producer_config": {"acks": "1"}}, "producer_config lacks bootstrap"),
+        ([(b"", b"")], {"topic": ""}, "topic= must be"),
+        ([(b"", b"")], {"key_serializer": "a.B"}, "key_serializer='a.B' is a class of Java"),
+        (
+            [(b"", b"")],
+            {"producer_config": {"bootstrap.servers": "h:1", "transactional.id": "x"}},
+            "transactional.id",
+        ),
+        (
+            [beam.Row(key=b"", value=b"", timestamp=5)],
+            {"with_headers": True},
+            "timestamp: Spark's sink of Kafka cannot set",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_an_error_that_names_it(
+    elements: Any, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        write(elements, **given)
+
+
+def test_a_login_is_shown_nowhere() -> None:
+    config = {"bootstrap.servers": "h:1", "sasl.jaas.config": SECRET, "group.id": "g"}
+    for spec in (read(config), write(producer_config=config)):
+        assert "geheim" not in repr(spec)
+        assert "geheim" not in Redaction(spec.options)("the password is geheim, yes")
+    assert "geheim" not in repr(read(config).subscription)
+    for broken in ({"auto.offset.reset": "x"}, {"interceptor.classes": "x"}):
+        with pytest.raises(ConfigurationError) as raised:
+            read({**config, **broken})
+        assert "geheim" not in str(raised.value)

@@ -1,0 +1,147 @@
+"""Watermarks of the timestamp policies of Beam's Kafka source, for each partition."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.kafka import ReadFromKafka
+from apache_beam.transforms.window import FixedWindows
+from partitioned import MicroBatch, PartitionedRun
+
+HOUR = 3600
+CREATE, APPEND = ReadFromKafka.create_time_policy, ReadFromKafka.log_append_time
+
+
+def read(policy: str) -> ReadFromKafka:
+    return ReadFromKafka(
+        {"bootstrap.servers": "nowhere:1"},
+        ["t"],
+        value_deserializer="org.apache.kafka.common.serialization.LongDeserializer",
+        timestamp_policy=policy,
+    )
+
+
+class Windows:
+    """Sums of ones in windows of ten seconds, as they end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "windows"
+
+    def __call__(self, numbers: beam.PCollection) -> Any:
+        path = self._path
+
+        def note(total: int) -> None:
+            with path.open("a") as lines:
+                lines.write(f"{total}\n")
+
+        return (
+            numbers
+            | beam.Map(lambda number: 1)
+            | beam.WindowInto(FixedWindows(10))
+            | beam.CombineGlobally(sum).without_defaults()
+            | "Note" >> beam.Map(note)
+        )
+
+    def counts(self) -> list[int]:
+        text = self._path.read_text() if self._path.exists() else ""
+        return [int(line) for line in text.splitlines()]
+
+
+def watermarks(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: str,
+    micro_batches: Sequence[MicroBatch],
+    partitions: int = 1,
+) -> list[int | None]:
+    """Those after each micro-batch; the first one has none yet."""
+    run = PartitionedRun(folder, monkeypatch, partitions=lambda number: partitions)
+    last = len(micro_batches) + 1
+    run.run(micro_batches, last, lambda numbers: numbers, read=read(policy))
+    first, *others = run.watermarks()
+    return [None if mark == first else mark for mark in others]
+
+
+def test_create_time_is_the_latest_of_a_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [{0: [-90]}, {0: [-50, -70]}, {0: [-60]}]
+    assert watermarks(tmp_path, monkeypatch, CREATE, batches) == [-90, -50, -50]
+
+
+def test_create_time_is_the_least_of_the_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [{0: [-90], 1: [-50]}, {0: [-80], 1: [-10]}, {0: [-5], 1: [-9]}]
+    assert watermarks(tmp_path, monkeypatch, CREATE, batches, 2) == [-90, -80, -9]
+
+
+def test_a_create_time_ahead_of_the_clock_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[MicroBatch] = [{0: [HOUR]}, {0: [5]}, {0: [6]}]
+    assert watermarks(tmp_path, monkeypatch, CREATE, batches) == [1, 2, 3]
+
+
+def test_an_idle_partition_follows_the_clock_by_create_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[MicroBatch] = [{0: [-90]}, {}, {}, {}, {}, {}]
+    assert watermarks(tmp_path, monkeypatch, CREATE, batches) == [-90, -90, -90, 3, 4, 5]
+
+
+def test_an_idle_partition_is_two_seconds_behind_the_clock_by_append_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[MicroBatch] = [{0: [-90]}, {}, {}, {0: [3]}]
+    assert watermarks(tmp_path, monkeypatch, APPEND, batches) == [-90, -1, 0, 3]
+
+
+@pytest.mark.parametrize("policy", [CREATE, APPEND])
+def test_a_partition_without_any_record_follows_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    batches: list[MicroBatch] = [{0: [n]} for n in range(8)]
+    found = watermarks(tmp_path, monkeypatch, policy, batches, 2)
+    assert found[-1] is not None
+    assert found[-1] >= 5
+
+
+def test_one_partition_idle_and_one_an_hour_behind_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the other two have is kept until the hour is made up for, and nothing is late."""
+    windows = Windows(tmp_path)
+    run = PartitionedRun(tmp_path, monkeypatch, partitions=lambda number: 4)
+    batches = [{0: [n], 1: [n], 3: range(10 * n - HOUR, 10 * n + 10 - HOUR)} for n in range(40)]
+    run.run(batches, 41, windows, read=read(CREATE))
+    assert windows.counts() == [10] * 39, "all windows of the partition that is behind but one"
+    run.run(batches, 48, windows, read=read(CREATE))
+    assert sum(windows.counts()) == 40 * 10 + 40 * 2
+
+
+def test_a_new_partition_holds_the_windows_until_it_is_known_to_be_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = PartitionedRun(tmp_path, monkeypatch, partitions=lambda n: 1 if n < 4 else 2)
+    batches: list[MicroBatch] = [{0: [n]} for n in range(12)]
+    batches[5] = {0: [5], 1: [3]}
+    run.run(batches, 12, lambda numbers: numbers, read=read(CREATE))
+    marks = run.watermarks()
+    assert marks[5:8] == [3, 3, 3]
+    assert marks == sorted(marks)
+    assert marks[-1] >= 9
+
+
+@pytest.mark.parametrize("what", ["planned", "sink", "committed"])
+def test_a_restart_changes_no_watermark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    run = PartitionedRun(tmp_path, monkeypatch, partitions=lambda number: 2)
+    batches = [{0: [5 * n - 60], 1: [5 * n - 90]} for n in range(9)]
+    for number in (2, 5):
+        run.crash(batches, (number, what), lambda numbers: numbers, read=read(CREATE))
+    run.run(batches, 9, lambda numbers: numbers, read=read(CREATE))
+    assert run.watermarks()[1:] == [5 * n - 90 for n in range(8)]
