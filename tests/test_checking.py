@@ -46,8 +46,10 @@ PROGRAMS = {
         build(beam.Pipeline()).run()
     """,
     "of_java": """
-        from apache_beam.io.kafka import ReadFromKafka
-        beam.Pipeline() | "Fetch" >> ReadFromKafka({"bootstrap.servers": "a:1"}, ["topic"])
+        from apache_beam.io.debezium import DriverClassName, ReadFromDebezium
+        login = "user", "password", "host", "3306"
+        read = ReadFromDebezium(DriverClassName.MYSQL, *login, connection_properties=[])
+        beam.Pipeline() | "Fetch" >> read
     """,
     "unpicklable": """
         each = (x for x in [])

@@ -9,8 +9,8 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.debezium import DriverClassName, ReadFromDebezium
 from apache_beam.io.jdbc import ReadFromJdbc
-from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms import managed
@@ -155,7 +155,12 @@ class Orders(beam.PTransform[Any, Any]):
     """Wraps a cross-language transform."""
 
     def expand(self, begin: Any) -> Any:
-        return begin | "Fetch" >> ReadFromKafka({"bootstrap.servers": "host:9092"}, ["orders"])
+        return begin | "Fetch" >> ExternalTransform("example:orders", b"", "localhost:9")
+
+
+def changes() -> ReadFromDebezium:
+    login = "a", "hunter2", "h", "1"
+    return ReadFromDebezium(DriverClassName.MYSQL, *login, connection_properties=[])
 
 
 class Discovered(beam.PTransform[Any, Any]):
@@ -189,7 +194,7 @@ class TestCrossLanguageTransforms:
     @pytest.mark.parametrize(
         ("label", "transform", "remedy"),
         [
-            ("Read", ReadFromKafka({"bootstrap.servers": "host:9092"}, ["a"]), '("kafka", {'),
+            ("Read", changes(), '("kafka", {'),
             (
                 "Read",
                 ReadFromJdbc("t", "org.postgresql.Driver", "jdbc:postgresql://h/d", "a", "hunter2"),
@@ -198,7 +203,7 @@ class TestCrossLanguageTransforms:
             ("Read", managed.Read(managed.ICEBERG, config={"table": "t"}), '("iceberg", {'),
             ("Read", JavaExternalTransform("org.example.Source").of("a"), "sparkbeam.io."),
             ("Read", ExternalTransform("example:source", b"", "localhost:9"), "sparkbeam.io."),
-            ("Orders", Orders(), "'Orders/Fetch' in it (apache_beam.io.kafka.ReadFromKafka)"),
+            ("Orders", Orders(), "'Orders/Fetch' in it (apache_beam.transforms.external."),
             ("Found", Discovered(), "sparkbeam.io."),
         ],
     )
@@ -218,7 +223,7 @@ class TestCrossLanguageTransforms:
     @pytest.mark.parametrize(
         ("transform", "remedy"),
         [
-            (WriteToKafka({"bootstrap.servers": "host:9092"}, "a"), 'WriteToSpark("kafka", {'),
+            (ExternalTransform("beam:pulsar_write", b"", "localhost:9"), "sparkbeam.io."),
         ],
     )
     def test_one_behind_others_is_refused_as_it_is_applied(

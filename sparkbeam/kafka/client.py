@@ -36,7 +36,8 @@ class Client:
     def __init__(self, config: Mapping[str, str]) -> None:
         self._kafka = confluent_kafka()
         settings = {GROUP: _NO_GROUP, **client_config(config)}
-        own = {"enable.auto.commit": False, "enable.partition.eof": True}
+        # Its lines about lost connections would fill logs; errors are raised.
+        own = {"enable.auto.commit": False, "enable.partition.eof": True, "log_level": 2}
         self._consumer = self._asked(lambda: self._kafka.Consumer({**settings, **own}, logger=_LOG))
 
     def __enter__(self) -> Self:

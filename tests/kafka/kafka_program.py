@@ -1,0 +1,362 @@
+"""Pipelines with Beam's Kafka transforms against a broker; each scenario's findings are a line.
+
+Usage: ``kafka_program.py FOLDER SCENARIO...``, of the functions in ``SCENARIOS``.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.window import FixedWindows
+from broker import Broker, NoBrokerError
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from waiting import until
+
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark.session import obtain
+
+PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+BASE = [
+    "--runner=sparkbeam.SparkRunner",
+    "--spark_master=local[2]",
+    f"--spark_conf=spark.jars.packages={PACKAGE}",
+    "--spark_conf=spark.sql.shuffle.partitions=2",
+    "--spark_conf=spark.ui.enabled=false",
+]
+SERIALIZATION = "org.apache.kafka.common.serialization."
+WINDOW, HOUR = 10, 3600
+USER, PASSWORD = "reader", "geheim-4711"
+NO_BROKER = "no broker: "
+
+Record = tuple[int, bytes | None, bytes, int]
+"""Partition, key, value, and timestamp in seconds."""
+
+
+class Note:
+    """Collects elements as lines of a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, element: Any) -> None:
+        with self._path.open("a") as lines:
+            lines.write(json.dumps(element, default=_shown) + "\n")
+
+    def found(self) -> list[Any]:
+        if not self._path.exists():
+            return []
+        return [json.loads(line) for line in self._path.read_text().splitlines() if line]
+
+
+def _shown(value: Any) -> Any:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+class Kafka:
+    """The broker of a scenario, and what is done with it."""
+
+    def __init__(self, broker: Broker, folder: Path) -> None:
+        self.broker = broker
+        self._folder = folder
+        self.login = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+        }
+        self._client = {"bootstrap.servers": broker.address, **self.login}
+        self.config = {
+            "bootstrap.servers": broker.address,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            f'username="{USER}" password="{PASSWORD}";',
+        }
+        self.earliest = {**self.config, "auto.offset.reset": "earliest"}
+
+    def topic(self, name: str, partitions: int = 2, **config: str) -> str:
+        admin = AdminClient(self._client)
+        topic = NewTopic(name, partitions, 1, config=config)
+        admin.create_topics([topic])[name].result()
+        return name
+
+    def grow(self, topic: str, partitions: int) -> None:
+        admin = AdminClient(self._client)
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
+
+    def send(self, topic: str, records: Iterable[Record], **more: Any) -> None:
+        producer = Producer(self._client)
+        for partition, key, value, seconds in records:
+            producer.produce(topic, value, key, partition, timestamp=seconds * 1000, **more)
+        assert not producer.flush(120)
+
+    def committed(self, topic: str, group: str, partitions: int = 2) -> list[int]:
+        consumer = Consumer({**self._client, "group.id": group})
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        found = [place.offset for place in consumer.committed(places, 60)]
+        consumer.close()
+        return found
+
+    def note(self, name: str) -> Note:
+        return Note(self._folder / name)
+
+    def path(self, name: str) -> str:
+        return str(self._folder / name)
+
+
+def run(build: Callable[[beam.Pipeline], Any], *options: str) -> None:
+    pipeline = beam.Pipeline(options=PipelineOptions([*BASE, *options]))
+    build(pipeline)
+    pipeline.run().wait_until_finish()
+
+
+def run_until(
+    build: Callable[[beam.Pipeline], Any], done: Callable[[], object], *options: str
+) -> None:
+    """Runs a pipeline without end, until something has happened."""
+    pipeline = beam.Pipeline(options=PipelineOptions([*BASE, "--streaming", *options]))
+    build(pipeline)
+    result = pipeline.run()
+    try:
+        until(lambda: done() or result.state in ("FAILED", "DONE"), seconds=280)
+    finally:
+        result.cancel()
+
+
+def numbers(partition: int, count: int, start: int = 0, first: int = 0) -> list[Record]:
+    return [(partition, None, b"%d" % n, start + n) for n in range(first, first + count)]
+
+
+def batch(kafka: Kafka) -> Any:
+    """Keys without a value, values without a key, headers, and numbers; what is written is read."""
+    topic = kafka.topic("batch")
+    pairs = kafka.note("pairs")
+    rows = kafka.note("rows")
+    headers = [beam.Row(key="h", value=b"1"), beam.Row(key="n", value=None)]
+    longs = f"{SERIALIZATION}StringSerializer", f"{SERIALIZATION}LongSerializer"
+
+    def write(pipeline: beam.Pipeline) -> None:
+        plain = [(b"k", b"v"), (None, b"w")]
+        _ = pipeline | beam.Create(plain) | WriteToKafka(kafka.config, topic)
+        full = beam.Row(key=b"r", value=b"x", headers=headers[:1], partition=1)
+        _ = (
+            pipeline
+            | "Rows" >> beam.Create([full])
+            | "Write rows" >> WriteToKafka(kafka.config, topic, with_headers=True)
+        )
+        _ = (
+            pipeline
+            | "Numbers" >> beam.Create([("ä", -5), (None, 2**62)])
+            | "Write numbers" >> WriteToKafka(kafka.config, "numbers", *longs)
+        )
+
+    def read(pipeline: beam.Pipeline) -> None:
+        _ = pipeline | ReadFromKafka(kafka.earliest, [topic]) | beam.Map(pairs)
+        _ = (
+            pipeline
+            | "Rows" >> ReadFromKafka(kafka.earliest, [topic], with_metadata=True)
+            | beam.Filter(lambda row: row.headers)
+            | "Fields" >> beam.Map(lambda row: [*row[:3], *row[4:6], row.headers, row.key])
+            | "Note rows" >> beam.Map(rows)
+        )
+        _ = (
+            pipeline
+            | "Numbers"
+            >> ReadFromKafka(
+                kafka.earliest,
+                ["numbers"],
+                f"{SERIALIZATION}StringDeserializer",
+                f"{SERIALIZATION}LongDeserializer",
+            )
+            | "Note numbers" >> beam.Map(pairs)
+        )
+
+    run(write)
+    run(read)
+    return {"pairs": sorted(map(str, pairs.found())), "rows": rows.found()}
+
+
+def bounded(kafka: Kafka) -> Any:
+    """A number of records, and what has come within a time, in a stream too."""
+    topic = kafka.topic("bounded")
+    kafka.send(topic, [*numbers(0, 4), *numbers(1, 4, first=4)])
+    found = {}
+    for name, options in (("batch", ()), ("stream", ("--streaming",))):
+        note = kafka.note(f"bounded-{name}")
+        group = {**kafka.earliest, "group.id": name}
+
+        def build(pipeline: beam.Pipeline, note: Note = note, group: Any = group) -> None:
+            read = ReadFromKafka(group, [topic], max_num_records=6, commit_offset_in_finalize=True)
+            _ = pipeline | read | beam.Map(note)
+            rest = ReadFromKafka(kafka.earliest, [topic], max_read_time=1)
+            _ = pipeline | "Rest" >> rest | "Note" >> beam.Map(note)
+
+        run(build, *options)
+        found[name] = [len(note.found()), sum(kafka.committed(topic, name))]
+    return found
+
+
+def groups(kafka: Kafka) -> Any:
+    """A group's offsets are the start of each new pipeline, and a checkpoint's that of its own."""
+    topic = kafka.topic("groups")
+    note = kafka.note("groups")
+    config = {**kafka.earliest, "group.id": "counts"}
+    found = []
+    for number, checkpoint in enumerate(["first", "second", "second"]):
+        kafka.send(topic, [*numbers(0, 2, first=10 * number), *numbers(1, 1, first=10 * number)])
+
+        def build(pipeline: beam.Pipeline) -> None:
+            _ = (
+                pipeline
+                | ReadFromKafka(config, [topic], commit_offset_in_finalize=True)
+                | beam.Map(lambda pair: int(pair[1]))
+                | beam.Map(note)
+            )
+
+        place = f"--checkpoint_location={kafka.path(checkpoint)}"
+        run(build, "--streaming", "--trigger=available-now", place)
+        found.append([sorted(note.found()), kafka.committed(topic, "counts")])
+    return found
+
+
+def counts(kafka: Kafka, topic: str, note: Note) -> Callable[[beam.Pipeline], None]:
+    """Counts records in windows of their create times."""
+
+    def build(pipeline: beam.Pipeline) -> None:
+        read = ReadFromKafka(
+            kafka.earliest, [topic], timestamp_policy=ReadFromKafka.create_time_policy
+        )
+        _ = (
+            pipeline
+            | read
+            | beam.Map(lambda pair: 1)
+            | beam.WindowInto(FixedWindows(WINDOW))
+            | beam.CombineGlobally(sum).without_defaults()
+            | "Note" >> beam.Map(note)
+        )
+
+    return build
+
+
+def partitions(kafka: Kafka) -> Any:
+    """Of four partitions one is idle, and one is an hour behind: no record of it is late."""
+    topic = kafka.topic("partitions", 4)
+    now = int(time.time()) - 100
+    sent = [*numbers(0, 50, now), *numbers(1, 50, now), *numbers(3, 400, now - HOUR)]
+    kafka.send(topic, sent)
+    note = kafka.note("partitions")
+    build = counts(kafka, topic, note)
+    run_until(build, lambda: sum(note.found()) >= len(sent), "--max_batch_elements=100")
+    return [sum(note.found()), len(sent)]
+
+
+def growth(kafka: Kafka) -> Any:
+    """Records of partitions that come while a pipeline runs are read."""
+    topic = kafka.topic("growth", 1)
+    note = kafka.note("growth")
+    kafka.send(topic, numbers(0, 3))
+
+    def build(pipeline: beam.Pipeline) -> None:
+        config = {**kafka.earliest, "metadata.max.age.ms": "500"}
+        _ = (
+            pipeline
+            | ReadFromKafka(config, [topic])
+            | beam.Map(lambda pair: int(pair[1]))
+            | "Note" >> beam.Map(note)
+        )
+
+    def done() -> bool:
+        if len(note.found()) == 3:
+            kafka.grow(topic, 3)
+            kafka.send(topic, [*numbers(1, 2, first=3), *numbers(2, 2, first=5)])
+            until(lambda: len(note.found()) > 3, seconds=200)
+        return len(note.found()) >= 7
+
+    run_until(build, done)
+    return sorted(note.found())
+
+
+def outage(kafka: Kafka) -> Any:
+    """A broker that is away for a minute costs no record, and makes none twice."""
+    topic = kafka.topic("outage")
+    note = kafka.note("outage")
+    kafka.send(topic, numbers(0, 3))
+    group = {**kafka.earliest, "group.id": "away"}
+    away = threading.Thread(target=_away, args=(kafka, topic, note))
+
+    def build(pipeline: beam.Pipeline) -> None:
+        _ = (
+            pipeline
+            | ReadFromKafka(group, [topic], commit_offset_in_finalize=True)
+            | beam.Map(lambda pair: int(pair[1]))
+            | "Note" >> beam.Map(note)
+        )
+
+    away.start()
+    run_until(build, lambda: len(note.found()) >= 6)
+    away.join()
+    return sorted(note.found())
+
+
+def _away(kafka: Kafka, topic: str, note: Note) -> None:
+    until(lambda: len(note.found()) == 3, seconds=200)
+    kafka.broker.stop()
+    time.sleep(60)
+    kafka.broker.start()
+    kafka.send(topic, numbers(1, 3, first=3))
+
+
+def refusals(kafka: Kafka) -> Any:
+    """Errors of what is found at the broker, which show no password."""
+    topic = kafka.topic("refusals")
+    kafka.send(topic, numbers(0, 1))
+    longs = f"{SERIALIZATION}LongDeserializer"
+    cases: Mapping[str, Sequence[Any]] = {
+        "size": [kafka.earliest, [topic], longs, longs],
+        "type": [kafka.earliest, [topic]],
+        "topic": [{**kafka.earliest, "group.id": "g"}, ["missing"]],
+    }
+    found = {}
+    for name, (config, topics, *formats) in cases.items():
+        policy = "LogAppendTime" if name == "type" else "ProcessingTime"
+        read = ReadFromKafka(config, topics, *formats, timestamp_policy=policy)
+        try:
+            run(lambda pipeline, read=read: pipeline | "Read it" >> read | beam.Map(print))
+        except Exception as error:
+            found[name] = str(error)
+    return found
+
+
+SCENARIOS = {
+    each.__name__: each for each in (batch, bounded, groups, partitions, growth, outage, refusals)
+}
+
+
+def main(folder: Path, names: Sequence[str]) -> None:
+    session = threading.Thread(
+        target=obtain, args=(PipelineOptions(BASE).view_as(SparkBeamOptions),)
+    )
+    session.start()
+    try:
+        with Broker(folder / "broker", login=(USER, PASSWORD)) as broker:
+            kafka = Kafka(broker, folder)
+            session.join()
+            for name in names:
+                begun = time.monotonic()
+                found = SCENARIOS[name](kafka)
+                print(f"{name}: {time.monotonic() - begun:.1f} s", file=sys.stderr)
+                print(json.dumps({name: found}), flush=True)
+    except NoBrokerError as error:
+        sys.exit(f"{NO_BROKER}{str(error).splitlines()[-1]}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,94 @@
+"""Beam's Kafka transforms on Spark's source and sink, against a broker that asks for a login."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from whole import is_whole
+
+pytest.importorskip("confluent_kafka")
+kafka_program = pytest.importorskip("kafka_program")
+pytestmark = pytest.mark.timeout(900)
+
+SCENARIOS = ("batch", "groups")
+MORE = ("bounded", "partitions", "refusals", "growth", "outage") if is_whole() else ()
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Findings by scenario, and all that the program has said."""
+    folder = tmp_path_factory.mktemp("kafka")
+    run = subprocess.run(
+        [sys.executable, kafka_program.__file__, str(folder), *SCENARIOS, *MORE],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if kafka_program.NO_BROKER in run.stderr:
+        pytest.skip(run.stderr[run.stderr.index(kafka_program.NO_BROKER) :])
+    assert run.returncode == 0, run.stdout + run.stderr
+    findings: dict[str, Any] = {"output": run.stdout + run.stderr}
+    for line in run.stdout.splitlines():
+        findings |= json.loads(line) if line.startswith("{") else {}
+    return findings
+
+
+def test_records_that_are_written_are_read(found: dict[str, Any]) -> None:
+    assert found["batch"]["pairs"] == [
+        "['k', 'v']",
+        "['r', 'x']",
+        "['ä', -5]",
+        "[None, 'w']",
+        f"[None, {2**62}]",
+    ]
+
+
+def test_rows_have_beams_fields(found: dict[str, Any]) -> None:
+    assert found["batch"]["rows"] == [["batch", 1, 0, 0, "CreateTime", [["h", "1"]], "r"]]
+
+
+def test_a_group_starts_where_it_has_ended_and_a_checkpoint_goes_on(found: dict[str, Any]) -> None:
+    read = [0, 0, 1, 10, 10, 11, 20, 20, 21]
+    assert found["groups"] == [[read[: 3 * n], [2 * n, n]] for n in (1, 2, 3)]
+
+
+def test_a_password_is_shown_nowhere(found: dict[str, Any]) -> None:
+    assert kafka_program.PASSWORD not in found["output"]
+
+
+long = pytest.mark.skipif(not MORE, reason="with --whole")
+
+
+@long
+def test_bounded_reads_end_and_commit(found: dict[str, Any]) -> None:
+    assert found["bounded"] == {"batch": [14, 6], "stream": [14, 6]}
+
+
+@long
+def test_what_cannot_be_read_is_told_with_the_remedy(found: dict[str, Any]) -> None:
+    told = found["refusals"]
+    assert "LongDeserializer takes 8 bytes, and a record of Kafka has 1" in told["size"]
+    assert "message.timestamp.type=LogAppendTime" in told["type"]
+    assert "Step 'Read it/Records' failed" in told["topic"]
+    assert "Topic 'missing'" in told["topic"]
+
+
+@long
+def test_no_record_is_late_for_an_idle_partition_and_one_an_hour_behind(
+    found: dict[str, Any],
+) -> None:
+    assert found["partitions"] == [500, 500]
+
+
+@long
+def test_new_partitions_are_read(found: dict[str, Any]) -> None:
+    assert found["growth"] == [*range(7)]
+
+
+@long
+def test_a_broker_that_is_away_for_a_minute_costs_nothing(found: dict[str, Any]) -> None:
+    assert found["outage"] == [*range(6)]
