@@ -7,7 +7,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -319,20 +319,21 @@ def refusals(kafka: Kafka) -> Any:
     topic = kafka.topic("refusals")
     kafka.send(topic, numbers(0, 1))
     longs = f"{SERIALIZATION}LongDeserializer"
-    cases: Mapping[str, Sequence[Any]] = {
-        "size": [kafka.earliest, [topic], longs, longs],
-        "type": [kafka.earliest, [topic]],
-        "topic": [{**kafka.earliest, "group.id": "g"}, ["missing"]],
+    group = {**kafka.earliest, "group.id": "g"}
+    reads = {
+        "size": ReadFromKafka(kafka.earliest, [topic], longs, longs),
+        "type": ReadFromKafka(kafka.earliest, [topic], timestamp_policy="LogAppendTime"),
+        "topic": ReadFromKafka(group, ["missing"]),
     }
-    found = {}
-    for name, (config, topics, *formats) in cases.items():
-        policy = "LogAppendTime" if name == "type" else "ProcessingTime"
-        read = ReadFromKafka(config, topics, *formats, timestamp_policy=policy)
-        try:
-            run(lambda pipeline, read=read: pipeline | "Read it" >> read | beam.Map(print))
-        except Exception as error:
-            found[name] = str(error)
-    return found
+    return {name: _refusal(read) for name, read in reads.items()}
+
+
+def _refusal(read: ReadFromKafka) -> str:
+    try:
+        run(lambda pipeline: pipeline | "Read it" >> read | beam.Map(print))
+    except Exception as error:
+        return str(error)
+    return ""
 
 
 SCENARIOS = {

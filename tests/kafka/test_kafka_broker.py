@@ -60,7 +60,7 @@ def test_a_password_is_shown_nowhere(found: dict[str, Any]) -> None:
     assert kafka_program.PASSWORD not in found["output"]
 
 
-long = pytest.mark.skipif(not MORE, reason="with --whole")
+long = pytest.mark.long(reason="one of the scenarios takes a minute, and the others show the rest")
 
 
 @long
