@@ -125,7 +125,7 @@ class _Read(beam.DoFn):
             return Timestamp.now()
         kind, millis = message.timestamp()
         if kind - 1 != TYPES[self._policy]:
-            raise ValueError(f"{wrong_type(self._policy)}{kind - 1}")
+            raise ValueError(wrong_type(self._policy, str(kind - 1)))
         return Timestamp(micros=millis * 1000)
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from sparkbeam.replacements.kafka_values import ARGUMENT, failing
+
 TIME = "sparkbeam_time"
 """Name of the column with the timestamps."""
 
@@ -28,21 +30,25 @@ class Policy:
     lag: int | None = None
 
 
-def policy(name: str, *, streaming: bool) -> Policy:
-    """Return the policy of a name."""
+def policy(name: str, label: str, *, streaming: bool) -> Policy:
+    """Return the policy of a name.
+
+    Args:
+        name: of the policy.
+        label: of the step, for its errors.
+        streaming: the pipeline is a streaming one.
+    """
     if name == PROCESSING_TIME:
         return Policy() if streaming else Policy("current_timestamp()")
-    expression = (
-        f"IF(timestampType = {TYPES[name]}, timestamp, raise_error(concat("
-        f"'{wrong_type(name)}', timestampType)))"
-    )
+    wrong = failing(label, wrong_type(name, ARGUMENT), "timestampType")
+    expression = f"IF(timestampType = {TYPES[name]}, timestamp, {wrong})"
     # An append time is never older than the clock, but for what is still in Kafka's buffers.
     return Policy(expression, 0, _IDLE) if name == LOG_APPEND_TIME else Policy(expression, _IDLE, 0)
 
 
-def wrong_type(name: str) -> str:
-    """Return the first part of an error, which the type of a timestamp follows."""
+def wrong_type(name: str, found: str) -> str:
+    """Return the error of a policy about a record whose timestamp has another type."""
     return (
-        f"timestamp_policy={name} needs the topic setting message.timestamp.type={name}; a "
-        "record has a timestamp of type "
+        f"timestamp_policy={name} needs the topic setting message.timestamp.type={name}, and a "
+        f"record has a timestamp of type {found}."
     )

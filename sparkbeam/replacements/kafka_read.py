@@ -69,7 +69,8 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
         rows = pbegin | "Records" >> _ReadKafka(
             self._options(options, streaming=streaming),
             self._form,
-            policy(self._given["timestamp_policy"], streaming=streaming),
+            self._form.derived(self.label),
+            policy(self._given["timestamp_policy"], self.label, streaming=streaming),
             asked,
         )
         records = rows
@@ -135,12 +136,14 @@ class _ReadKafka(ReadFromSpark):
         self,
         options: dict[str, Any],
         form: RecordForm,
+        derived: tuple[tuple[str, str], ...],
         policy: Policy,
         subscription: Subscription | None,
     ) -> None:
         time = None if policy.expression is None else TIME
         super().__init__("kafka", options, timestamp_column=time, columns=form.schema.names)
         self._form = form
+        self._derived = derived
         self._policy = policy
         self._subscription = subscription
 
@@ -155,7 +158,7 @@ class _ReadKafka(ReadFromSpark):
 
     def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
         of_policy = self._policy
-        derived = self._form.derived
+        derived = self._derived
         if of_policy.expression is not None:
             derived = (*derived, (TIME, of_policy.expression))
         more |= {"derived": derived, "subscription": self._subscription}

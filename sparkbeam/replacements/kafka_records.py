@@ -72,15 +72,18 @@ class RecordForm:
             return row_type(self.schema)
         return Tuple[Optional[self.key.type], Optional[self.value.type]]
 
-    @property
-    def derived(self) -> tuple[tuple[str, str], ...]:
-        """The columns that Spark's source does not have like this, with SQL expressions."""
-        return (*(_DERIVED if self.with_metadata else ()), *self._deserialized())
+    def derived(self, label: str) -> tuple[tuple[str, str], ...]:
+        """Return the columns that Spark's source does not have like this, with SQL expressions.
 
-    def _deserialized(self) -> Iterator[tuple[str, str]]:
+        Args:
+            label: of the step, for its errors.
+        """
+        return (*(_DERIVED if self.with_metadata else ()), *self._deserialized(label))
+
+    def _deserialized(self, label: str) -> Iterator[tuple[str, str]]:
         for name, form in (("key", self.key), ("value", self.value)):
             if form != BYTES:
-                yield name, form.expression(name)
+                yield name, form.expression(name, label)
 
     def element(self, message: Any) -> Any:
         """Return the element of a message of the client."""

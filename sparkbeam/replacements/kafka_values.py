@@ -70,8 +70,13 @@ class Format:
             raise ValueError(self._wrong_size(str(len(data))))
         return struct.unpack(self.code, data)[0]
 
-    def expression(self, column: str) -> str:
-        """Return the SQL expression with the values of a column of bytes."""
+    def expression(self, column: str, label: str) -> str:
+        """Return the SQL expression with the values of a column of bytes.
+
+        Args:
+            column: the name of the column.
+            label: of the step, for its errors.
+        """
         if self.type is bytes:
             return column
         if self.type is str:
@@ -80,11 +85,10 @@ class Format:
             return before if version() < (4,) else f"make_valid_utf8(CAST({column} AS STRING))"
         found = self._number(_bits(column))
         size = f"octet_length({column})"
-        wrong = self._wrong_size("', " + size + ", '")
+        wrong = failing(label, self._wrong_size(ARGUMENT), size)
         return (
             f"CASE WHEN {column} IS NULL THEN NULL "
-            f"WHEN {size} = {struct.calcsize(self.code)} THEN {found} "
-            f"ELSE raise_error(concat('{wrong}')) END"
+            f"WHEN {size} = {struct.calcsize(self.code)} THEN {found} ELSE {wrong} END"
         )
 
     def _number(self, bits: str) -> str:
@@ -97,6 +101,23 @@ class Format:
             f"{self.name}Deserializer takes {struct.calcsize(self.code)} bytes, and a record of "
             f"Kafka has {size}: choose the deserializer that goes with its serializer."
         )
+
+
+ARGUMENT = "\0"
+"""Place of an expression in a message of :func:`failing`."""
+
+
+def failing(label: str, message: str, argument: str) -> str:
+    """Return the SQL expression that fails with a message about a step.
+
+    Args:
+        label: of the step.
+        message: with :data:`ARGUMENT` in it.
+        argument: the expression whose value stands there.
+    """
+    text = f"Step '{label}': {message}".replace("\\", "\\\\").replace("'", "\\'")
+    before, after = text.split(ARGUMENT)
+    return f"raise_error(concat('{before}', {argument}, '{after}'))"
 
 
 def _bits(column: str) -> str:

@@ -89,7 +89,7 @@ def test_spark_makes_the_same_values_of_bytes(spark: Any) -> None:
     names = [*data]
     columns = ", ".join(f"{name} binary" for name in names)
     rows = spark.createDataFrame([*zip_longest(*data.values())], columns).coalesce(1)
-    found = rows.selectExpr(*(f"{form(name).expression(name)} AS {name}" for name in names))
+    found = rows.selectExpr(*(f"{form(name).expression(name, 'L')} AS {name}" for name in names))
     table = found.toArrow()
     for name in names:
         made = table.column(name).to_pylist()[: len(data[name])]
@@ -101,7 +101,7 @@ def test_spark_makes_the_same_values_of_bytes(spark: Any) -> None:
 
 def test_malformed_text_is_replaced_by_spark_too(spark: Any) -> None:
     rows = spark.createDataFrame([(b"a\xffb",)], "b binary")
-    (row,) = rows.selectExpr(f"{form('String').expression('b')} AS v").collect()
+    (row,) = rows.selectExpr(f"{form('String').expression('b', 'L')} AS v").collect()
     assert row.v == "a�b"
 
 
@@ -110,4 +110,4 @@ def test_bytes_of_another_length_are_an_error_of_spark_too(spark: Any) -> None:
     with pytest.raises(
         Exception, match="LongDeserializer takes 8 bytes, and a record of Kafka has 3"
     ):
-        rows.selectExpr(f"{form('Long').expression('b')} AS v").collect()
+        rows.selectExpr(f"{form('Long').expression('b', 'L')} AS v").collect()
