@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from sparkbeam.common.arguments import shown
+from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 
 GROUP = "group.id"
@@ -31,6 +31,7 @@ _LOCATIONS = {
     ("ssl.truststore", "PEM"): "ssl.ca.location",
     ("ssl.keystore", "PKCS12"): "ssl.keystore.location",
 }
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _LOGIN = re.compile(r"\.(?:PlainLoginModule|ScramLoginModule)\s+required\b")
 _LOGIN_OPTION = re.compile(r'(\w+)\s*=\s*"((?:\\.|[^"\\])*)"')
 
@@ -50,6 +51,9 @@ def client_config(config: Mapping[str, str]) -> dict[str, str]:
         algorithm = config["ssl.endpoint.identification.algorithm"]
         found["ssl.endpoint.identification.algorithm"] = algorithm or "none"
     found |= dict(_stores(config))
+    if config.get("sasl.mechanism", "PLAIN") not in _MECHANISMS:
+        mechanism = shown(config["sasl.mechanism"])
+        raise _unknown(f"sasl.mechanism={mechanism}", f"use one of {listed(_MECHANISMS)}")
     if "sasl.jaas.config" in config:
         found |= _login(config["sasl.jaas.config"])
     return found

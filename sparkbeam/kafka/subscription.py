@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.client import Client, Partition
-from sparkbeam.kafka.client_config import GROUP
+from sparkbeam.kafka.client_config import GROUP, client_config
 
 EARLIEST, LATEST, NONE = RESETS = ("earliest", "latest", "none")
 """Values of ``auto.offset.reset``."""
@@ -34,6 +34,10 @@ class Subscription:
     def group(self) -> str | None:
         """The consumer group; None without one."""
         return dict(self.config).get(GROUP)
+
+    def check(self) -> None:
+        """Raise a ConfigurationError if a client has no counterpart of the configuration."""
+        client_config(dict(self.config))
 
     def client(self) -> Client:
         """Connect a client.

@@ -135,7 +135,13 @@ FEATURES = (
         "[sql.md](sql.md)",
     ),
     Feature(
-        "Cross-language transforms (Beam's `ReadFromKafka`, `ReadFromJdbc`, …)",
+        "`ReadFromKafka`, `WriteToKafka`",
+        "yes",
+        "yes",
+        "on Spark's source and sink; see [kafka.md](kafka.md)",
+    ),
+    Feature(
+        "Other cross-language transforms (Beam's `ReadFromJdbc`, …)",
         "no",
         "no",
         "an error as they are applied, which names what of Spark's does the same; see "

@@ -11,6 +11,9 @@ from sparkbeam.kafka.subscription import LATEST, RESETS, Subscription
 RESET, AUTO_COMMIT = "auto.offset.reset", "enable.auto.commit"
 SERVERS = "bootstrap.servers"
 
+BOUNDS = frozenset(["max_num_records", "max_read_time", "stop_read_time"])
+"""Arguments that make a read a bounded one."""
+
 _READ = frozenset(
     [
         "allow_duplicates",  # A hint.
@@ -60,9 +63,11 @@ def checked_read(given: Mapping[str, Any]) -> Mapping[str, Any]:
         )
     if bool(found.get("topics")) == bool(found.get("topic_pattern")):
         raise ConfigurationError("topics= must have the name of at least one topic.")
-    for name in ("max_num_records", "max_read_time"):
-        if found.get(name) is not None and found[name] <= 0:
+    for name in BOUNDS & found.keys():
+        if found[name] <= 0:
             raise ConfigurationError(f"{name}={found[name]} must be above 0, or None for no limit.")
+        if found.get("topic_pattern"):
+            raise ConfigurationError(f"{name} needs topics= in the place of topic_pattern=.")
     if found.get("commit_offset_in_finalize") and GROUP not in config:
         raise ConfigurationError(
             "commit_offset_in_finalize=True needs the group that offsets are committed for: give "

@@ -34,6 +34,7 @@ class ReadRanges(beam.PTransform[PBegin, PCollection[Any]]):
     def __init__(self, given: Mapping[str, Any], form: RecordForm) -> None:
         super().__init__()
         self._subscription = kafka_arguments.subscription(given)
+        self._subscription.check()
         self._given = given
         self._form = form
 

@@ -35,9 +35,9 @@ def read(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
     with told_by(transform.label):
         given = kafka_arguments.checked_read(arguments_of(transform))
         key, value = (_format(name, given) for name in ("key_deserializer", "value_deserializer"))
-    form = RecordForm(key, value, urn_of(transform) == ReadFromKafka.URN_WITH_METADATA)
-    if given.keys() & {"max_num_records", "max_read_time", "stop_read_time"}:
-        return ReadRanges(given, form)
+        form = RecordForm(key, value, urn_of(transform) == ReadFromKafka.URN_WITH_METADATA)
+        if given.keys() & kafka_arguments.BOUNDS:
+            return ReadRanges(given, form)
     return _ReadTopics(given, form)
 
 
@@ -119,7 +119,10 @@ def _asked(given: Mapping[str, Any], *, streaming: bool) -> Subscription | None:
         )
     if starts and given.get("topic_pattern"):
         raise ConfigurationError("group.id needs topics= in the place of topic_pattern=.")
-    return found if starts or found.commits else None
+    if not starts and not found.commits:
+        return None
+    found.check()
+    return found
 
 
 _BY_SPARK = (EARLIEST, LATEST)

@@ -115,7 +115,9 @@ def failing(label: str, message: str, argument: str) -> str:
         message: with :data:`ARGUMENT` in it.
         argument: the expression whose value stands there.
     """
-    text = f"Step '{label}': {message}".replace("\\", "\\\\").replace("'", "\\'")
+    text = f"Step '{label.replace(ARGUMENT, '')}': {message}".replace("\\", "\\\\").replace(
+        "'", "\\'"
+    )
     before, after = text.split(ARGUMENT)
     return f"raise_error(concat('{before}', {argument}, '{after}'))"
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from sparkbeam.common.untrusted_json import loaded
-from sparkbeam.kafka.client import Client, KafkaError, Partition
+from sparkbeam.errors import SparkBeamError
+from sparkbeam.kafka.client import KafkaError, Partition
 from sparkbeam.kafka.subscription import Subscription
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.streaming.feedback import FeedbackFiles
@@ -25,6 +26,9 @@ class KafkaCommits:
     Args:
         sources: of the query, in the order in which it reads them.
         feedback: gives the offsets of micro-batches.
+
+    Raises:
+        ConfigurationError: offsets are to be committed, and there is no client for that.
     """
 
     def __init__(self, sources: Iterable[SourceFrame], feedback: FeedbackFiles) -> None:
@@ -34,7 +38,7 @@ class KafkaCommits:
             if source.spec.subscription is not None and source.spec.subscription.commits
         ]
         self._feedback = feedback
-        self._ended: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._committed: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def after(self, number: int) -> None:
@@ -46,29 +50,42 @@ class KafkaCommits:
                 target=self._run, name="sparkbeam-kafka-commits", daemon=True
             )
             self._thread.start()
-        self._ended.put(number)
+        self._committed.put(number)
 
     def close(self) -> None:
         """Wait for the last commit."""
         if self._thread is not None:
-            self._ended.put(None)
+            self._committed.put(None)
             self._thread.join(_END_SECONDS)
             self._thread = None
-
-    def _run(self) -> None:
-        number: int | None = self._ended.get()
-        while number is not None:
-            following: int | None = number
-            with suppress(queue.Empty):
-                while following is not None:
-                    number, following = following, self._ended.get_nowait()
-            offsets = self._feedback.offsets(number)
-            for group in self._groups:
-                if group.number < len(offsets):
-                    group.commit(offsets[group.number])
-            number = None if following is None else self._ended.get()
         for group in self._groups:
             group.close()
+
+    def _run(self) -> None:
+        goes_on = True
+        while goes_on:
+            numbers = self._next()
+            goes_on = None not in numbers
+            number = max((each for each in numbers if each is not None), default=None)
+            if number is not None:
+                self._commit(number)
+
+    def _next(self) -> list[int | None]:
+        """Wait for micro-batches; return all that have ended meanwhile, and None at the end."""
+        found = [self._committed.get()]
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._committed.get_nowait())
+        return found
+
+    def _commit(self, number: int) -> None:
+        try:
+            offsets = self._feedback.offsets(number)
+        except (OSError, SparkBeamError):
+            return  # The run finds out by itself.
+        for group in self._groups:
+            if group.number < len(offsets):
+                group.commit(offsets[group.number])
 
 
 class _Group:
@@ -86,30 +103,30 @@ class _Group:
     ) -> None:
         self.number = number
         self._label = label
-        self._subscription = subscription
+        self._group = subscription.group
         self._hide = redaction
-        self._client: Client | None = None
+        self._client = subscription.client()
+        self._fails = False
 
     def commit(self, offsets: str) -> None:
-        """Commit offsets in Spark's form."""
+        """Commit offsets in Spark's form; log the first of several failures."""
         try:
-            found = _offsets(loaded(offsets))
-            if self._client is None:
-                self._client = self._subscription.client()
-            self._client.commit(found)
+            self._client.commit(_offsets(loaded(offsets)))
+            self._fails = False
         except (KafkaError, ValueError, AttributeError, TypeError) as error:
-            _LOG.warning(
-                "Step '%s': the offsets of group '%s' are not committed: %s They will be with "
-                "those of the next micro-batch.",
-                self._label,
-                self._subscription.group,
-                self._hide(str(error)),
-            )
+            if not self._fails:
+                _LOG.warning(
+                    "Step '%s': the offsets of group '%s' are not committed: %s They will be "
+                    "with those of a later micro-batch.",
+                    self._label,
+                    self._group,
+                    self._hide(str(error)),
+                )
+            self._fails = True
 
     def close(self) -> None:
         """Disconnect."""
-        if self._client is not None:
-            self._client.close()
+        self._client.close()
 
 
 def _offsets(topics: Mapping[str, Mapping[str, int]]) -> dict[Partition, int]:

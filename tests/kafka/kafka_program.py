@@ -227,13 +227,13 @@ def groups(kafka: Kafka) -> Any:
     return found
 
 
-def counts(kafka: Kafka, topic: str, note: Note) -> Callable[[beam.Pipeline], None]:
-    """Counts records in windows of their create times."""
+def counts(
+    kafka: Kafka, topic: str, note: Note, policy: str = ReadFromKafka.create_time_policy
+) -> Callable[[beam.Pipeline], None]:
+    """Counts records in windows of their timestamps."""
 
     def build(pipeline: beam.Pipeline) -> None:
-        read = ReadFromKafka(
-            kafka.earliest, [topic], timestamp_policy=ReadFromKafka.create_time_policy
-        )
+        read = ReadFromKafka(kafka.earliest, [topic], timestamp_policy=policy)
         _ = (
             pipeline
             | read
@@ -256,6 +256,16 @@ def partitions(kafka: Kafka) -> Any:
     build = counts(kafka, topic, note)
     run_until(build, lambda: sum(note.found()) >= len(sent), "--max_batch_elements=100")
     return [sum(note.found()), len(sent)]
+
+
+def appended(kafka: Kafka) -> Any:
+    """Windows of a topic with append times end while nothing more comes."""
+    topic = kafka.topic("appended", 2, **{"message.timestamp.type": "LogAppendTime"})
+    note = kafka.note("appended")
+    kafka.send(topic, numbers(0, 5))
+    build = counts(kafka, topic, note, ReadFromKafka.log_append_time)
+    run_until(build, lambda: sum(note.found()) >= 5)
+    return sum(note.found())
 
 
 def growth(kafka: Kafka) -> Any:
@@ -337,7 +347,8 @@ def _refusal(read: ReadFromKafka) -> str:
 
 
 SCENARIOS = {
-    each.__name__: each for each in (batch, bounded, groups, partitions, growth, outage, refusals)
+    each.__name__: each
+    for each in (batch, bounded, groups, partitions, appended, growth, outage, refusals)
 }
 
 

@@ -213,6 +213,8 @@ def test_metadata_includes_headers() -> None:
         ({}, {"consumer_factory_fn_params": {"a": "b"}}, STREAMING, "consumer_factory_fn_params"),
         ({}, {"key_deserializer": "a.Avro"}, STREAMING, "key_deserializer='a.Avro' is a class"),
         ({}, {"value_deserializer": "StringDeserializer"}, STREAMING, "value_deserializer="),
+        ({"sasl.mechanism": "GSSAPI"}, {"max_num_records": 5}, (), "sasl.mechanism='GSSAPI' can"),
+        ({"sasl.mechanism": "GSSAPI", "group.id": "g"}, {}, STREAMING, "sasl.mechanism='GSSAPI'"),
         ({}, {}, (), "from auto.offset.reset=latest, the default, finds nothing"),
         ({"group.id": "g", "enable.auto.commit": "true"}, {}, (), "--trigger=available-now"),
     ],
@@ -224,14 +226,31 @@ def test_arguments_without_a_meaning_are_errors_that_name_them(
         read(config, options=options, **given)
 
 
+def later(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
+    """Gives Beam's transform more arguments than it has."""
+    known = typing.get_type_hints(kafka.ReadFromKafkaSchema)
+    fields = [*known.items(), *((name, type(value)) for name, value in more.items())]
+    schema = typing.NamedTuple("later", fields)  # type: ignore[misc]
+    monkeypatch.setattr(kafka, "ReadFromKafkaSchema", partial(typing.cast(Any, schema), **more))
+
+
 def test_an_argument_of_a_later_beam_is_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = typing.get_type_hints(kafka.ReadFromKafkaSchema)
-    later = typing.NamedTuple("later", [*known.items(), ("new_thing", int)])  # type: ignore[misc]
-    monkeypatch.setattr(kafka, "ReadFromKafkaSchema", partial(typing.cast(Any, later), new_thing=3))
+    later(monkeypatch, new_thing=3)
     with pytest.raises(ConfigurationError, match=r"ReadFromKafka\(new_thing=…\)"):
         read({})
+
+
+def test_topics_may_be_given_as_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    later(monkeypatch, topic_pattern="clicks-.*")
+    options = dict(read({}, topics=[]).options)
+    assert options["subscribePattern"] == "clicks-.*"
+    assert "subscribe" not in options
+    with pytest.raises(ConfigurationError, match=r"group.id needs topics="):
+        read({"group.id": "g"}, topics=[])
+    with pytest.raises(ConfigurationError, match="max_num_records needs topics="):
+        read({}, topics=[], max_num_records=5)
 
 
 def test_the_configuration_of_the_producer_is_that_of_the_sink() -> None:

@@ -14,7 +14,7 @@ kafka_program = pytest.importorskip("kafka_program")
 pytestmark = pytest.mark.timeout(900)
 
 SCENARIOS = ("batch", "groups")
-MORE = ("bounded", "partitions", "refusals", "growth", "outage") if is_whole() else ()
+MORE = ("bounded", "partitions", "appended", "refusals", "growth", "outage") if is_whole() else ()
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,11 @@ def test_no_record_is_late_for_an_idle_partition_and_one_an_hour_behind(
     found: dict[str, Any],
 ) -> None:
     assert found["partitions"] == [500, 500]
+
+
+@long
+def test_windows_of_append_times_end_without_more_records(found: dict[str, Any]) -> None:
+    assert found["appended"] == 5
 
 
 @long

@@ -1,0 +1,91 @@
+"""The client that asks Kafka for offsets: its configuration, and its absence."""
+
+import sys
+
+import pytest
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.kafka.client_config import client_config
+from sparkbeam.kafka.subscription import Subscription
+
+LOGIN = "org.apache.kafka.common.security.{} required {};"
+
+
+def with_login(module: str, options: str) -> dict[str, str]:
+    return {"sasl.jaas.config": LOGIN.format(module, options)}
+
+
+def test_settings_of_the_connection_are_kept() -> None:
+    config = {
+        "bootstrap.servers": "a:1,b:2",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "group.id": "g",
+        "max.poll.records": "5",
+        "key.deserializer": "x",
+    }
+    kept = [*config][:4]
+    assert client_config(config) == {
+        "isolation.level": "read_uncommitted",
+        **{name: config[name] for name in kept},
+    }
+
+
+def test_records_of_transactions_are_read_as_a_java_consumer_does() -> None:
+    assert client_config({})["isolation.level"] == "read_uncommitted"
+    config = {"isolation.level": "read_committed"}
+    assert client_config(config)["isolation.level"] == "read_committed"
+
+
+@pytest.mark.parametrize("module", ["plain.PlainLoginModule", "scram.ScramLoginModule"])
+def test_a_login_is_taken_apart(module: str) -> None:
+    found = client_config(with_login(module, r'username="a b" password="p\"\\;="'))
+    assert found["sasl.username"] == "a b"
+    assert found["sasl.password"] == 'p"\\;='
+
+
+def test_certificates_in_pem_and_pkcs12_are_kept() -> None:
+    found = client_config(
+        {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": "/ca.pem",
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": "/key.p12",
+            "ssl.keystore.password": "secret",
+            "ssl.endpoint.identification.algorithm": "",
+        }
+    )
+    assert found == {
+        "isolation.level": "read_uncommitted",
+        "ssl.ca.location": "/ca.pem",
+        "ssl.keystore.location": "/key.p12",
+        "ssl.keystore.password": "secret",
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ({"ssl.truststore.location": "/store.jks"}, "ssl.truststore.type='JKS'"),
+        ({"ssl.keystore.location": "/a", "ssl.keystore.type": "PEM"}, "ssl.keystore.type='PEM'"),
+        (with_login("oauthbearer.OAuthBearerLoginModule", 'x="geheim"'), "sasl.jaas.config"),
+        (with_login("plain.PlainLoginModule", 'username="u"'), "sasl.jaas.config"),
+        (
+            {"sasl.kerberos.service.name": "kafka", "sasl.mechanism": "GSSAPI"},
+            "sasl.mechanism='GSSAPI'",
+        ),
+    ],
+)
+def test_a_login_without_a_counterpart_is_an_error_that_names_it(
+    config: dict[str, str], name: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name} cannot be used") as raised:
+        client_config(config)
+    assert "geheim" not in str(raised.value)
+
+
+def test_a_missing_package_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'sparkbeam\[kafka\]'"):
+        Subscription(("t",), (("group.id", "g"),)).client()
