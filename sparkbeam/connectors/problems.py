@@ -1,11 +1,11 @@
 """Remedies for Spark's errors about data sources."""
 
 import re
-from collections.abc import Mapping
 
 import pyspark
 
 from sparkbeam.common.display_text import beginning
+from sparkbeam.common.spark_packages import DRIVERS, package_for
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import Options
 from sparkbeam.upstream.spark import (
@@ -13,36 +13,8 @@ from sparkbeam.upstream.spark import (
     MISSING_TABLE,
     OTHER_VERSION,
     OTHER_VIEW,
-    version,
+    cause_of,
 )
-
-_PACKAGES: Mapping[str, str] = {
-    "avro": "org.apache.spark:spark-avro_{scala}:{spark}",
-    "bigquery": "com.google.cloud.spark:spark-bigquery-with-dependencies_{scala}:VERSION",
-    "delta": "io.delta:delta-spark_{scala}:VERSION",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{minor}_{scala}:VERSION",
-    "kafka": "org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark}",
-    "mongodb": "org.mongodb.spark:mongo-spark-connector_{scala}:VERSION",
-    "org.apache.spark.sql.cassandra": (
-        "com.datastax.spark:spark-cassandra-connector_{scala}:VERSION"
-    ),
-    "snowflake": "net.snowflake:spark-snowflake_{scala}:VERSION",
-}
-"""Packages of known data sources that Spark does not include."""
-
-_DRIVERS: Mapping[str, str] = {
-    "clickhouse": "com.clickhouse:clickhouse-jdbc:VERSION",
-    "duckdb": "org.duckdb:duckdb_jdbc:VERSION",
-    "h2": "com.h2database:h2:VERSION",
-    "mariadb": "org.mariadb.jdbc:mariadb-java-client:VERSION",
-    "mysql": "com.mysql:mysql-connector-j:VERSION",
-    "oracle": "com.oracle.database.jdbc:ojdbc11:VERSION",
-    "postgresql": "org.postgresql:postgresql:VERSION",
-    "snowflake": "net.snowflake:snowflake-jdbc:VERSION",
-    "sqlite": "org.xerial:sqlite-jdbc:VERSION",
-    "sqlserver": "com.microsoft.sqlserver:mssql-jdbc:VERSION",
-}
-"""JDBC drivers by the scheme after ``jdbc:``."""
 
 _PY4J = "An error occurred while calling "
 _LONGEST = 600
@@ -60,6 +32,9 @@ def problem(error: Exception, format: str | None, options: Options) -> str:
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return beginning(f"{type(error).__name__}: {error}", _LONGEST, hide)
     cause = " ".join(_causes(str(error)) or [type(error).__name__])
+    deeper = cause_of(error)
+    if deeper and deeper not in cause:
+        cause = f"{_sentence(cause)} {deeper}"
     return f"{_sentence(beginning(cause, _LONGEST, hide))} {_remedy(str(error), format, options)}"
 
 
@@ -85,13 +60,13 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
     if OTHER_VERSION.search(text):
         return (
             f"The package of '{format}' is for another Spark than {pyspark.__version__}: give the "
-            f"session one for this (--spark_conf=spark.jars.packages={package or '…'})."
+            f"session one for this (--spark_packages={package or '…'})."
         )
     if MISSING_SOURCE.search(text):
         if package is not None:
-            return f"Give the session its package: --spark_conf=spark.jars.packages={package}"
+            return f"Give the session its package: --spark_packages={package}"
         return (
-            "Correct the name, give the session the package that has it (spark.jars.packages), "
+            "Correct the name, give the session the package that has it (--spark_packages), "
             "or register a data source in Python (spark.dataSource.register)."
         )
     if "PATH_NOT_FOUND" in text:
@@ -109,18 +84,11 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
 
 
 def _package(format: str | None, options: Options) -> str | None:
-    """Return the missing package of a data source, for ``spark.jars.packages``."""
+    """Return the missing package of a data source, for ``--spark_packages``."""
     name = (format or "").lower()
     if name == "jdbc":
         urls = [value for key, value in options if key.lower() == "url"]
         scheme = re.match(r"jdbc:(\w+):", urls[0]) if urls else None
-        found = _DRIVERS.get(scheme.group(1)) if scheme else None
+        found = DRIVERS.get(scheme.group(1)) if scheme else None
         return found or "GROUP:DRIVER:VERSION"
-    package = _PACKAGES.get(name)
-    if package is None:
-        return None
-    minor = ".".join(map(str, version()))
-    scala = "2.12" if version() < (4,) else "2.13"
-    if name == "delta" and version() > (4, 0):  # Released per minor version since then.
-        scala = f"{minor}_{scala}"
-    return package.format(spark=pyspark.__version__, minor=minor, scala=scala)
+    return package_for(name, pyspark.__version__)

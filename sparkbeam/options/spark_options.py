@@ -23,6 +23,7 @@ from apache_beam.options.value_provider import StaticValueProvider
 from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
 from sparkbeam.common.shipped_files import archives
+from sparkbeam.common.spark_packages import COORDINATE, misfit
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.options import environment_variables, other_runners, worker_dependencies
 from sparkbeam.options import sink_options as metrics_options
@@ -31,6 +32,7 @@ from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.upstream.option_views import known_values
 from sparkbeam.upstream.saved_sessions import saved_sessions
+from sparkbeam.upstream.spark import full_version
 from sparkbeam.wire.environment import Environment, classes_of_program
 from sparkbeam.wire.heap import Heap
 from sparkbeam.wire.loglevels import QUIET, LogLevels
@@ -46,6 +48,9 @@ _CONNECT = re.compile(rf"{_LOCAL}|sc://\S+")
 _MOST_PARTITIONS = 1_000_000
 _MOST_SHARDS = 100_000
 _MOST_PORT = 65_535
+PACKAGES = "spark.jars.packages"
+"""Spark's setting for Maven packages, which a session reads when its JVM starts."""
+
 _MISSING = ""
 """Stands for a missing value."""
 
@@ -68,6 +73,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "action": "append",
         "metavar": "KEY=VALUE",
         "help": "A Spark setting for the session that the runner creates; repeatable.",
+    },
+    "--spark_packages": {
+        "action": "append",
+        "metavar": "GROUP:ARTIFACT:VERSION",
+        "help": "A Maven package with a data source or a JDBC driver, for the session that the "
+        "runner uses; repeatable, or several with commas between them.",
     },
     "--spark_parallelism": {
         "type": _number,
@@ -204,6 +215,30 @@ def _check_settings(options: SparkBeamOptions) -> None:
             )
 
 
+def _check_packages(options: SparkBeamOptions) -> None:
+    for given in _several("--spark_packages", options.spark_packages):
+        arguments.text("--spark_packages", given, "use GROUP:ARTIFACT:VERSION")
+    for package in packages(options):
+        if not COORDINATE.fullmatch(package):
+            raise ConfigurationError(
+                f"--spark_packages={arguments.shown(package)} is not a Maven package: use "
+                "GROUP:ARTIFACT:VERSION, such as org.postgresql:postgresql:42.7.14."
+            )
+        problem = None if options.spark_connect else misfit(package, full_version())
+        if problem is not None:
+            raise ConfigurationError(
+                f"--spark_packages={arguments.shown(package)} {problem}, and PySpark "
+                f"{full_version()} is installed: use a package for this version, or PySpark in "
+                "the version of the package."
+            )
+
+
+def packages(options: SparkBeamOptions) -> list[str]:
+    """Return the Maven packages for the session."""
+    given = _several("--spark_packages", options.spark_packages)
+    return [part.strip() for text in given for part in str(text).split(",") if part.strip()]
+
+
 def _name(text: str) -> str:
     """Return the leading characters that may belong to the name of a setting."""
     return shortened(re.split(r"[^\w.\-]", text, maxsplit=1)[0], 60)
@@ -321,6 +356,7 @@ def _check_explain(options: SparkBeamOptions) -> None:
 _CHECKS = (
     _check_places,
     _check_settings,
+    _check_packages,
     _check_files,
     _check_parallelism,
     _check_shards,
@@ -460,5 +496,9 @@ def checked(options: PipelineOptions) -> SparkBeamOptions:
 
 
 def settings(options: SparkBeamOptions) -> dict[str, str]:
-    """Return the ``--spark_conf`` options as a dictionary; a later one wins."""
-    return dict(setting.split("=", 1) for setting in options.spark_conf or ())
+    """Return the settings of a new session; of several ``--spark_conf`` the last one wins."""
+    found = dict(setting.split("=", 1) for setting in options.spark_conf or ())
+    more = packages(options)
+    if more:
+        found[PACKAGES] = ",".join([*filter(None, [found.get(PACKAGES)]), *more])
+    return found

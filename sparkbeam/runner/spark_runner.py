@@ -45,7 +45,12 @@ from sparkbeam.runner import carried, cross_language, interactive
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import interruptible
 from sparkbeam.upstream import option_views, pickles
-from sparkbeam.upstream.spark import has_pandas_state, has_row_state, no_foreign_types
+from sparkbeam.upstream.spark import (
+    active_session,
+    has_pandas_state,
+    has_row_state,
+    no_foreign_types,
+)
 from sparkbeam.upstream.yaml_scopes import substitute_providers
 from sparkbeam.wire.usercode import unfindable
 
@@ -139,6 +144,10 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         run.companions += _companions(plan, run, redaction, session, options)
         reports.add(partial(_report, redacted(plan, redaction), run))
         return run.start()
+
+    def has_session(self, options: PipelineOptions) -> bool:
+        """Return whether a pipeline with these options runs on a session that is there already."""
+        return self._session is not None or active_session() is not None
 
     def session(self, options: PipelineOptions) -> Any:
         """Return the Spark session for a pipeline with these options; create it if needed.

@@ -28,7 +28,7 @@ from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.common.shipped_files import archives
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.options.spark_options import SparkBeamOptions, settings
+from sparkbeam.options.spark_options import PACKAGES, SparkBeamOptions, packages, settings
 from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.spark import jvm_output
 from sparkbeam.spark.capabilities import (
@@ -41,6 +41,7 @@ from sparkbeam.spark.capabilities import (
     ship,
 )
 from sparkbeam.spark.interrupts import python_handler
+from sparkbeam.spark.jars import add_jars
 from sparkbeam.upstream import spark as upstream
 from sparkbeam.wire.heap import Heap
 
@@ -58,6 +59,10 @@ _GRPC_SECONDS = 10.0
 
 class HasSession:
     """A runner whose pipelines run on a Spark session."""
+
+    def has_session(self, options: PipelineOptions) -> bool:
+        """Return whether a pipeline with these options runs on a session that is there already."""
+        raise NotImplementedError
 
     def session(self, options: PipelineOptions) -> Any:
         """Return the session for a pipeline with these options."""
@@ -101,7 +106,7 @@ def obtain(options: SparkBeamOptions) -> SparkSession:
         return _connect(options)
     active = upstream.active_session()
     if active is not None and not options.spark_master:
-        return active
+        return _with_packages(active, options)
     return _create(options)
 
 
@@ -133,8 +138,14 @@ def _create(options: SparkBeamOptions) -> SparkSession:
         ) from None  # The JVM's frames add nothing.
     if launched:
         upstream.hush_accumulators(session)
-    else:
-        session.sparkContext.setLogLevel("ERROR")
+        return session
+    session.sparkContext.setLogLevel("ERROR")
+    return _with_packages(session, options)
+
+
+def _with_packages(session: SparkSession, options: SparkBeamOptions) -> SparkSession:
+    """Add the packages of the options to a session whose JVM has started without them."""
+    add_jars(session, packages(options), "--spark_packages")
     return session
 
 
@@ -159,7 +170,7 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
         _require_answer(url, "--spark_connect")
     connected = _on_own_server if is_own else _on_server
     try:
-        return connected(url, settings(options))
+        session, launched = connected(url, settings(options))
     except Exception as error:
         raise ConfigurationError(
             f"No Spark Connect session on --spark_connect={shown_url(url)}: "
@@ -167,29 +178,30 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
             "Check the URL, and that the client is installed: pip install 'sparkbeam[client]', or "
             "'sparkbeam[connect]' beside a JVM."
         ) from None
+    return session if launched else _with_packages(session, options)
 
 
-def _on_own_server(url: str, given: Mapping[str, str]) -> SparkSession:
-    """Return the session of PySpark's own server; start the server if there is none."""
+def _on_own_server(url: str, given: Mapping[str, str]) -> tuple[SparkSession, bool]:
+    """Return the session of PySpark's own server, and whether the server is started for it."""
     conf = {**_LISTENING, _SERVER_ADDRESS: _LOOPBACK, **given}
     builder: Any = SparkSession.builder.remote(url)
     with python_handler(), _listening_on_loopback(url):
         # The server starts with its settings; most cannot be changed in a session.
         launched = _launch_server(url, conf)
         if not launched:
-            builder = builder.config(map=conf)
+            builder = builder.config(map=_without_packages(conf))
         own_port = launched and _SERVER_PORT not in conf
         with upstream.free_connect_port() if own_port else nullcontext():
-            session: SparkSession = builder.getOrCreate()
-    return session
+            return builder.getOrCreate(), launched
 
 
 _on_servers: dict[str, Any] = {}
 """Sessions by the URLs of their servers; PySpark itself only knows the active one."""
 
 
-def _on_server(url: str, conf: Mapping[str, str]) -> SparkSession:
-    """Return the session of a server; others that are active stay so."""
+def _on_server(url: str, given: Mapping[str, str]) -> tuple[SparkSession, bool]:
+    """Return the session of a server that runs, and False; other sessions stay active."""
+    conf = _without_packages(given)
     known = upstream.connected_session(url) or _on_servers.get(url)
     if known is not None and not known.is_stopped:
         upstream.configure(known, conf)
@@ -198,8 +210,12 @@ def _on_server(url: str, conf: Mapping[str, str]) -> SparkSession:
         with python_handler():
             known = upstream.new_session(url, conf)
         _on_servers[url] = known
-    session: SparkSession = known
-    return session
+    return known, False
+
+
+def _without_packages(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that a session of a running server may have."""
+    return {key: value for key, value in conf.items() if key != PACKAGES}
 
 
 def _launch_server(master: str, conf: dict[str, str]) -> bool:

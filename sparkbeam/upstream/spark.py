@@ -363,6 +363,42 @@ def jdbc_connection(session: Any, options: Mapping[str, str]) -> Iterator[tuple[
         connection.close()
 
 
+def has_class(session: Any, name: str) -> bool:
+    """Return whether the driver of a classic session finds a Java class."""
+    thread = jvm(session).java.lang.Thread.currentThread()
+    try:
+        thread.getContextClassLoader().loadClass(name)
+    except Exception:
+        return False
+    return True
+
+
+def add_jar(session: Any, jar: str) -> None:
+    """Add an archive, a path or an ``ivy://`` coordinate, to a session.
+
+    Spark gives it to the tasks, and to the calling thread of the driver. The class loader below
+    that one is shared by all threads, as it has the archives of the session's start.
+    """
+    if is_connect(session) and "://" not in jar:
+        session.addArtifacts(jar)
+        return
+    quoted = jar.replace("\\", "\\\\").replace("'", "\\'")
+    session.sql(f"ADD JAR '{quoted}'").collect()
+    if not is_classic(session):
+        return
+    loader = session._jsparkSession.sharedState().jarClassLoader()
+    with suppress(Exception):  # Not the class loader of spark-submit.
+        for url in loader.getURLs():
+            loader.getParent().addURL(url)
+
+
+def has_fixed_zone(session: Any) -> bool:
+    """Return whether no hour is skipped or repeated in the time zone of a session's JVM."""
+    if not is_classic(session):
+        return False
+    return bool(jvm(session).java.time.ZoneId.systemDefault().getRules().isFixedOffset())
+
+
 def drawn(frame: Any, rows: int, characters: int) -> str:
     """Return the table printed by a DataFrame's ``show``.
 
@@ -822,6 +858,15 @@ CHECKPOINT_FILE = re.compile(
     r"(?:/[^\s'\"\[\],;)]*[^\s'\"\[\],;:.)])?"
 )
 """Path of the damaged file."""
+
+
+def cause_of(error: Exception) -> str:
+    """Return the first line of the root cause of a PySpark error; empty if it tells none."""
+    cause: Any = getattr(error, "_cause", None)
+    while getattr(cause, "_cause", None) is not None:
+        cause = cause._cause
+    return next(iter(str(cause).strip().splitlines()), "") if cause is not None else ""
+
 
 MISSING_SOURCE = re.compile(
     r"DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source|ClassNotFoundException"

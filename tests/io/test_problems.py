@@ -29,9 +29,9 @@ MINOR = pyspark.__version__.rpartition(".")[0]
 @pytest.mark.parametrize(
     ("text", "format", "options", "said"),
     [
-        (JAVA, "jdbc", {"url": "jdbc:postgresql://host/db"}, "org.postgresql:postgresql:VERSION"),
+        (JAVA, "jdbc", {"url": "jdbc:postgresql://host/db"}, "org.postgresql:postgresql:42.7.14"),
         (JAVA, "jdbc", {"URL": "jdbc:unheard:of"}, "java.sql.SQLException: No suitable driver."),
-        (JAVA, "jdbc", {}, "spark.jars.packages=GROUP:DRIVER:VERSION"),
+        (JAVA, "jdbc", {}, "--spark_packages=GROUP:DRIVER:VERSION"),
         (WRAPPED, "delta", {}, "NoSuchMethodError: 'void org.apache.spark.Y.z()'."),
         (WRAPPED, "delta", {}, f"for another Spark than {pyspark.__version__}"),
         ("[DATA_SOURCE_NOT_FOUND] x", "kafka", {}, f"kafka-0-10_2.13:{pyspark.__version__}"),
