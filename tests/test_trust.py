@@ -42,8 +42,9 @@ IMPORTS = {
     "eventhubs/monitoring.py": "the function that the option slowPartitionMonitor names",
     "observe/sinks/sink_factory.py": "a sink of the package, or the class of --metrics_sink",
     "observe/views/notebook.py": "a module of IPython",
-    "replacements/registry.py": "a module of the package's own",
+    "replacements/registry.py": "the replacements of the package",
     "inspection/worker_checks.py": "the runner's packages, and what the program of doctor imports",
+    "replacements/managed.py": "the replacements of the package",
     "upstream/spark.py": "modules of PySpark",
     "wire/environment.py": "the modules of --beam_plugins, and of the classes in the plan",
 }

@@ -95,21 +95,27 @@ class Delivery:
                 )
                 values.mapInArrow(task, "nothing int").collect()
             else:
-                self.give(self.rows(values), batch_id, place)
+                self.give(self.rows(values), batch_id, place, run)
 
-    def give(self, rows: Any, batch_id: int, place: "WriteTarget | None" = None) -> None:
+    def give(
+        self, rows: Any, batch_id: int, place: "WriteTarget | None" = None, run: str | None = None
+    ) -> None:
         """Write the rows of a micro-batch, sorted if requested.
 
         Args:
             rows: the DataFrame to deliver.
             batch_id: of the micro-batch.
             place: see :meth:`__call__`.
+            run: likewise.
         """
         if self.spec.order_by:
             names, ascending = zip(*self.spec.order_by, strict=True)
             rows = rows.orderBy(*map(quoted, names), ascending=list(ascending))
         if self.spec.function:
-            cloudpickle.loads(self.spec.function)(rows, batch_id)
+            function = cloudpickle.loads(self.spec.function)
+            if run is not None and hasattr(function, "of_run"):  # One of our own.
+                function = function.of_run(f"{run}.{self._label_hash:08x}")
+            function(rows, batch_id)
         elif self.spec.source == console.FORMAT:
             console.write_table(rows, batch_id, self.name, self.spec.options)
         else:
@@ -200,7 +206,7 @@ class Delivery:
             return error  # It already names its step.
         if gave_up(text):
             return error  # The run is restarted.
-        if self.spec.function:
+        if self.spec.function and self.spec.format is None:
             return self._reports.report(error, self.name)
         summary = problem(error, self.spec.format, self.spec.options)
         return self._reports.report(SinkFailed(summary), self.name)

@@ -11,6 +11,7 @@ Arrow's conversion both ================== =====================================
 
 import inspect
 from collections.abc import Hashable, Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from types import UnionType
 from typing import Any, Optional, Union, get_args, get_origin
@@ -52,6 +53,7 @@ _SPARK_TYPES: dict[Any, st.DataType] = {
     str: st.StringType(),
     bytes: st.BinaryType(),
     Timestamp: st.TimestampType(),
+    date: st.DateType(),
 }
 
 _LISTS = (typehints.ListConstraint, type(typehints.Sequence[int]))

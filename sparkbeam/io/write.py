@@ -268,6 +268,27 @@ def to_writer(elements: PCollection[Any], writer: Any, options: Options = ()) ->
     return elements | _Pack(PackPickled()) | _Write(spec)
 
 
+def to_function(
+    rows: PCollection[Any],
+    schema: StructType,
+    function: Callable[[Any, int], None],
+    format: str,
+    options: Options,
+) -> PDone:
+    """Write rows with a function of our own on the driver.
+
+    Args:
+        rows: rows or dictionaries.
+        schema: of the rows.
+        function: takes a DataFrame and the number of the micro-batch.
+        format: the data source that it writes to, for messages.
+        options: of the data source, to recognize secrets.
+    """
+    pickled = _pickled("function", function)
+    spec = WriteSpec(format, options, schema=schema.json(), function=pickled)
+    return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
+
+
 def to_dataframe(
     elements: PCollection[Any], schema: StructType, *, whole: bool, timed: bool
 ) -> PDone:

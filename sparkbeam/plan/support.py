@@ -141,7 +141,20 @@ FEATURES = (
         "on Spark's source and sink; see [kafka.md](kafka.md)",
     ),
     Feature(
-        "Other cross-language transforms (Beam's `ReadFromJdbc`, …)",
+        "`ReadFromJdbc`, `WriteToJdbc`",
+        "yes",
+        "writes",
+        "on Spark's JDBC source and sink, see [jdbc.md](jdbc.md)",
+    ),
+    Feature(
+        "`managed.Read`, `managed.Write` of Iceberg, Delta and databases",
+        "yes",
+        "writes",
+        "on Spark's sources and sinks; a micro-batch is one snapshot of an Iceberg table; see "
+        "[iceberg.md](iceberg.md)",
+    ),
+    Feature(
+        "Other cross-language transforms (Beam's `ReadFromSnowflake`, …)",
         "no",
         "no",
         "an error as they are applied, which names what of Spark's does the same; see "

@@ -13,14 +13,18 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.transforms import PTransform
 
 REPLACEMENTS: Mapping[str, str] = {
-    "apache_beam.transforms.sql.SqlTransform": "sparkbeam.replacements.sql:replacing",
+    "apache_beam.io.jdbc.ReadFromJdbc": "sparkbeam.replacements.jdbc:read",
+    "apache_beam.io.jdbc.WriteToJdbc": "sparkbeam.replacements.jdbc:write",
     "apache_beam.io.kafka.ReadFromKafka": "sparkbeam.replacements.kafka_read:read",
     "apache_beam.io.kafka.WriteToKafka": "sparkbeam.replacements.kafka_write:write",
+    "apache_beam.transforms.managed.Read": "sparkbeam.replacements.managed:read",
+    "apache_beam.transforms.managed.Write": "sparkbeam.replacements.managed:write",
+    "apache_beam.transforms.sql.SqlTransform": "sparkbeam.replacements.sql:replacing",
 }
 """Function that makes the replacement, as ``module:function``, by the class of Beam's transform.
 
-The function gets Beam's transform and the pipeline. It raises a ``ConfigurationError`` that names
-the argument which has no meaning here.
+The function gets Beam's transform and the pipeline, and returns None for one that Beam is to apply
+itself. It raises a ``ConfigurationError`` that names the argument which has no meaning here.
 """
 
 
@@ -30,8 +34,12 @@ def replacement(transform: Any, pipeline: Pipeline) -> PTransform[Any, Any] | No
         name = REPLACEMENTS.get(f"{kind.__module__}.{kind.__qualname__}")
         if name is not None:
             module, _, function = name.partition(":")
-            make: Callable[[Any, Pipeline], PTransform[Any, Any]] = getattr(
+            make: Callable[[Any, Pipeline], PTransform[Any, Any] | None] = getattr(
                 importlib.import_module(module), function
             )
-            return make(transform, pipeline)
+            # Loaded with the first of them alone.
+            from sparkbeam.io.output_modes import told_by
+
+            with told_by(pipeline.transforms_stack[-1].full_label):
+                return make(transform, pipeline)
     return None

@@ -23,14 +23,14 @@ from sparkbeam.errors import ConfigurationError, UnsupportedTransform
 from sparkbeam.io.write import to_table
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.replacements.sql_rows import SqlRows, decoded, result_type
-from sparkbeam.upstream.external import sql_of
+from sparkbeam.upstream.external import arguments_of
 
 _CALCITE = "calcite"
 
 
 def replacing(transform: Any, pipeline: Pipeline) -> "SparkSql":
     """Return the transform that stands in for Beam's ``SqlTransform``."""
-    return SparkSql(*sql_of(transform))
+    return SparkSql(**arguments_of(transform))
 
 
 class SparkSql(beam.PTransform[Any, PCollection[Any]]):

@@ -39,12 +39,6 @@ def urn_of(transform: Any) -> str:
     return next((str(vars(transform)[name]) for name in names if name in vars(transform)), "")
 
 
-def sql_of(transform: Any) -> tuple[str, str | None, str | None]:
-    """Return the query, the dialect and the DDL of Beam's ``SqlTransform``."""
-    given = arguments_of(transform)
-    return given["query"], given["dialect"], given["ddl"]
-
-
 def arguments_of(transform: Any) -> dict[str, Any]:
     """Return the arguments of a transform, out of the payload for its expansion service."""
     payload = external_transforms_pb2.ExternalConfigurationPayload.FromString(
@@ -52,6 +46,17 @@ def arguments_of(transform: Any) -> dict[str, Any]:
     )
     found: dict[str, Any] = RowCoder(payload.schema).decode(payload.payload)._asdict()
     return found
+
+
+def classpath_of(transform: Any) -> tuple[str, ...]:
+    """Return the archives that a transform gives to its expansion service."""
+    return tuple(getattr(transform._expansion_service, "_classpath", ()))
+
+
+def managed_configuration(transform: Any) -> tuple[str, str, str | None]:
+    """Return the system of a managed transform, its configuration in YAML, and the URL of one."""
+    system = getattr(transform, "_source", None) or transform._sink
+    return str(system).lower(), transform._yaml_config, transform._config_url
 
 
 def before_services(check: Callable[[Pipeline], None]) -> None:

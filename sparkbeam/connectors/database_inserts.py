@@ -1,0 +1,73 @@
+"""Insertion of rows into the tables of databases, by the position of their columns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from sparkbeam.common.arguments import listed, shown
+from sparkbeam.connectors.database_tables import DatabaseTable
+from sparkbeam.connectors.databases import Database
+from sparkbeam.connectors.latest import quoted
+from sparkbeam.connectors.utc_times import in_utc
+from sparkbeam.errors import ConfigurationError
+
+_IMPLICIT_CASTS = frozenset(["postgresql", "mysql", "mariadb", "sqlserver"])
+"""Databases that take a timestamp as a text, in whose time zone the driver has no part."""
+
+
+@dataclass(frozen=True)
+class InsertRows:
+    """Function for :class:`.ForeachBatch` that adds rows to a table.
+
+    Attributes:
+        database: the database.
+        table: the name of the table in SQL.
+        batch_size: the number of rows that are sent at once; None for the default.
+    """
+
+    database: Database
+    table: str
+    batch_size: int | None = None
+
+    def __call__(self, rows: Any, batch_id: int) -> None:
+        """Add the rows of a micro-batch.
+
+        Raises:
+            ConfigurationError: the rows have more fields than the table has columns.
+        """
+        session = rows.sparkSession
+        self.database.prepare(session)
+        table = DatabaseTable(self.database, self.table).schema(session)
+        if len(rows.columns) > len(table):
+            raise ConfigurationError(
+                f"the rows have {len(rows.columns)} fields ({listed(rows.columns)}), and the table "
+                f"{shown(self.table)} has {len(table)} columns ({listed(table.names)}): fields go "
+                "to columns by their position."
+            )
+        # The text of a value gets the type of its column in the database.
+        more = {"stringtype": "unspecified"} if self.database.scheme == "postgresql" else {}
+        options = self.database.options(
+            dbtable=self.table,
+            batchsize=self.batch_size,
+            numPartitions=self.database.max_connections,
+        )
+        pairs = zip(rows.schema, table, strict=False)
+        fitted = rows.select(*(self._fitted(field, column) for field, column in pairs))
+        fitted.write.format("jdbc").options(**more | options).mode("append").save()
+
+    def _fitted(self, field: st.StructField, column: st.StructField) -> Any:
+        value = sf.col(quoted(field.name))
+        if isinstance(field.dataType, st.TimestampType):
+            value = self._timestamp(value, column.dataType)
+        return value.alias(column.name)
+
+    def _timestamp(self, value: Any, column: st.DataType) -> Any:
+        if self.database.scheme == "postgresql":
+            # A column without a time zone ignores it.
+            return sf.concat(in_utc(value).cast("string"), sf.lit("+00"))
+        if not isinstance(column, st.TimestampNTZType):
+            return value
+        local = in_utc(value)
+        return local.cast("string") if self.database.scheme in _IMPLICIT_CASTS else local

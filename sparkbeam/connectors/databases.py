@@ -1,0 +1,165 @@
+"""Databases that Spark reaches over JDBC."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.spark_packages import DRIVERS as PACKAGES
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.spark_io import Options
+from sparkbeam.spark.capabilities import is_remote
+from sparkbeam.spark.jars import add_jars
+from sparkbeam.upstream.spark import has_class, is_classic
+
+DRIVERS: Mapping[str, str] = {
+    "postgresql": "org.postgresql.Driver",
+    "mysql": "com.mysql.cj.jdbc.Driver",
+    "mariadb": "org.mariadb.jdbc.Driver",
+    "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
+    "oracle": "oracle.jdbc.OracleDriver",
+}
+"""Driver classes, by the scheme after ``jdbc:``."""
+
+_DEFAULT_JARS = {
+    DRIVERS[scheme]: PACKAGES[scheme] for scheme in ("postgresql", "mysql", "mariadb", "sqlserver")
+}
+"""Archives of drivers that sessions get by themselves, as Beam has them in its own archive."""
+
+_SEVERAL_STATEMENTS = frozenset(["postgresql", "sqlserver", "mysql", "mariadb"])
+_OF_SPARK = frozenset(
+    [
+        "url",
+        "dbtable",
+        "query",
+        "driver",
+        "partitioncolumn",
+        "lowerbound",
+        "upperbound",
+        "numpartitions",
+        "querytimeout",
+        "fetchsize",
+        "batchsize",
+        "isolationlevel",
+        "sessioninitstatement",
+        "truncate",
+        "cascadetruncate",
+        "createtableoptions",
+        "createtablecolumntypes",
+        "customschema",
+        "pushdownpredicate",
+        "pushdownaggregate",
+        "pushdownlimit",
+        "pushdownoffset",
+        "pushdowntablesample",
+        "keytab",
+        "principal",
+        "refreshkrb5config",
+        "connectionprovider",
+        "preparequery",
+        "prefertimestampntz",
+        "hint",
+        "tablecomment",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database and how to connect to it.
+
+    Attributes:
+        url: its JDBC URL.
+        driver: the class of the driver.
+        user: empty for none.
+        password: empty for none.
+        properties: further properties of a connection.
+        init_sqls: statements for each new connection.
+        jars: archives of the driver, as in :func:`.jars.add_jars`.
+        max_connections: the maximum number of connections; None for no limit.
+    """
+
+    url: str = field(repr=False)
+    driver: str = ""
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    properties: Options = field(default=(), repr=False)
+    init_sqls: tuple[str, ...] = field(default=(), repr=False)
+    jars: tuple[str, ...] = ()
+    max_connections: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the properties.
+
+        Raises:
+            ConfigurationError: the URL is none of JDBC, or a property is an option of Spark's.
+        """
+        if not self.scheme:
+            raise ConfigurationError(
+                "jdbc_url is not the URL of a database: it begins with jdbc:, such as "
+                "jdbc:postgresql://host:5432/database."
+            )
+        for name, _ in self.properties:
+            if name.lower() in _OF_SPARK:
+                raise ConfigurationError(
+                    f"connection_properties: {shown(name)} is an option of Spark's JDBC source. "
+                    "Write a property of the driver with this name into jdbc_url."
+                )
+
+    @property
+    def scheme(self) -> str:
+        """The name of the database system in the URL, such as ``postgresql``; empty for none."""
+        found = re.match(r"jdbc:(\w+):", self.url)
+        return found.group(1).lower() if found else ""
+
+    def options(self, **more: object) -> dict[str, str]:
+        """Return the options of Spark's JDBC source and sink.
+
+        Args:
+            more: further ones; None for none.
+        """
+        given = {"url": self._url(), "driver": self.driver, "user": self.user}
+        known = {**given, "password": self.password, **dict(self.properties)}
+        known |= {name: str(value) for name, value in more.items() if value is not None}
+        return {name: value for name, value in known.items() if value != ""}
+
+    def _url(self) -> str:
+        """Return the URL for Spark, which quotes names for MariaDB only if it looks like MySQL."""
+        if self.scheme != "mariadb":
+            return self.url
+        mark = "&" if "?" in self.url else "?"
+        return f"jdbc:mysql:{self.url[len('jdbc:mariadb:') :]}{mark}permitMysqlScheme"
+
+    def initialization(self) -> dict[str, str]:
+        """Return the options that have Spark run the first statements of a connection for reading.
+
+        Raises:
+            ConfigurationError: the driver takes a single statement, and there are several.
+        """
+        statements = [text.strip().rstrip(";") for text in self.init_sqls if text.strip()]
+        if len(statements) > 1 and self.scheme not in _SEVERAL_STATEMENTS:
+            raise ConfigurationError(
+                f"connection_init_sqls has {len(statements)} statements, and a connection to "
+                f"'{self.scheme}' takes one: combine them, for example in a block or a procedure."
+            )
+        if not statements:
+            return {}
+        found = {"sessionInitStatement": "; ".join(statements)}
+        if len(statements) > 1 and self.scheme in ("mysql", "mariadb"):
+            found["allowMultiQueries"] = "true"
+        return found
+
+    def prepare(self, session: Any) -> None:
+        """Make the driver known to a session.
+
+        Raises:
+            ConfigurationError: an archive does not exist, or the session refuses it.
+        """
+        if is_classic(session) and self.driver and has_class(session, self.driver):
+            return
+        default = _DEFAULT_JARS.get(self.driver)
+        if self.jars:
+            add_jars(session, self.jars, "classpath or driver_jars")
+        elif default is not None and not is_remote(session):
+            add_jars(session, [default], "classpath")

@@ -1,0 +1,176 @@
+"""``managed.Read`` and ``managed.Write`` of Iceberg tables."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection, PDone
+from pyspark.sql import types as st
+
+from sparkbeam.common import arguments
+from sparkbeam.common.arguments import listed, shown
+from sparkbeam.common.display_text import shortened
+from sparkbeam.connectors.iceberg_tables import (
+    CATALOG,
+    AppendToIceberg,
+    IcebergCatalog,
+    check_transforms,
+)
+from sparkbeam.connectors.latest import quoted
+from sparkbeam.connectors.schemas import spark_field
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.io.output_modes import told_by
+from sparkbeam.io.write import to_function
+from sparkbeam.replacements.jdbc import kinds_of
+from sparkbeam.replacements.managed_config import ManagedConfig
+from sparkbeam.replacements.table_reads import ReadTable, TableFormat
+from sparkbeam.worker.connectors.database_values import Fields
+
+ICEBERG = TableFormat("iceberg", CATALOG)
+
+_HINTS = (
+    "triggering_frequency_seconds",
+    "direct_write_byte_limit",
+    "autosharding",
+    "use_side_input_table_cache",
+    "table_cache_refresh_interval_seconds",
+    "maximum_table_cache_size",
+    "table_cache_polling_buckets",
+)
+
+
+def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
+    """Return a read of a table, of some of its columns and rows."""
+    table, catalog = config.required("table"), _catalog(config)
+    keep, drop, condition = config.names("keep"), config.names("drop"), config.text("filter")
+    if keep and drop:
+        raise ConfigurationError(f"{config.name}: give either keep or drop.")
+    config.finish()
+
+    def frame(session: Any) -> Any:
+        found = session.table(catalog.identifier(session, table))
+        unknown = [name for name in (*keep, *drop) if name not in found.columns]
+        if unknown:
+            raise ConfigurationError(
+                f"keep or drop has {listed(unknown)}, and the table has {listed(found.columns)}."
+            )
+        if condition:
+            found = found.where(condition)
+        names = keep or [name for name in found.columns if name not in drop]
+        return found.select(*map(quoted, names))
+
+    return ReadTable(ICEBERG, frame, f"the Iceberg table {shown(table)}", catalog.properties)
+
+
+def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
+    """Return a write that appends to a table, or to several."""
+    table, catalog = config.required("table"), _catalog(config)
+    fields = _Chosen(config.names("keep"), config.names("drop"), config.text("only"))
+    if sum(map(bool, (fields.keep, fields.drop, fields.only))) > 1:
+        raise ConfigurationError(f"{config.name}: give one of keep, drop and only.")
+    mode = config.text("distribution_mode")
+    append = AppendToIceberg(
+        catalog,
+        table,
+        partition_fields=check_transforms(config.names("partition_fields")),
+        properties=tuple(config.texts("table_properties").items()),
+        options=(("distribution-mode", mode),) if mode else (),
+    )
+    for name in ("sort_fields", "write_properties"):
+        if config.given(name):
+            raise ConfigurationError(
+                f"{config.name}: {name} has no counterpart in a write of Spark. Set it on the "
+                "table, with ALTER TABLE … WRITE ORDERED BY or in table_properties."
+            )
+    config.ignore(*_HINTS)
+    config.finish()
+    return WriteToIceberg(append, fields)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The fields of a row that are written.
+
+    Attributes:
+        keep: these alone, if any.
+        drop: all but these.
+        only: the fields of this one, if any.
+    """
+
+    keep: tuple[str, ...]
+    drop: tuple[str, ...]
+    only: str
+
+
+def _catalog(config: ManagedConfig) -> IcebergCatalog:
+    return IcebergCatalog(
+        config.text("catalog_name"),
+        tuple(sorted(config.texts("catalog_properties").items())),
+        tuple(sorted(config.texts("config_properties").items())),
+    )
+
+
+class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
+    """Appends rows to tables.
+
+    Args:
+        append: writes a micro-batch.
+        fields: those to write.
+    """
+
+    def __init__(self, append: AppendToIceberg, fields: _Chosen) -> None:
+        super().__init__()
+        self._append = append
+        self._fields = fields
+
+    def expand(self, rows: PCollection[Any]) -> PDone:
+        with told_by(rows.pipeline.transforms_stack[-1].full_label):
+            ICEBERG.session(rows.pipeline)
+            rows, kinds = self._chosen(rows)
+            columns = [_column(name, kind) for name, kind in kinds.items()]
+        texts = frozenset(column.name for column, is_text in columns if is_text)
+        if texts or list(kinds) != list(kinds_of(rows.element_type)):
+            rows = rows | "Fields" >> beam.Map(Fields(tuple(kinds), texts))
+        schema = st.StructType([column for column, _ in columns])
+        append = replace(self._append, texts=texts)
+        return to_function(rows, schema, append, "iceberg", self._append.catalog.properties)
+
+    def _chosen(self, rows: PCollection[Any]) -> tuple[PCollection[Any], dict[str, Any]]:
+        """Return rows, and the types of the fields to write."""
+        kinds = kinds_of(rows.element_type)
+        fields = self._fields
+        for name in (*fields.keep, *fields.drop, *filter(None, [fields.only])):
+            if name not in kinds:
+                raise ConfigurationError(
+                    f"keep, drop or only has {shown(name)}, and the rows have {listed(kinds)}."
+                )
+        if fields.only:
+            name, kind = fields.only, kinds[fields.only]
+            inner = kinds_of(kind)
+            only = rows | "Only" >> beam.Map(_Only(name)).with_output_types(kind)
+            return only, inner
+        names = fields.keep or [name for name in kinds if name not in fields.drop]
+        return rows, {name: kinds[name] for name in names}
+
+
+@dataclass(frozen=True)
+class _Only:
+    """Function from a row to one of its fields."""
+
+    name: str
+
+    def __call__(self, row: Any) -> Any:
+        return getattr(row, self.name)
+
+
+def _column(name: str, kind: Any) -> tuple[st.StructField, bool]:
+    """Return the column of a field, and whether its values are decimals in texts."""
+    found = spark_field(name, kind)
+    if found is not None:
+        return found, False
+    if "Decimal" in str(kind):
+        return st.StructField(name, st.StringType()), True
+    raise ConfigurationError(
+        f"The field {arguments.shown(name)} is of type {shortened(str(kind), 60)}, and a table has "
+        "no column of that type: convert it, for example to a text."
+    )

@@ -1,0 +1,124 @@
+"""``managed.Read`` and ``managed.Write`` over Spark's sources and sinks.
+
+Systems that are not in the tables are left to Beam, whose expansion is refused.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import apache_beam as beam
+
+from sparkbeam.connectors.databases import DRIVERS, Database
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.replacements.jdbc import (
+    JdbcRead,
+    JdbcWrite,
+    ReadFromDatabase,
+    WriteToDatabase,
+    properties_of,
+)
+from sparkbeam.replacements.managed_config import ManagedConfig, loaded, one_of
+from sparkbeam.upstream.external import managed_configuration
+
+READS: Mapping[str, str] = {
+    "postgres": "sparkbeam.replacements.managed:read_database",
+    "mysql": "sparkbeam.replacements.managed:read_database",
+    "sqlserver": "sparkbeam.replacements.managed:read_database",
+    "iceberg": "sparkbeam.replacements.iceberg:read",
+    "delta": "sparkbeam.replacements.delta:read",
+    "delta_cdc": "sparkbeam.replacements.delta:read_changes",
+}
+"""Function from a configuration to the transform, as ``module:function``, by the system."""
+
+WRITES: Mapping[str, str] = {
+    "postgres": "sparkbeam.replacements.managed:write_database",
+    "mysql": "sparkbeam.replacements.managed:write_database",
+    "sqlserver": "sparkbeam.replacements.managed:write_database",
+    "iceberg": "sparkbeam.replacements.iceberg:write",
+}
+"""The same for writes."""
+
+_SCHEMES = {"postgres": ("postgresql",), "mysql": ("mysql", "mariadb"), "sqlserver": ("sqlserver",)}
+
+
+def read(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
+    """Return the replacement of a ``managed.Read``; None for a system without one."""
+    return _made("Read", READS, transform)
+
+
+def write(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
+    """Return the replacement of a ``managed.Write``; None for a system without one."""
+    return _made("Write", WRITES, transform)
+
+
+def _made(
+    kind: str, systems: Mapping[str, str], transform: Any
+) -> "beam.PTransform[Any, Any] | None":
+    system, text, url = managed_configuration(transform)
+    place = systems.get(system)
+    if place is None:
+        return None
+    module, _, function = place.partition(":")
+    make: Callable[[str, ManagedConfig], beam.PTransform[Any, Any]] = getattr(
+        importlib.import_module(module), function
+    )
+    config = loaded(f"managed.{kind}({system.upper()})", text, url)
+    return make(system, config)
+
+
+def read_database(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
+    """Return a read of a table or a query of a database."""
+    database = _database(system, config)
+    table, query = config.text("location"), config.text("read_query")
+    one_of(config, ("location", table), ("read_query", query))
+    arguments = JdbcRead(
+        database,
+        table,
+        query,
+        config.number("fetch_size"),
+        config.text("partition_column") or None,
+        config.number("num_partitions"),
+        config.flag("output_parallelization"),
+    )
+    config.ignore("disable_auto_commit")
+    config.finish()
+    return ReadFromDatabase(arguments)
+
+
+def write_database(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
+    """Return a write into a table of a database, or with a statement."""
+    database = _database(system, config)
+    table, statement = config.text("location"), config.text("write_statement")
+    one_of(config, ("location", table), ("write_statement", statement))
+    arguments = JdbcWrite(database, table, statement, config.number("batch_size"))
+    config.ignore("autosharding")
+    config.finish()
+    return WriteToDatabase(arguments)
+
+
+def _database(system: str, config: ManagedConfig) -> Database:
+    if config.text("secret_manager"):
+        raise ConfigurationError(
+            f"{config.name}: secret_manager is not supported. Resolve the secret in the program, "
+            "and give the result as password."
+        )
+    config.ignore("jdbc_type")
+    jars = filter(None, map(str.strip, config.text("driver_jars").split(",")))
+    found = Database(
+        config.required("jdbc_url"),
+        config.text("driver_class_name"),
+        config.text("username"),
+        config.text("password"),
+        properties_of(config.text("connection_properties")),
+        config.names("connection_init_sql"),
+        tuple(jars),
+    )
+    schemes = _SCHEMES[system]
+    if found.scheme not in schemes:
+        raise ConfigurationError(
+            f"{config.name}: jdbc_url is the address of another database than "
+            f"{' or '.join(f'jdbc:{name}:' for name in schemes)}."
+        )
+    return replace(found, driver=found.driver or DRIVERS[found.scheme])

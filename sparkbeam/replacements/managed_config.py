@@ -1,0 +1,133 @@
+"""Configurations of managed transforms."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from apache_beam.io.filesystems import FileSystems
+
+from sparkbeam.common.arguments import listed, shown
+from sparkbeam.errors import ConfigurationError
+
+
+class ManagedConfig:
+    """Keys of a configuration, each of which must be taken.
+
+    Args:
+        name: of the transform in messages.
+        given: values by key.
+    """
+
+    def __init__(self, name: str, given: Mapping[str, Any]) -> None:
+        self.name = name
+        self._given = {key: value for key, value in given.items() if value is not None}
+        self._known: set[str] = set()
+
+    def text(self, key: str) -> str:
+        """Return a string; empty if it is missing."""
+        return str(self._value(key, (str,), "a text") or "")
+
+    def required(self, key: str) -> str:
+        """Return a string that must be there.
+
+        Raises:
+            ConfigurationError: it is missing.
+        """
+        found = self.text(key)
+        if not found:
+            raise ConfigurationError(f"{self.name}: the configuration needs {shown(key)}.")
+        return found
+
+    def number(self, key: str) -> int | None:
+        """Return an integer; None if it is missing."""
+        found: int | None = self._value(key, (int,), "a whole number")
+        return found
+
+    def flag(self, key: str) -> bool:
+        """Return a bool; False if it is missing."""
+        return bool(self._value(key, (bool,), "true or false"))
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Return a list of strings; empty if it is missing."""
+        return tuple(map(str, self._value(key, (list, tuple), "a list") or ()))
+
+    def texts(self, key: str) -> dict[str, str]:
+        """Return a dictionary of strings; empty if it is missing."""
+        found = self._value(key, (dict,), "a dictionary") or {}
+        return {str(name): _text(value) for name, value in found.items()}
+
+    def given(self, key: str) -> bool:
+        """Return whether a key has a value."""
+        self._known.add(key)
+        return bool(self._given.get(key))
+
+    def ignore(self, *keys: str) -> None:
+        """Accept keys without a meaning here."""
+        self._known.update(keys)
+
+    def finish(self) -> None:
+        """Check that all keys are known.
+
+        Raises:
+            ConfigurationError: one is not.
+        """
+        unknown = [key for key in self._given if key not in self._known]
+        if unknown:
+            raise ConfigurationError(
+                f"{self.name}: the configuration has {listed(unknown)}, which has no meaning here. "
+                f"Known are {', '.join(sorted(self._known))}."
+            )
+
+    def _value(self, key: str, kinds: tuple[type, ...], what: str) -> Any:
+        self._known.add(key)
+        found = self._given.get(key)
+        is_flag = isinstance(found, bool) and bool not in kinds
+        if found is not None and (is_flag or not isinstance(found, kinds)):
+            raise ConfigurationError(
+                f"{self.name}: {shown(key)} in the configuration must be {what}, and is of type "
+                f"{type(found).__name__}."
+            )
+        return found
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def loaded(name: str, text: str, url: str | None) -> ManagedConfig:
+    """Parse a configuration.
+
+    Args:
+        name: of the transform in messages.
+        text: YAML.
+        url: of a file of YAML that is used instead; None for none.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is not a dictionary; both are given.
+    """
+    found = yaml.safe_load(text)
+    if url:
+        if found:
+            raise ConfigurationError(f"{name}: give config or config_url, not both.")
+        found = _of_file(name, url)
+    if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
+        raise ConfigurationError(f"{name}: the configuration must be a dictionary.")
+    return ManagedConfig(name, found)
+
+
+def _of_file(name: str, url: str) -> Any:
+    try:
+        with FileSystems.open(url) as file:
+            return yaml.safe_load(file.read())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigurationError(
+            f"{name}: config_url={shown(url)} cannot be read as YAML ({type(error).__name__})."
+        ) from None
+
+
+def one_of(config: ManagedConfig, *values: tuple[str, str]) -> None:
+    """Raise a :class:`ConfigurationError` unless exactly one of some keys is given."""
+    given = [name for name, value in values if value]
+    if len(given) != 1:
+        keys = " or ".join(name for name, _ in values)
+        raise ConfigurationError(f"{config.name}: give either {keys} in the configuration.")

@@ -1,0 +1,126 @@
+"""Tables of Iceberg over managed transforms, in batch and in a stream that runs again.
+
+It prints its findings as JSON.
+
+Usage: iceberg_program.py FOLDER
+"""
+
+import datetime
+import json
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import streams
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import managed
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.io import ForeachBatch, ReadFromSpark
+from sparkbeam.upstream.spark import active_session
+
+NO_JAR = 77
+"""The exit code where Spark cannot get Iceberg."""
+
+
+class Sale(NamedTuple):
+    """A row."""
+
+    id: int
+    item: str | None
+    price: Decimal
+    day: datetime.date
+    at: Timestamp
+    tags: list[str]
+
+
+SALES = [
+    Sale(
+        number,
+        None if number == 2 else f"it'em {number}",
+        Decimal("1.250"),
+        datetime.date(2020, 1, 1 + number),
+        Timestamp(number + 0.000001),
+        ["a", f"{number}"],
+    )
+    for number in range(4)
+]
+
+
+def pipeline(build: Callable[[beam.Pipeline], None]) -> None:
+    options = PipelineOptions(["--spark_master=local[2]"])
+    with beam.Pipeline("sparkbeam.SparkRunner", options) as p:
+        build(p)
+
+
+def main(folder: Path) -> None:
+    catalog = {
+        "catalog_name": "my catalog",
+        "catalog_properties": {"type": "hadoop", "warehouse": str(folder / "warehouse")},
+    }
+    sales = {**catalog, "table": "shop.sales"}
+    partitions = ["bucket(id, 2)", "day(at)"]
+
+    def write(p: beam.Pipeline) -> None:
+        rows = p | beam.Create(SALES).with_output_types(Sale)
+        more = {"partition_fields": partitions, "table_properties": {"who": "it's me"}}
+        _ = rows | managed.Write(managed.ICEBERG, config={**sales, **more})
+
+    try:
+        pipeline(write)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        sys.exit(NO_JAR)
+    spark = active_session()
+
+    def collect(frame: Any, _: int) -> None:
+        rows = sorted([*map(str, row)] for row in frame.collect())
+        (folder / "some.json").write_text(json.dumps(rows))
+
+    def read(p: beam.Pipeline) -> None:
+        some = {**sales, "filter": "id >= 1 AND item IS NOT NULL", "drop": ["item", "at"]}
+        schema = "id bigint, day date, price decimal(38,18), tags array<string>"
+        _ = p | managed.Read(managed.ICEBERG, config=some) | ForeachBatch(collect, schema)
+
+    def chosen(p: beam.Pipeline) -> None:
+        rows = p | beam.Create(SALES[:2]).with_output_types(Sale)
+        _ = rows | managed.Write(
+            managed.ICEBERG, config={**catalog, "table": "shop.of_{id}", "keep": ["id", "item"]}
+        )
+
+    pipeline(read)
+    pipeline(chosen)
+
+    def build(p: beam.Pipeline) -> None:
+        source = {"path": folder / "in", "maxFilesPerTrigger": 1}
+        rows = p | ReadFromSpark("json", source, "n bigint")
+        _ = rows | managed.Write(managed.ICEBERG, config={**catalog, "table": "shop.stream"})
+
+    for number in range(3):
+        streams.write_json(folder / "in" / f"{number}.json", [{"n": number}], 9 - number)
+    streams.run_available(spark, folder / "checkpoint", build)
+    # As if the driver had died behind the last snapshot.
+    streams.rewind(folder / "checkpoint", 2)
+    streams.run_available(spark, folder / "checkpoint", build)
+
+    def table(name: str, columns: str) -> list[Any]:
+        key = next(iter(spark.sql("SHOW CATALOGS").where("catalog LIKE 'my_catalog%'").collect()))[
+            0
+        ]
+        rows = spark.sql(f"SELECT {columns} FROM {key}.shop.{name} ORDER BY 1").collect()
+        return [[str(value) for value in row] for row in rows]
+
+    found: dict[str, Any] = {"some": json.loads((folder / "some.json").read_text())}
+    found["partitions"] = table("`sales`.partitions", "count(*)")
+    found["one"] = table("of_1", "*")
+    found["stream"] = table("stream", "*")
+    found["snapshots"] = table("stream.snapshots", "count(*)")
+    print(f"\n{json.dumps(found)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,65 @@
+"""Reads of a Delta table and its changes over ``managed.Read``; it prints the rows as JSON.
+
+Usage: managed_delta_program.py FOLDER
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import managed
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.io import ForeachBatch
+from sparkbeam.upstream.spark import active_session
+
+NO_JAR = 77
+"""The exit code where Spark cannot get Delta."""
+
+ENABLED = "delta.enableChangeDataFeed"
+
+
+def main(folder: Path) -> None:
+    path = str(folder / "table")
+    (folder / "table").mkdir()
+
+    def rows(name: str, system: str, schema: str, **config: Any) -> None:
+        def collect(frame: Any, _: int) -> None:
+            found = sorted([*row] for row in frame.collect())
+            (folder / f"{name}.json").write_text(json.dumps(found))
+
+        options = PipelineOptions(["--spark_master=local[2]"])
+        with beam.Pipeline("sparkbeam.SparkRunner", options) as p:
+            read = p | managed.Read(system, config={"table": path, **config})
+            _ = read | ForeachBatch(collect, schema)
+
+    try:
+        # The first transform creates the session, with what Delta needs.
+        rows("nothing", managed.DELTA, "id int")
+    except ConfigurationError as error:
+        if "is not a Delta table" not in str(error):
+            print(error, file=sys.stderr)
+            sys.exit(NO_JAR)
+    spark = active_session()
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, n INT) TBLPROPERTIES ({ENABLED} = true)")
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 10), (2, 20)")
+    spark.sql(f"UPDATE delta.`{path}` SET n = 21 WHERE id = 2")
+    rows("newest", managed.DELTA, "id int, n int")
+    rows("older", managed.DELTA, "id int, n int", version=1)
+    rows(
+        "changes",
+        managed.DELTA_CDC,
+        "id int, n int, _change_type string",
+        start_version=2,
+        include_metadata_columns=["_change_type"],
+    )
+    names = ("newest", "older", "changes")
+    found = {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
+    print(f"\n{json.dumps(found)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,52 @@
+"""``managed.Read`` and ``managed.Write`` of Iceberg's tables, with Iceberg itself."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import iceberg_program
+import pyspark
+import pytest
+
+from sparkbeam.common.spark_packages import released
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The findings of the program."""
+    if released("iceberg", pyspark.__version__) is None:
+        pytest.skip(f"there is no Iceberg for Spark {pyspark.__version__}")
+    run = subprocess.run(
+        [sys.executable, iceberg_program.__file__, str(tmp_path_factory.mktemp("iceberg"))],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode == iceberg_program.NO_JAR:
+        pytest.skip("Spark cannot get the jar of Iceberg")
+    assert run.returncode == 0, run.stderr
+    answer: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
+    return answer
+
+
+def test_columns_and_rows_are_chosen_where_they_are_read(found: dict[str, Any]) -> None:
+    assert found["some"] == [
+        ["1", "2020-01-02", "1.250000000000000000", "['a', '1']"],
+        ["3", "2020-01-04", "1.250000000000000000", "['a', '3']"],
+    ]
+
+
+def test_a_missing_table_is_created_with_its_partitions(found: dict[str, Any]) -> None:
+    assert found["partitions"] == [["2"]]
+
+
+def test_a_field_chooses_the_table_of_a_row(found: dict[str, Any]) -> None:
+    assert found["one"] == [["1", "it'em 1"]]
+
+
+def test_a_micro_batch_that_runs_again_makes_no_second_snapshot(found: dict[str, Any]) -> None:
+    assert found["stream"] == [["0"], ["1"], ["2"]]
+    assert found["snapshots"] == [["3"]]

@@ -1,0 +1,173 @@
+"""Arguments of ``ReadFromJdbc`` and ``WriteToJdbc``, most of them over Derby, which Spark has."""
+
+import logging
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.jdbc import ReadFromJdbc, WriteToJdbc
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+from database_servers import Sql
+
+from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam.upstream.spark import jdbc_connection
+
+SECRET = "hunter2-of-nobody"
+
+
+class Pair(NamedTuple):
+    """A row whose fields have other names than the columns."""
+
+    key: int
+    value: str | None
+
+
+class Wide(NamedTuple):
+    """A row with more fields than there are columns."""
+
+    a: int
+    b: int
+    c: int
+    d: int
+
+
+@pytest.fixture
+def derby(spark: Any, tmp_path: Path) -> dict[str, Any]:
+    """The arguments for a database with the table ``pairs``."""
+    url = f"jdbc:derby:memory:{tmp_path.name};create=true"
+    with jdbc_connection(spark, {"url": url, "dbtable": "t"}) as (connection, _):
+        for statement in (
+            "CREATE TABLE pairs (id INT, name VARCHAR(9), more INT DEFAULT 7)",
+            "INSERT INTO pairs (id, name) VALUES (1, 'a'), (2, NULL)",
+        ):
+            connection.createStatement().executeUpdate(statement)
+    return {
+        "table_name": "pairs",
+        "driver_class_name": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+        "jdbc_url": url,
+        "username": "",
+        "password": SECRET,
+    }
+
+
+def rows(spark: Any, given: dict[str, Any], expected: list[Any], **arguments: Any) -> None:
+    with beam.Pipeline(SparkRunner(session=spark)) as p:
+        found = p | ReadFromJdbc(**{**given, **arguments})
+        assert_that(found | beam.Map(tuple), equal_to(expected))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"query": "SELECT * FROM pairs WHERE id = 1 OR id > 1 -- all\n;"},
+        {"fetch_size": 1, "output_parallelization": True, "disable_autocommit": True},
+        {"partition_column": "id", "partitions": 9, "max_connections": 2},
+        {"connection_properties": "a=b; c ", "max_connections": -1},
+        {"driver_jars": "/no/such/file.jar", "classpath": ["no.such:package:1"]},
+    ],
+)
+def test_rows_are_the_same_however_they_are_read(
+    spark: Any, derby: dict[str, Any], arguments: dict[str, Any]
+) -> None:
+    """Archives are only looked for if the session lacks the driver."""
+    rows(spark, derby, [(1, "a", 7), (2, None, 7)], **arguments)
+
+
+def test_fields_are_written_by_position_and_a_column_without_one_has_its_default(
+    spark: Any, derby: dict[str, Any]
+) -> None:
+    with beam.Pipeline(SparkRunner(session=spark)) as p:
+        pairs = p | beam.Create([Pair(3, "c"), Pair(4, "d")]).with_output_types(Pair)
+        _ = pairs | WriteToJdbc(**derby, write_batch_size=1, max_connections=1, autosharding=True)
+    rows(spark, derby, [(1, "a", 7), (2, None, 7), (3, "c", 7), (4, "d", 7)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table_name": "nothing"}, "'Read': Spark cannot read the table 'nothing': .*'NOTHING'"),
+        ({"partition_column": "id2"}, "partition_column='id2': there is no such column, only ID"),
+        ({"partition_column": "name"}, "'name' is of type string.*: choose another column"),
+        ({"schema": Pair}, r"schema has 2 fields \(key, value\), and the rows have 3 columns"),
+        (
+            {"connection_init_sqls": ["a", "b"]},
+            "connection_init_sqls has 2 statements, and a connection to 'derby' takes one",
+        ),
+        (
+            {"driver_class_name": "no.such.Driver", "driver_jars": "/no/such.jar"},
+            "driver_jars='/no/such.jar': the file does not exist",
+        ),
+        ({"driver_class_name": "no.such.Driver"}, "ClassNotFoundException: no.such.Driver"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_with_label_and_argument(
+    spark: Any, derby: dict[str, Any], arguments: dict[str, Any], message: str
+) -> None:
+    p = beam.Pipeline(SparkRunner(session=spark))
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        _ = p | "Read" >> ReadFromJdbc(**{**derby, **arguments})
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "table", "message"),
+    [
+        (Pair, Pair(1, "a"), "nothing", "'NOTHING' does not exist"),
+        (Pair, Pair(1, "longer than nine"), "pairs", "truncation error"),
+        (
+            Wide,
+            Wide(1, 2, 3, 4),
+            "pairs",
+            r"the rows have 4 fields \(a, b, c, d\), and the table 'pairs' has 3 columns",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_an_error_with_label_and_cause(
+    spark: Any, derby: dict[str, Any], kind: Any, row: Any, table: str, message: str
+) -> None:
+    p = beam.Pipeline(SparkRunner(session=spark))
+    elements = p | beam.Create([kind(*row)]).with_output_types(kind)
+    _ = elements | "Store" >> WriteToJdbc(**{**derby, "table_name": table})
+    with pytest.raises(PipelineFailed, match=rf"'Store'.*{message}") as caught:
+        p.run().wait_until_finish()
+    assert SECRET not in str(caught.value)
+
+
+def test_a_stream_does_not_read_a_database(spark: Any, derby: dict[str, Any]) -> None:
+    p = beam.Pipeline(SparkRunner(session=spark), PipelineOptions(["--streaming"]))
+    with pytest.raises(ConfigurationError, match=r"'Read': .*--streaming: look rows up"):
+        _ = p | "Read" >> ReadFromJdbc(**derby)
+
+
+def test_a_wrong_password_appears_nowhere(
+    spark: Any,
+    postgresql: Sql,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    given = {**postgresql.server.arguments(), "password": SECRET}
+    with pytest.raises(ConfigurationError, match="password authentication failed") as read:
+        _ = beam.Pipeline(SparkRunner(session=spark)) | ReadFromJdbc("t", **given)
+    p = beam.Pipeline(SparkRunner(session=spark))
+    _ = p | beam.Create([Pair(1, "a")]).with_output_types(Pair) | WriteToJdbc("t", **given)
+    with pytest.raises(PipelineFailed, match="password authentication failed") as write:
+        p.run().wait_until_finish()
+    told = capfd.readouterr()
+    for text in (str(read.value), str(write.value), caplog.text, told.out, told.err):
+        assert SECRET not in text
+
+
+def test_statements_of_a_connection_are_run_before_it_reads(spark: Any, postgresql: Sql) -> None:
+    postgresql("CREATE TABLE settings AS SELECT 1 AS one")
+    query = "SELECT current_setting('my.a', true) || current_setting('my.b', true) AS both"
+    rows(
+        spark,
+        {"table_name": "", **postgresql.server.arguments()},
+        [("12",)],
+        query=query,
+        connection_init_sqls=["SET my.a = '1';", "SET my.b = '2'"],
+    )

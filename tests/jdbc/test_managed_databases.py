@@ -1,0 +1,109 @@
+"""``managed.Read`` and ``managed.Write`` of databases."""
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+import yaml
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms import managed
+from database_servers import Sql
+from in_process_batch import BatchRunner
+
+from sparkbeam import ConfigurationError, SparkRunner
+
+SECRET = "hunter2-of-nobody"
+PLACE = {"jdbc_url": "jdbc:postgresql://h/d", "password": SECRET}
+
+
+def test_rows_are_written_and_read(spark: Any, postgresql: Sql, tmp_path: Path) -> None:
+    """With the configuration in a file, too; the driver is known from the system."""
+    postgresql("CREATE TABLE managed (id int, name text)")
+    place = {
+        "jdbc_url": postgresql.server.url,
+        "username": postgresql.server.user,
+        "password": postgresql.server.password,
+    }
+    with beam.Pipeline(SparkRunner(session=spark)) as p:
+        rows = p | beam.Create([1, 2]) | beam.Map(lambda n: beam.Row(id=int(n), name=str(n)))
+        _ = rows | managed.Write(
+            managed.POSTGRES, config={**place, "location": "managed", "batch_size": 1}
+        )
+    file = tmp_path / "read.yaml"
+    file.write_text(yaml.dump({**place, "read_query": "SELECT * FROM managed WHERE id > 1"}))
+    with beam.Pipeline(SparkRunner(session=spark)) as p:
+        found = p | "Some" >> managed.Read(managed.POSTGRES, config_url=str(file))
+        assert_that(found | beam.Map(tuple), equal_to([(2, "2")]))
+
+
+def test_mariadb_keeps_types_and_runs_first_statements(spark: Any, mariadb: Sql) -> None:
+    columns = (
+        "id bigint, price decimal(10,2), day date, at time(6), moment datetime(6), flag bit(1)"
+    )
+    mariadb(f"CREATE TABLE typed ({columns})")
+    mariadb(
+        "INSERT INTO typed VALUES (1, 1.5, '2020-02-29', '10:20:30.123456',"
+        " '2024-03-10 02:30:00.123456', 1)"
+    )
+    mariadb("CREATE TABLE copied LIKE typed")
+    place = {
+        "jdbc_url": mariadb.server.url,
+        "username": mariadb.server.user,
+        "password": mariadb.server.password,
+    }
+    with beam.Pipeline(SparkRunner(session=spark)) as p:
+        rows = p | managed.Read(
+            managed.MYSQL,
+            config={
+                **place,
+                "location": "typed",
+                "connection_init_sql": ["SET @a = 1", "SET @b = 2"],
+                "partition_column": "id",
+                "num_partitions": 2,
+            },
+        )
+        _ = rows | managed.Write(managed.MYSQL, config={**place, "location": "copied"})
+    assert mariadb.rows("SELECT * FROM copied") == mariadb.rows("SELECT * FROM typed")
+
+
+WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [
+    ("postgres", {"location": "t"}, "needs 'jdbc_url'"),
+    ("postgres", PLACE, "give either location or read_query"),
+    ("postgres", {**PLACE, "location": "t", "tabel": 1}, "has tabel, which has no meaning"),
+    ("postgres", {**PLACE, "location": 3}, "'location' in the configuration must be a text"),
+    ("mysql", {**PLACE, "location": "t"}, "another database than jdbc:mysql"),
+    ("postgres", None, "the configuration must be a dictionary"),
+    ("delta", {"table": "/t", "version": 1, "timestamp": "x"}, "give either version or timestamp"),
+    ("delta", {"table": "/t", "hadoop_config": {"a": 1}}, "hadoop_config has 'a'"),
+    ("delta_cdc", {"table": "/t", "include_metadata_columns": ["a"]}, "include_metadata_columns"),
+    ("iceberg", {"table": "t", "keep": ["a"], "drop": ["b"]}, "give either keep or drop"),
+]
+
+
+@pytest.mark.parametrize(("system", "config", "message"), WRONG_READS)
+def test_a_wrong_configuration_is_an_error_with_label_and_key(
+    system: str, config: dict[str, Any] | None, message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"'Orders': .*{message}") as caught:
+        _ = beam.Pipeline(BatchRunner()) | "Orders" >> managed.Read(system, config)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_configuration_that_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="config_url='/no/file' cannot be read as YAML"):
+        _ = beam.Pipeline(BatchRunner()) | managed.Read("delta", config_url="/no/file")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"table": "t", "keep": ["a"], "only": "b"}, "give one of keep, drop and only"),
+        ({"table": "t", "partition_fields": ["bucket(a)"]}, r"'bucket\(a\)' is not a partition"),
+        ({"table": "t", "sort_fields": ["a"]}, "sort_fields has no counterpart"),
+    ],
+)
+def test_a_wrong_write_is_an_error_with_label_and_key(config: dict[str, Any], message: str) -> None:
+    rows = beam.Pipeline(BatchRunner()) | beam.Create([beam.Row(a=1)])
+    with pytest.raises(ConfigurationError, match=f"'Orders': .*{message}"):
+        _ = rows | "Orders" >> managed.Write(managed.ICEBERG, config)
