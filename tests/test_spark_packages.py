@@ -79,7 +79,7 @@ def test_a_format_without_a_release_is_an_error_with_the_versions_that_have_one(
 def test_an_archive_that_a_session_refuses_is_an_error_with_the_remedy(
     spark: Any, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigurationError, match="driver_jars='.*': the file does not exist"):
+    with pytest.raises(ConfigurationError, match=r"driver_jars='.*': the file does not exist"):
         add_jars(spark, [str(tmp_path / "none.jar")], "driver_jars")
-    with pytest.raises(ConfigurationError, match="session does not accept 'no-such://x.jar'"):
+    with pytest.raises(ConfigurationError, match=r"session does not accept 'no-such://x.jar'"):
         add_jars(spark, ["no-such://x.jar"], "driver_jars")

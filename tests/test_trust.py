@@ -51,7 +51,7 @@ IMPORTS = {
 
 EVALUATES = {
     "cli/main_program.py": "the program that the command line names",
-    "replacements/sql_lowered.py": "expressions made of a parsed query, with quoted names and texts",
+    "replacements/sql_lowered.py": "expressions of a parsed query, with quoted names and texts",
 }
 
 
