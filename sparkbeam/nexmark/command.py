@@ -90,6 +90,7 @@ def nexmark() -> None:
     help="With --mode streaming: how many events happen in a second of the clock.  "
     "[default: unlimited]",
 )
+@click.option("--sql", is_flag=True, help="Run the queries that there are in SQL in that form.")
 @commandline.repeats(1)
 @click.option("--json", "json_file", type=OUTPUT, metavar="FILE", help="Write one object a run.")
 @commandline.PAGE
@@ -104,6 +105,7 @@ def run(
     runner: str,
     mode: str,
     rate: float | None,
+    sql: bool,
     repeat: int,
     json_file: Path | None,
     page: Path | None,
@@ -127,11 +129,11 @@ def run(
     from sparkbeam.nexmark.engine import prepared
     from sparkbeam.nexmark.measure import Measurement
 
-    chosen = selected(queries)
+    chosen = selected(queries, sql=sql)
     file = history or past.default_path()
     past.append([], file)
     engine = prepared(runner, options, streaming=mode == "streaming")
-    measurement = Measurement(engine, configuration, check=check_results, rate=rate)
+    measurement = Measurement(engine, configuration, check=check_results, rate=rate, sql=sql)
     runs = measured(measurement, chosen, repeat, file)
     tables.show_runs(runs)
     click.echo(f"Added to the history: {file}", err=True)

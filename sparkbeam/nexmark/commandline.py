@@ -102,26 +102,39 @@ def measured(
     return runs
 
 
-def selected(text: str) -> "list[Query]":
+def selected(text: str, *, sql: bool = False) -> "list[Query]":
     """Return the queries named by ``--query``.
+
+    Args:
+        text: their numbers, or ``all``.
+        sql: those in SQL.
 
     Raises:
         BadParameter: a query does not exist.
     """
     from sparkbeam.nexmark.queries import QUERIES
 
+    queries = QUERIES
+    if sql:
+        from sparkbeam.nexmark.queries.sql import SQL_QUERIES as queries  # noqa: N811
     if text == "all":
-        return list(QUERIES.values())
+        return list(queries.values())
     names = [name.strip() for name in text.split(",")]
-    known = {str(number) for number in QUERIES}
+    known = {str(number) for number in queries}
     unknown = [name for name in names if (name.lstrip("0") or name[:1]) not in known]
     if unknown:
         raise click.BadParameter(
-            f"Unknown query {shown(unknown[0])}: use numbers from {min(QUERIES)} to "
-            f"{max(QUERIES)} with commas between them, or all.",
+            f"Unknown query {shown(unknown[0])}: use {_numbers(queries, sql=sql)} with commas "
+            "between them, or all.",
             param_hint="--query",
         )
-    return [QUERIES[number] for number in dict.fromkeys(map(int, names))]
+    return [queries[number] for number in dict.fromkeys(map(int, names))]
+
+
+def _numbers(queries: Iterable[int], *, sql: bool) -> str:
+    if sql:
+        return f"with --sql {', '.join(map(str, queries))}"
+    return f"numbers from {min(queries)} to {max(queries)}"
 
 
 def configured(events: int, settings: Iterable[str]) -> "Configuration":

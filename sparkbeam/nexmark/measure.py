@@ -45,6 +45,7 @@ class Measurement:
         configuration: of generator and queries.
         check: whether to check results, after the time has been measured.
         rate: the events per second of a stream; None for no limit.
+        sql: the queries are those in SQL.
         started: the start of the measurement, ISO 8601 in UTC.
         revision: the commit of sparkbeam, as in a :class:`~sparkbeam.nexmark.record.QueryRun`.
         machine: processor, cores and memory.
@@ -54,6 +55,7 @@ class Measurement:
     configuration: Configuration
     check: bool = False
     rate: float | None = None
+    sql: bool = False
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     revision: str | None = field(default_factory=provenance.revision)
     machine: str = field(default_factory=provenance.machine)
@@ -150,9 +152,10 @@ class Measurement:
         )
 
     def _mode(self) -> str:
+        form = ", in SQL" if self.sql else ""
         if not self.engine.streaming:
-            return "batch"
-        return "streaming" if self.rate is None else f"streaming at {self.rate:g}/s"
+            return f"batch{form}"
+        return f"streaming{'' if self.rate is None else f' at {self.rate:g}/s'}{form}"
 
 
 def reason(error: Exception) -> str:

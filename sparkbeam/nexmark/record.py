@@ -39,7 +39,8 @@ class QueryRun:
         query: the query's number.
         name: the query's name.
         runner: ``OURS``, or the class name of another runner.
-        mode: ``batch``, ``streaming``, or ``streaming at N/s`` if a stream has a rate.
+        mode: ``batch``, ``streaming``, or ``streaming at N/s`` if a stream has a rate; followed by
+            ``, in SQL`` if the query is.
         events: the number of input events.
         configuration: all settings of generator and queries.
         cores: the number of concurrent tasks of the runner.

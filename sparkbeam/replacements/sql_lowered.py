@@ -10,6 +10,7 @@ from apache_beam.pvalue import AsMultiMap, PCollection
 from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import (
     FixedWindows,
+    GlobalWindows,
     Sessions,
     SlidingWindows,
     TimestampedValue,
@@ -20,6 +21,7 @@ from apache_beam.typehints.schemas import named_tuple_from_schema
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from sparkbeam.joins.equijoin import Join
+from sparkbeam.joins.incremental import IncrementalJoin
 from sparkbeam.replacements.calcite_steps import (
     Aggregate,
     JoinSteps,
@@ -42,6 +44,7 @@ class Lowered:
     def __init__(self, tables: Mapping[str, PCollection[Any]]) -> None:
         self._tables = tables
         self._labels = 0
+        self._made: dict[Step, PCollection[Any]] = {}
 
     def result(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
         """Return the rows of a query.
@@ -57,6 +60,11 @@ class Lowered:
         return f"{name} {self._labels}"
 
     def _rows(self, step: Step) -> PCollection[Any]:
+        if step not in self._made:
+            self._made[step] = self._new_rows(step)
+        return self._made[step]
+
+    def _new_rows(self, step: Step) -> PCollection[Any]:
         match step:
             case Scan():
                 return self._tables[step.table]
@@ -120,6 +128,8 @@ class Lowered:
         pair = _pair(*widths)
         if right.is_bounded and not left.is_bounded and step.how in ("inner", "left"):
             joined = self._looked_up(left, right, keys, pair, step.how)
+        elif step.how == "inner" and not right.is_bounded and _is_whole(left) and _is_whole(right):
+            joined = self._incremental(left, right, keys, pair)
         else:
             sides = {"left": left, "right": right}
             on = dict(zip(sides, keys, strict=True))
@@ -133,6 +143,25 @@ class Lowered:
             function("made(*row)", made=_class_of(_row_type(names, nullable)))
         ).with_output_types(_row_type(names, nullable))
 
+    def _incremental(
+        self,
+        left: PCollection[Any],
+        right: PCollection[Any],
+        keys: tuple[Callable[[Any], Any], Callable[[Any], Any]],
+        pair: Callable[[Any, Any], Any],
+    ) -> PCollection[Any]:
+        """Join two streams in the global window, whose rows wait for each other for ever."""
+        sides = tuple(
+            side
+            | self._label("Keys")
+            >> beam.Map(_with_key(key)).with_output_types(
+                typehints.Tuple[_returned(key), side.element_type]
+            )
+            for side, key in zip((left, right), keys, strict=True)
+        )
+        joined = sides | self._label("Join") >> IncrementalJoin(ttl=None)
+        return joined | self._label("Pair") >> beam.MapTuple(lambda key, rows: pair(*rows))
+
     def _looked_up(
         self,
         left: PCollection[Any],
@@ -144,7 +173,7 @@ class Lowered:
         """Join an unbounded side to a bounded one, which is a side input."""
         of_left, of_right = keys
         kind: Any = typehints.Tuple[_returned(of_right), right.element_type]
-        keyed = beam.Map(lambda row: (of_right(row), row)).with_output_types(kind)
+        keyed = beam.Map(_with_key(of_right)).with_output_types(kind)
         pairs = right | self._label("Keys") >> keyed
 
         def joined(row: Any, table: Any) -> Iterator[Any]:
@@ -191,6 +220,17 @@ def _key_type(left: tuple[Value, ...], right: tuple[Value, ...]) -> Any:
         for one, other in zip(left, right, strict=True)
     ]
     return typehints.Tuple[(int, *parts)]
+
+
+def _with_key(key: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda row: (key(row), row)
+
+
+def _is_whole(rows: PCollection[Any]) -> bool:
+    """Return whether rows are in the global window, which never ends."""
+    windowing = rows.windowing
+    is_global = isinstance(windowing.windowfn, GlobalWindows)
+    return is_global and isinstance(windowing.triggerfn, DefaultTrigger)
 
 
 def _returned(function: Callable[[Any], Any]) -> Any:
