@@ -25,7 +25,10 @@ _EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 
 def timed(schema: StructType) -> StructType:
     """Return the schema of a table of a query: its columns, and the timestamps."""
-    return StructType([*schema.fields, StructField(_TIME, LongType(), nullable=False)])
+    time = _TIME
+    while time in schema.names:
+        time += "_"
+    return StructType([*schema.fields, StructField(time, LongType(), nullable=False)])
 
 
 def queried(session: Any, query: str, tables: Sequence[Any]) -> Any:

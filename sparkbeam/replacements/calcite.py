@@ -7,7 +7,7 @@ follows types through it, as both are needed to keep Calcite's semantics where S
 import itertools
 import keyword
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,10 +122,12 @@ class ParsedQuery:
             QueryRefused: a clause of it has no counterpart.
         """
         tree = self.tree.copy()
-        _Timestamps(self.tables).add(tree)
+        spark = _Names(columns).of_tree(tree)
+        _Timestamps(tuple(map(spark, self.tables))).add(tree)
         _to_spark(tree)
         inputs = [
-            _input(name, f"sparkbeam_t{at}", columns[name]) for at, name in enumerate(self.tables)
+            _input(spark(name), f"sparkbeam_t{at}", map(spark, columns[name]))
+            for at, name in enumerate(self.tables)
         ]
         own = tree.args.get("with_")
         with_ = exp.With(
@@ -331,13 +333,45 @@ def _as_attribute(name: str) -> str:
     return f"{plain}_" if keyword.iskeyword(plain) else plain
 
 
-def _input(name: str, parameter: str, types: Types) -> exp.CTE:
+class _Names:
+    """Names for Spark, which does not tell those apart that differ only in their case.
+
+    Args:
+        columns: of the tables.
+    """
+
+    def __init__(self, columns: Mapping[str, Types]) -> None:
+        self._taken = {TIME}
+        self._names: dict[str, str] = {}
+        for table, types in columns.items():
+            for name in (table, *types):
+                self(name)
+
+    def __call__(self, name: str) -> str:
+        """Return the name for Spark; it is the same one whenever it occurs."""
+        if name not in self._names:
+            numbered = (f"{name}_{number}" for number in itertools.count(1))
+            candidates = itertools.chain([name], numbered)
+            found = next(each for each in candidates if each.lower() not in self._taken)
+            self._taken.add(found.lower())
+            self._names[name] = found
+        return self._names[name]
+
+    def of_tree(self, tree: exp.Query) -> "_Names":
+        """Rename tables and columns; the fields of a struct keep their names."""
+        for node in tree.find_all(exp.Identifier):
+            if not isinstance(node.parent, exp.Dot):
+                node.set("this", self(node.this))
+        return self
+
+
+def _input(name: str, parameter: str, columns: Iterable[str]) -> exp.CTE:
     """Return the expression that gives a table and its columns their names."""
-    columns = [
-        exp.alias_(exp.column(f"c{at}"), column, quoted=True) for at, column in enumerate(types)
+    named = [
+        exp.alias_(exp.column(f"c{at}"), column, quoted=True) for at, column in enumerate(columns)
     ]
     table = exp.Table(this=exp.to_identifier(parameter, quoted=True))
-    select = exp.select(*columns, exp.column(TIME)).from_(table)
+    select = exp.select(*named, exp.column(TIME)).from_(table)
     return exp.CTE(this=select, alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
 
 

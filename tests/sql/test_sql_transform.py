@@ -91,6 +91,17 @@ def test_tables_have_the_names_of_the_inputs(spark: Any) -> None:
         assert_that(found | beam.Flatten(), equal_to([("ab",)] * 3))
 
 
+def test_names_may_differ_only_in_their_case_or_be_ours(spark: Any) -> None:
+    with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
+        row = beam.Row(id=1, ID=2, sparkbeam_time=3, c0=4, t0=5)
+        one = pipeline | "One" >> beam.Create([row])
+        other = pipeline | "Other" >> beam.Create([beam.Row(Id=6)])
+        rows = {"t": one, "T": other} | SqlTransform(
+            "SELECT t.ID, t.id, sparkbeam_time, c0, t0, T.Id FROM t, T"
+        )
+        assert_that(rows, equal_to([(2, 1, 3, 4, 5, 6)]))
+
+
 def test_a_function_of_the_session_is_called(spark: Any) -> None:
     spark.udf.register("twice", lambda number: 2 * number, "bigint")
     with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
