@@ -36,9 +36,10 @@ def read(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
         given = kafka_arguments.checked_read(arguments_of(transform))
         key, value = (_format(name, given) for name in ("key_deserializer", "value_deserializer"))
         form = RecordForm(key, value, urn_of(transform) == ReadFromKafka.URN_WITH_METADATA)
-        if given.keys() & kafka_arguments.BOUNDS:
-            return ReadRanges(given, form)
-    return _ReadTopics(given, form)
+        bounded = given.keys() & kafka_arguments.BOUNDS
+        found = ReadRanges(given, form) if bounded else _ReadTopics(given, form)
+    found.label = transform.label
+    return found
 
 
 def _format(name: str, given: Mapping[str, Any]) -> Format:

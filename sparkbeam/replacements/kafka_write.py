@@ -44,11 +44,14 @@ def write(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
         options = kafka_arguments.spark_options(given["producer_config"], _SERIALIZERS)
         topic = given.get("topic") or None
         if urn_of(transform) == WriteToKafka.URN_WITH_HEADERS:
-            return _WriteRecords(options, _Row(topic), _ROWS)
-        if topic is None:
+            found = _WriteRecords(options, _Row(topic), _ROWS)
+        elif topic is None:
             raise ConfigurationError("topic= must be the name of a topic.")
-        key, value = (_format(name, given) for name in ("key_serializer", "value_serializer"))
-        return _WriteRecords(options | {"topic": topic}, _Pair(key, value), _PAIRS)
+        else:
+            key, value = (_format(name, given) for name in ("key_serializer", "value_serializer"))
+            found = _WriteRecords(options | {"topic": topic}, _Pair(key, value), _PAIRS)
+    found.label = transform.label
+    return found
 
 
 def _format(name: str, given: Mapping[str, Any]) -> Format:

@@ -293,6 +293,26 @@ def test_what_cannot_be_written_is_an_error_that_names_it(
         write(elements, **given)
 
 
+def test_errors_name_the_step() -> None:
+    config = {"bootstrap.servers": "h:1"}
+    whole = pipeline()
+    with pytest.raises(ConfigurationError, match="'Fetch': topics= must have"):
+        _ = whole | "Fetch" >> ReadFromKafka(config, [])
+    with pytest.raises(ConfigurationError, match="'Get': A read in batch from"):
+        _ = whole | "Get" >> ReadFromKafka(config, ["t"])
+    rows = whole | beam.Create([beam.Row(key=b"", value=b"", timestamp=5)])
+    with pytest.raises(ConfigurationError, match="'Put': timestamp: Spark's sink"):
+        _ = rows | "Put" >> WriteToKafka(config, "t", with_headers=True)
+
+
+def test_errors_of_records_name_the_step() -> None:
+    whole = pipeline(STREAMING)
+    longs = f"{SERIALIZATION}LongDeserializer"
+    _ = whole | "It's" >> ReadFromKafka({"bootstrap.servers": "h:1"}, ["t"], longs)
+    derived = dict(ReadSpec.unpack(payload(READ_URN, whole)).derived)
+    assert r"Step \'It\'s\': LongDeserializer takes" in derived["key"]
+
+
 def test_a_login_is_shown_nowhere() -> None:
     config = {"bootstrap.servers": "h:1", "sasl.jaas.config": SECRET, "group.id": "g"}
     for spec in (read(config), write(producer_config=config)):
