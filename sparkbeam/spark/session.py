@@ -134,13 +134,22 @@ def _create(options: SparkBeamOptions) -> SparkSession:
         raise ConfigurationError(
             f"No Spark session on --spark_master={shown_url(master)}: "
             f"{_first_line(error, options)}. "
-            "Check the URL and that the installed pyspark matches the cluster's Spark."
+            "Check the URL and that the installed pyspark matches the cluster's Spark"
+            f"{_about_packages(conf)}."
         ) from None  # The JVM's frames add nothing.
     if launched:
         upstream.hush_accumulators(session)
         return session
     session.sparkContext.setLogLevel("ERROR")
     return _with_packages(session, options)
+
+
+def _about_packages(conf: dict[str, str]) -> str:
+    """Return the part of a remedy for a JVM that gets packages before it starts."""
+    wanted = conf.get(PACKAGES)
+    if not wanted:
+        return ""
+    return f", and that Maven has the packages {shortened(wanted, 200)} and what they depend on"
 
 
 def _with_packages(session: SparkSession, options: SparkBeamOptions) -> SparkSession:

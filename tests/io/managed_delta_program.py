@@ -1,6 +1,6 @@
 """Reads of a Delta table and its changes over ``managed.Read``; it prints the rows as JSON.
 
-Usage: managed_delta_program.py FOLDER
+Usage: managed_delta_program.py FOLDER [JARS], the jars of Delta, if the session is not to get them
 """
 
 import json
@@ -22,7 +22,8 @@ NO_JAR = 77
 ENABLED = "delta.enableChangeDataFeed"
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, jars: str = "") -> None:
+    arguments = ["--spark_master=local[2]", *[f"--spark_conf=spark.jars={jars}"] * bool(jars)]
     path = str(folder / "table")
     (folder / "table").mkdir()
 
@@ -31,8 +32,7 @@ def main(folder: Path) -> None:
             found = sorted([*row] for row in frame.collect())
             (folder / f"{name}.json").write_text(json.dumps(found))
 
-        options = PipelineOptions(["--spark_master=local[2]"])
-        with beam.Pipeline("sparkbeam.SparkRunner", options) as p:
+        with beam.Pipeline("sparkbeam.SparkRunner", PipelineOptions(arguments)) as p:
             read = p | managed.Read(system, config={"table": path, **config})
             _ = read | ForeachBatch(collect, schema)
 
@@ -62,4 +62,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -14,11 +14,12 @@ from sparkbeam.common.spark_packages import released
 
 
 def test_a_table_is_read_as_it_is_as_it_was_and_as_it_changed(tmp_path: Path) -> None:
-    """Without an option: the session gets the package and the settings that Delta needs."""
+    """The session gets the settings that Delta needs, and the package unless there are jars."""
     if released("delta", pyspark.__version__) is None:
         pytest.skip(f"there is no Delta for Spark {pyspark.__version__}")
+    jars = filter(None, [os.environ.get("DELTA_JARS")])
     run = subprocess.run(
-        [sys.executable, managed_delta_program.__file__, str(tmp_path)],
+        [sys.executable, managed_delta_program.__file__, str(tmp_path), *jars],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,

@@ -136,6 +136,16 @@ def test_what_cannot_be_written_is_an_error_with_label_and_cause(
     assert SECRET not in str(caught.value)
 
 
+def test_a_plan_shows_no_secret(spark: Any, derby: dict[str, Any]) -> None:
+    runner = SparkRunner(session=spark)
+    p = beam.Pipeline(runner)
+    found = p | ReadFromJdbc(**{**derby, "query": f"SELECT * FROM pairs WHERE name = '{SECRET}'"})
+    _ = found | WriteToJdbc(**derby)
+    explained = runner.explain(p)
+    assert "ReadFromJdbc" in str(explained)
+    assert SECRET not in str(explained)
+
+
 def test_a_stream_does_not_read_a_database(spark: Any, derby: dict[str, Any]) -> None:
     p = beam.Pipeline(SparkRunner(session=spark), PipelineOptions(["--streaming"]))
     with pytest.raises(ConfigurationError, match=r"'Read': .*--streaming: look rows up"):

@@ -38,13 +38,15 @@ def test_rows_are_written_and_read(spark: Any, postgresql: Sql, tmp_path: Path) 
 
 
 def test_mariadb_keeps_types_and_runs_first_statements(spark: Any, mariadb: Sql) -> None:
-    columns = (
-        "id bigint, price decimal(10,2), day date, at time(6), moment datetime(6), flag bit(1)"
+    mariadb(
+        "CREATE TABLE typed (id bigint, price decimal(10,2), day date, at time(6),"
+        " moment datetime(6), flag bit(1), stamp timestamp(6), huge decimal(65,30),"
+        " whole bigint unsigned, kind enum('a', 'b'))"
     )
-    mariadb(f"CREATE TABLE typed ({columns})")
     mariadb(
         "INSERT INTO typed VALUES (1, 1.5, '2020-02-29', '10:20:30.123456',"
-        " '2024-03-10 02:30:00.123456', 1)"
+        " '2024-03-10 02:30:00.123456', 1, '2024-03-10 02:30:00.123456',"
+        " 12345678901234567890123456789012345.5, 18446744073709551615, 'b')"
     )
     mariadb("CREATE TABLE copied LIKE typed")
     place = {
