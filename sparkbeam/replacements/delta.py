@@ -1,5 +1,6 @@
 """``managed.Read`` of Delta tables and of their change data feed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def read_changes(system: str, config: ManagedConfig) -> "beam.PTransform[Any, An
         options |= {} if version is None else {f"{name}Version": str(version)}
         options |= {f"{name}Timestamp": timestamp} if timestamp else {}
     if not {"startingVersion", "startingTimestamp"} & options.keys():
-        options["startingVersion"] = "0"
+        raise ConfigurationError(f"{config.name}: give start_version or start_timestamp.")
     wanted = config.names("include_metadata_columns")
     for name in wanted:
         if name not in _CHANGES:
@@ -74,8 +75,10 @@ def _hadoop(config: ManagedConfig) -> dict[str, str]:
 
 
 def _reading(
-    table: str, options: dict[str, str], leave_out: list[str] | None = None
+    table: str, options: dict[str, str], leave_out: Sequence[str] = ()
 ) -> "beam.PTransform[Any, Any]":
+    is_changes = "readChangeFeed" in options
+
     def frame(session: Any) -> Any:
         reader = session.read.format("delta").options(**options)
         is_path = "/" in table or ":" in table or (Path(table) / "_delta_log").is_dir()
@@ -84,6 +87,8 @@ def _reading(
             if is_path
             else reader.table(".".join(map(quoted, table.split("."))))
         )
-        return found.drop(*leave_out) if leave_out else found
+        # A field of a row has no underscore in front.
+        names = {name: name.lstrip("_") for name in _CHANGES}
+        return found.drop(*leave_out).withColumnsRenamed(names if is_changes else {})
 
     return ReadTable(DELTA, frame, f"the Delta table {shown(table)}", tuple(options.items()))

@@ -19,7 +19,7 @@ from sparkbeam.upstream.spark import active_session
 NO_JAR = 77
 """The exit code where Spark cannot get Delta."""
 
-ENABLED = "delta.enableChangeDataFeed"
+ENABLED = " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
 
 
 def main(folder: Path, jars: str = "") -> None:
@@ -40,11 +40,11 @@ def main(folder: Path, jars: str = "") -> None:
         # The first transform creates the session, with what Delta needs.
         rows("nothing", managed.DELTA, "id int")
     except ConfigurationError as error:
-        if "is not a Delta table" not in str(error):
+        if "[DELTA_TABLE_NOT_FOUND]" not in str(error):
             print(error, file=sys.stderr)
             sys.exit(NO_JAR)
     spark = active_session()
-    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, n INT) TBLPROPERTIES ({ENABLED} = true)")
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, n INT) USING delta{ENABLED}")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 10), (2, 20)")
     spark.sql(f"UPDATE delta.`{path}` SET n = 21 WHERE id = 2")
     rows("newest", managed.DELTA, "id int, n int")
@@ -52,7 +52,7 @@ def main(folder: Path, jars: str = "") -> None:
     rows(
         "changes",
         managed.DELTA_CDC,
-        "id int, n int, _change_type string",
+        "id int, n int, change_type string",
         start_version=2,
         include_metadata_columns=["_change_type"],
     )

@@ -78,7 +78,12 @@ WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [
     ("postgres", None, "the configuration must be a dictionary"),
     ("delta", {"table": "/t", "version": 1, "timestamp": "x"}, "give either version or timestamp"),
     ("delta", {"table": "/t", "hadoop_config": {"a": 1}}, "hadoop_config has 'a'"),
-    ("delta_cdc", {"table": "/t", "include_metadata_columns": ["a"]}, "include_metadata_columns"),
+    ("delta_cdc", {"table": "/t"}, "give start_version or start_timestamp"),
+    (
+        "delta_cdc",
+        {"table": "/t", "start_version": 0, "include_metadata_columns": ["a"]},
+        "include_metadata_columns has 'a'",
+    ),
     ("iceberg", {"table": "t", "keep": ["a"], "drop": ["b"]}, "give either keep or drop"),
 ]
 
