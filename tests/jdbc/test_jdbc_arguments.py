@@ -58,6 +58,7 @@ def rows(spark: Any, given: dict[str, Any], expected: list[Any], **arguments: An
         assert_that(found | beam.Map(tuple), equal_to(expected))
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pytest
 from apache_beam.io.jdbc import WriteToJdbc
 from apache_beam.options.pipeline_options import PipelineOptions
 from database_servers import Sql
@@ -14,6 +15,7 @@ from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
 
 
+@pytest.mark.long("a stream into two sinks; Foreach and ForeachBatch have shorter ones")
 def test_each_micro_batch_is_written(spark: Any, postgresql: Sql, tmp_path: Path) -> None:
     """As rows by Spark, and by a statement."""
     postgresql("CREATE TABLE streamed (n bigint, note text DEFAULT 'none')")

@@ -208,6 +208,7 @@ def test_rows_that_were_read_are_rows_to_be_written(spark: Any, postgresql: Sql)
     assert len(postgresql.rows("SELECT * FROM b")) == 1
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("kind", ["bigint", "numeric(10,2)", "date", "timestamp", "timestamptz"])
 def test_rows_are_divided_by_a_column_and_none_is_lost(
     spark: Any, postgresql: Sql, kind: str
