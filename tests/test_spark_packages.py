@@ -22,6 +22,8 @@ from sparkbeam.spark.jars import add_jars
         ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", "4.3.0", "is for Spark 4.1"),
         ("org.apache.spark:spark-avro_2.13:4.2.0", "4.3.0", "is for Spark 4.2.0"),
         ("org.apache.spark:spark-avro_2.13:4.3.1", "4.3.0", None),
+        ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", "4.3.0", None),
+        ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.4", "4.3.0", "is for Spark 4.1.4"),
         ("org.mongodb.spark:mongo-spark-connector_2.12:10.4.0", "4.0.1", "is for Scala 2.12"),
         ("org.mongodb.spark:mongo-spark-connector_2.12:10.4.0", "3.5.3", None),
         ("org.postgresql:postgresql:42.7.14", "4.3.0", None),

@@ -45,6 +45,8 @@ _RELEASED: Mapping[str, Mapping[str, str]] = {
         "4.0": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1",
         "4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     },
+    # There is none for 4.3, and this one runs there.
+    "kafka": {"4.3": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"},
 }
 """Releases that fit a minor version of Spark, by the format."""
 
@@ -82,6 +84,8 @@ def misfit(package: str, spark: str) -> str | None:
         package: ``group:artifact:version``.
         spark: the installed version.
     """
+    if any(released(format, spark) == package for format in _RELEASED):
+        return None
     group, artifact, version = package.split(":")
     of_spark = _OF_SPARK.match(artifact)
     if of_spark is not None and of_spark.group(1) != _minor(spark):

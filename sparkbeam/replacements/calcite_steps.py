@@ -6,6 +6,7 @@ become functions in Python, which the planner compiles to columns.
 
 import itertools
 import keyword
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -354,7 +355,8 @@ def _of_key(value: Value, at: int) -> Value:
 
 def attribute(name: str) -> str:
     """Return the text of a field of a row."""
-    is_plain = name.isidentifier() and not keyword.iskeyword(name)
+    # Python itself would read other characters in their normal form.
+    is_plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
     return f"row.{name}" if is_plain else f"getattr(row, {name!r})"
 
 
@@ -679,11 +681,14 @@ class _Expressions:
         if node.is_string:
             return Value(repr(node.this), str)
         if "e" in node.this.lower():
-            return Value(repr(float(node.this)), float)
+            number = float(node.this)
+            if math.isinf(number):
+                raise _unknown(node)
+            return Value(repr(number), float)
         if "." in node.this:
             return Value(f"Decimal({node.this!r})", Decimal)
-        number = int(node.this)
-        return Value(repr(number), np.int32 if number < 1 << 31 else int)
+        whole = int(node.this)
+        return Value(repr(whole), np.int32 if whole < 1 << 31 else int)
 
     def _division(self, node: exp.Div) -> Value:
         left, right = self.value(node.left), self.value(node.right)

@@ -72,7 +72,7 @@ class Kafka:
             "sasl.username": USER,
             "sasl.password": PASSWORD,
         }
-        self._client = {"bootstrap.servers": broker.address, **self.login}
+        self._client: dict[str, Any] = {"bootstrap.servers": broker.address, **self.login}
         self.config = {
             "bootstrap.servers": broker.address,
             "security.protocol": "SASL_PLAINTEXT",
