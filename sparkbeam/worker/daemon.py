@@ -5,13 +5,12 @@ An import of Beam takes longer than a small task; here it happens once on each m
 
 import gc
 import logging
-import sys
-import zipimport
 from typing import Any
 
 import pyspark.daemon
 
 from sparkbeam.worker.garbage import GARBAGE
+from sparkbeam.worker.modules import keep_directories, note_archives
 from sparkbeam.worker.spark_connection import hurry
 
 
@@ -24,17 +23,6 @@ def preload() -> None:
         from sparkbeam.worker.streaming import layer  # noqa: F401
     finally:
         logging.disable(logging.NOTSET)
-
-
-def keep_directories() -> None:
-    """Keep the directories of the archives that Spark ships from being read again by each task.
-
-    PySpark has all finders forget their knowledge before each task, as there may be new files. An
-    archive that is on the path by now does not change.
-    """
-    for finder in sys.path_importer_cache.values():
-        if isinstance(finder, zipimport.zipimporter):
-            vars(finder)["invalidate_caches"] = lambda: None
 
 
 _serve = pyspark.daemon.worker
@@ -52,6 +40,7 @@ def serve(sock: Any, authenticated: bool) -> int:
 
 if __name__ == "__main__":
     preload()
+    note_archives()
     keep_directories()
     gc.freeze()
     pyspark.daemon.worker = serve

@@ -182,8 +182,8 @@ class Serverless(Settings):
 
     def _check_plan(self, request: ExecutePlanRequest) -> None:
         for command in commands(request):
-            is_local = command.checkpoint_command.local
-            if command.HasField("checkpoint_command") and not (is_local and self.local_checkpoints):
+            is_checkpoint = command.WhichOneof("command_type") == "checkpoint_command"
+            if is_checkpoint and not (command.checkpoint_command.local and self.local_checkpoints):
                 _unsupported("CHECKPOINT TABLE")
             if command.HasField("write_stream_operation_start"):
                 _require_end(command.write_stream_operation_start.WhichOneof("trigger"))

@@ -28,6 +28,8 @@ CALLS = 64
 class Proxy:
     """Serves as long as the context lasts.
 
+    A server of Spark 3.5 does not tell its own ids of sessions, so that nothing is told of these.
+
     Args:
         server: address of the server behind it.
         policies: policies by the user id of the requests that they are for; others pass.
@@ -148,7 +150,9 @@ class Proxy:
             user_context=request.user_context,
             operation=base_pb2.ConfigRequest.Operation(get_option=known),
         )
-        self._on_session(call(asked).server_side_session_id, policy)
+        answer = call(asked)
+        if "server_side_session_id" in answer.DESCRIPTOR.fields_by_name:
+            self._on_session(answer.server_side_session_id, policy)
         self._sessions.add(request.session_id)
 
     @contextmanager

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 import grpc
 from google.protobuf.any_pb2 import Any as Packed
+from google.protobuf.message import Message
 from google.rpc.code_pb2 import INTERNAL
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
-from pyspark.sql.connect.proto import FetchErrorDetailsResponse
+from pyspark.sql.connect.proto import base_pb2
 
 ANALYSIS = "org.apache.spark.sql.AnalysisException"
 UNSUPPORTED = "java.lang.UnsupportedOperationException"
@@ -55,17 +56,18 @@ class Refused(Exception):
         status = Status(code=INTERNAL, message=self.message, details=[packed])
         return rpc_status.to_status(status)
 
-    def details(self) -> FetchErrorDetailsResponse:
-        """The error in full."""
-        throwable = FetchErrorDetailsResponse.SparkThrowable(
+    def details(self) -> Message:
+        """The error in full, for which clients ask from PySpark 4.0 on."""
+        response = base_pb2.FetchErrorDetailsResponse
+        throwable = response.SparkThrowable(
             error_class=self.condition,
             message_parameters=self.parameters,
             sql_state=self.state,
         )
-        error = FetchErrorDetailsResponse.Error(
+        error = response.Error(
             error_type_hierarchy=self._classes(), message=self.message, spark_throwable=throwable
         )
-        return FetchErrorDetailsResponse(root_error_idx=0, errors=[error])
+        return response(root_error_idx=0, errors=[error])
 
     def _classes(self) -> list[str]:
         return [self.kind, "java.lang.Exception", "java.lang.Throwable", "java.lang.Object"]

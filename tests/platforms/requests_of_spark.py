@@ -7,7 +7,7 @@ from pyspark.sql.connect.proto import AddArtifactsRequest, Command, Plan, Relati
 
 
 def opened(plan: Plan) -> Plan:
-    """Uncompress a plan in place; those of PySpark 4.0 never are compressed."""
+    """Uncompress a plan in place; those of PySpark before 4.1 never are compressed."""
     if "compressed_operation" in Plan.DESCRIPTOR.fields_by_name and plan.HasField(
         "compressed_operation"
     ):

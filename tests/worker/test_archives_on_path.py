@@ -1,4 +1,4 @@
-"""Spark's daemon of Python workers."""
+"""Archives on the path of Python workers."""
 
 import importlib
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkbeam.worker.daemon import keep_directories
+from sparkbeam.worker.modules import keep_directories, note_archives
 
 
 def test_an_archive_on_the_path_is_read_once(
@@ -21,6 +21,7 @@ def test_an_archive_on_the_path_is_read_once(
     monkeypatch.setattr(sys, "path_importer_cache", dict(sys.path_importer_cache))
     monkeypatch.syspath_prepend(str(archives[0]))
     assert importlib.import_module("in_before").X == 1
+    note_archives()
     keep_directories()
     archives[0].unlink()
     importlib.invalidate_caches()
@@ -30,3 +31,19 @@ def test_an_archive_on_the_path_is_read_once(
     # What comes with a task is found all the same.
     monkeypatch.syspath_prepend(str(archives[1]))
     assert importlib.import_module("in_later").X == 1
+
+
+def test_an_archive_that_has_changed_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "changing.zip"
+    monkeypatch.setattr(sys, "path_importer_cache", dict(sys.path_importer_cache))
+    monkeypatch.syspath_prepend(str(archive))
+    for names in (["one"], ["one", "two"], ["one", "two", "three"]):
+        with zipfile.ZipFile(archive, "w") as file:
+            for name in names:
+                file.writestr(f"in_changing_{name}.py", "X = 1")
+        keep_directories()
+        importlib.invalidate_caches()
+        note_archives()
+        assert importlib.import_module(f"in_changing_{names[-1]}").X == 1
