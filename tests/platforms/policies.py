@@ -122,7 +122,7 @@ class Settings(Policy):
 
     def _check_operation(self, operation: ConfigRequest.Operation) -> list[str]:
         match operation.WhichOneof("op_type"):
-            case "set" if operation.set.silent:
+            case "set" if getattr(operation.set, "silent", False):  # From PySpark 4.0 on.
                 return self._left_out(operation.set)
             case "set":
                 _refuse_first([pair.key for pair in operation.set.pairs], self.is_settable)
