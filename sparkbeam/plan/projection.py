@@ -26,7 +26,7 @@ from sparkbeam.upstream.parquet import (
     whole_source,
 )
 
-_COLUMNAR = frozenset(["parquet", "orc", "delta"])
+_COLUMNAR = frozenset(["parquet", "orc", "delta", "kafka"])
 """Formats whose columns can be left out. In others a column may be what makes a row malformed."""
 
 
@@ -134,8 +134,12 @@ def _projected(plan: Plan, needs: Needs, source: Source) -> Source:
         stages = [stage for stage in plan.stages if plan.source_of(stage) is source]
         spec = replace(spec, is_compiled=bool(stages) and all(map(needs.is_compiled, stages)))
     needed = _needed(plan, needs, source)
-    if needed is not None and len(needed) < len(spec.columns):
-        names = tuple(name for at, name in enumerate(spec.columns) if at in needed)
+    if needed is None:
+        return replace(source, payload=spec.pack())
+    # To compute a column may fail, also one that nobody reads.
+    computed = {name for name, _ in spec.derived}
+    names = tuple(name for at, name in enumerate(spec.columns) if at in needed or name in computed)
+    if len(names) < len(spec.columns):
         is_columnar = spec.format in _COLUMNAR
         spec = replace(spec, needed=names) if is_columnar else replace(spec, looked_at=names)
     return replace(source, payload=spec.pack())

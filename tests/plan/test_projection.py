@@ -13,6 +13,7 @@ import plans
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.io.kafka import ReadFromKafka
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, NonMergingWindowFn, TimestampedValue
 from in_process_batch import BatchRunner
@@ -413,3 +414,19 @@ def test_records_with_fields_that_nobody_looks_at_travel_between_stages(
         ]
         texts = pairs | beam.Flatten() | beam.Reshuffle() | beam.Map(lambda pair: pair.text)
         assert_that(texts, equal_to([name for _, name in rows + rows[:3]]))
+
+
+@pytest.mark.parametrize(
+    ("deserializer", "columns"),
+    [("ByteArrayDeserializer", ["key"]), ("LongDeserializer", ["key", "value"])],
+)
+def test_values_of_records_that_nobody_reads_are_left_out_unless_they_may_be_malformed(
+    deserializer: str, columns: list[str]
+) -> None:
+    records = ReadFromKafka(
+        {"bootstrap.servers": "h:1"},
+        ["t"],
+        value_deserializer=f"org.apache.kafka.common.serialization.{deserializer}",
+    )
+    keys = "keys" >> beam.Map(lambda record: record[0])
+    assert read(plans.planned(lambda p: p | records | keys | USE, "--streaming")) == columns
