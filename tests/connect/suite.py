@@ -182,7 +182,7 @@ def test_a_drained_query_goes_on_where_an_earlier_one_was_cancelled(
     p = beam.Pipeline(SparkRunner(spark), options)
     counted(p | beam.Create([test_drain.ENDLESS]) | test_drain.read(), FixedWindows(1000))
     result: Any = p.run()
-    until(lambda: counter(result, "read") > 0)
+    until(lambda: result.wait_until_finish(1) and counter(result, "read") > 0)
     result.cancel()
     earlier = counter(result, "read")
 
