@@ -79,7 +79,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(mark.kwargs["reason"])
 
 
-STATELESS = {
+STATELESS: dict[tuple[int, ...], tuple[str, ...]] = {
     (3, 5): ("streaming pipeline needs",),
     (4, 0): ("which the installed pyspark does not have over Spark Connect",),
 }
@@ -94,7 +94,7 @@ def pytest_runtest_makereport(
     report = yield
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, ConfigurationError) and any(
-        text in str(error) for text in STATELESS.get(of_spark.version()[:2], ())
+        text in str(error) for text in STATELESS.get(of_spark.version(), ())
     ):
         report.outcome = "skipped"
         report.longrepr = str(item.path), 0, str(error)

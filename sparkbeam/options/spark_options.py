@@ -30,6 +30,7 @@ from sparkbeam.options import sink_options as metrics_options
 from sparkbeam.options.misspelt import misspelt
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
+from sparkbeam.upstream.logical_types import registered
 from sparkbeam.upstream.option_views import known_values
 from sparkbeam.upstream.saved_sessions import saved_sessions
 from sparkbeam.upstream.spark import full_version
@@ -456,6 +457,7 @@ def environment(
         tuple(setup.beam_plugins or ()),
         heap or Heap(),
         tuple(saved_sessions()) if setup.save_main_session else (),
+        registered(),
     )
 
 

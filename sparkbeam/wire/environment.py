@@ -20,6 +20,7 @@ from apache_beam.internal.cloudpickle_pickler import DEFAULT_CONFIG
 from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.transforms.display import HasDisplayData
 
+from sparkbeam.upstream.logical_types import register
 from sparkbeam.upstream.saved_sessions import load_sessions
 from sparkbeam.wire.heap import HERE, Heap
 from sparkbeam.wire.usercode import Sources, unfindable
@@ -66,6 +67,7 @@ class Environment:
         plugins: modules, or their classes, to import; see Beam's option ``--beam_plugins``.
         heap: the memory of the JVM that receives the worker's rows.
         session: the parts of the state of the program, for Beam's option ``--save_main_session``.
+        types: the logical types of schemas that the program has registered.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -77,6 +79,7 @@ class Environment:
     plugins: tuple[str, ...] = ()
     heap: Heap = field(default_factory=Heap)
     session: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
+    types: tuple[ClassName, ...] = field(default=(), repr=False, compare=False)
 
     def enter_session(self) -> None:
         """Adopt the state of the program, in a process other than the driver's."""
@@ -108,6 +111,8 @@ class Environment:
                 # Functions that were pickled with the class share it.
                 _put(*place, pickle.loads(pickled))
             _ENTERED[place] = pickled
+        for place in self.types:
+            register(*place)
         if self.folder is not None and self.folder != _current():
             with contextlib.suppress(OSError):  # It may be gone, and is often not needed.
                 os.chdir(self.folder)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyspark.daemon
 
+from sparkbeam.worker.archives_on_path import keep_directories, note_archives
 from sparkbeam.worker.garbage import GARBAGE
-from sparkbeam.worker.modules import keep_directories, note_archives
 from sparkbeam.worker.spark_connection import hurry
 
 

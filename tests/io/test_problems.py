@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
+from sparkbeam.common.spark_packages import package_for
 from sparkbeam.connectors.problems import problem
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 
@@ -34,7 +35,7 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         (JAVA, "jdbc", {}, "--spark_packages=GROUP:DRIVER:VERSION"),
         (WRAPPED, "delta", {}, "NoSuchMethodError: 'void org.apache.spark.Y.z()'."),
         (WRAPPED, "delta", {}, f"for another Spark than {pyspark.__version__}"),
-        ("[DATA_SOURCE_NOT_FOUND] x", "kafka", {}, f"kafka-0-10_2.13:{pyspark.__version__}"),
+        ("[DATA_SOURCE_NOT_FOUND] x", "kafka", {}, f"{package_for('kafka', pyspark.__version__)}"),
         ("[DATA_SOURCE_NOT_FOUND] x", "Delta", {}, f"io.delta:delta-spark_{MINOR}_2.13:VERSION"),
         ("[DATA_SOURCE_NOT_FOUND] x", "nosuchformat", {}, "Correct the name"),
         ("[UNABLE_TO_INFER_SCHEMA] x", "parquet", {}, "Give the schema"),

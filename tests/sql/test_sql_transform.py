@@ -10,6 +10,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.sql import SqlTransform
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.typehints.schemas import JdbcDateType, LogicalType
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam import ConfigurationError, SparkRunner, UnsupportedTransform, as_dataframe
@@ -35,7 +36,14 @@ ROW = Everything(
 )
 
 
-def test_values_of_all_types_pass_through_queries(spark: Any) -> None:
+@pytest.mark.parametrize("with_jdbc", [False, True])
+def test_values_of_all_types_pass_through_queries(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, with_jdbc: bool
+) -> None:
+    registry = LogicalType._known_logical_types.copy()
+    monkeypatch.setattr(LogicalType, "_known_logical_types", registry)
+    if with_jdbc:  # As Beam's own transform does.
+        LogicalType.register_logical_type(JdbcDateType)
     with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
         rows = pipeline | beam.Create([ROW]).with_output_types(Everything)
         once = rows | "Once" >> SqlTransform("SELECT * FROM PCOLLECTION")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkbeam.worker.modules import keep_directories, note_archives
+from sparkbeam.worker.archives_on_path import keep_directories, note_archives
 
 
 def test_an_archive_on_the_path_is_read_once(
