@@ -100,6 +100,31 @@ def run(words: tuple[str, ...], is_module: bool) -> None:
 
 
 @main.command(
+    short_help="Run a pipeline of Beam YAML on Spark.",
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
+    options_metavar="",
+)
+@click.argument("file")
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PIPELINE OPTIONS]...")
+def yaml(file: str, options: tuple[str, ...]) -> None:
+    """Run the pipeline of Beam YAML in FILE on Spark.
+
+    FILE is a path or a URL that Beam opens. Behind it stand pipeline options
+    and those of 'python -m apache_beam.yaml.main', which this command runs:
+    --jinja_variables=JSON for a template, --tests for the tests in the file.
+
+    \b
+    Examples:
+      sparkbeam yaml pipeline.yaml
+      sparkbeam yaml pipeline.yaml --streaming --checkpoint_location=state
+      sparkbeam yaml pipeline.yaml --jinja_variables='{"day": "2026-01-31"}'
+    """  # noqa: D301 - click reads the character.
+    from sparkbeam.cli import yaml_file
+
+    yaml_file.run(file, options)
+
+
+@main.command(
     short_help="Tell which Beam programs run on Spark, and what the others need.",
     **_OVER_PROGRAM,
 )

@@ -154,6 +154,19 @@ FEATURES = (
         "[iceberg.md](iceberg.md)",
     ),
     Feature(
+        "`managed.Read`, `managed.Write` of Kafka",
+        "yes",
+        "yes",
+        "rows of a schema in JSON or Avro, bytes or texts; see [kafka.md](kafka.md#rows)",
+    ),
+    Feature(
+        "Beam YAML",
+        "yes",
+        "yes",
+        "all types that Python has, and Kafka, databases, Iceberg, Delta and SQL without Java; "
+        "see [yaml.md](yaml.md)",
+    ),
+    Feature(
         "Other cross-language transforms (Beam's `ReadFromSnowflake`, …)",
         "no",
         "no",

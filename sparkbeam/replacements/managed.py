@@ -27,6 +27,7 @@ READS: Mapping[str, str] = {
     "mysql": "sparkbeam.replacements.managed:read_database",
     "sqlserver": "sparkbeam.replacements.managed:read_database",
     "iceberg": "sparkbeam.replacements.iceberg:read",
+    "kafka": "sparkbeam.replacements.kafka_rows:read",
     "delta": "sparkbeam.replacements.delta:read",
     "delta_cdc": "sparkbeam.replacements.delta:read_changes",
 }
@@ -37,10 +38,16 @@ WRITES: Mapping[str, str] = {
     "mysql": "sparkbeam.replacements.managed:write_database",
     "sqlserver": "sparkbeam.replacements.managed:write_database",
     "iceberg": "sparkbeam.replacements.iceberg:write",
+    "kafka": "sparkbeam.replacements.kafka_rows:write",
 }
 """The same for writes."""
 
-_SCHEMES = {"postgres": ("postgresql",), "mysql": ("mysql", "mariadb"), "sqlserver": ("sqlserver",)}
+_SCHEMES = {
+    "mysql": ("mysql", "mariadb"),
+    "oracle": ("oracle",),
+    "postgres": ("postgresql",),
+    "sqlserver": ("sqlserver",),
+}
 
 
 def read(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
@@ -60,11 +67,21 @@ def _made(
     place = systems.get(system)
     if place is None:
         return None
+    return made(place, system, loaded(f"managed.{kind}({system.upper()})", text, url))
+
+
+def made(place: str, system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
+    """Return the transform of a configuration.
+
+    Args:
+        place: the function that makes it, as ``module:function``.
+        system: the system; ``jdbc`` for any database.
+        config: the configuration.
+    """
     module, _, function = place.partition(":")
     make: Callable[[str, ManagedConfig], beam.PTransform[Any, Any]] = getattr(
         importlib.import_module(module), function
     )
-    config = loaded(f"managed.{kind}({system.upper()})", text, url)
     return make(system, config)
 
 
@@ -115,10 +132,16 @@ def _database(system: str, config: ManagedConfig) -> Database:
         config.names("connection_init_sql"),
         tuple(jars),
     )
-    schemes = _SCHEMES[system]
-    if found.scheme not in schemes:
+    schemes = _SCHEMES.get(system)
+    if schemes is not None and found.scheme not in schemes:
         raise ConfigurationError(
             f"{config.name}: jdbc_url is the address of another database than "
             f"{' or '.join(f'jdbc:{name}:' for name in schemes)}."
         )
-    return replace(found, driver=found.driver or DRIVERS[found.scheme])
+    driver = found.driver or DRIVERS.get(found.scheme)
+    if not driver:
+        raise ConfigurationError(
+            f"{config.name}: give the class of the driver as driver_class_name; that of "
+            f"jdbc:{found.scheme}: is not known."
+        )
+    return replace(found, driver=driver)

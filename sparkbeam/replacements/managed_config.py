@@ -56,6 +56,21 @@ class ManagedConfig:
         found = self._value(key, (dict,), "a dictionary") or {}
         return {str(name): _text(value) for name, value in found.items()}
 
+    def tree(self, key: str) -> dict[str, Any] | None:
+        """Return a dictionary, which may be given as YAML or JSON; None if it is missing.
+
+        Raises:
+            ConfigurationError: it is something else.
+        """
+        found = self._value(key, (str, dict), "a dictionary")
+        try:
+            tree = yaml.safe_load(found) if isinstance(found, str) else found
+        except yaml.YAMLError:
+            tree = ""
+        if tree is not None and not isinstance(tree, dict):
+            raise ConfigurationError(f"{self.name}: {shown(key)} must be a dictionary.")
+        return tree
+
     def given(self, key: str) -> bool:
         """Return whether a key has a value."""
         self._known.add(key)

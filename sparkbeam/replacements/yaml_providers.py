@@ -1,9 +1,16 @@
 """Providers of transforms in Beam YAML, in place of those that run Java."""
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
-from sparkbeam.upstream.yaml_scopes import runs_query_in_java, transforms_of_queries
+from sparkbeam.upstream.yaml_scopes import (
+    is_beams_own_java,
+    names_of,
+    runs_query_in_java,
+    transforms_of_queries,
+    without_positions,
+)
 
 
 def native(kind: str, provider: Any) -> Any:
@@ -15,8 +22,46 @@ def native(kind: str, provider: Any) -> Any:
     """
     if kind == "Sql":
         return _queries() if runs_query_in_java(provider) else provider
+    if kind in _NATIVE:
+        return _renamed(kind, provider) if is_beams_own_java(kind, provider) else provider
     transforms = transforms_of_queries(provider)
     return provider if transforms is None else _made_of_queries(provider)
+
+
+_DATABASES = {
+    "Jdbc": "jdbc",
+    "MySql": "mysql",
+    "Oracle": "oracle",
+    "Postgres": "postgres",
+    "SqlServer": "sqlserver",
+}
+_MANAGED = "sparkbeam.replacements.managed"
+_NATIVE: Mapping[str, tuple[str, str]] = {
+    "ReadFromKafka": ("kafka", "sparkbeam.replacements.kafka_rows:read"),
+    "WriteToKafka": ("kafka", "sparkbeam.replacements.kafka_rows:write"),
+    **{f"ReadFrom{n}": (system, f"{_MANAGED}:read_database") for n, system in _DATABASES.items()},
+    **{f"WriteTo{n}": (system, f"{_MANAGED}:write_database") for n, system in _DATABASES.items()},
+}
+"""The system of each type, and the function that makes its transform of a configuration."""
+
+
+@functools.cache
+def _renamed(kind: str, provider: Any) -> Any:
+    """Return the provider of a type, whose arguments have the names of Beam's provider."""
+    from apache_beam.yaml import yaml_provider
+
+    system, place = _NATIVE[kind]
+    names = names_of(kind, provider)
+
+    def make(**config: Any) -> Any:
+        from sparkbeam.replacements.managed import made
+        from sparkbeam.replacements.managed_config import ManagedConfig
+
+        given = without_positions(config)
+        renamed = {names.get(name, name): value for name, value in given.items()}
+        return made(place, system, ManagedConfig(kind, renamed))
+
+    return yaml_provider.InlineProvider({kind: make})
 
 
 @functools.cache

@@ -86,3 +86,30 @@ def transforms_of_queries(provider: Any) -> Mapping[str, Any] | None:
         return None
     transforms: Mapping[str, Any] = provider._transforms
     return transforms if runs_query_in_java(provider.sql_provider()) else None
+
+
+_OF_BEAM = "beam:schematransform:org.apache.beam:"
+
+
+def is_beams_own_java(kind: str, provider: Any) -> bool:
+    """Return whether a provider renames the arguments of one of Beam's own Java transforms."""
+    from apache_beam.yaml import yaml_provider
+
+    if not isinstance(provider, yaml_provider.RenamingProvider):
+        return False
+    urns = getattr(provider.underlying_provider(), "_urns", {})
+    return str(urns.get(provider._transforms.get(kind), "")).startswith(_OF_BEAM)
+
+
+def names_of(kind: str, provider: Any) -> Mapping[str, str]:
+    """Return what a renaming provider calls the arguments of a type."""
+    names: Mapping[str, str] = provider._mappings[kind]
+    return names
+
+
+def without_positions(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration without Beam's notes of the lines in the YAML."""
+    from apache_beam.yaml.yaml_utils import SafeLineLoader
+
+    found: dict[str, Any] = SafeLineLoader.strip_metadata({**config})
+    return found

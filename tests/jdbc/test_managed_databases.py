@@ -1,5 +1,6 @@
 """``managed.Read`` and ``managed.Write`` of databases."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,30 @@ def test_rows_are_written_and_read(spark: Any, postgresql: Sql, tmp_path: Path) 
     with beam.Pipeline(SparkRunner(session=spark)) as p:
         found = p | "Some" >> managed.Read(managed.POSTGRES, config_url=str(file))
         assert_that(found | beam.Map(tuple), equal_to([(2, "2")]))
+
+
+PIPELINE = """
+type: chain
+transforms:
+  - type: ReadFromJdbc
+    config: {{type: postgres, {login}, query: "SELECT id, name FROM source WHERE id > 1"}}
+  - type: WriteToPostgres
+    config: {{{login}, table: target}}
+"""
+
+
+def test_yaml_has_the_same_under_its_own_names(spark: Any, postgresql: Sql) -> None:
+    yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")
+    postgresql("CREATE TABLE source AS VALUES (1, 'a'), (2, 'b'), (3, NULL)")
+    postgresql("ALTER TABLE source RENAME column1 TO id")
+    postgresql("ALTER TABLE source RENAME column2 TO name")
+    postgresql("CREATE TABLE target (id int, name text)")
+    server = postgresql.server
+    place = {"url": server.url, "username": server.user, "password": server.password}
+    login = ", ".join(f"{key}: {json.dumps(value)}" for key, value in place.items())
+    with beam.Pipeline(SparkRunner(session=spark)) as p:
+        _ = p | yaml_transform.YamlTransform(PIPELINE.format(login=login))
+    assert postgresql.rows("SELECT * FROM target ORDER BY id") == [("2", "b"), ("3", None)]
 
 
 def test_mariadb_keeps_types_and_runs_first_statements(spark: Any, mariadb: Sql) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import managed
 from apache_beam.transforms.window import FixedWindows
 from broker import Broker, NoBrokerError
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -32,6 +33,11 @@ BASE = [
     "--spark_conf=spark.ui.enabled=false",
 ]
 SERIALIZATION = "org.apache.kafka.common.serialization."
+SECURITY = ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
+PERSON = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
+}
 WINDOW, HOUR = 10, 3600
 USER, PASSWORD = "reader", "geheim-4711"
 NO_BROKER = "no broker: "
@@ -140,10 +146,19 @@ def batch(kafka: Kafka) -> Any:
     topic = kafka.topic("batch")
     pairs = kafka.note("pairs")
     rows = kafka.note("rows")
+    people = kafka.note("people")
     headers = [beam.Row(key="h", value=b"1"), beam.Row(key="n", value=None)]
     longs = f"{SERIALIZATION}StringSerializer", f"{SERIALIZATION}LongSerializer"
 
+    place = {"topic": "people", "bootstrap_servers": kafka.broker.address, "format": "JSON"}
+    client = {name: kafka.config[name] for name in SECURITY}
+
     def write(pipeline: beam.Pipeline) -> None:
+        people = pipeline | "People" >> beam.Create(
+            [beam.Row(id=1, name="ä"), beam.Row(id=2, name="b")]
+        )
+        config = {**place, "producer_config_updates": client}
+        _ = people | managed.Write(managed.KAFKA, config)
         plain = [(b"k", b"v"), (None, b"w")]
         _ = pipeline | beam.Create(plain) | WriteToKafka(kafka.config, topic)
         full = beam.Row(key=b"r", value=b"x", headers=headers[:1], partition=1)
@@ -159,6 +174,16 @@ def batch(kafka: Kafka) -> Any:
         )
 
     def read(pipeline: beam.Pipeline) -> None:
+        config = {
+            **place,
+            "schema": PERSON,
+            "auto_offset_reset_config": "earliest",
+            "consumer_config_updates": client,
+            "error_handling": {"output": "wrong"},
+        }
+        found = pipeline | "People" >> managed.Read(managed.KAFKA, config)
+        _ = found["good"] | "Note people" >> beam.Map(lambda person: people([*person]))
+        _ = found["wrong"] | "Note wrong" >> beam.Map(lambda row: people(type(row.msg).__name__))
         _ = pipeline | ReadFromKafka(kafka.earliest, [topic]) | beam.Map(pairs)
         _ = (
             pipeline
@@ -180,8 +205,12 @@ def batch(kafka: Kafka) -> Any:
         )
 
     run(write)
+    kafka.send("people", [(0, None, b"{", 0)])
     run(read)
-    return {"pairs": sorted(map(str, pairs.found())), "rows": rows.found()}
+    found = {"pairs": pairs, "people": people}
+    return {"rows": rows.found()} | {
+        name: sorted(map(str, note.found())) for name, note in found.items()
+    }
 
 
 def bounded(kafka: Kafka) -> Any:

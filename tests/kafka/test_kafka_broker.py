@@ -51,6 +51,12 @@ def test_rows_have_beams_fields(found: dict[str, Any]) -> None:
     assert found["batch"]["rows"] == [["batch", 1, 0, 0, "CreateTime", [["h", "1"]], "r"]]
 
 
+def test_rows_of_a_schema_are_written_and_read_beside_what_cannot_be_parsed(
+    found: dict[str, Any],
+) -> None:
+    assert found["batch"]["people"] == ["[1, 'ä']", "[2, 'b']", "str"]
+
+
 def test_a_group_starts_where_it_has_ended_and_a_checkpoint_goes_on(found: dict[str, Any]) -> None:
     read = [0, 0, 1, 10, 10, 11, 20, 20, 21]
     assert found["groups"] == [[read[: 3 * n], [2 * n, n]] for n in (1, 2, 3)]

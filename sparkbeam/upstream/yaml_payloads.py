@@ -1,0 +1,67 @@
+"""Assumptions about how Beam YAML reads and writes the payloads of messages."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.typehints import schemas
+
+
+def parser(format: str, schema: Mapping[str, Any] | None) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the schema of the rows in messages, and the function that makes a row of bytes.
+
+    Args:
+        format: ``RAW``, ``STRING``, ``JSON`` or ``AVRO``.
+        schema: in the form of the format; None for the first two.
+    """
+    from apache_beam.yaml import yaml_io
+
+    found: tuple[Any, Callable[[Any], Any]] = yaml_io._create_parser(format, schema)
+    return found
+
+
+def formatter(format: str, schema: Mapping[str, Any] | None, kind: Any) -> Callable[[Any], bytes]:
+    """Return the function that makes bytes of a row.
+
+    Args:
+        format: ``RAW``, ``JSON`` or ``AVRO``.
+        schema: in the form of the format; None for that of the rows.
+        kind: the type of the rows.
+    """
+    from apache_beam.yaml import yaml_io
+
+    found: Callable[[Any], bytes] = yaml_io._create_formatter(
+        format, schema, schemas.schema_from_element_type(kind)
+    )
+    return found
+
+
+def row_type(schema: Any) -> Any:
+    """Return the type of rows with a schema."""
+    return schemas.named_tuple_from_schema(schema)
+
+
+def with_errors(
+    expand: Callable[[Any], Any], errors: Mapping[str, Any] | None
+) -> "beam.PTransform[Any, Any]":
+    """Return a transform whose functions put out elements on which they fail.
+
+    Args:
+        expand: applies transforms to the input.
+        errors: Beam YAML's ``error_handling``, which names the output; None to fail.
+    """
+    if errors is None:
+        return _Expanded(expand)
+    from apache_beam.yaml import yaml_errors
+
+    handled = yaml_errors.maybe_with_exception_handling_transform_fn(expand)
+    return _Expanded(lambda given: handled(given, error_handling=errors))
+
+
+class _Expanded(beam.PTransform[Any, Any]):
+    def __init__(self, expand: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._expand = expand
+
+    def expand(self, given: Any) -> Any:
+        return self._expand(given)

@@ -1,0 +1,146 @@
+"""``sparkbeam yaml``, and the types of Beam YAML's own catalogue."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from click.testing import CliRunner, Result
+from in_process_batch import BatchRunner
+
+from sparkbeam import SparkRunner
+from sparkbeam.cli import main_program, programs
+from sparkbeam.cli.commands import main
+from sparkbeam.replacements.yaml_providers import native
+
+yaml_provider = pytest.importorskip("apache_beam.yaml.yaml_provider")
+yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")
+
+PIPELINE = """
+pipeline:
+  type: chain
+  transforms:
+    - type: Create
+      config: {elements: [{word: a}, {word: b}, {word: a}]}
+    - type: Combine
+      config: {language: python, group_by: word, combine: {count: {value: word, fn: count}}}
+    - type: MapToFields
+      config: {language: python, fields: {line: "word + str(count) + '{{ end | default() }}'"}}
+    - type: WriteToText
+      config: {path: out}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sparkbeam.runner.spark_runner.SparkRunner", BatchRunner)
+    with main_program.restored():
+        yield tmp_path
+    programs.FOR_GOOD.close()
+
+
+def run(text: str, *options: str) -> Result:
+    Path("pipeline.yaml").write_text(text)
+    return CliRunner().invoke(main, ["yaml", "pipeline.yaml", *options])
+
+
+def written() -> list[str]:
+    return sorted(line for file in Path().glob("out*") for line in file.read_text().split())
+
+
+def test_a_pipeline_runs_with_the_variables_of_its_template() -> None:
+    result = run(PIPELINE, '--jinja_variables={"end": "!"}')
+    assert result.exit_code == 0, result.output
+    assert written() == ["a2!", "b1!"]
+
+
+def test_the_tests_of_a_file_run() -> None:
+    tests = """
+tests:
+  - name: Counts
+    mock_outputs: [{name: Create, elements: [{word: x}]}]
+    expected_inputs: [{name: WriteToText, elements: [{line: WRONG}]}]
+"""
+    right = run(PIPELINE + tests.replace("WRONG", "x1"), "--tests")
+    assert right.exit_code == 0, right.output
+    assert run(PIPELINE + tests, "--tests").exit_code == 1
+    assert written() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (PIPELINE.replace("MapToFields", "MapToField"), 'type MapToField for "MapToField" at line'),
+        (PIPELINE.replace("[{word: a}", "[{word: a"), "line 5, column"),
+        (PIPELINE.replace("default()", "defau()"), "No filter named 'defau'"),
+        (PIPELINE.replace("type: chain", "kind: chain"), "'kind' was unexpected"),
+        (f"{PIPELINE}options: {{spark_parallelism: 0}}", "--spark_parallelism=0"),
+    ],
+)
+def test_a_wrong_pipeline_is_a_short_error_with_the_place(text: str, told: str) -> None:
+    result = run(text)
+    assert result.exit_code in (1, 2)
+    assert told in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output
+
+
+def test_a_failing_function_is_a_short_error_with_its_step() -> None:
+    result = run(PIPELINE.replace("word + str(count)", "1 // 0"))
+    assert result.exit_code == 1
+    assert "MapToFields" in result.stderr
+    assert "ZeroDivisionError" in result.stderr
+
+
+def test_a_missing_file_is_named() -> None:
+    result = CliRunner().invoke(main, ["yaml", "missing.yaml"])
+    assert result.exit_code == 2
+    assert "There is no file 'missing.yaml'." in result.stderr
+
+
+def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apache_beam.yaml.main", None)
+    monkeypatch.delattr("apache_beam.yaml.main", raising=False)
+    result = run(PIPELINE)
+    assert result.exit_code == 1
+    assert "pip install 'sparkbeam[yaml]'" in result.stderr
+
+
+def needs_java(kind: str) -> bool:
+    """Whether a type of the catalogue has no provider but those of Java."""
+    found = [native(kind, provider) for provider in yaml_provider.standard_providers()[kind]]
+    java = (yaml_provider.ExternalJavaProvider, yaml_provider.ExternalProvider)
+    return all(isinstance(each.underlying_provider(), java) for each in found)
+
+
+REFUSED = [kind for kind in yaml_provider.standard_providers() if needs_java(kind)]
+
+
+def test_of_the_catalogue_only_systems_without_a_counterpart_need_java() -> None:
+    systems = {"BigQuery", "BigTable", "Datadog", "Debezium", "Firestore", "IbmMQ", "IcebergCDC"}
+    systems |= {"Jms", "Kinesis", "Snowflake", "Spanner", "SpannerCDC"}
+    others = {"IcebergAddFiles", "MapToFields-java", "Filter-java"}
+    names = {kind.removeprefix("ReadFrom").removeprefix("WriteTo") for kind in REFUSED}
+    assert names <= systems | others
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_type_of_java_is_refused_before_a_process_starts(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*args: Any, **named: Any) -> None:
+        raise AssertionError(args)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    given = "" if kind.startswith("Read") else "input: Create, "
+    spec = f"""
+type: composite
+transforms:
+  - {{type: Create, config: {{elements: [{{a: 1}}]}}}}
+  - {{type: {kind}, {given}config: {{}}}}
+"""
+    with pytest.raises(ValueError, match=f"'YamlTransform/Composite/{kind}' .*cross-language"):
+        _ = beam.Pipeline(SparkRunner()) | yaml_transform.YamlTransform(spec)
