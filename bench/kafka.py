@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyspark
 from apache_beam.io.kafka import ReadFromKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
 from pyspark.sql import functions as sf
 
 from sparkbeam import SparkRunner
+from sparkbeam.common.spark_packages import package_for
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session
 
@@ -30,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from broker import Broker
 
-PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+PACKAGE = package_for("kafka", pyspark.__version__)
 TOPIC = "clicks"
 PARTITIONS = 4
 KEYS = 1000

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyspark
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
@@ -33,6 +34,8 @@ from happenings import (
     Event,
 )
 
+from sparkbeam.common.spark_packages import package_for
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import kafka
 from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.io import WriteToSpark
@@ -55,7 +58,7 @@ READERS: Mapping[str, Mapping[str, Any]] = {
     "slim": {"client": "slim"},
 }
 SCHEMA = "user string, start bigint, timing string, events bigint, amount bigint"
-PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+PACKAGE = package_for("kafka", pyspark.__version__)
 BASE = [
     "--runner=sparkbeam.SparkRunner",
     "--spark_master=local[2]",
@@ -282,6 +285,10 @@ def main(folder: Path, names: list[str]) -> None:
                 streams(folder, server, names)
                 batches(folder, names)
         except NoBrokerError as error:
+            sys.exit(f"no broker: {error}")
+        except ConfigurationError as error:
+            if "that Maven has the packages" not in str(error):
+                raise
             sys.exit(f"no broker: {error}")
 
 

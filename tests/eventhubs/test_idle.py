@@ -10,6 +10,7 @@ import pytest
 from hub_run import NONE, HubRun
 
 from sparkbeam.testing import EventHubsServer
+from sparkbeam.upstream.spark import freezes_available_now
 
 HOUR = 3600
 
@@ -135,5 +136,6 @@ def test_what_is_there_is_read_and_ended_in_one_run(
     hub = run(tmp_path, monkeypatch, server)
     hub.send(0, 1, 15)
     hub.send(1, 2)
-    hub.go(4, options=["--trigger=available-now"])
+    # Elsewhere sparkbeam itself ends the run, and sees the end one micro-batch before Spark does.
+    hub.go(4 if freezes_available_now() else 3, options=["--trigger=available-now"])
     assert hub.watermark() == 15

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyspark
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
@@ -21,10 +22,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from waiting import until
 
+from sparkbeam.common.spark_packages import package_for
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark.session import obtain
 
-PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+PACKAGE = package_for("kafka", pyspark.__version__)
 BASE = [
     "--runner=sparkbeam.SparkRunner",
     "--spark_master=local[2]",

@@ -8,8 +8,10 @@ import pytest
 
 from sparkbeam.plan.fingerprint import STATE_FORMAT
 from sparkbeam.streaming import tick_source
+from sparkbeam.upstream.spark import has_row_state
 
 
+@pytest.mark.skipif(not has_row_state(), reason="the checkpoint has the state of rows")
 def test_the_stored_checkpoint_is_gone_on_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
