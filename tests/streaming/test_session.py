@@ -17,6 +17,7 @@ from waiting import until
 from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam.io import ForeachBatch, ReadFromSpark
 from sparkbeam.spark import session as sessions
+from sparkbeam.upstream.spark import version
 
 SETTING = "spark.hadoop.fs.s3a.access.key"
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -143,7 +144,8 @@ def test_a_checkpoint_has_checksums_if_it_stays(
     finally:
         result.cancel()
     assert "1.changelog" in files
-    assert any(name.endswith("1.changelog.crc") for name in files) == lasting
+    if version() != (4, 1):  # Which has further checksums of its own.
+        assert any(name.endswith("1.changelog.crc") for name in files) == lasting
     assert (".1.crc" in files) == lasting
     assert spark.conf.getAll == before
 
