@@ -60,7 +60,7 @@ WITHOUT: Mapping[Capability, str] = {
     "no figures of Spark's own stages",
     Capability.FOREACH_BATCH: "no streaming pipeline runs",
     Capability.STATE: "no streaming pipeline runs",
-    Capability.ROW_STATE: "state passes through pandas, which takes longer",
+    Capability.ROW_STATE: "state passes through pandas",
     Capability.AVAILABLE_NOW: "sparkbeam itself ends a run that processes what is there",
     Capability.ENDLESS: "a stream processes the data that is there and ends; start it again for "
     "more",
