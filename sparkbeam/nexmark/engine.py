@@ -1,6 +1,8 @@
 """A runner prepared for measurements."""
 
+import copy
 import os
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
 
-from sparkbeam import SparkRunner
+from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
@@ -41,13 +43,24 @@ class Engine:
     cores: int
     streaming: bool = False
 
+    @property
+    def folder(self) -> str | None:
+        """The folder for files that are shared with the workers; None for the system's own."""
+        place = self.options.get_all_options().get("temp_location")
+        return place if place and os.path.isdir(place) else None
+
     def run(self, build: Callable[[beam.Pipeline], object]) -> PipelineResult:
         """Run the pipeline built by ``build`` to its end.
 
         Raises:
             Exception: the exception of the runner; RuntimeError if it only reports a failure.
         """
-        pipeline = beam.Pipeline(runner=self.runner, options=self.options)
+        options = copy.deepcopy(self.options)
+        place = options.view_as(SparkBeamOptions).checkpoint_location
+        if place:  # Each pipeline needs one of its own.
+            own = f"{place.rstrip('/')}/{uuid.uuid4().hex}"
+            options.view_as(SparkBeamOptions).checkpoint_location = own
+        pipeline = beam.Pipeline(runner=self.runner, options=options)
         build(pipeline)
         result = pipeline.run()
         state = result.wait_until_finish() or result.state

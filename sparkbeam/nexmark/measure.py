@@ -83,7 +83,7 @@ class Measurement:
         """Run ``query`` as repeat number ``repeat``; the returned run includes a failure."""
         run = self._announced(query, repeat)
         memory = PeakMemory()
-        with memory, TemporaryDirectory(prefix="sparkbeam-nexmark-") as logs:
+        with memory, self._folder() as logs:
             configuration = replace(self.configuration, log_folder=logs)
             start = time.perf_counter()
             try:
@@ -117,7 +117,7 @@ class Measurement:
 
     def _answers(self, query: Query) -> list[Any]:
         """Return the weighted results of another run, by way of files shared with the workers."""
-        with TemporaryDirectory(prefix="sparkbeam-nexmark-") as folder:
+        with self._folder() as folder:
             self.engine.run(
                 lambda pipeline: (
                     _answered(pipeline, query, self.configuration, streaming=self.engine.streaming)
@@ -129,6 +129,9 @@ class Measurement:
             )
             lines = [file.read_text().splitlines() for file in Path(folder).iterdir()]
         return [json.loads(line) for part in lines for line in part]
+
+    def _folder(self) -> TemporaryDirectory[str]:
+        return TemporaryDirectory(prefix="sparkbeam-nexmark-", dir=self.engine.folder)
 
     def _announced(self, query: Query, repeat: int) -> QueryRun:
         """Return the run with everything known beforehand."""

@@ -60,6 +60,8 @@ def test_nexmarks_results_are_right(
 ) -> None:
     command = [sys.executable, "-c", "from sparkbeam.cli import main; main()", "nexmark"]
     options = ["--check", f"--mode={mode}", "--events=2000", f"--history={tmp_path / 'runs.db'}"]
+    options += [f"--temp_location={simulator.volume}"]
+    options += [f"--checkpoint_location={simulator.volume / 'nexmark'}"] * (mode == "streaming")
     url = f"--spark_connect={simulator.proxy.url(platform)}"
     done = subprocess.run([*command, *options, url], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
