@@ -176,8 +176,8 @@ YAML = """
 pipeline:
   type: chain
   transforms:
-  - type: ReadFromKafka
-    config: {topic: orders, bootstrap_servers: "host:9092", format: RAW}
+  - type: ReadFromKinesis
+    config: {stream_name: orders, region: eu-central-1}
   - type: LogForTesting
 """
 
@@ -230,7 +230,7 @@ class TestCrossLanguageTransforms:
 
     def test_one_in_a_pipeline_of_yaml_is_refused(self) -> None:
         pipeline = beam.Pipeline(runner=SparkRunner())
-        with pytest.raises(ValueError, match="Transform 'ReadFromKafka' cannot run on Spark"):
+        with pytest.raises(ValueError, match="Transform 'ReadFromKinesis' cannot run on Spark"):
             yaml_transform.expand_pipeline(pipeline, YAML)
 
     def test_other_runners_start_services_as_ever(self) -> None:
