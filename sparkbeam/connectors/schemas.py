@@ -118,16 +118,20 @@ def _nonnull_type(kind: st.DataType) -> Any:
     return _PYTHON_TYPES.get(type(kind), Any)
 
 
+def row_constraint(element_type: Any) -> RowTypeConstraint | None:
+    """Return the type of elements as that of rows; None for other types."""
+    if isinstance(element_type, RowTypeConstraint):
+        return element_type
+    found: RowTypeConstraint | None = RowTypeConstraint.from_user_type(element_type)
+    return found
+
+
 def spark_schema(element_type: Any) -> st.StructType | None:
     """Return the Spark schema for a row type; None for other types.
 
     Its fields have the types of :func:`spark_field`.
     """
-    rows = (
-        element_type
-        if isinstance(element_type, RowTypeConstraint)
-        else RowTypeConstraint.from_user_type(element_type)
-    )
+    rows = row_constraint(element_type)
     if rows is None:
         return None
     fields = [spark_field(name, kind) for name, kind in rows._fields]

@@ -55,9 +55,10 @@ class Engine:
         Raises:
             Exception: the exception of the runner; RuntimeError if it only reports a failure.
         """
-        options = copy.deepcopy(self.options)
+        options = self.options
         place = options.view_as(SparkBeamOptions).checkpoint_location
         if place:  # Each pipeline needs one of its own.
+            options = copy.deepcopy(options)
             own = f"{place.rstrip('/')}/{uuid.uuid4().hex}"
             options.view_as(SparkBeamOptions).checkpoint_location = own
         pipeline = beam.Pipeline(runner=self.runner, options=options)

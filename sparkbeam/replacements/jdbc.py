@@ -22,7 +22,7 @@ from sparkbeam.connectors.database_inserts import InsertRows
 from sparkbeam.connectors.database_tables import TIME, DatabaseTable
 from sparkbeam.connectors.databases import Database
 from sparkbeam.connectors.problems import problem
-from sparkbeam.connectors.schemas import row_type, spark_field
+from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.write import to_function, to_writer
@@ -120,7 +120,7 @@ def _config(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _database(given: Mapping[str, Any], classpath: Sequence[str]) -> Database:
     jars = [jar for jar in classpath if jar not in jdbc.DEFAULT_JDBC_CLASSPATH]
-    jars += filter(None, map(str.strip, (given.get("driver_jars") or "").split(",")))
+    jars += jars_of(given.get("driver_jars"))
     if given.get("secret_manager"):
         raise ConfigurationError(
             "secret_manager is not supported: the password would have to be resolved by Java. "
@@ -143,6 +143,11 @@ def properties_of(text: str | None) -> tuple[tuple[str, str], ...]:
     """Parse the properties of a connection, ``name=value;name=value``."""
     parts = [part.strip().partition("=") for part in (text or "").split(";") if part.strip()]
     return tuple((name.strip(), value.strip()) for name, _, value in parts)
+
+
+def jars_of(text: str | None) -> list[str]:
+    """Parse the archives of a driver, ``jar,jar``."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
@@ -274,11 +279,7 @@ def kinds_of(element_type: Any) -> dict[str, Any]:
     Raises:
         ConfigurationError: the type has none.
     """
-    rows = (
-        element_type
-        if isinstance(element_type, RowTypeConstraint)
-        else RowTypeConstraint.from_user_type(element_type)
-    )
+    rows = row_constraint(element_type)
     if rows is None:
         raise ConfigurationError(
             f"The elements are of type {shortened(str(element_type), 100)}, and a table takes rows "

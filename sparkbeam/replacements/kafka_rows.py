@@ -1,6 +1,5 @@
 """Records of Kafka as rows of a schema: the ``KAFKA`` of managed transforms and Beam YAML."""
 
-from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any, Optional
 
@@ -36,7 +35,11 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     Raises:
         ConfigurationError: a key has no meaning here, or a wrong value.
     """
-    schema, parse = _made(config, yaml_payloads.parser, _format(config, _READ, "RAW"))
+    format, given = _format(config, _READ, "RAW"), config.tree("schema")
+    try:
+        schema, parse = yaml_payloads.parser(format, given)
+    except Exception as error:  # What Beam finds wrong with a schema.
+        raise _wrong_schema(config, error) from None
     updates = config.texts("consumer_config_updates")
     # Java's transform makes up a group unless it is given one, and commits its offsets.
     committed = {AUTO_COMMIT: "true"} if "group.id" in updates else {}
@@ -81,7 +84,7 @@ def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     def written(rows: Any) -> Any:
         try:
             encode = yaml_payloads.formatter(format, given, rows.element_type)
-        except Exception as error:  # What Beam finds wrong with a schema.
+        except Exception as error:
             raise _wrong_schema(config, error) from None
         pairs = rows | "Format" >> beam.Map(lambda row: (None, encode(row))).with_output_types(
             Tuple[Optional[bytes], bytes]  # noqa: UP045 - Beam's own types.
@@ -102,17 +105,6 @@ def _format(config: ManagedConfig, known: tuple[str, ...], default: str) -> str:
             "are bytes, and decode or encode them in a step of the pipeline."
         )
     return format
-
-
-def _made(
-    config: ManagedConfig, parser: Callable[[str, Mapping[str, Any] | None], Any], format: str
-) -> Any:
-    try:
-        return parser(format, config.tree("schema"))
-    except ConfigurationError:
-        raise
-    except Exception as error:
-        raise _wrong_schema(config, error) from None
 
 
 def _wrong_schema(config: ManagedConfig, error: Exception) -> ConfigurationError:

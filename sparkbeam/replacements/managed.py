@@ -17,6 +17,7 @@ from sparkbeam.replacements.jdbc import (
     JdbcWrite,
     ReadFromDatabase,
     WriteToDatabase,
+    jars_of,
     properties_of,
 )
 from sparkbeam.replacements.managed_config import ManagedConfig, loaded, one_of
@@ -122,7 +123,6 @@ def _database(system: str, config: ManagedConfig) -> Database:
             "and give the result as password."
         )
     config.ignore("jdbc_type")
-    jars = filter(None, map(str.strip, config.text("driver_jars").split(",")))
     found = Database(
         config.required("jdbc_url"),
         config.text("driver_class_name"),
@@ -130,7 +130,7 @@ def _database(system: str, config: ManagedConfig) -> Database:
         config.text("password"),
         properties_of(config.text("connection_properties")),
         config.names("connection_init_sql"),
-        tuple(jars),
+        tuple(jars_of(config.text("driver_jars"))),
     )
     schemes = _SCHEMES.get(system)
     if schemes is not None and found.scheme not in schemes:

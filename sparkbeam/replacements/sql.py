@@ -12,7 +12,6 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PBegin, PCollection
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import GlobalWindows
 from pyspark.sql.types import StructType
 
@@ -22,7 +21,7 @@ from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError, UnsupportedTransform
 from sparkbeam.io.write import to_table
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
-from sparkbeam.replacements.sql_rows import SqlRows, decoded, result_type
+from sparkbeam.replacements.sql_rows import SqlRows, decoded, is_whole, result_type
 from sparkbeam.upstream.external import arguments_of
 
 _CALCITE = "calcite"
@@ -119,12 +118,7 @@ def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:
     if pipeline.options.view_as(StandardOptions).streaming:
         return True
     inputs = [each.pcollection for each in read.values()]
-    return not all(each.is_bounded and _is_whole(each.windowing) for each in inputs)
-
-
-def _is_whole(windowing: Windowing) -> bool:
-    is_global = isinstance(windowing.windowfn, GlobalWindows)
-    return is_global and isinstance(windowing.triggerfn, DefaultTrigger)
+    return not all(each.is_bounded and is_whole(each) for each in inputs)
 
 
 def _lowered(query: Any, read: Mapping[str, SqlRows]) -> PCollection[Any]:

@@ -10,7 +10,6 @@ from apache_beam.pvalue import AsMultiMap, PCollection
 from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import (
     FixedWindows,
-    GlobalWindows,
     Sessions,
     SlidingWindows,
     TimestampedValue,
@@ -32,6 +31,7 @@ from sparkbeam.replacements.calcite_steps import (
     Value,
     Windows,
 )
+from sparkbeam.replacements.sql_rows import is_whole
 
 
 class Lowered:
@@ -128,7 +128,7 @@ class Lowered:
         pair = _pair(*widths)
         if right.is_bounded and not left.is_bounded and step.how in ("inner", "left"):
             joined = self._looked_up(left, right, keys, pair, step.how)
-        elif step.how == "inner" and not right.is_bounded and _is_whole(left) and _is_whole(right):
+        elif step.how == "inner" and not right.is_bounded and is_whole(left) and is_whole(right):
             joined = self._incremental(left, right, keys, pair)
         else:
             sides = {"left": left, "right": right}
@@ -224,13 +224,6 @@ def _key_type(left: tuple[Value, ...], right: tuple[Value, ...]) -> Any:
 
 def _with_key(key: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda row: (key(row), row)
-
-
-def _is_whole(rows: PCollection[Any]) -> bool:
-    """Return whether rows are in the global window, which never ends."""
-    windowing = rows.windowing
-    is_global = isinstance(windowing.windowfn, GlobalWindows)
-    return is_global and isinstance(windowing.triggerfn, DefaultTrigger)
 
 
 def _returned(function: Callable[[Any], Any]) -> Any:

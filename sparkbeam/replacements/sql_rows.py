@@ -13,13 +13,15 @@ from typing import Any, Optional
 import apache_beam as beam
 from apache_beam import coders
 from apache_beam.pvalue import PCollection
+from apache_beam.transforms.trigger import DefaultTrigger
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import named_tuple_from_schema
 from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
-from sparkbeam.connectors.schemas import row_type, spark_field, without_none
+from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field, without_none
 from sparkbeam.errors import ConfigurationError
 
 _OPAQUE = "sparkbeam_opaque_"
@@ -52,7 +54,7 @@ class SqlRows:
             ConfigurationError: it has no schema.
         """
         kind: Any = pcollection.element_type
-        rows = _row_type(kind)
+        rows = row_constraint(kind)
         if rows is None:
             raise ConfigurationError(
                 f"The input {shown(name)} has no schema, as its elements are of the type "
@@ -141,13 +143,16 @@ def _optional(kind: Any, field: st.StructField) -> Any:
 
 
 def _fields(rows: PCollection[Any]) -> list[tuple[str, Any]]:
-    found = _row_type(rows.element_type)
+    found = row_constraint(rows.element_type)
     assert found is not None
     return list(found._fields)
 
 
-def _row_type(kind: Any) -> RowTypeConstraint | None:
-    return kind if isinstance(kind, RowTypeConstraint) else RowTypeConstraint.from_user_type(kind)
+def is_whole(rows: PCollection[Any]) -> bool:
+    """Return whether rows are in the global window, which never ends."""
+    windowing = rows.windowing
+    is_global = isinstance(windowing.windowfn, GlobalWindows)
+    return is_global and isinstance(windowing.triggerfn, DefaultTrigger)
 
 
 def _column(name: str, kind: Any) -> st.StructField | None:

@@ -36,7 +36,7 @@ def add_jars(session: Any, jars: Sequence[str], argument: str) -> None:
             except Exception as error:
                 raise ConfigurationError(
                     f"{argument}: the session does not accept {shown(jar)} "
-                    f"({_first_line(error)}). Start it with the archive: "
+                    f"({shortened(upstream.first_line(error), 200)}). Start it with the archive: "
                     "--spark_packages=GROUP:ARTIFACT:VERSION or --spark_conf=spark.jars=PATH; over "
                     "Spark Connect the server is started with it."
                 ) from None
@@ -62,10 +62,3 @@ def _places(jar: str, argument: str) -> list[str]:
             "coordinate such as 'org.postgresql:postgresql:42.7.14'."
         )
     return found
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
-        del lines[0]
-    return shortened(lines[0] if lines else type(error).__name__, 200)

@@ -399,11 +399,7 @@ def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> st
     if options is not None:
         urls = [("master", options.spark_master or ""), ("connect", options.spark_connect or "")]
         hide = Redaction(urls, settings(options).items())
-    lines = str(error).strip().splitlines()
-    # py4j's first line says nothing about an error of the JVM.
-    if len(lines) > 1 and lines[0].startswith("An error occurred while calling "):
-        lines = [lines[1].removeprefix(": ")]
-    return shortened(lines[0] if lines else type(error).__name__, 200, hide)
+    return shortened(upstream.first_line(error), 200, hide)
 
 
 def ship_modules(session: Any, options: SparkBeamOptions) -> None:

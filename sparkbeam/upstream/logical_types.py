@@ -3,14 +3,19 @@
 import contextlib
 import importlib
 import sys
+from typing import Any
 
 from apache_beam.typehints.schemas import LogicalType
 
 
+def custom() -> dict[str, Any]:
+    """Return the classes that are not registered by Beam's schemas, by their URNs."""
+    return dict(LogicalType._known_logical_types.copy_custom().by_urn)
+
+
 def registered() -> tuple[tuple[str, str], ...]:
-    """Return the module and the name of each class that is not registered by Beam's schemas."""
-    kinds = LogicalType._known_logical_types.copy_custom().by_logical_type
-    return tuple(sorted((kind.__module__, kind.__qualname__) for kind in kinds))
+    """Return the module and the name of each of them."""
+    return tuple(sorted((kind.__module__, kind.__qualname__) for kind in custom().values()))
 
 
 def register(module: str, name: str) -> None:

@@ -11,6 +11,8 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.typehints import schemas
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
+from sparkbeam.upstream import logical_types
+
 
 def saved_sessions() -> Iterator[bytes]:
     """Yield parts of the state, each of which Beam's pickler loads.
@@ -49,8 +51,7 @@ def _registrations() -> Iterator[dict[str, Any]]:
     """Yield each registered coder and type in the form of Beam's saved session."""
     for pair in typecoders.registry.get_custom_type_coder_tuples():
         yield _session(coder=[pair])
-    logical = schemas.LogicalType._known_logical_types.copy_custom()
-    for urn, kind in logical.by_urn.items():
+    for urn, kind in logical_types.custom().items():
         registry = schemas.LogicalTypeRegistry()
         registry.add(urn, kind)
         yield _session(logical_type=registry)

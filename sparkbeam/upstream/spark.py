@@ -883,6 +883,15 @@ CHECKPOINT_FILE = re.compile(
 """Path of the damaged file."""
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of an error of a session that says something."""
+    lines = str(error).strip().splitlines()
+    # py4j's first line says nothing about an error of the JVM.
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling "):
+        return lines[1].removeprefix(": ")
+    return lines[0] if lines else type(error).__name__
+
+
 def cause_of(error: Exception) -> str:
     """Return the first line of the root cause of a PySpark error; empty if it tells none."""
     cause: Any = getattr(error, "_cause", None)

@@ -8,6 +8,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.utils.timestamp import Timestamp
 from hubs import EARLY
+from payloads import payload
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
@@ -24,15 +25,6 @@ from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 
 TEXT = "Endpoint=sb://my.servicebus.windows.net/;SharedAccessKeyName=a;SharedAccessKey=geheim"
-
-
-def payload(urn: str, pipeline: beam.Pipeline) -> bytes:
-    (found,) = (
-        part.spec.payload
-        for part in pipeline.to_runner_api().components.transforms.values()
-        if part.spec.urn == urn
-    )
-    return bytes(found)
 
 
 def read(**given: Any) -> ReadSpec:

@@ -12,6 +12,7 @@ from apache_beam.io import kafka
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.typehints.schemas import named_fields_from_element_type
+from payloads import payload
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
@@ -23,15 +24,6 @@ STREAMING = ("--streaming",)
 EARLIEST = {"auto.offset.reset": "earliest"}
 SECRET = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
 SECRET += 'password="geheim";'
-
-
-def payload(urn: str, pipeline: beam.Pipeline) -> bytes:
-    (found,) = (
-        part.spec.payload
-        for part in pipeline.to_runner_api().components.transforms.values()
-        if part.spec.urn == urn
-    )
-    return bytes(found)
 
 
 def pipeline(options: typing.Sequence[str] = ()) -> beam.Pipeline:

@@ -7,6 +7,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
+from payloads import payload
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
@@ -34,16 +35,10 @@ def built(*options: str) -> beam.Pipeline:
     return beam.Pipeline(runner=SparkRunner(), options=PipelineOptions(["--streaming", *options]))
 
 
-def payload(pipeline: beam.Pipeline, urn: str) -> bytes:
-    transforms = pipeline.to_runner_api().components.transforms.values()
-    (found,) = (each.spec.payload for each in transforms if each.spec.urn == urn)
-    return bytes(found)
-
-
 def read(**config: Any) -> ReadSpec:
     pipeline = built()
     _ = pipeline | managed.Read("kafka", config={**PLACE, **config})
-    return ReadSpec.unpack(payload(pipeline, READ_URN))
+    return ReadSpec.unpack(payload(READ_URN, pipeline))
 
 
 def test_the_configuration_is_that_of_the_consumer() -> None:
@@ -95,7 +90,7 @@ def test_rows_become_values() -> None:
     pipeline = built()
     rows = pipeline | beam.Create([beam.Row(id=1, name="a")])
     _ = rows | managed.Write("kafka", config={**PLACE, "format": "JSON"})
-    assert dict(WriteSpec.unpack(payload(pipeline, WRITE_URN)).options)["topic"] == "t"
+    assert dict(WriteSpec.unpack(payload(WRITE_URN, pipeline)).options)["topic"] == "t"
 
 
 @pytest.mark.parametrize(
@@ -149,10 +144,10 @@ transforms:
 def test_yaml_has_the_same_under_its_own_names() -> None:
     pipeline = built()
     _ = pipeline | yaml_transform.YamlTransform(PIPELINE)
-    spec = ReadSpec.unpack(payload(pipeline, READ_URN))
+    spec = ReadSpec.unpack(payload(READ_URN, pipeline))
     assert spec.subscription is not None
     assert dict(spec.options)["subscribe"] == "t"
-    written = dict(WriteSpec.unpack(payload(pipeline, WRITE_URN)).options)
+    written = dict(WriteSpec.unpack(payload(WRITE_URN, pipeline)).options)
     assert (written["topic"], written["kafka.acks"]) == ("u", "all")
 
 

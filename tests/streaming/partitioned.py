@@ -14,6 +14,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.window import FixedWindows
 from in_process import Crash, Point, Spark, StreamingRunner
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
@@ -22,6 +23,8 @@ from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.streaming import clock, tick_source
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
+
+HOUR = 3600
 
 SECOND = 1_000_000
 START = 1_700_000_000
@@ -188,3 +191,33 @@ class PartitionedRun:
         folder.mkdir(parents=True, exist_ok=True)
         lines = ["v1", "{}", checkpoint.offsets[number], json.dumps(offsets)]
         (folder / str(number)).write_text("\n".join(lines))
+
+
+class Sums:
+    """Counts rows in windows of ten seconds, into a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "sums"
+
+    def __call__(self, numbers: beam.PCollection) -> Any:
+        path = self._path
+
+        def note(total: int, window: Any = beam.DoFn.WindowParam) -> None:
+            with path.open("a") as lines:
+                lines.write(f"{int(window.start) % HOUR} {total}\n")
+
+        return (
+            numbers
+            | beam.Map(lambda number: 1)
+            | beam.WindowInto(FixedWindows(10))
+            | beam.CombineGlobally(sum).without_defaults()
+            | "Note" >> beam.Map(note)
+        )
+
+    def found(self) -> list[list[int]]:
+        """Start and count of the windows that have ended, in that order."""
+        lines = self._path.read_text().splitlines() if self._path.exists() else []
+        return [[int(part) for part in line.split()] for line in lines]
+
+    def total(self) -> int:
+        return sum(count for _, count in self.found())

@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import apache_beam as beam
 import pytest
 from apache_beam.io.kafka import ReadFromKafka
-from apache_beam.transforms.window import FixedWindows
-from partitioned import MicroBatch, PartitionedRun
+from partitioned import HOUR, MicroBatch, PartitionedRun, Sums
 
-HOUR = 3600
 CREATE, APPEND = ReadFromKafka.create_time_policy, ReadFromKafka.log_append_time
 
 
@@ -21,32 +17,6 @@ def read(policy: str) -> ReadFromKafka:
         value_deserializer="org.apache.kafka.common.serialization.LongDeserializer",
         timestamp_policy=policy,
     )
-
-
-class Windows:
-    """Sums of ones in windows of ten seconds, as they end."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "windows"
-
-    def __call__(self, numbers: beam.PCollection) -> Any:
-        path = self._path
-
-        def note(total: int) -> None:
-            with path.open("a") as lines:
-                lines.write(f"{total}\n")
-
-        return (
-            numbers
-            | beam.Map(lambda number: 1)
-            | beam.WindowInto(FixedWindows(10))
-            | beam.CombineGlobally(sum).without_defaults()
-            | "Note" >> beam.Map(note)
-        )
-
-    def counts(self) -> list[int]:
-        text = self._path.read_text() if self._path.exists() else ""
-        return [int(line) for line in text.splitlines()]
 
 
 def watermarks(
@@ -113,13 +83,15 @@ def test_one_partition_idle_and_one_an_hour_behind_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the other two have is kept until the hour is made up for, and nothing is late."""
-    windows = Windows(tmp_path)
+    windows = Sums(tmp_path)
     run = PartitionedRun(tmp_path, monkeypatch, partitions=lambda number: 4)
     batches = [{0: [n], 1: [n], 3: range(10 * n - HOUR, 10 * n + 10 - HOUR)} for n in range(40)]
     run.run(batches, 41, windows, read=read(CREATE))
-    assert windows.counts() == [10] * 39, "all windows of the partition that is behind but one"
+    assert [count for _, count in windows.found()] == [10] * 39, (
+        "all windows of the partition that is behind but one"
+    )
     run.run(batches, 48, windows, read=read(CREATE))
-    assert sum(windows.counts()) == 40 * 10 + 40 * 2
+    assert windows.total() == 40 * 10 + 40 * 2
 
 
 def test_a_new_partition_holds_the_windows_until_it_is_known_to_be_idle(

@@ -1,44 +1,9 @@
 """Rows of a source with partitions in a streaming query: none is lost, and windows end."""
 
 from pathlib import Path
-from typing import Any
 
-import apache_beam as beam
 import pytest
-from apache_beam.transforms.window import FixedWindows
-from partitioned import PartitionedRun
-
-HOUR = 3600
-
-
-class Sums:
-    """Counts rows in windows of ten seconds, into a file."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "sums"
-
-    def __call__(self, numbers: beam.PCollection) -> Any:
-        path = self._path
-
-        def note(total: int, window: Any = beam.DoFn.WindowParam) -> None:
-            with path.open("a") as lines:
-                lines.write(f"{int(window.start) % HOUR} {total}\n")
-
-        return (
-            numbers
-            | beam.Map(lambda number: 1)
-            | beam.WindowInto(FixedWindows(10))
-            | beam.CombineGlobally(sum).without_defaults()
-            | "Note" >> beam.Map(note)
-        )
-
-    def found(self) -> list[list[int]]:
-        """Start and count of the windows that have ended, in that order."""
-        lines = self._path.read_text().splitlines() if self._path.exists() else []
-        return [[int(part) for part in line.split()] for line in lines]
-
-    def total(self) -> int:
-        return sum(count for _, count in self.found())
+from partitioned import HOUR, PartitionedRun, Sums
 
 
 @pytest.fixture
