@@ -36,6 +36,7 @@ class Feedback:
         summary: the content of a :class:`.micro_batch.MicroBatch`.
         finalizers: the tokens of callbacks to call once the micro-batch is committed, and of
             earlier pending ones.
+        waits: what stages have read waits for the next micro-batch.
     """
 
     number: int
@@ -45,6 +46,7 @@ class Feedback:
     seen: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
     finalizers: Sequence[str] = ()
+    waits: bool = False
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> "Feedback":

@@ -220,4 +220,5 @@ class QuerySink:
             seen=newest_seen(self._clocks, said.seen),
             summary=figures.content(),
             finalizers=self._callbacks.waiting,
+            waits=any(stage.waits for stage in stages),
         )

@@ -115,6 +115,7 @@ class Position:
         draining: the sources were ended early.
         sources: read progress of each Spark source, by tag; see
             :class:`~sparkbeam.streaming.source_watermarks.SourceProgress`.
+        until: when the run began, if it processes only what is there.
     """
 
     number: int
@@ -123,6 +124,7 @@ class Position:
     watermarks: dict[str, int]
     draining: bool = False
     sources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    until: int | None = None
 
     def offset(self) -> dict[str, Any]:
         """Return the position as Spark's offset."""
@@ -176,7 +178,8 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             feedback = self._feedback(position.number)
             if feedback is not None:
                 self._files.restore(feedback)
-            self._until = self._clock.after(position.time) if self._available_now else None
+            if self._available_now and self._spec.events is None:
+                self._until = self._clock.after(position.time)
         draining = position.draining or self._is_to_drain()
         begun = position.number and draining == position.draining
         if begun and not self._is_due(position) and self._is_over():
@@ -196,6 +199,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             event=last.event,
             watermarks=last.watermarks | marks,
             sources={tag: found.content() for tag, found in sources.items()},
+            until=self._until,
         )
         return following.offset()
 
@@ -314,7 +318,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def _is_due(self, position: Position) -> bool:
         """Return whether another micro-batch is needed."""
         feedback = self._feedback(position.number)
-        if feedback is not None and feedback.finalizers:
+        if feedback is not None and (feedback.finalizers or feedback.waits):
             return True
         if self._spec.clocks and not position.draining:
             # Each micro-batch with rows needs a tick, and its rows are not known in advance.
@@ -415,6 +419,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             start=start.number == 0,
             draining=end.draining,
             committed=committed,
+            until=end.until,
         )
         value = dump(tick)
         for shard, layer in self._spec.ways:

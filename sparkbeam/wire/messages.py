@@ -103,6 +103,8 @@ class Tick:
         start: this is the first micro-batch: Impulses fire.
         draining: splittable DoFns must end.
         committed: tokens of tasks with registered callbacks whose micro-batch has been committed.
+        until: when the run began, if it processes only what is there; splittable DoFns that have
+            asked for a later time go on in the next one.
     """
 
     number: int
@@ -110,6 +112,7 @@ class Tick:
     start: bool = False
     draining: bool = False
     committed: tuple[str, ...] = ()
+    until: int | None = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ class StageStatus:
         keys: the number of keys with state.
         state_bytes: the size of its state: of keys, side inputs, and elements that wait for them.
         holder: the oldest hold of its keys; None without one.
+        waits: what it has read waits for the next micro-batch.
     """
 
     input_watermark: int
@@ -160,6 +164,7 @@ class StageStatus:
     keys: int = 0
     state_bytes: int = 0
     holder: Holder | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True)

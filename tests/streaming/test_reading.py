@@ -10,10 +10,13 @@ import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from in_process import StreamingRunner
+from pyspark.sql import SparkSession
 
+from sparkbeam import SparkRunner
 from sparkbeam.worker.streaming import unbounded_reads
 
 PARTS = 6
@@ -49,29 +52,95 @@ class Read(beam.DoFn):
             time.sleep(0.001)
 
 
+SUMS = [f"sum {PARTS * sum(range(start, start + 10))}" for start in range(0, SECONDS, 10)]
+
+
+class Log:
+    """Notes that steps leave in the order in which they run."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def note(self, what: str) -> None:
+        with self._path.open("a") as lines:
+            lines.write(f"{what}\n")
+
+    def lines(self) -> list[str]:
+        return self._path.read_text().splitlines()
+
+
+def run(log: Log, read: beam.DoFn, runner: PipelineRunner, *options: str) -> None:
+    arguments = PipelineOptions(["--streaming", *options])
+    with beam.Pipeline(runner=runner, options=arguments) as p:
+        numbers = p | beam.Create(range(PARTS)) | beam.ParDo(read)
+        _ = numbers | "Number" >> beam.Map(lambda number: log.note(f"read {number}"))
+        _ = (
+            numbers
+            | beam.WindowInto(FixedWindows(10))
+            | beam.CombineGlobally(sum).without_defaults()
+            | "Sum" >> beam.Map(lambda total: log.note(f"sum {total}"))
+        )
+
+
 def test_the_watermark_goes_on_while_restrictions_wait_for_their_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or else no window would end, and state would grow, for as long as there is a backlog."""
     monkeypatch.setattr(unbounded_reads, "READ_SECONDS", 0.0)
-    log = tmp_path / "log"
-
-    def note(what: str) -> None:
-        with log.open("a") as lines:
-            lines.write(f"{what}\n")
-
-    with beam.Pipeline(runner=StreamingRunner(), options=PipelineOptions(["--streaming"])) as p:
-        numbers = p | beam.Create(range(PARTS)) | beam.ParDo(Read())
-        _ = numbers | "Number" >> beam.Map(lambda number: note(f"read {number}"))
-        _ = (
-            numbers
-            | beam.WindowInto(FixedWindows(10))
-            | beam.CombineGlobally(sum).without_defaults()
-            | "Sum" >> beam.Map(lambda total: note(f"sum {total}"))
-        )
-
-    lines = log.read_text().splitlines()
+    log = Log(tmp_path / "log")
+    run(log, Read(), StreamingRunner())
+    lines = log.lines()
     assert lines.count(f"read {SECONDS - 1}") == PARTS
-    sums = [f"sum {PARTS * sum(range(start, start + 10))}" for start in range(0, SECONDS, 10)]
-    assert [line for line in lines if line.startswith("sum")] == sums
-    assert lines.index(sums[0]) < lines.index(f"read {SECONDS - 1}")
+    assert [line for line in lines if line.startswith("sum")] == SUMS
+    assert lines.index(SUMS[0]) < lines.index(f"read {SECONDS - 1}")
+
+
+def test_a_run_of_what_is_there_goes_on_until_all_is_read_and_emitted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = Log(tmp_path / "log")
+    options = ["--trigger=available-now", "--max_batch_elements=400", "--shards=1"]
+    run(log, Read(), SparkRunner(spark), *options)
+    assert [line for line in log.lines() if line.startswith("sum")] == SUMS
+
+
+class ReadAndPause(Read):
+    """Pauses after half of a part, as a reader does that has found nothing more."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        part: int,
+        tracker: Any = beam.DoFn.RestrictionParam(Part()),
+        watermark: Any = beam.DoFn.WatermarkEstimatorParam(
+            ManualWatermarkEstimator.default_provider()
+        ),
+    ) -> Iterator[TimestampedValue]:
+        start = tracker.current_restriction().start
+        for second in range(start, SECONDS):
+            if second == start + SECONDS // 2:
+                tracker.defer_remainder()
+                return
+            if not tracker.try_claim(second):
+                return
+            watermark.set_watermark(Timestamp(second))
+            yield TimestampedValue(second, second)
+
+
+def test_a_run_of_what_is_there_ends_when_the_reader_pauses_and_the_next_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = Log(tmp_path / "log")
+    options = [
+        "--trigger=available-now",
+        "--shards=1",
+        f"--checkpoint_location={tmp_path / 'checkpoint'}",
+    ]
+    run(log, ReadAndPause(), SparkRunner(spark), *options)
+    half = SECONDS // 2
+    read = [int(line.split()[1]) for line in log.lines() if line.startswith("read")]
+    assert sorted(read) == sorted([*range(half)] * PARTS)
+    assert [line for line in log.lines() if line.startswith("sum")] == SUMS[: (half - 1) // 10]
+    run(log, ReadAndPause(), SparkRunner(spark), *options)
+    run(log, ReadAndPause(), SparkRunner(spark), *options)  # The remainder of the last second.
+    assert [line for line in log.lines() if line.startswith("sum")] == SUMS

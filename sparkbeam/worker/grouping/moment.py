@@ -13,12 +13,14 @@ class Moment:
 
     Attributes:
         draining: splittable DoFns are to end.
+        until: see :class:`~sparkbeam.wire.messages.Tick`.
     """
 
     input_watermark: int = MIN_MICROS
     output_watermark: int = MIN_MICROS
     clock: int = 0
     draining: bool = False
+    until: int | None = None
 
     def time(self) -> float:
         """Return the processing time in seconds."""
@@ -30,3 +32,7 @@ class Moment:
         If no more input can come, there is nothing to wait for.
         """
         return MAX_MICROS if self.input_watermark >= MAX_MICROS else self.clock
+
+    def resumption_limit(self) -> int:
+        """Return the time up to which paused splittable DoFns go on."""
+        return self.clock if self.until is None else min(self.clock, self.until)

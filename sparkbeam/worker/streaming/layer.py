@@ -425,6 +425,7 @@ class ShardTurn(Turn):
     def _pass(self, run: StageRun, number: int, before: Marks) -> None:
         if self._tick is not None and number < len(self._tick.rounds):
             run.moment.clock = self._tick.rounds[number].time
+            run.moment.until = self._tick.until
             run.moment.draining = self._tick.draining
         if self._home == 0 and self._begins(run, number):
             run.start()

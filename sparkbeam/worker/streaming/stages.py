@@ -189,6 +189,7 @@ class StageRun(ABC):
             keys,
             size,
             self._holder() if holds else None,
+            self._waits(),
         )
 
     def _holder(self) -> Holder | None:
@@ -198,6 +199,10 @@ class StageRun(ABC):
     def _due(self) -> int | None:
         """Return the processing time at which the stage continues."""
         return None
+
+    def _waits(self) -> bool:
+        """Return whether what has been read waits for the next micro-batch."""
+        return False
 
     def _dropped(self) -> dict[str, int]:
         """Return the number of elements dropped in this micro-batch, by counter."""

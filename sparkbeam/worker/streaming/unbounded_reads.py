@@ -81,7 +81,7 @@ class ReadingRun(PlainRun):
         encode = self._processor.source.windowed_coder_impl.encode
         for block in blocks:
             self._tally.arrived(len(block))
-            kept = ((self.moment.clock, MIN_MICROS, encode(e)) for e in block.elements())
+            kept = ((MIN_MICROS, MIN_MICROS, encode(e)) for e in block.elements())
             self._deferred = (*self._deferred, *kept)
 
     def _resume(self, due: list[Deferred]) -> None:
@@ -96,13 +96,17 @@ class ReadingRun(PlainRun):
 
         with watch:
             self._defer(self._bundles.process(begun(), resumed=True))
-        self._defer(watch.residuals)
+        self._defer(watch.residuals, at=MIN_MICROS)
         self._deferred = (*waiting, *self._deferred)
 
     def _due(self) -> int | None:
+        return self.moment.clock if self._waits() else super()._due()
+
+    def _waits(self) -> bool:
+        """Return whether output waits, or restrictions that did not ask for a pause."""
         if self._read.rows or self._let_through() > self.moment.output_watermark:
-            return self.moment.clock
-        return super()._due()
+            return True
+        return any(at == MIN_MICROS for at, _, _ in self._deferred)
 
 
 class ReadRouter(Router):

@@ -15,7 +15,10 @@ from sparkbeam.worker.streaming.draining import truncation
 from sparkbeam.worker.streaming.stages import StageRun
 
 Deferred = tuple[int, int, bytes]
-"""Processing time of the continuation, watermark that the element allows, and the element."""
+"""Processing time of the continuation, watermark that the element allows, and the element.
+
+The time is ``MIN_MICROS`` if nobody asked for a pause.
+"""
 
 
 class PlainRun(StageRun):
@@ -48,7 +51,7 @@ class PlainRun(StageRun):
         return self._processor.source.read(iter(rows))
 
     def _on_time(self) -> None:
-        now = self.moment.clock
+        now = self.moment.resumption_limit()
         if self.moment.draining and self._deferred:
             self._truncate()
         due = [deferred for deferred in self._deferred if deferred[0] <= now]
@@ -71,10 +74,10 @@ class PlainRun(StageRun):
             if (left := truncated(element)) is not None
         )
 
-    def _defer(self, residuals: list[Residual]) -> None:
+    def _defer(self, residuals: list[Residual], at: int | None = None) -> None:
         for residual in residuals:
-            at = self.moment.clock + delay_of(residual)
-            deferred = (at, _held_by(residual), residual.application.element)
+            due = self.moment.clock + delay_of(residual) if at is None else at
+            deferred = (due, _held_by(residual), residual.application.element)
             self._deferred = (*self._deferred, deferred)
 
     def _asked_until(self) -> int:
