@@ -7,9 +7,11 @@ become functions in Python, which the planner compiles to columns.
 import itertools
 import keyword
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -463,12 +465,13 @@ class _Aggregation:
         return self._of_sum(node, value, count)
 
     def _of_sum(self, node: exp.AggFunc, value: Value, count: str) -> Value:
-        zero = Value(f"(0 if {value.source} is None else {value.source})", value.kind)
+        first, again = _held(value)
+        zero = Value(f"(0 if {first} is None else {again})", value.kind)
         total = self._add("sum", zero if value.nullable else value)
         source = total
         if isinstance(node, exp.Avg):
             is_whole = _is_integer(value.kind)
-            source = _quotient(total, count) if is_whole else f"({total} / {count})"
+            source = f"quotient({total}, {count})" if is_whole else f"({total} / {count})"
         if not value.nullable:
             return Value(source, value.kind)
         return Value(f"({source} if {count} else None)", value.kind, nullable=True)
@@ -517,11 +520,6 @@ def _wider(left: Any, right: Any) -> Any:
     if Decimal in (left, right):
         return Decimal
     return left if left is right else int if {left, right} & {int} else np.int32
-
-
-def _quotient(left: str, right: str) -> str:
-    """Return the text of a division that truncates."""
-    return f"({left} // {right} if ({left} < 0) == ({right} < 0) else -(-{left} // {right}))"
 
 
 _COMPARISONS: Mapping[type[exp.Expr], tuple[str, str]] = {
@@ -633,10 +631,11 @@ class _Expressions:
         if {left.kind, right.kind} & {*_REAL, Decimal} and left.kind is not right.kind:
             kind = _wider(left.kind, right.kind)
             left, right = _as(left, kind), _as(right, kind)
-        test = f"{left.source} {_COMPARISONS[type(node)][negated]} {right.source}"
+        nulls, (one, other) = _present(left, right)
+        test = f"{one} {_COMPARISONS[type(node)][negated]} {other}"
         if negated and float in (left.kind, right.kind):
-            test = f"not {left.source} {_COMPARISONS[type(node)][0]} {right.source}"
-        return f"({' and '.join([*_present(left, right), test])})"
+            test = f"not {one} {_COMPARISONS[type(node)][0]} {other}"
+        return f"({' and '.join([*nulls, test])})"
 
     def _is(self, node: exp.Is, *, negated: bool) -> str:
         if isinstance(node.expression, exp.Null):
@@ -695,18 +694,13 @@ class _Expressions:
         kind = _wider(left.kind, right.kind)
         if not _is_integer(kind):
             return _strict(kind, "({} / {})", _as(left, kind), _as(right, kind))
-        nulls = _present(left, right)
-        source = _quotient(left.source, right.source)
-        if not nulls:
-            return Value(source, kind)
-        return Value(f"({source} if {' and '.join(nulls)} else None)", kind, nullable=True)
+        return _strict(kind, "quotient({}, {})", left, right)
 
     def _modulo(self, node: exp.Mod) -> Value:
         left, right = self.value(node.left), self.value(node.right)
         if not (_is_integer(left.kind) and _is_integer(right.kind)):
             raise _unknown(node)
-        text = "({0} % abs({1}) if {0} >= 0 else -(-{0} % abs({1})))"
-        return _strict(_wider(left.kind, right.kind), text, left, right)
+        return _strict(_wider(left.kind, right.kind), "modulo({}, {})", left, right)
 
     def _case(self, node: exp.Case) -> Value:
         default = node.args.get("default") or exp.Null()
@@ -730,7 +724,8 @@ class _Expressions:
             if not value.nullable:
                 found = value
                 continue
-            source = f"({value.source} if {value.source} is not None else {found.source})"
+            first, again = _held(value)
+            source = f"({again} if {first} is not None else {found.source})"
             found = Value(source, value.kind, found.nullable)
         return found
 
@@ -780,15 +775,36 @@ def _is_condition(node: exp.Expr) -> bool:
 
 def _strict(kind: Any, text: str, *values: Value) -> Value:
     """Return an expression that is None if one of its parts is."""
-    source = text.format(*(value.source for value in values))
-    nulls = _present(*values)
+    nulls, sources = _present(*values)
+    source = text.format(*sources)
     if not nulls:
         return Value(source, kind)
     return Value(f"({source} if {' and '.join(nulls)} else None)", kind, nullable=True)
 
 
-def _present(*values: Value) -> list[str]:
-    return [f"{value.source} is not None" for value in values if value.nullable]
+def _present(*values: Value) -> tuple[list[str], list[str]]:
+    """Return tests that nullable values are present, and the texts of all values behind these."""
+    tests, sources = [], []
+    for value in values:
+        first, again = _held(value) if value.nullable else ("", value.source)
+        if value.nullable:
+            tests.append(f"{first} is not None")
+        sources.append(again)
+    return tests, sources
+
+
+def _held(value: Value) -> tuple[str, str]:
+    """Return the text of a value where it is first computed, and where it is used again.
+
+    The name of a value is that of its text, so that equal expressions have equal texts.
+    """
+    if _SHORT.fullmatch(value.source):
+        return value.source, value.source
+    name = f"v{blake2b(value.source.encode(), digest_size=10).hexdigest()}"
+    return f"({name} := {value.source})", name
+
+
+_SHORT = re.compile(r"row\.\w+")
 
 
 def _as(value: Value, kind: Any) -> Value:

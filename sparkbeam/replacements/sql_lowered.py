@@ -31,6 +31,13 @@ from sparkbeam.replacements.calcite_steps import (
     Value,
     Windows,
 )
+from sparkbeam.replacements.sql_functions import (
+    Best,
+    CountDistinct,
+    modulo,
+    quotient,
+    with_bounds,
+)
 from sparkbeam.replacements.sql_rows import is_whole
 
 
@@ -100,7 +107,7 @@ class Lowered:
         if not step.bounds:
             return found
         names = (*keys, *(f"a{at}" for at in range(len(step.functions))))
-        return found | self._label("Bounds") >> beam.Map(_with_bounds, names).with_output_types(
+        return found | self._label("Bounds") >> beam.Map(with_bounds, names).with_output_types(
             RowTypeConstraint.from_fields(
                 [*((name, Any) for name in names), ("start", Timestamp), ("end", Timestamp)]
             )
@@ -184,6 +191,10 @@ class Lowered:
         return left | self._label("Look up") >> beam.FlatMap(joined, AsMultiMap(pairs))
 
 
+_NAMES = {"Decimal": Decimal, "Timestamp": Timestamp, "quotient": quotient, "modulo": modulo}
+"""Names in the expressions of :class:`Value`."""
+
+
 def function(source: str, **named: Any) -> Callable[[Any], Any]:
     """Return the function of a row that an expression of :class:`Value` is.
 
@@ -191,7 +202,7 @@ def function(source: str, **named: Any) -> Callable[[Any], Any]:
         source: its text, which is made of a parsed query.
         named: further names in it.
     """
-    names = {"Decimal": Decimal, "Timestamp": Timestamp, **named}
+    names = {**_NAMES, **named}
     made: Callable[[Any], Any] = eval(f"lambda row: {source}", names)
     return made
 
@@ -255,57 +266,6 @@ def _window_fn(windows: Windows) -> WindowFn:
 
 def _combine(name: str, *, nullable: bool) -> Any:
     if name == "distinct":
-        return _CountDistinct()
+        return CountDistinct()
     plain: Any = {"sum": sum, "min": min, "max": max}[name]
-    return _Best(plain) if nullable and name != "sum" else plain
-
-
-class _Best(beam.CombineFn):
-    """The least or greatest value that is not None.
-
-    Args:
-        choose: ``min`` or ``max``.
-    """
-
-    def __init__(self, choose: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self._choose = choose
-
-    def create_accumulator(self) -> Any:
-        return None
-
-    def add_input(self, best: Any, value: Any) -> Any:
-        return self._of((best, value))
-
-    def merge_accumulators(self, accumulators: Any) -> Any:
-        return self._of(accumulators)
-
-    def extract_output(self, best: Any) -> Any:
-        return best
-
-    def _of(self, values: Any) -> Any:
-        present = [value for value in values if value is not None]
-        return self._choose(present) if present else None
-
-
-class _CountDistinct(beam.CombineFn):
-    """Number of different values that are not None."""
-
-    def create_accumulator(self) -> set[Any]:
-        return set()
-
-    def add_input(self, values: set[Any], value: Any) -> set[Any]:
-        if value is not None:
-            values.add(value)
-        return values
-
-    def merge_accumulators(self, accumulators: Any) -> set[Any]:
-        return set().union(*accumulators)
-
-    def extract_output(self, values: set[Any]) -> int:
-        return len(values)
-
-
-def _with_bounds(row: Any, names: tuple[str, ...], window: Any = beam.DoFn.WindowParam) -> Any:
-    fields = {name: getattr(row, name) for name in names}
-    return beam.Row(**fields, start=window.start, end=window.end)
+    return Best(plain) if nullable and name != "sum" else plain

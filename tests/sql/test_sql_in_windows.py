@@ -132,6 +132,8 @@ SAME_AS_SPARK = [
     "CASE WHEN n > 1 THEN 'big' WHEN n = 1 THEN 'one' END, CASE id WHEN 5 THEN n ELSE 0 END",
     "COALESCE(n, id), COALESCE(user, 'nobody'), COALESCE(n, n, 3)",
     "CAST(price AS BIGINT), CAST(id AS DOUBLE), CAST(id AS VARCHAR), CAST('12' AS BIGINT)",
+    "n / 2 / 2 - id / (n + 10) / 2, MOD(-n / 2, 3), COALESCE(n / 4, id / n, id), n / 2 IS NULL",
+    "(n / 2) BETWEEN 0 AND n, (n / 2) IN (0, 2), CASE WHEN n / 2 = n - n / 2 THEN n / 2 END",
     "at = TIMESTAMP '1970-01-01 00:00:05', at > TIMESTAMP '1970-01-01 00:00:15.5'",
 ]
 QUERIES = [
@@ -169,6 +171,18 @@ def test_steps_have_the_rows_of_spark(spark: Any, query: str) -> None:
         rows = Lowered({"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
         plain = rows | "Plain" >> beam.Map(lambda row: tuple(map(_plain, row)))
         assert_that(plain, equal_to(expected))
+
+
+@pytest.mark.parametrize(
+    "level", ["{} / n", "MOD({}, n + 10)", "COALESCE({}, n)", "n - {}", "CAST({} AS DOUBLE) / n"]
+)
+def test_the_text_of_an_expression_grows_with_its_levels(level: str) -> None:
+    expression = "n"
+    for _ in range(16):
+        expression = f"({level.format(expression)})"
+    query = parse(f"SELECT {expression} FROM PCOLLECTION", {"PCOLLECTION": {"n": "bigint"}})
+    (value,) = steps_of(query, {"PCOLLECTION": {"n": (int, True)}}).values
+    assert len(value.source) < 5_000
 
 
 def _plain(value: Any) -> Any:
