@@ -377,6 +377,7 @@ def _is_python_s_own(kind: type) -> bool:
 
 
 def _record(graph: Graph, kind: type, names: tuple[str, ...], items: tuple[Item, ...]) -> Made:
+    items = tuple(map(graph.stored, items))
     fields = tuple(item for item in items if isinstance(item, Expression))
     if len(fields) < len(items):
         odd = next(item for item in items if not isinstance(item, Expression))

@@ -46,6 +46,7 @@ from sparkbeam.columns.python_types import (
     is_tuple,
 )
 from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.time_kernels import is_timestamp, micros_of
 from sparkbeam.columns.vectors import Value, Vector, union_places
 
 _KEYS = frozenset([*NUMBERS, STR, BYTES, NONE])
@@ -79,6 +80,8 @@ def _same_type(
     """Convert two comparable values to one type; return None if they do not compare."""
     if one.shape == other.shape and one.shape in NUMBERS | {STR, BYTES}:
         return one, other
+    if is_timestamp(one.shape) and is_timestamp(other.shape):
+        return micros_of(graph, one), micros_of(graph, other)
     if not {one.shape, other.shape} <= NUMBERS:
         return None
     if FLOAT in (one.shape, other.shape):
@@ -98,7 +101,7 @@ def _operand(graph: Graph, item: Item, symbol: str) -> Expression:
     """Return an operand of a comparison; an enum member that compares as int or str becomes one."""
     if isinstance(item, Held) and isinstance(item.value, enum.Enum):
         return graph.const(as_compared(item.value))
-    return operand(item, symbol)
+    return operand(graph.stored(item), symbol)
 
 
 def equal(graph: Graph, left: Expression, right: Expression) -> Expression:

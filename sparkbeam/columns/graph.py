@@ -40,6 +40,7 @@ from sparkbeam.columns.python_types import (
     NONE,
     NUMBERS,
     STR,
+    TIMESTAMP,
     Constants,
     Lists,
     Mixed,
@@ -139,6 +140,13 @@ class Graph:
         node = self._once((kernel, args), lambda: Apply(shape, kernel, args))
         self._statements.append(Evaluate(node))
         return node
+
+    def stored(self, item: Item) -> Item:
+        """Return a Timestamp as a column holds it; other values unchanged."""
+        if not isinstance(item, TimestampParts):
+            return item
+        kernel, args = number_kernels.timestamps, (item.micros,)
+        return self._once((kernel, args), lambda: Apply(TIMESTAMP, kernel, args))
 
     def of_union(self, column: ColumnRef, name: str) -> Expression:
         """Return a field of elements of several classes."""
@@ -282,9 +290,10 @@ class Graph:
             time = self.select(condition, yes.time, no.time)
             assert isinstance(time, TimestampParts)
             return Stamped(self.select(condition, yes.value, no.value), time)
-        if not isinstance(yes, Expression) or not isinstance(no, Expression):
+        one, other = self.stored(yes), self.stored(no)
+        if not isinstance(one, Expression) or not isinstance(other, Expression):
             return Either(condition, yes, no)
-        return self._selected(condition, yes, no)
+        return self._selected(condition, one, other)
 
     def _selected(self, condition: Expression, yes: Expression, no: Expression) -> Item:
         if isinstance(yes.shape, RecordShape) or isinstance(no.shape, RecordShape):

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkbeam.columns.python_types import TIMESTAMP
 from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import Value, Vector, arrow_of, bare, nulls_of, numpy_of
 
@@ -277,3 +278,11 @@ def contained(constants: frozenset[Any], has_none: bool) -> Callable[[Value], Ve
         return Vector(found)
 
     return applied
+
+
+def timestamps(micros: Value) -> Value:
+    """Return Timestamps as columns hold them."""
+    data = bare(micros)
+    if not isinstance(data, np.ndarray):
+        return data  # A constant.
+    return Vector(pa.array(data).view(TIMESTAMP.arrow_type))

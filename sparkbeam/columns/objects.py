@@ -200,7 +200,8 @@ class Objects:
 
     def dict_of(self, items: dict[str, Item]) -> Item:
         """Return a dict of columns, or named arguments if some items are not columns."""
-        fields = tuple(item for item in items.values() if isinstance(item, Expression))
+        stored = map(self._graph.stored, items.values())
+        fields = tuple(item for item in stored if isinstance(item, Expression))
         if len(fields) < len(items):
             return Named(items)
         return self._graph.made(RecordShape(dict, tuple(items), ()), fields)
@@ -216,12 +217,13 @@ class Objects:
 
     def tuple_of(self, items: list[Item]) -> Item:
         """Return a tuple of columns or of objects."""
-        fields = tuple(item for item in items if isinstance(item, Expression))
+        stored = map(self._graph.stored, items)
+        fields = tuple(item for item in stored if isinstance(item, Expression))
         if len(fields) == len(items):
             return operators.tuple_of(self._graph, fields)
         if all(isinstance(item, Held | Const) for item in items):
             return Held(tuple(item.value for item in items if isinstance(item, Held | Const)))
-        odd = next(item for item in items if not isinstance(item, Expression))
+        odd = next(item for item in items if not isinstance(item, Expression | TimestampParts))
         raise NotCompiled(f"it makes a tuple with {named(odd)} in it")
 
     def bound(

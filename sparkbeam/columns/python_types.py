@@ -155,6 +155,8 @@ Shape: TypeAlias = Scalar | Opaque | RecordShape | Union | Lists | Mixed | Texts
 INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)
 STR, BYTES, NONE = Scalar(str), Scalar(bytes), Scalar(type(None))
 NUMBERS = frozenset([INT, FLOAT, BOOL])
+TIMESTAMP = Opaque(pa.timestamp("us", "UTC"))
+"""Beam Timestamps that a function makes."""
 
 _ARROW = {
     INT: pa.int64(),

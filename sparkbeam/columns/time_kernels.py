@@ -8,7 +8,8 @@ from typing import TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.expressions import Expression, Item
+from sparkbeam.columns import number_kernels
+from sparkbeam.columns.expressions import Apply, Expression, Item
 from sparkbeam.columns.graph import Graph
 from sparkbeam.columns.operators import binary
 from sparkbeam.columns.python_types import FLOAT, INT, Opaque, Shape
@@ -36,6 +37,8 @@ def _is_time(shape: Shape) -> TypeGuard[Opaque]:
 
 def micros_of(graph: Graph, timestamp: Expression) -> Expression:
     """Return the microseconds of Timestamps."""
+    if isinstance(timestamp, Apply) and timestamp.kernel is number_kernels.timestamps:
+        return timestamp.args[0]
     return graph.apply(since_epoch, INT, timestamp)
 
 

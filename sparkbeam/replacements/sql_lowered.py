@@ -1,6 +1,7 @@
 """Steps of queries as Beam's transforms: they keep windows, triggers and lateness."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Optional
 
@@ -131,31 +132,27 @@ class Lowered:
         left, right = self._rows(step.left), self._rows(step.right)
         kind = _key_type(step.left_keys, step.right_keys)
         keys = _key(step.left_keys, 1, kind), _key(step.right_keys, 2, kind)
-        widths = len(_columns(step.left)), len(_columns(step.right))
-        pair = _pair(*widths)
-        if right.is_bounded and not left.is_bounded and step.how in ("inner", "left"):
-            joined = self._looked_up(left, right, keys, pair, step.how)
-        elif step.how == "inner" and not right.is_bounded and is_whole(left) and is_whole(right):
-            joined = self._incremental(left, right, keys, pair)
-        else:
-            sides = {"left": left, "right": right}
-            on = dict(zip(sides, keys, strict=True))
-            joined = sides | self._label("Join") >> Join(
-                on=on, how=step.how, result=lambda key, one, other: pair(one, other)
-            )
         values = (*_columns(step.left), *_columns(step.right))
         names = tuple(f"c{at}" for at in range(len(values)))
-        nullable = [Value(value.source, value.kind, nullable=True) for value in values]
-        return joined | self._label("Joined") >> beam.Map(
-            function("made(*row)", made=_class_of(_row_type(names, nullable)))
-        ).with_output_types(_row_type(names, nullable))
+        row = _row_type(names, [replace(value, nullable=True) for value in values])
+        pair = _pair(step, row)
+        if right.is_bounded and not left.is_bounded and step.how in ("inner", "left"):
+            return self._looked_up(left, right, keys, pair, step.how)
+        if step.how == "inner" and not right.is_bounded and is_whole(left) and is_whole(right):
+            return self._incremental(left, right, keys, pair)
+        sides = {"left": left, "right": right}
+        on = dict(zip(sides, keys, strict=True))
+        joined: PCollection[Any] = sides | self._label("Join") >> Join(
+            on=on, how=step.how, result=pair
+        )
+        return joined
 
     def _incremental(
         self,
         left: PCollection[Any],
         right: PCollection[Any],
         keys: tuple[Callable[[Any], Any], Callable[[Any], Any]],
-        pair: Callable[[Any, Any], Any],
+        pair: Callable[[Any, Any, Any], Any],
     ) -> PCollection[Any]:
         """Join two streams in the global window, whose rows wait for each other for ever."""
         sides = tuple(
@@ -167,14 +164,16 @@ class Lowered:
             for side, key in zip((left, right), keys, strict=True)
         )
         joined = sides | self._label("Join") >> IncrementalJoin(ttl=None)
-        return joined | self._label("Pair") >> beam.MapTuple(lambda key, rows: pair(*rows))
+        return joined | self._label("Pair") >> beam.MapTuple(
+            lambda key, rows: pair(key, *rows)
+        ).with_output_types(_returned(pair))
 
     def _looked_up(
         self,
         left: PCollection[Any],
         right: PCollection[Any],
         keys: tuple[Callable[[Any], Any], Callable[[Any], Any]],
-        pair: Callable[[Any, Any], Any],
+        pair: Callable[[Any, Any, Any], Any],
         how: str,
     ) -> PCollection[Any]:
         """Join an unbounded side to a bounded one, which is a side input."""
@@ -184,26 +183,29 @@ class Lowered:
         pairs = right | self._label("Keys") >> keyed
 
         def joined(row: Any, table: Any) -> Iterator[Any]:
-            found = list(table[of_left(row)])
+            key = of_left(row)
+            found = list(table[key])
             for other in found or ([None] if how == "left" else []):
-                yield pair(row, other)
+                yield pair(key, row, other)
 
-        return left | self._label("Look up") >> beam.FlatMap(joined, AsMultiMap(pairs))
+        look_up = beam.FlatMap(joined, AsMultiMap(pairs)).with_output_types(_returned(pair))
+        return left | self._label("Look up") >> look_up
 
 
 _NAMES = {"Decimal": Decimal, "Timestamp": Timestamp, "quotient": quotient, "modulo": modulo}
 """Names in the expressions of :class:`Value`."""
 
 
-def function(source: str, **named: Any) -> Callable[[Any], Any]:
+def function(source: str, parameters: str = "row", **named: Any) -> Callable[..., Any]:
     """Return the function of a row that an expression of :class:`Value` is.
 
     Args:
         source: its text, which is made of a parsed query.
+        parameters: its parameters.
         named: further names in it.
     """
     names = {**_NAMES, **named}
-    made: Callable[[Any], Any] = eval(f"lambda row: {source}", names)
+    made: Callable[..., Any] = eval(f"lambda {parameters}: {source}", names)
     return made
 
 
@@ -237,7 +239,7 @@ def _with_key(key: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda row: (key(row), row)
 
 
-def _returned(function: Callable[[Any], Any]) -> Any:
+def _returned(function: Callable[..., Any]) -> Any:
     return typehints.decorators.get_type_hints(function).simple_output_type("key")
 
 
@@ -249,12 +251,16 @@ def _key(values: tuple[Value, ...], side: int, kind: Any) -> Callable[[Any], Any
     return typehints.with_output_types(kind)(function(f"({mark}, {', '.join(sources)})"))
 
 
-def _pair(left: int, right: int) -> Callable[[Any, Any], tuple[Any, ...]]:
-    nothing = (None,) * left, (None,) * right
-    return lambda one, other: (
-        *(nothing[0] if one is None else one),
-        *(nothing[1] if other is None else other),
+def _pair(step: JoinSteps, row: RowTypeConstraint) -> Callable[[Any, Any, Any], Any]:
+    """Return the function of a key and a row of each side that makes the joined row."""
+    absent = {"one": ("right", "outer"), "other": ("left", "outer")}
+    fields = (
+        f"(None if {name} is None else {name}[{at}])" if step.how in hows else f"{name}[{at}]"
+        for side, (name, hows) in zip((step.left, step.right), absent.items(), strict=True)
+        for at in range(len(_columns(side)))
     )
+    made = function(f"made({', '.join(fields)})", "key, one, other", made=_class_of(row))
+    return typehints.with_output_types(row)(made)
 
 
 def _window_fn(windows: Windows) -> WindowFn:

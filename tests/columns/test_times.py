@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -142,3 +142,48 @@ def test_a_timestamp_is_no_number_of_seconds() -> None:
     shape = shape_of("us", None, is_as_in_arrow=False)
     refused = compile_function(lambda row: TimestampedValue(1, Timestamp(row["at"])), shape)
     assert refused == Refused("it makes a Timestamp of something other than a number")
+
+
+class Stop(NamedTuple):
+    number: int
+    at: Timestamp | None
+
+
+MADE: list[Callable[[Any], Any]] = [
+    lambda row: Stop(row["number"], Timestamp(micros=row["at"].micros + 1)),
+    lambda row: (Timestamp(row["number"]), Timestamp(micros=5)),
+    lambda row: {"at": Timestamp.of(row["at"]), "n": row["number"]},
+    lambda row: Stop(row["number"], Timestamp(row["number"]) if row["number"] % 2 else None),
+    lambda row: (max(Timestamp(row["number"]), row["at"]), row["at"] < Timestamp(1_700_000_000)),
+    lambda row: (row["at"] == Timestamp(row["number"]), row["at"] >= row["at"]),
+    lambda row: TimestampedValue((row["number"], Timestamp(micros=-1)), row["at"]),
+    lambda row: (Timestamp(row["number"]), 0)[0].micros,
+    lambda row: (Timestamp(row["number"]) if row["number"] > 2 else row["at"], 0),
+]
+
+
+@given(st.lists(MOMENTS, min_size=1, max_size=8), st.sampled_from(MADE))
+def test_timestamps_that_a_function_makes_are_in_its_results(
+    micros: list[int], function: Callable[[Any], Any]
+) -> None:
+    block = block_of(list(micros), shape_of("us", "UTC", is_as_in_arrow=False))
+    compiled = compile_function(function, shape_of("us", "UTC", is_as_in_arrow=False))
+    assert isinstance(compiled, Compiled), compiled
+    output = compiled.evaluate(block)
+    found = values_of(output.values, compiled.result)
+    if output.times is not None:
+        found = list(zip(found, output.times.tolist(), strict=True))
+    rows = values_of(block, shape_of("us", "UTC", is_as_in_arrow=False))
+    expected = [_unstamped(function(row)) for row in rows]
+    assert list(map(repr, found)) == list(map(repr, expected))
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, expected))
+
+
+def test_a_missing_timestamp_is_compared_by_python() -> None:
+    shape = shape_of("us", "UTC", is_as_in_arrow=False)
+    block = block_of([5, None], shape)
+    compiled = compile_function(lambda row: row["at"] == Timestamp(0), shape)
+    assert isinstance(compiled, Compiled)
+    with pytest.raises(FallBack):
+        compiled.evaluate(block)

@@ -1,0 +1,68 @@
+"""Functions and aggregates of lowered queries, which run in workers: they need no parser of SQL."""
+
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+
+
+def quotient(left: int, right: int) -> int:
+    """Divide integers; the result is truncated."""
+    return left // right if (left < 0) == (right < 0) else -(-left // right)
+
+
+def modulo(left: int, right: int) -> int:
+    """Return the remainder of a truncated division; it has the sign of ``left``."""
+    return left % abs(right) if left >= 0 else -(-left % abs(right))
+
+
+class Best(beam.CombineFn):
+    """The least or greatest value that is not None.
+
+    Args:
+        choose: ``min`` or ``max``.
+    """
+
+    def __init__(self, choose: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._choose = choose
+
+    def create_accumulator(self) -> Any:
+        return None
+
+    def add_input(self, best: Any, value: Any) -> Any:
+        return self._of((best, value))
+
+    def merge_accumulators(self, accumulators: Any) -> Any:
+        return self._of(accumulators)
+
+    def extract_output(self, best: Any) -> Any:
+        return best
+
+    def _of(self, values: Any) -> Any:
+        present = [value for value in values if value is not None]
+        return self._choose(present) if present else None
+
+
+class CountDistinct(beam.CombineFn):
+    """Number of different values that are not None."""
+
+    def create_accumulator(self) -> set[Any]:
+        return set()
+
+    def add_input(self, values: set[Any], value: Any) -> set[Any]:
+        if value is not None:
+            values.add(value)
+        return values
+
+    def merge_accumulators(self, accumulators: Any) -> set[Any]:
+        return set().union(*accumulators)
+
+    def extract_output(self, values: set[Any]) -> int:
+        return len(values)
+
+
+def with_bounds(row: Any, names: tuple[str, ...], window: Any = beam.DoFn.WindowParam) -> Any:
+    """Return a row of some fields of another, and the bounds of its window."""
+    fields = {name: getattr(row, name) for name in names}
+    return beam.Row(**fields, start=window.start, end=window.end)
