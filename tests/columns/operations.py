@@ -111,7 +111,14 @@ OTHERS = (
     *("(x.when, x.day, x.sum)", "x.sum if x.p else None", "x.day if x.q else x.day"),
     *("TimestampedValue(x.s, x.when)", "TimestampedValue(x.a, x.b)", "(x.s, x)", "x"),
     *("(x.s.lower(), x.a)", "Inner(x.b, x.s)", "{'s': x.s, 'a': x.a}", "x.inner._replace(i=x.b)"),
-    *("x.local.timestamp()", "x.when.micros", "x.ints", "x.texts", "x.inner"),
+    *(
+        "x.local.timestamp()",
+        "x.when.micros",
+        "(x.a, Timestamp(micros=x.b), Timestamp(x.b) > x.when)",
+        "x.ints",
+        "x.texts",
+        "x.inner",
+    ),
 )
 
 
