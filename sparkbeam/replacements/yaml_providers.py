@@ -4,9 +4,12 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from sparkbeam.replacements.yaml_packages import check_installed
 from sparkbeam.upstream.yaml_scopes import (
+    in_this_process,
     is_beams_own_java,
     names_of,
+    packages_of,
     runs_query_in_java,
     transforms_of_queries,
     without_positions,
@@ -19,7 +22,14 @@ def native(kind: str, provider: Any) -> Any:
     Args:
         kind: the type, such as ``Join``.
         provider: the one that Beam or the pipeline has.
+
+    Raises:
+        ConfigurationError: it needs packages that are not installed.
     """
+    packages = packages_of(provider)
+    if packages is not None:
+        check_installed(kind, packages)
+        return in_this_process(kind, provider)
     if kind == "Sql":
         return _queries() if runs_query_in_java(provider) else provider
     if kind in _NATIVE:
