@@ -19,8 +19,12 @@ from sparkbeam.cli.commands import main
 from sparkbeam.replacements.yaml_providers import native
 from sparkbeam.upstream.yaml_scopes import runs_elsewhere
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
+
 yaml_provider = pytest.importorskip("apache_beam.yaml.yaml_provider")
 yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")
+
+import yaml_types  # noqa: E402
 
 PIPELINE = """
 pipeline:
@@ -127,6 +131,13 @@ def test_of_the_catalogue_only_systems_without_a_counterpart_need_java() -> None
     others = {"IcebergAddFiles", "MapToFields-java", "Filter-java"}
     names = {kind.removeprefix("ReadFrom").removeprefix("WriteTo") for kind in REFUSED}
     assert names <= systems | others
+
+
+def test_the_page_has_the_types_of_the_catalogue() -> None:
+    text = yaml_types.PAGE.read_text()
+    if f"catalogue of Beam {'.'.join(beam.__version__.split('.')[:2])};" not in text:
+        pytest.skip(f"the page has not the catalogue of Beam {beam.__version__}")
+    assert text == yaml_types.renewed(text), "run: python docs/yaml_types.py"
 
 
 @pytest.fixture

@@ -38,6 +38,11 @@ def native(kind: str, provider: Any) -> Any:
     return provider if transforms is None else _made_of_queries(provider)
 
 
+def system_of(kind: str) -> str | None:
+    """Return the system that a type reads or writes in place of Java; None for another type."""
+    return _NATIVE[kind][0] if kind in _NATIVE else None
+
+
 _DATABASES = {
     "Jdbc": "jdbc",
     "MySql": "mysql",
