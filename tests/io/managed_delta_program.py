@@ -75,7 +75,7 @@ def main(folder: Path, jars: str = "") -> None:
     in_yaml(
         "changes_in_yaml",
         "ReadFromDeltaCDC",
-        ["n", "_change_type"],
+        ["n", "change_type"],
         start_version=2,
         include_metadata_columns=["_change_type"],
     )
