@@ -117,7 +117,7 @@ def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 def needs_java(kind: str) -> bool:
-    """Whether a type of the catalogue has no provider but those of Java."""
+    """Return whether a type of the catalogue has no provider but those of Java."""
     found = [native(kind, provider) for provider in yaml_provider.standard_providers()[kind]]
     return all(map(runs_elsewhere, found))
 
@@ -171,7 +171,7 @@ transforms:
 
 
 def in_two_languages(kind: str) -> bool:
-    """Whether a type of the catalogue has a provider of Python's and one of Java's."""
+    """Return whether a type of the catalogue has a provider of Python's and one of Java's."""
     found = [native(kind, provider) for provider in yaml_provider.standard_providers()[kind]]
     return len({*map(runs_elsewhere, found)}) == 2
 
