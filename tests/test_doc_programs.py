@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", re.DOTALL)
+YAML = re.compile(r"```yaml\n(pipeline:\n.*?)```(?:.*?```text\n(.*?)```)?", re.DOTALL)
 BEGIN = "import apache_beam as beam\n"
 ENDED = "--- end of a block ---"
 RULES = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -36,6 +37,15 @@ def programs() -> list[object]:
                 found.append((f"{page.name}:{text.count(chr(10), 0, block.start()) + 1}", []))
             found[-1][1].append(Block(code, output))
     return [pytest.param(blocks, id=place) for place, blocks in found]
+
+
+def pipelines() -> list[object]:
+    """The blocks of Beam YAML, each with the next text: the lines of the files that it writes."""
+    page = ROOT / "docs" / "yaml.md"
+    return [
+        pytest.param(*block.groups(), id=f"{page.name}:{number}")
+        for number, block in enumerate(YAML.finditer(page.read_text()))
+    ]
 
 
 def same(expected: str, printed: str) -> bool:
@@ -73,3 +83,16 @@ def test_a_program_prints_what_stands_below_it(
     *printed, _ = capfd.readouterr().out.split(f"{ENDED}\n")
     for block, lines in zip(program, printed, strict=True):
         assert same(block.output, lines), lines
+
+
+@pytest.mark.usefixtures("adaptive")
+@pytest.mark.parametrize(("pipeline", "expected"), pipelines())
+def test_a_pipeline_of_beam_yaml_writes_the_lines_below_it(
+    pipeline: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = pytest.importorskip("apache_beam.yaml.main")
+    monkeypatch.chdir(tmp_path)
+    Path("pipeline.yaml").write_text(pipeline)
+    main.run(["--yaml_pipeline_file=pipeline.yaml", "--runner=sparkbeam.SparkRunner"])
+    written = "".join(file.read_text() for file in Path().glob("*.json*"))
+    assert same(expected, written), written

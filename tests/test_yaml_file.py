@@ -2,22 +2,29 @@
 
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import grpc
 import pytest
+from apache_beam.utils import subprocess_server
 from click.testing import CliRunner, Result
 from in_process_batch import BatchRunner
 
-from sparkbeam import SparkRunner
 from sparkbeam.cli import main_program, programs
 from sparkbeam.cli.commands import main
 from sparkbeam.replacements.yaml_providers import native
+from sparkbeam.upstream.yaml_scopes import runs_elsewhere
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
 
 yaml_provider = pytest.importorskip("apache_beam.yaml.yaml_provider")
 yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")
+
+import yaml_types  # noqa: E402
 
 PIPELINE = """
 pipeline:
@@ -110,10 +117,9 @@ def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 def needs_java(kind: str) -> bool:
-    """Whether a type of the catalogue has no provider but those of Java."""
+    """Return whether a type of the catalogue has no provider but those of Java."""
     found = [native(kind, provider) for provider in yaml_provider.standard_providers()[kind]]
-    java = (yaml_provider.ExternalJavaProvider, yaml_provider.ExternalProvider)
-    return all(isinstance(each.underlying_provider(), java) for each in found)
+    return all(map(runs_elsewhere, found))
 
 
 REFUSED = [kind for kind in yaml_provider.standard_providers() if needs_java(kind)]
@@ -127,14 +133,32 @@ def test_of_the_catalogue_only_systems_without_a_counterpart_need_java() -> None
     assert names <= systems | others
 
 
-@pytest.mark.parametrize("kind", REFUSED)
-def test_a_type_of_java_is_refused_before_a_process_starts(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_has_the_types_of_the_catalogue() -> None:
+    text = yaml_types.PAGE.read_text()
+    if f"catalogue of Beam {'.'.join(beam.__version__.split('.')[:2])};" not in text:
+        pytest.skip(f"the page has not the catalogue of Beam {beam.__version__}")
+    assert text == yaml_types.renewed(text), "run: python docs/yaml_types.py"
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails a test that starts a process, opens a URL or a channel, or finds Java."""
+
     def start(*args: Any, **named: Any) -> None:
         raise AssertionError(args)
 
-    monkeypatch.setattr(subprocess, "Popen", start)
+    for owner, name in (
+        (subprocess, "Popen"),
+        (urllib.request, "urlopen"),
+        (subprocess_server.JavaHelper, "get_java"),
+        (grpc, "insecure_channel"),
+    ):
+        monkeypatch.setattr(owner, name, start)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_type_of_java_is_refused_before_a_process_starts(kind: str) -> None:
     given = "" if kind.startswith("Read") else "input: Create, "
     spec = f"""
 type: composite
@@ -143,4 +167,90 @@ transforms:
   - {{type: {kind}, {given}config: {{}}}}
 """
     with pytest.raises(ValueError, match=f"'YamlTransform/Composite/{kind}' .*cross-language"):
-        _ = beam.Pipeline(SparkRunner()) | yaml_transform.YamlTransform(spec)
+        _ = beam.Pipeline(BatchRunner()) | yaml_transform.YamlTransform(spec)
+
+
+def in_two_languages(kind: str) -> bool:
+    """Return whether a type of the catalogue has a provider of Python's and one of Java's."""
+    found = [native(kind, provider) for provider in yaml_provider.standard_providers()[kind]]
+    return len({*map(runs_elsewhere, found)}) == 2
+
+
+BOTH = [kind for kind in yaml_provider.standard_providers() if in_two_languages(kind)]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_type_of_python_and_java_is_that_of_python(kind: str) -> None:
+    providers = yaml_provider.standard_providers()
+    scope = yaml_transform.Scope(beam.Pipeline(BatchRunner()), {}, [], providers, {})
+    assert not any(map(runs_elsewhere, scope.providers[kind]))
+
+
+OF_USER = """
+pipeline:
+  type: chain
+  transforms:
+    - {type: Create, config: {elements: [{n: 1}]}}
+    - {type: WriteToJson, config: {path: out}}
+providers:
+  - {type: KIND, config: CONFIG, transforms: {WriteToJson: "mine:write:v1"}}
+"""
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        ("javaJar", "{jar: 'https://localhost:1/a.jar'}"),
+        ("mavenJar", "{artifact_id: a, group_id: b, version: '1'}"),
+        ("beamJar", "{gradle_target: 'sdks:java:io:expansion-service:shadowJar'}"),
+        ("remote", "{address: 'localhost:1'}"),
+    ],
+)
+def test_providers_of_the_user_in_other_processes_are_refused(kind: str, config: str) -> None:
+    result = run(OF_USER.replace("KIND", kind).replace("CONFIG", config))
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert "'WriteToJson' cannot run on Spark" in line
+    assert "cross-language" in line
+
+
+WITH_PACKAGES = """
+pipeline:
+  type: chain
+  transforms:
+    - {type: Create, config: {elements: [{n: 2}]}}
+    - {type: Twice, config: {field: n}}
+    - {type: MapToFields, config: {language: python, dependencies: [click], fields: {n: n + 1}}}
+    - {type: WriteToText, config: {path: out}}
+providers:
+  - type: pythonPackage
+    config: {packages: ["PyYAML>=5", "/folder/apache_beam-VERSION-py3-none-any.whl"]}
+    transforms:
+      Twice: |
+        def twice(field):
+          return beam.Map(lambda row: beam.Row(n=2 * getattr(row, field))).with_output_types(
+              beam.typehints.row_type.RowTypeConstraint.from_fields([("n", int)]))
+""".replace("VERSION", beam.version.__version__)
+
+
+@pytest.mark.usefixtures("alone")
+def test_packages_that_are_installed_are_used() -> None:
+    result = run(WITH_PACKAGES)
+    assert result.exit_code == 0, result.output
+    assert written() == ["5"]
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    ("package", "other", "told"),
+    [
+        ("PyYAML>=5", "PyYAML>=5000", "Twice needs 'PyYAML>=5000'"),
+        ("PyYAML>=5", "https://localhost:1/none.zip", "Twice needs 'https://localhost:1/none.zip'"),
+        ("[click]", "[none-of-that-name]", "MapToFields-python needs 'none-of-that-name'"),
+    ],
+)
+def test_packages_that_are_not_installed_are_named(package: str, other: str, told: str) -> None:
+    result = run(WITH_PACKAGES.replace(package, other))
+    assert f"{told}, not installed here" in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output

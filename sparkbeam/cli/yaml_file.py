@@ -26,8 +26,10 @@ def run(file: str, options: Sequence[str]) -> None:
     """
     if "://" not in file and not (is_path(file) and Path(file).is_file()):
         raise click.BadParameter(f"There is no file {shown(file)}.", param_hint="FILE")
+    # Beam warns of each module of its catalogue that lacks packages.
+    logging.getLogger().setLevel(logging.ERROR)
     try:
-        from apache_beam.yaml import main
+        from apache_beam.yaml import main, yaml_provider
         from jinja2 import TemplateError
         from jsonschema import ValidationError
         from yaml import YAMLError
@@ -35,6 +37,7 @@ def run(file: str, options: Sequence[str]) -> None:
         raise click.ClickException(
             f"Beam YAML is not installed ({error}): pip install 'sparkbeam[yaml]'."
         ) from None
+    yaml_provider.standard_providers()
     logging.getLogger().setLevel(logging.WARNING)
     start = main.run_tests if {"--test", "--tests"} & {*options} else main.run
     FOR_GOOD.enter_context(on_our_runner(file))

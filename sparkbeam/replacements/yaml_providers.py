@@ -4,9 +4,12 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from sparkbeam.replacements.yaml_packages import check_installed
 from sparkbeam.upstream.yaml_scopes import (
+    in_this_process,
     is_beams_own_java,
     names_of,
+    packages_of,
     runs_query_in_java,
     transforms_of_queries,
     without_positions,
@@ -19,13 +22,25 @@ def native(kind: str, provider: Any) -> Any:
     Args:
         kind: the type, such as ``Join``.
         provider: the one that Beam or the pipeline has.
+
+    Raises:
+        ConfigurationError: it needs packages that are not installed.
     """
+    packages = packages_of(provider)
+    if packages is not None:
+        check_installed(kind, packages)
+        return in_this_process(kind, provider)
     if kind == "Sql":
         return _queries() if runs_query_in_java(provider) else provider
     if kind in _NATIVE:
         return _renamed(kind, provider) if is_beams_own_java(kind, provider) else provider
     transforms = transforms_of_queries(provider)
     return provider if transforms is None else _made_of_queries(provider)
+
+
+def system_of(kind: str) -> str | None:
+    """Return the system that a type reads or writes in place of Java; None for another type."""
+    return _NATIVE[kind][0] if kind in _NATIVE else None
 
 
 _DATABASES = {

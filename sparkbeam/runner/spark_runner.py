@@ -38,6 +38,7 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
+from sparkbeam.replacements.yaml_packages import check_installed
 from sparkbeam.replacements.yaml_providers import native
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.run.run import Companion, PipelineRun, program
@@ -72,7 +73,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         self._seen: Any = None
         cross_language.guard(_is_ours)
         carried.register()
-        substitute_providers(_is_ours, native)
+        substitute_providers(_is_ours, native, check_installed)
 
     def apply(self, transform: Any, input: Any, options: PipelineOptions) -> Any:
         """Beam's hook for a transform that is applied.
@@ -81,7 +82,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             ConfigurationError: with the first transform, if an option has a wrong name or value.
             UnsupportedTransform: it is a cross-language transform that nothing replaces.
         """
-        substitute_providers(_is_ours, native)
+        substitute_providers(_is_ours, native, check_installed)
         transform = cross_language.replaced(transform, input)
         if options is not self._seen:
             option_views.remember(options)

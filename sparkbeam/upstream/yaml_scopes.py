@@ -2,10 +2,11 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from apache_beam.pipeline import Pipeline
+from apache_beam.transforms.external import ExternalTransform
 
 SQL_URNS = frozenset(
     ["beam:external:java:sql:v1", "schematransform:org.apache.beam:sql_transform:v1"]
@@ -15,10 +16,15 @@ SQL_URNS = frozenset(
 Substitute = Callable[[str, Any], Any]
 """Returns the provider to use for a type of transform, given one of Beam's."""
 
+CheckPackages = Callable[[str, Iterable[str]], None]
+"""Raises if a type of transform needs packages that are not installed."""
+
 _MODULE = "apache_beam.yaml.yaml_transform"
 
 
-def substitute_providers(is_ours: Callable[[Pipeline], bool], substitute: Substitute) -> None:
+def substitute_providers(
+    is_ours: Callable[[Pipeline], bool], substitute: Substitute, check_packages: CheckPackages
+) -> None:
     """Use other providers for pipelines of this runner, once Beam YAML is imported.
 
     A provider of Java transforms starts an expansion service before the runner hears of them.
@@ -26,15 +32,21 @@ def substitute_providers(is_ours: Callable[[Pipeline], bool], substitute: Substi
     Args:
         is_ours: returns whether a pipeline uses this runner.
         substitute: see :data:`Substitute`.
+        check_packages: see :data:`CheckPackages`; called with the dependencies of each transform.
     """
     module = sys.modules.get(_MODULE)
     if module is not None:
-        _wrap(module.Scope, is_ours, substitute)
+        _wrap(module.Scope, is_ours, substitute, check_packages)
 
 
 @functools.cache
-def _wrap(scope: Any, is_ours: Callable[[Pipeline], bool], substitute: Substitute) -> None:
-    begin = scope.__init__
+def _wrap(
+    scope: Any,
+    is_ours: Callable[[Pipeline], bool],
+    substitute: Substitute,
+    check_packages: CheckPackages,
+) -> None:
+    begin, create = scope.__init__, scope.create_ptransform
 
     @functools.wraps(begin)
     def init(self: Any, root: Any, *rest: Any, **named: Any) -> None:
@@ -43,7 +55,17 @@ def _wrap(scope: Any, is_ours: Callable[[Pipeline], bool], substitute: Substitut
         if is_ours(pipeline) and not isinstance(self.providers, _Providers):
             self.providers = _Providers(self.providers, substitute)
 
+    @functools.wraps(create)
+    def create_ptransform(self: Any, spec: Any, inputs: Any) -> Any:
+        if isinstance(self.providers, _Providers):
+            from apache_beam.yaml.yaml_transform import extract_extra_dependencies
+
+            packages, spec = extract_extra_dependencies(spec)
+            check_packages(spec.get("type", ""), packages)
+        return create(self, spec, inputs)
+
     scope.__init__ = init
+    scope.create_ptransform = create_ptransform
 
 
 class _Providers(Mapping[str, list[Any]]):
@@ -61,15 +83,69 @@ class _Providers(Mapping[str, list[Any]]):
 
     def __getitem__(self, kind: str) -> list[Any]:
         if kind not in self._found:
-            each = (self._substitute(kind, provider) for provider in self._theirs[kind])
-            self._found[kind] = list(dict.fromkeys(each))
+            candidates = self._candidates(kind)
+            here = [provider for provider in candidates if not runs_elsewhere(provider)]
+            self._found[kind] = here or [_refused(kind, candidates[0])]
         return self._found[kind]
+
+    def _candidates(self, kind: str) -> list[Any]:
+        """Return the pipeline's own providers; those of Beam if it has none."""
+        from apache_beam.yaml import yaml_provider
+
+        def substituted(providers: Iterable[Any]) -> list[Any]:
+            return list(dict.fromkeys(self._substitute(kind, each) for each in providers))
+
+        # Scopes within scopes merge providers that are substituted already.
+        standard = yaml_provider.standard_providers().get(kind, [])
+        known = {*standard, *substituted(standard)}
+        own = [each for each in self._theirs[kind] if each not in known]
+        return substituted(own or standard)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._theirs)
 
     def __len__(self) -> int:
         return len(self._theirs)
+
+
+def runs_elsewhere(provider: Any) -> bool:
+    """Return whether another process expands the transforms of a provider."""
+    from apache_beam.yaml import yaml_provider
+
+    return isinstance(provider.underlying_provider(), yaml_provider.ExternalProvider)
+
+
+@functools.cache
+def _refused(kind: str, provider: Any) -> Any:
+    """Return a provider of a transform that the runner refuses when it is applied.
+
+    Beam's own provider asks its expansion service what it has, or looks for Java first.
+    """
+    from apache_beam.yaml import yaml_provider
+
+    urns = getattr(provider.underlying_provider(), "_urns", {})
+    name = getattr(provider, "_transforms", {}).get(kind, kind)
+    urn = urns.get(name if isinstance(name, str) else kind, "")
+    return yaml_provider.InlineProvider(
+        {kind: lambda **config: ExternalTransform(urn, b"", "localhost:0")}
+    )
+
+
+def packages_of(provider: Any) -> Iterable[str] | None:
+    """Return the packages of a provider of Python transforms; None for one without packages."""
+    from apache_beam.yaml import yaml_provider
+
+    if not isinstance(provider, yaml_provider.ExternalPythonProvider):
+        return None
+    packages: Iterable[str] = provider._packages
+    return packages
+
+
+def in_this_process(kind: str, provider: Any) -> Any:
+    """Return a provider that makes here what one with packages makes in another process."""
+    from apache_beam.yaml import yaml_provider
+
+    return yaml_provider.python({kind: provider._urns[kind]}, None)
 
 
 def runs_query_in_java(provider: Any) -> bool:

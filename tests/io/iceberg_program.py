@@ -92,8 +92,21 @@ def main(folder: Path) -> None:
             managed.ICEBERG, config={**catalog, "table": "shop.of_{id}", "keep": ["id", "item"]}
         )
 
+    def copy(p: beam.Pipeline) -> None:
+        from apache_beam.yaml.yaml_transform import YamlTransform
+
+        some = {**sales, "filter": "id = 3", "keep": ["id", "item"]}
+        copied = {**catalog, "table": "shop.copied", "partition_fields": ["truncate(what, 2)"]}
+        transforms = [
+            {"type": "ReadFromIceberg", "config": some},
+            {"type": "MapToFields", "config": {"fields": {"what": "item", "id": "id"}}},
+            {"type": "WriteToIceberg", "config": copied},
+        ]
+        _ = p | YamlTransform(json.dumps({"type": "chain", "transforms": transforms}))
+
     pipeline(read)
     pipeline(chosen)
+    pipeline(copy)
 
     def build(p: beam.Pipeline) -> None:
         source = {"path": folder / "in", "maxFilesPerTrigger": 1}
@@ -117,6 +130,7 @@ def main(folder: Path) -> None:
     found: dict[str, Any] = {"some": json.loads((folder / "some.json").read_text())}
     found["partitions"] = table("`sales`.partitions", "count(*)")
     found["one"] = table("of_1", "*")
+    found["copied"] = table("copied", "*")
     found["stream"] = table("stream", "*")
     found["snapshots"] = table("stream.snapshots", "count(*)")
     print(f"\n{json.dumps(found)}")

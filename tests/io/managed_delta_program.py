@@ -11,6 +11,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
+from apache_beam.yaml.yaml_transform import YamlTransform
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ForeachBatch
@@ -58,6 +59,26 @@ def main(folder: Path, jars: str = "") -> None:
     )
     names = ("newest", "older", "changes")
     found = {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
+
+    def in_yaml(name: str, kind: str, fields: list[str], **config: Any) -> None:
+        transforms = [
+            {"type": kind, "config": {"table": path, **config}},
+            {"type": "MapToFields", "config": {"fields": {field: field for field in fields}}},
+            {"type": "WriteToJson", "config": {"path": str(folder / f"{name}.jsonl")}},
+        ]
+        with beam.Pipeline("sparkbeam.SparkRunner", PipelineOptions(arguments)) as p:
+            _ = p | YamlTransform(json.dumps({"type": "chain", "transforms": transforms}))
+        lines = "".join(file.read_text() for file in folder.glob(f"{name}.jsonl*")).splitlines()
+        found[name] = sorted([*json.loads(line).values()] for line in lines)
+
+    in_yaml("yaml", "ReadFromDelta", ["id", "n"], version=1)
+    in_yaml(
+        "changes_in_yaml",
+        "ReadFromDeltaCDC",
+        ["n", "change_type"],
+        start_version=2,
+        include_metadata_columns=["_change_type"],
+    )
     print(f"\n{json.dumps(found)}")
 
 

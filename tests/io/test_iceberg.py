@@ -47,6 +47,10 @@ def test_a_field_chooses_the_table_of_a_row(found: dict[str, Any]) -> None:
     assert found["one"] == [["1", "it'em 1"]]
 
 
+def test_yaml_reads_a_table_and_writes_one(found: dict[str, Any]) -> None:
+    assert found["copied"] == [["it'em 3", "3"]]
+
+
 def test_a_micro_batch_that_runs_again_makes_no_second_snapshot(found: dict[str, Any]) -> None:
     assert found["stream"] == [["0"], ["1"], ["2"]]
     assert found["snapshots"] == [["3"]]
