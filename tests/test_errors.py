@@ -199,6 +199,11 @@ class TestCrossLanguageTransforms:
             ("Read", ExternalTransform("example:source", b"", "localhost:9"), "sparkbeam.io."),
             ("Orders", Orders(), "'Orders/Fetch' in it (apache_beam.transforms.external."),
             ("Found", Discovered(), "sparkbeam.io."),
+            (
+                "Add",
+                ExternalTransform("beam:schematransform:x:iceberg_add_files:v1", b"", "h:9"),
+                "Use a transform of Beam's Python SDK, or sparkbeam.io.",
+            ),
         ],
     )
     def test_one_that_reads_is_refused_as_it_is_applied(

@@ -166,8 +166,10 @@ transforms:
   - {{type: Create, config: {{elements: [{{a: 1}}]}}}}
   - {{type: {kind}, {given}config: {{}}}}
 """
-    with pytest.raises(ValueError, match=f"'YamlTransform/Composite/{kind}' .*cross-language"):
+    match = f"'YamlTransform/Composite/{kind}' .*cross-language"
+    with pytest.raises(ValueError, match=match) as caught:
         _ = beam.Pipeline(BatchRunner()) | yaml_transform.YamlTransform(spec)
+    assert ("in another language" in str(caught.value)) is kind.endswith("-java")
 
 
 def in_two_languages(kind: str) -> bool:

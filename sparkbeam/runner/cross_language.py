@@ -35,6 +35,7 @@ _OTHERS: Mapping[str, str] = {
     "generate_?sequence": (
         "Use apache_beam.transforms.periodicsequence.PeriodicSequence, or Create, instead."
     ),
+    r"yaml:[\w-]+-java": "Use its form in another language, such as python: see docs/yaml.md.",
 }
 _GENERAL = (
     "Use a transform of Beam's Python SDK, or sparkbeam.io.ReadFromSpark or WriteToSpark, which "
@@ -113,7 +114,8 @@ def _remedy(text: str) -> str:
         if re.search(pattern, text, re.IGNORECASE):
             return remedy
     writes = re.search("write|sink", text, re.IGNORECASE) is not None
-    for pattern, arguments in _SOURCES.items():
+    moves = writes or re.search("read|source", text, re.IGNORECASE) is not None
+    for pattern, arguments in _SOURCES.items() if moves else ():
         if re.search(pattern, text, re.IGNORECASE):
             given = arguments.replace("{topics}", "topic" if writes else "subscribe")
             return (_WRITE if writes else _READ).replace("{}", given)
