@@ -10,6 +10,7 @@ from typing import Self
 
 from sparkbeam.common.display_text import shortened
 from sparkbeam.kafka.subscription import Subscription
+from sparkbeam.plan.model import Plan
 
 READ_URN = "sparkbeam:read_from_spark:v1"
 """A root whose rows Spark reads; its payload is a :class:`ReadSpec`."""
@@ -201,3 +202,13 @@ class WriteSpec(_Payload):
     def is_complete(self) -> bool:
         """True if each delivery is the whole result so far."""
         return self.output_mode == COMPLETE
+
+
+def queries(plan: Plan) -> dict[str, str]:
+    """Return the text of each query in SQL that a plan reads, by the label of its transform."""
+    reads = (
+        (source.label, ReadSpec.unpack(source.payload))
+        for source in plan.sources
+        if source.urn == READ_URN
+    )
+    return {label: read.query for label, read in reads if read.query}

@@ -22,7 +22,7 @@ from sparkbeam.observe.sinks.sink_factory import sinks_of
 from sparkbeam.options import spark_options
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.plan.spark_io import READ_URN
+from sparkbeam.plan.spark_io import READ_URN, queries
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.cancellation import Cancellation
@@ -32,7 +32,7 @@ from sparkbeam.spark.job_names import JobNames
 from sparkbeam.spark.provision import provided
 from sparkbeam.spark.recovery import recovering
 from sparkbeam.spark.worker_deaths import Deaths, exit_code
-from sparkbeam.upstream.spark import jvm_process, no_foreign_types
+from sparkbeam.upstream.spark import jvm_process, no_foreign_types, unlogged
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import TaskReport
@@ -146,11 +146,13 @@ class PipelineRun:
         try:
             try:
                 self._cancellation.cover()
-                with no_foreign_types():
+                with no_foreign_types(), unlogged(everywhere=True):
                     reports = self._streamed() if self._plan.streaming else self._in_batch()
             except Exception as raised:
                 # The user needs no frames of this thread.
-                error = explained(raised, self._reports, self._deaths).with_traceback(None)
+                error = explained(
+                    raised, self._reports, self._deaths, queries(self._plan)
+                ).with_traceback(None)
             self.monitor.close(reports if error is None else None)
             if error is None:
                 self.monitor.metrics.end(reports)

@@ -3,6 +3,8 @@
 import os
 import re
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pyspark
 
@@ -39,7 +41,10 @@ _RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkb
 
 
 def explained(
-    error: Exception, reports: FailureReports, deaths: Deaths | None = None
+    error: Exception,
+    reports: FailureReports,
+    deaths: Deaths | None = None,
+    queries: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkBeamError:
     """Translate an exception from Spark into the error to raise.
 
@@ -47,6 +52,7 @@ def explained(
         error: from Spark.
         reports: failures of the run's steps, and its redaction.
         deaths: of workers of the run.
+        queries: the text of each query in SQL, by the label of its transform.
     """
     if isinstance(error, SparkBeamError):
         return error
@@ -63,10 +69,12 @@ def explained(
         if died is not None:
             # Spark's text adds nothing.
             return died
+        label = _query_of(error, queries)
+        who = "Spark" if label is None else f"Query '{label}'"
         failed = (
             CheckpointFailed(damaged)
             if damaged is not None
-            else PipelineFailed(f"Spark failed: {_gist(shown)} {_remedy(shown)}".rstrip())
+            else PipelineFailed(f"{who} failed: {_gist(shown)} {_remedy(shown)}".rstrip(), label)
         )
         if shown == text:
             # A traceback would show all Java frames of a cause; a debugger finds the context.
@@ -76,6 +84,16 @@ def explained(
                 failed.__cause__ = error
         return failed
     return _explained(report)
+
+
+def _query_of(error: Exception, queries: Mapping[str, str]) -> str | None:
+    """Return the label of the query in which an error of Spark occurred; None if it is unknown."""
+    contexts = error.getQueryContext() if hasattr(error, "getQueryContext") else []
+    fragments = [each.fragment() for each in contexts if each.contextType().name == "SQL"]
+    return next(
+        (label for label, text in queries.items() for part in fragments if part and part in text),
+        None,
+    )
 
 
 def _explained(report: StepReport) -> PipelineFailed:

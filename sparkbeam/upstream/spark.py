@@ -55,21 +55,31 @@ def no_foreign_types() -> Iterator[list[str]]:
 
 
 @contextmanager
-def unlogged() -> Iterator[None]:
-    """Prevent PySpark from logging errors of columns that this thread looks up without success."""
-    from pyspark.logger import PySparkLogger
+def unlogged(*, everywhere: bool = False) -> Iterator[None]:
+    """Prevent PySpark from logging errors of queries that the caller deals with.
 
+    Args:
+        everywhere: whether to do so in all threads, not only in this one.
+    """
+    try:
+        from pyspark.logger import PySparkLogger
+    except ModuleNotFoundError:  # Before PySpark 4 there is no such log.
+        yield
+        return
     thread = threading.get_ident()
 
     def is_of_another(record: logging.LogRecord) -> bool:
-        return record.thread != thread
+        return not everywhere and record.thread != thread
 
-    logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
-    logger.addFilter(is_of_another)
+    names = (f"{kind}QueryContextLogger" for kind in ("DataFrame", "SQL"))
+    loggers = list(map(PySparkLogger.getLogger, names))
+    for logger in loggers:
+        logger.addFilter(is_of_another)
     try:
         yield
     finally:
-        logger.removeFilter(is_of_another)
+        for logger in loggers:
+            logger.removeFilter(is_of_another)
 
 
 class _PlainTypes:

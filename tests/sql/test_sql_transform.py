@@ -13,7 +13,13 @@ from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import JdbcDateType, LogicalType
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam import ConfigurationError, SparkRunner, UnsupportedTransform, as_dataframe
+from sparkbeam import (
+    ConfigurationError,
+    PipelineFailed,
+    SparkRunner,
+    UnsupportedTransform,
+    as_dataframe,
+)
 from sparkbeam.io import FromDataFrame
 
 pytest.importorskip("sqlglot")
@@ -154,3 +160,17 @@ def test_an_input_without_schema_is_an_error() -> None:
     numbers = beam.Pipeline(runner=SparkRunner()) | beam.Create([1])
     with pytest.raises(ConfigurationError, match=r"'PCOLLECTION' has no schema.*beam\.Row"):
         _ = numbers | SqlTransform("SELECT * FROM PCOLLECTION")
+
+
+def test_an_error_while_a_query_runs_names_it_and_is_not_logged_beside(
+    spark: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = beam.Pipeline(runner=SparkRunner(spark))
+    texts = pipeline | beam.Create([beam.Row(text="seven")])
+    for label, query in (("Length", "CHAR_LENGTH(text)"), ("Number", "CAST(text AS BIGINT)")):
+        rows = texts | label >> SqlTransform(f"SELECT {query} AS n FROM PCOLLECTION")
+        _ = rows | f"Read {label}" >> beam.Map(str)
+    with pytest.raises(PipelineFailed, match=r"^Query 'Number/Query' failed: .*'seven'") as caught:
+        pipeline.run().wait_until_finish()
+    assert caught.value.label == "Number/Query"
+    assert "QueryContextLogger" not in capfd.readouterr().err
