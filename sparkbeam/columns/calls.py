@@ -377,10 +377,9 @@ def _is_python_s_own(kind: type) -> bool:
 
 
 def _record(graph: Graph, kind: type, names: tuple[str, ...], items: tuple[Item, ...]) -> Made:
-    items = tuple(map(graph.stored, items))
-    fields = tuple(item for item in items if isinstance(item, Expression))
-    if len(fields) < len(items):
-        odd = next(item for item in items if not isinstance(item, Expression))
+    fields = graph.fields(items)
+    if fields is None:
+        odd = next(item for item in items if not isinstance(item, Expression | TimestampParts))
         raise NotCompiled(f"it makes a {kind.__name__} with {named(odd)} in it")
     return graph.made(RecordShape(kind, names, ()), fields)
 

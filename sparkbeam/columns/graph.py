@@ -1,6 +1,6 @@
 """Construction of a function's expressions, each only once, and of the statements around them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -147,6 +147,12 @@ class Graph:
             return item
         kernel, args = number_kernels.timestamps, (item.micros,)
         return self._once((kernel, args), lambda: Apply(TIMESTAMP, kernel, args))
+
+    def fields(self, items: Iterable[Item]) -> tuple[Expression, ...] | None:
+        """Return values as the fields of a record; None if a column cannot hold one of them."""
+        stored = tuple(map(self.stored, items))
+        fields = tuple(item for item in stored if isinstance(item, Expression))
+        return fields if len(fields) == len(stored) else None
 
     def of_union(self, column: ColumnRef, name: str) -> Expression:
         """Return a field of elements of several classes."""

@@ -200,9 +200,8 @@ class Objects:
 
     def dict_of(self, items: dict[str, Item]) -> Item:
         """Return a dict of columns, or named arguments if some items are not columns."""
-        stored = map(self._graph.stored, items.values())
-        fields = tuple(item for item in stored if isinstance(item, Expression))
-        if len(fields) < len(items):
+        fields = self._graph.fields(items.values())
+        if fields is None:
             return Named(items)
         return self._graph.made(RecordShape(dict, tuple(items), ()), fields)
 
@@ -217,9 +216,8 @@ class Objects:
 
     def tuple_of(self, items: list[Item]) -> Item:
         """Return a tuple of columns or of objects."""
-        stored = map(self._graph.stored, items)
-        fields = tuple(item for item in stored if isinstance(item, Expression))
-        if len(fields) == len(items):
+        fields = self._graph.fields(items)
+        if fields is not None:
             return operators.tuple_of(self._graph, fields)
         if all(isinstance(item, Held | Const) for item in items):
             return Held(tuple(item.value for item in items if isinstance(item, Held | Const)))

@@ -166,15 +166,15 @@ MADE: list[Callable[[Any], Any]] = [
 def test_timestamps_that_a_function_makes_are_in_its_results(
     micros: list[int], function: Callable[[Any], Any]
 ) -> None:
-    block = block_of(list(micros), shape_of("us", "UTC", is_as_in_arrow=False))
-    compiled = compile_function(function, shape_of("us", "UTC", is_as_in_arrow=False))
+    shape = shape_of("us", "UTC", is_as_in_arrow=False)
+    block = block_of(list(micros), shape)
+    compiled = compile_function(function, shape)
     assert isinstance(compiled, Compiled), compiled
     output = compiled.evaluate(block)
     found = values_of(output.values, compiled.result)
     if output.times is not None:
         found = list(zip(found, output.times.tolist(), strict=True))
-    rows = values_of(block, shape_of("us", "UTC", is_as_in_arrow=False))
-    expected = [_unstamped(function(row)) for row in rows]
+    expected = [_unstamped(function(row)) for row in values_of(block, shape)]
     assert list(map(repr, found)) == list(map(repr, expected))
     assert found == expected
     assert list(map(type, found)) == list(map(type, expected))
