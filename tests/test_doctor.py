@@ -3,9 +3,10 @@
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from click.testing import CliRunner, Result
@@ -30,11 +31,10 @@ def checks(result: Result) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture
-def forgotten(spark: Any) -> Iterator[Any]:
-    """A session that nobody has asked anything."""
-    capabilities._all.pop(spark, None)
-    yield spark
-    capabilities._all.pop(spark, None)
+def forgotten(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Spark, where no session was asked anything yet: the active one may be another test's."""
+    monkeypatch.setattr(capabilities, "_all", WeakKeyDictionary())
+    return spark
 
 
 def test_a_session_of_spark_can_do_all_of_it(forgotten: Any, tmp_path: Path) -> None:
