@@ -1,12 +1,14 @@
 """DataFrames that only consist of Parquet columns, which workers read directly.
 
 Passing rows from Spark's JVM to Python takes longer than reading them. Spark reads them whenever
-the result might differ: see :mod:`sparkbeam.connectors.footers`.
+the result might differ: see :mod:`sparkbeam.connectors.footers`. On a cluster, Spark itself needs
+each file of a local path under this path on the driver and on each worker.
 """
 
 import os
 from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -30,7 +32,7 @@ from sparkbeam.upstream.scans import (
     sql_settings,
     task_bytes,
 )
-from sparkbeam.upstream.spark import version
+from sparkbeam.upstream.spark import is_connect, version
 from sparkbeam.wire.parquet_splits import FilePart, ParquetFiles
 
 _AT_ONCE = 16
@@ -113,7 +115,7 @@ def parquet_files(
         spec: of the source; only columns used by the pipeline are read.
         tables: the files may belong to a catalog table.
     """
-    if not spec.in_columns or not sessions.is_local(session):
+    if not spec.in_columns or is_connect(session):
         return None
     settings = sql_settings(session)
     if not _are_known(settings) or hadoop_setting(session, _CRYPTO) is not None:
@@ -131,6 +133,9 @@ def parquet_files(
     if zone is None or None in kinds.values():
         return None
     parts = _parts(scan, types, new_calendar=version() >= _CORRECTED_FROM)
+    if not sessions.is_local(session):
+        # Machines may have copies of the files, which Spark reads.
+        parts = [(replace(part, modified=None), size) for part, size in parts]
     if not parts:
         return None
     return ParquetFiles(

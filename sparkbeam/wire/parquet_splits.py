@@ -12,7 +12,8 @@ class FilePart:
     Attributes:
         path: of the file.
         size: of the file, in bytes.
-        modified: the time of the last change, in nanoseconds since 1970.
+        modified: the time of the last change, in nanoseconds since 1970; None if it may differ
+            between machines.
         row_groups: the numbers of the row groups that overlap the part.
         start: the first row of the part, relative to these row groups.
         stop: the end of its rows, likewise.
@@ -21,7 +22,7 @@ class FilePart:
 
     path: str
     size: int
-    modified: int
+    modified: int | None
     row_groups: tuple[int, ...]
     start: int
     stop: int

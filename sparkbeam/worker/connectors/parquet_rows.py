@@ -29,7 +29,7 @@ def batches_of(files: ParquetFiles, share: int) -> Iterator[pa.RecordBatch]:
 def _read(part: FilePart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     with pa.OSFile(part.path) as opened:
         found = os.stat(part.path)
-        if (found.st_size, found.st_mtime_ns) != (part.size, part.modified):
+        if found.st_size != part.size or part.modified not in (None, found.st_mtime_ns):
             raise OSError(f"the file has changed since the pipeline was started: {part.path}")
         file = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
         # Each core has a task of its own.
