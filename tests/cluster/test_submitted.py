@@ -9,6 +9,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from package_files import wheel
@@ -22,6 +24,7 @@ PROGRAM = """
     from pyspark import SparkFiles
     from pyspark.sql import SparkSession
     import prog_helper
+    from sparkbeam.io import ReadFromSpark
 
     MARK = "!"
 
@@ -44,6 +47,9 @@ PROGRAM = """
             words |= "Read" >> beam.Map(of_archive)
             words |= "Import" >> beam.Map(of_package)
             words |= "Mark" >> beam.Map(lambda word: word + MARK)
+            numbers = pipeline | ReadFromSpark("parquet", {"path": TARGET + ".parquet"})
+            total = numbers | "Total" >> beam.Map(lambda row: 2 * row.x) | beam.CombineGlobally(sum)
+            words = (words, total | beam.Map(str)) | beam.Flatten()
             words | beam.combiners.ToList() | "Note" >> beam.Map(noted)
         context = SparkSession.getActiveSession().sparkContext
         print(json.dumps([context.master, context.appName,
@@ -63,6 +69,7 @@ def submitted(folder: Path, master: str, *settings: str) -> tuple[Any, Any]:
     (folder / "prog_helper.py").unlink()
     packed = wheel(folder, "prog_packed", "WORD = '-packed'\n")
     (folder / "program.py").write_text(dedent(PROGRAM))
+    pq.write_table(pa.table({"x": range(1000)}), folder / "found.parquet")
     command = [
         str(SUBMIT),
         f"--master={master}",
@@ -88,7 +95,7 @@ def submitted(folder: Path, master: str, *settings: str) -> tuple[Any, Any]:
     return json.loads((folder / "found").read_text()), json.loads(done.stdout.splitlines()[-1])
 
 
-FOUND = ["A-table-packed!", "B-table-packed!"]
+FOUND = ["999000", "A-table-packed!", "B-table-packed!"]
 
 
 def test_a_program_runs_on_a_local_master(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.parquet_frames import parquet_files
 from sparkbeam.io import ForeachBatch, FromDataFrame, ReadFromSpark
 from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.spark import session as sessions
 from sparkbeam.upstream.spark import version
 from sparkbeam.wire.parquet_splits import ParquetFiles
 from sparkbeam.worker.connectors.parquet_rows import batches_of
@@ -495,6 +496,20 @@ def test_a_file_that_changes_before_a_task_reads_it_is_an_error(spark: Any, tmp_
     pq.write_table(pa.table({"x": [1]}), file)
     files, _ = files_of(spark, spark.read.parquet(str(tmp_path)))
     pq.write_table(pa.table({"x": [1, 2]}), file)
+    with pytest.raises(OSError, match="has changed"):
+        themselves(files)
+
+
+def test_a_cluster_may_have_copies_of_a_file(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1]}), file)
+    monkeypatch.setattr(sessions, "is_local", lambda _: False)
+    files, _ = files_of(spark, spark.read.parquet(str(tmp_path)))
+    os.utime(file, ns=(0, 0))
+    assert themselves(files).column("x").to_pylist() == [1]
+    pq.write_table(pa.table({"x": [1] * 1000}), file, compression="none", use_dictionary=False)
     with pytest.raises(OSError, match="has changed"):
         themselves(files)
 
