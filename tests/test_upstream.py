@@ -345,14 +345,6 @@ class TestUserCode:
         dtypes = of_batches.dtypes_of_batches(converter(Pair, pd.DataFrame))
         assert dtypes == {"left": np.int64, "right": np.int64}
 
-    def test_the_first_steps_of_latest_are_known_behind_a_pickle(self) -> None:
-        of_all, of_pairs = combiners.Latest.Globally(), combiners.Latest.PerKey()
-        parts = [
-            of_beam.part_stamped_by(pickler.loads(pickler.dumps(beam.ParDo(function).dofn)))
-            for function in (of_all.add_timestamp, of_pairs.add_timestamp, doubled)
-        ]
-        assert parts == ["element", "value", None]
-
     def test_what_is_gathered_for_parquet_is_known(self) -> None:
         schema = pa.schema([("left", pa.int64())])
 

@@ -37,6 +37,8 @@ from sparkbeam.columns.compiler import (
     Compiled,
     Refused,
     ResultKind,
+    TimeArgument,
+    WindowArgument,
     compile_function,
 )
 from sparkbeam.columns.fields import ALL, Paths
@@ -67,8 +69,10 @@ __all__ = [
     "ResultKind",
     "Scalar",
     "Shape",
+    "TimeArgument",
     "Union",
     "UnknownShape",
+    "WindowArgument",
     "arrow_type_of",
     "compile_function",
     "member_of",

@@ -57,7 +57,7 @@ from sparkbeam.columns.python_types import (
     is_tuple,
 )
 from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.time_kernels import is_timestamp, micros_of
+from sparkbeam.columns.time_kernels import micros_in, whole_seconds
 from sparkbeam.columns.vectors import Value, Vector
 
 Handler = Callable[[Graph, tuple[Item, ...]], Item]
@@ -184,6 +184,8 @@ def _to_list(graph: Graph, items: tuple[Item, ...]) -> Item:
 
 
 def _to_int(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) == 1 and (micros := micros_in(graph, items[0])) is not None:
+        return whole_seconds(graph, micros)
     node = _node(items, "int")
     if node.shape == STR:
         return graph.apply(text_kernels.as_int, INT, node)
@@ -195,6 +197,8 @@ def _to_int(graph: Graph, items: tuple[Item, ...]) -> Item:
 
 
 def _to_float(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) == 1 and (micros := micros_in(graph, items[0])) is not None:
+        return binary(graph, "/", micros, graph.const(_MICROS))
     node = _node(items, "float")
     if node.shape == STR:
         return graph.apply(text_kernels.as_float, FLOAT, node)
@@ -402,10 +406,9 @@ def _bound(
 
 def _moment(graph: Graph, time: Item) -> TimestampParts:
     """Return the Beam Timestamp of seconds given as an int, a float or a Timestamp."""
-    if isinstance(time, TimestampParts):
-        return time
-    if isinstance(time, Expression) and is_timestamp(time.shape):
-        return TimestampParts(micros_of(graph, time))
+    micros = micros_in(graph, time)
+    if micros is not None:
+        return TimestampParts(micros)
     if not isinstance(time, Expression) or time.shape not in NUMBERS:
         raise NotCompiled(f"it takes {named(time)} as a timestamp")
     number = as_number(graph, time)

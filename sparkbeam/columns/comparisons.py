@@ -20,6 +20,7 @@ from sparkbeam.columns.expressions import (
     Either,
     Expression,
     Held,
+    IntervalParts,
     Item,
     Listed,
     Select,
@@ -151,7 +152,7 @@ def both(graph: Graph, one: Expression, other: Expression) -> Expression:
 
 def is_none(graph: Graph, item: Item) -> Expression:
     """Test ``item is None``."""
-    if isinstance(item, Held | Listed | Contents | Stamped | TimestampParts):
+    if isinstance(item, Held | Listed | Contents | Stamped | TimestampParts | IntervalParts):
         return graph.const(False)
     if not isinstance(item, Expression):
         raise NotCompiled(f"it tests whether {named(item)} is None")

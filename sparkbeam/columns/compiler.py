@@ -22,6 +22,7 @@ from sparkbeam.columns.expressions import (
     Either,
     Expression,
     Generated,
+    IntervalParts,
     Item,
     Listed,
     Loop,
@@ -77,6 +78,29 @@ class Argument:
     """
 
     number: int
+
+
+@dataclass(frozen=True)
+class TimeArgument:
+    """A placeholder for a Timestamp.
+
+    Attributes:
+        number: the number of the column of its microseconds.
+    """
+
+    number: int
+
+
+@dataclass(frozen=True)
+class WindowArgument:
+    """A placeholder for an IntervalWindow.
+
+    Attributes:
+        start, end: its bounds.
+    """
+
+    start: TimeArgument
+    end: TimeArgument
 
 
 @dataclass(frozen=True)
@@ -316,8 +340,9 @@ def compile_function(
             :class:`~sparkbeam.columns.objects.Keyed` makes pairs.
         arguments: the types of the argument columns.
         form: the meaning of its result.
-        args: positional arguments after the first one: constants, and columns as :class:`Argument`;
-            the remaining columns if None.
+        args: positional arguments after the first one: constants, and columns as
+            :class:`Argument`, :class:`TimeArgument` or :class:`WindowArgument`; the remaining
+            columns if None.
         kwargs: keyword arguments likewise.
 
     Returns:
@@ -346,8 +371,18 @@ def _compiled(
     columns = [graph.column(shape, number) for number, shape in enumerate(arguments)]
     held = machine.objects.held
 
+    def time(value: TimeArgument) -> TimestampParts:
+        return TimestampParts(columns[value.number])
+
     def item(value: Any) -> Item:
-        return columns[value.number] if isinstance(value, Argument) else held(value)
+        match value:
+            case Argument():
+                return columns[value.number]
+            case TimeArgument():
+                return time(value)
+            case WindowArgument():
+                return IntervalParts(time(value.start), time(value.end))
+        return held(value)
 
     with graph.collected() as statements:
         by_name = {name: item(value) for name, value in kwargs.items()}

@@ -127,6 +127,14 @@ class TimestampParts:
 
 
 @dataclass(frozen=True, eq=False)
+class IntervalParts:
+    """An IntervalWindow, which exists nowhere but in the arguments of a function."""
+
+    start: TimestampParts
+    end: TimestampParts
+
+
+@dataclass(frozen=True, eq=False)
 class Stamped:
     """A TimestampedValue."""
 
@@ -235,6 +243,7 @@ class Nothing:
 Item: TypeAlias = (
     Expression
     | TimestampParts
+    | IntervalParts
     | Stamped
     | Held
     | ClassOf

@@ -11,6 +11,7 @@ from sparkbeam.columns.expressions import (
     ColumnRef,
     Either,
     Evaluate,
+    IntervalParts,
     Item,
     Listed,
     Made,
@@ -113,6 +114,8 @@ def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
             yield from ((arg, ALL) for arg in item.args)
         case TimestampParts():
             yield item.micros, ALL
+        case IntervalParts():
+            yield from ((time, ALL) for time in (item.start, item.end))
         case Listed():
             yield from ((one, ALL) for one in item.items)
         case Named():

@@ -20,6 +20,7 @@ from sparkbeam.columns.expressions import (
     Expression,
     Fail,
     Generated,
+    IntervalParts,
     Item,
     Listed,
     Loop,
@@ -403,6 +404,7 @@ _NAMES: dict[type, str] = {
     Nothing: "nothing",
     Stamped: "a TimestampedValue",
     TimestampParts: "a Timestamp",
+    IntervalParts: "a window",
     ClassOf: "a class",
 }
 

@@ -20,6 +20,7 @@ from sparkbeam.columns.expressions import (
     Contents,
     Expression,
     Held,
+    IntervalParts,
     Item,
     Named,
     Slice,
@@ -41,7 +42,13 @@ from sparkbeam.columns.python_types import (
     is_plain_namedtuple,
 )
 from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.time_kernels import is_datetime, is_timestamp, micros_of, of_datetime
+from sparkbeam.columns.time_kernels import (
+    is_datetime,
+    micros_in,
+    newest,
+    of_datetime,
+    whole_seconds,
+)
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
 _MOST_ITEMS = 10_000
@@ -261,13 +268,13 @@ class Objects:
         """Return an attribute; None if there is none besides a method."""
         if isinstance(owner, Held):
             return self._attribute_of_object(owner.value, name)
-        if isinstance(owner, TimestampParts) and name == "micros":
-            return owner.micros
+        if name == "micros" and (micros := micros_in(self._graph, owner)) is not None:
+            return micros
+        if isinstance(owner, IntervalParts) and name in ("start", "end"):
+            return owner.start if name == "start" else owner.end
         if not isinstance(owner, Expression):
             return None
         shape = owner.shape
-        if is_timestamp(shape) and name == "micros":
-            return micros_of(self._graph, owner)
         if isinstance(shape, RecordShape):
             return self._attribute_of_record(owner, shape, name)
         if isinstance(shape, Union) and isinstance(owner, ColumnRef):
@@ -308,6 +315,11 @@ class Objects:
 
     def method(self, owner: Item, name: str, args: list[Item], by_name: dict[str, Item]) -> Item:
         """Call a method of a value."""
+        if isinstance(owner, IntervalParts) and name == "max_timestamp" and not (args or by_name):
+            return newest(self._graph, owner)
+        micros = micros_in(self._graph, owner) if name == "seconds" else None
+        if micros is not None and not (args or by_name):
+            return whole_seconds(self._graph, micros)
         if not isinstance(owner, Expression):
             raise NotCompiled(f"it calls .{name} of {named(owner)}")
         shape = owner.shape

@@ -9,7 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from sparkbeam.columns import number_kernels
-from sparkbeam.columns.expressions import Apply, Expression, Item
+from sparkbeam.columns.expressions import (
+    Apply,
+    Expression,
+    IntervalParts,
+    Item,
+    TimestampParts,
+)
 from sparkbeam.columns.graph import Graph
 from sparkbeam.columns.operators import binary
 from sparkbeam.columns.python_types import FLOAT, INT, Opaque, Shape
@@ -40,6 +46,26 @@ def micros_of(graph: Graph, timestamp: Expression) -> Expression:
     if isinstance(timestamp, Apply) and timestamp.kernel is number_kernels.timestamps:
         return timestamp.args[0]
     return graph.apply(since_epoch, INT, timestamp)
+
+
+def micros_in(graph: Graph, item: Item) -> Expression | None:
+    """Return the microseconds of Timestamps; None for other values."""
+    if isinstance(item, TimestampParts):
+        return item.micros
+    is_time = isinstance(item, Expression) and is_timestamp(item.shape)
+    return micros_of(graph, item) if is_time and isinstance(item, Expression) else None
+
+
+def whole_seconds(graph: Graph, micros: Expression) -> Item:
+    """Return the seconds of Timestamps, rounded down."""
+    return binary(graph, "//", micros, graph.const(_MICROS))
+
+
+def newest(graph: Graph, window: IntervalParts) -> TimestampParts:
+    """Return the last Timestamp in a window."""
+    micros = binary(graph, "-", window.end.micros, graph.const(1))
+    assert isinstance(micros, Expression)
+    return TimestampParts(micros)
 
 
 def of_datetime(graph: Graph, owner: Expression, name: str, args: tuple[Item, ...]) -> Item:

@@ -1,41 +1,55 @@
-"""Plain functions with further arguments, constant or from side inputs.
+"""Plain functions with further arguments: constants, side inputs, the window, the timestamp.
 
 Beam's own operation looks up the side inputs for each element. This one does it once for the
 elements of a block that share their window. Over columns each side input is a column as well, with
-the value for each element.
+the value for each element, and so are the bounds of the window and the timestamp.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.portability import python_urns
 from apache_beam.runners.worker import operations
-from apache_beam.transforms.window import BoundedWindow, GlobalWindow
+from apache_beam.transforms import core
+from apache_beam.transforms.window import (
+    BoundedWindow,
+    GlobalWindow,
+    IntervalWindow,
+    WindowFn,
+)
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import Compiled, Refused, Shape
 from sparkbeam.columns.python_types import FLOAT, INT, NONE, STR, Table
+from sparkbeam.columns.vectors import Positions
 from sparkbeam.operators.dofn import window_by_window
 from sparkbeam.operators.function import FunctionOperation, output_of
+from sparkbeam.operators.process import process_of
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.operator import Operator, Result
 from sparkbeam.plan.pardo_functions import (
     Arguments,
+    Windowing,
+    has_process_alone,
     is_plain,
     loaded,
     over_columns,
     par_do_payload,
-    plain_function,
 )
 from sparkbeam.plan.planned_step import PlannedStep
+from sparkbeam.upstream.beam import is_filled_in
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.lookup_tables import Tables
 from sparkbeam.worker.refusals import SCATTERED, count_refused
-from sparkbeam.worker.slots import are_scattered, in_slots, single_windows
+from sparkbeam.worker.slots import are_scattered, in_slots, parts_of, single_windows
 from sparkbeam.worker.steps.step import Step
-from sparkbeam.worker.value_columns import Column, column_of_values
+from sparkbeam.worker.value_columns import Column, column_of, column_of_values
 
 _SIDE_INPUTS: tuple[Shape, ...] = (
     *(INT, FLOAT, STR),
@@ -54,7 +68,8 @@ class FunctionWithArguments(Operator):
         return cls(step.label) if has_some else None
 
     def output_type(self, step: PlannedStep, shape: Shape) -> Result:
-        found = _compiled(step.payload, shape, step.is_global)
+        in_intervals = _are_intervals(step.windowing.windowfn)
+        found = _compiled(step.payload, shape, step.is_global, in_intervals)
         compiled = [one for one in found if isinstance(one, Compiled)]
         if compiled and len({one.result for one in compiled}) > 1:
             return None
@@ -64,7 +79,9 @@ class FunctionWithArguments(Operator):
         fn, args, kwargs, *_ = step.dofn
         operation = step.block_operation(ArgumentOperation)
         operation.over_columns = fn.process
-        operation.ask(Arguments(list(args), dict(kwargs)), fn.process)
+        arguments = _arguments_of(fn, args, kwargs)
+        assert arguments is not None
+        operation.ask(arguments, process_of(fn))
         return operation
 
 
@@ -74,17 +91,55 @@ def _in_payload(payload: bytes) -> tuple[beam.DoFn, Arguments] | None:
     if do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
     fn, args, kwargs = loaded(do_fn.payload)[:3]
-    if not (args or kwargs) or plain_function(fn) is None:
+    arguments = _arguments_of(fn, args, kwargs)
+    return None if arguments is None else (fn, arguments)
+
+
+def _arguments_of(
+    fn: beam.DoFn, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Arguments | None:
+    """Return the arguments of a DoFn's ``process``; None if it has none, or has others.
+
+    Args:
+        fn: the DoFn.
+        args: the arguments that the user has given by position.
+        kwargs: the ones by name.
+    """
+    is_wrapper = isinstance(fn, core.CallableWrapperDoFn)
+    if not is_wrapper and (args or kwargs or not has_process_alone(fn)):
         return None
-    return fn, Arguments(list(args), dict(kwargs))
+    names, defaults = core.get_function_arguments(fn, "process")
+    late = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    asked = {name: _asked(default) for name, default in late.items() if is_filled_in(default)}
+    if None in asked.values() or asked.keys() & kwargs.keys():
+        return None
+    if asked and len(args) > len(names) - len(defaults) - 1:
+        return None  # Beam gives the last ones to other parameters than Python does.
+    found = Arguments(list(args), {**kwargs, **asked})
+    return found if any(found) else None
+
+
+def _asked(default: Any) -> Windowing | None:
+    """Return the argument that a default stands for; None for others."""
+    if core.DoFn.WindowParam == default:
+        return Windowing.WINDOW
+    return Windowing.TIME if core.DoFn.TimestampParam == default else None
+
+
+def _are_intervals(window_fn: WindowFn) -> bool:
+    return isinstance(window_fn.get_window_coder(), IntervalWindowCoder)
 
 
 @memoized
-def _compiled(payload: bytes, shape: Shape, may_stamp: bool) -> list[Compiled | Refused]:
+def _compiled(
+    payload: bytes, shape: Shape, may_stamp: bool, in_intervals: bool
+) -> list[Compiled | Refused]:
     """Compile a function of further arguments for each type that its side inputs may have."""
     found = _in_payload(payload)
     assert found is not None
     fn, arguments = found
+    if arguments.asks_for(Windowing.WINDOW) and not in_intervals:
+        return [Refused("it asks for a window that is no interval")]
     return [
         over_columns(fn.process, shape, *sides, arguments=arguments, may_stamp=may_stamp)
         for sides in dict.fromkeys((kind,) * arguments.sides for kind in _SIDE_INPUTS)
@@ -92,7 +147,11 @@ def _compiled(payload: bytes, shape: Shape, may_stamp: bool) -> list[Compiled | 
 
 
 class ArgumentOperation(FunctionOperation):
-    """A plain function of the element and further arguments."""
+    """A plain function of the element and further arguments.
+
+    Over columns these are, in this order, the side inputs, start and end of the window, and the
+    timestamp.
+    """
 
     one_to_one = None
 
@@ -109,14 +168,18 @@ class ArgumentOperation(FunctionOperation):
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
-        self._by_window = not all(side.is_globally_windowed() for side in self._sides)
+        self._asks_for_window = self.arguments.asks_for(Windowing.WINDOW)
+        self._asks_for_time = self.arguments.asks_for(Windowing.TIME)
+        self._by_window = self._asks_for_window or not all(
+            side.is_globally_windowed() for side in self._sides
+        )
 
     def process(self, o: WindowedValue) -> None:
         """Process an element."""
         self.process_block(Block(o, [o.value]))
 
     def process_block(self, block: Block) -> None:
-        """Process elements, in each of their windows if these have side inputs of their own."""
+        """Process elements, in each of their windows if the arguments depend on it."""
         with self.scoped_process_state:
             if not self._by_window or block.assigned is None:
                 self._process_alike(block)
@@ -134,7 +197,7 @@ class ArgumentOperation(FunctionOperation):
                     self._process_alike(part)
 
     def _process_alike(self, block: Block) -> None:
-        """Process elements that have the same side inputs."""
+        """Process elements that have the same side inputs, and the same window if it matters."""
         whole = block.windowing
         for single in window_by_window(whole) if self._by_window else (whole,):
             part = block if single is whole else block.with_windowing(single)
@@ -142,10 +205,23 @@ class ArgumentOperation(FunctionOperation):
             results = self._over_columns(part, sides)
             if results is not None:
                 self._emitter.block(results)
+            elif self._asks_for_time:
+                for same in parts_of(part):
+                    for moment in same.unstamped():
+                        self._call_for(moment, sides)
             else:
-                self._given = self.arguments.filled(sides)
-                output = output_of(self, single, part.stamps, part.assigned)
-                self._flat_map(part.values, output)
+                self._call_for(part, sides)
+
+    def _call_for(self, block: Block, sides: list[Any]) -> None:
+        """Call the function for each element of a block; they have all arguments in common."""
+        template = block.windowing
+        windowing: dict[Windowing, Any] = {}
+        if self._asks_for_window:
+            (windowing[Windowing.WINDOW],) = template.windows
+        if self._asks_for_time:
+            windowing[Windowing.TIME] = template.timestamp
+        self._given = self.arguments.filled(sides, windowing)
+        self._flat_map(block.values, output_of(self, template, block.stamps, block.assigned))
 
     def _look_up(self, template: WindowedValue) -> list[Any]:
         """Return the side inputs of elements."""
@@ -160,36 +236,76 @@ class ArgumentOperation(FunctionOperation):
     def _over_columns(self, block: Block, sides: list[Any]) -> Block | None:
         if block.column is None:
             return None
-        columns = self._columns_of([sides], len(block))
+        columns = self._columns_of([sides], np.zeros(len(block), np.int64))
         if columns is None:
             count_refused("a side input is no column")
             return None
-        return self._columns.over(block, *columns)
+        if not self._asks_for_window:
+            return self._over(block, columns)
+        (window,) = block.windowing.windows
+        bounds = _bounds_of([window], np.zeros(len(block), np.int64))
+        return None if bounds is None else self._over(block, columns, bounds)
+
+    def _over(
+        self, block: Block, sides: list[Column], bounds: Intervals | None = None
+    ) -> Block | None:
+        """Return the results for elements.
+
+        Args:
+            block: the elements.
+            sides: the side inputs of each.
+            bounds: the window of each; None if it does not matter.
+        """
+        times = [] if bounds is None else [bounds.starts, bounds.ends]
+        if self._asks_for_time:
+            times.append(block.time_column())
+        of_time = (column_of(pa.array(micros), INT) for micros in times)
+        return self._columns.over(block, *sides, *of_time)
 
     def _over_windows(self, block: Block) -> Block | None:
         """Return the results for elements of several windows; None to process them one by one."""
         if block.column is None:
             return None
+        if not self._sides and isinstance(block.assigned, Intervals):
+            return self._over(block, [], block.assigned)
         found = single_windows(block)
         if found is None:
             return None
         templates, places = found
-        columns = self._columns_of(list(map(self._look_up, templates)), len(block))
-        return None if columns is None else self._columns.over(block, *columns, places=places)
+        columns = self._columns_of(list(map(self._look_up, templates)), places)
+        if columns is None or not self._asks_for_window:
+            return None if columns is None else self._over(block, columns)
+        bounds = _bounds_of([window for one in templates for window in one.windows], places)
+        return None if bounds is None else self._over(block, columns, bounds)
 
-    def _columns_of(self, found: list[list[Any]], count: int) -> list[Column] | None:
+    def _columns_of(self, found: list[list[Any]], places: Positions) -> list[Column] | None:
         """Return a column of values per side input; None if there is none.
 
         Args:
             found: the side inputs, one time after the other.
-            count: the number of elements.
+            places: the index of each element's side inputs.
         """
         columns = [
-            column_of_values(list(values)) or self._tables.of(number, values, count)
+            column_of_values(list(values)) or self._tables.of(number, values, len(places))
             for number, values in enumerate(zip(*found, strict=True))
         ]
-        known = [column for column in columns if column is not None]
+        known = [column.taken(places) for column in columns if column is not None]
         return known if len(known) == len(columns) else None
 
     def _call(self, value: Any) -> Any:
         return self._process(value, *self._given.by_position, **self._given.by_name)
+
+
+def _bounds_of(windows: Sequence[BoundedWindow], places: Positions) -> Intervals | None:
+    """Return the bounds of windows; None if they are no intervals.
+
+    Args:
+        windows: the windows.
+        places: the index of each element's window.
+    """
+    if not all(type(window) is IntervalWindow for window in windows):
+        count_refused("a window is no interval")
+        return None
+    starts = np.array([window.start.micros for window in windows], np.int64)
+    ends = np.array([window.end.micros for window in windows], np.int64)
+    return Intervals(starts, ends).taken(places)

@@ -6,6 +6,7 @@ from typing import Any, Self, TypeVar
 
 import apache_beam as beam
 from apache_beam.runners.worker import operations
+from apache_beam.transforms import core
 
 from sparkbeam.operators.function import Function, FunctionOperation
 from sparkbeam.plan.planned_step import PlannedStep
@@ -36,15 +37,17 @@ class ElementOperation(FunctionOperation):
         Args:
             fn: the instance that the bundles set up and start.
         """
-        self.function = fn.process if inspect.isgeneratorfunction(fn.process) else _checked(fn)
+        self.function = process_of(fn)
 
 
-def _checked(fn: beam.DoFn) -> Callable[..., Any]:
-    """Return ``process`` with Beam's check that its result is meant to be iterated."""
-    process = fn.process
+def process_of(fn: beam.DoFn) -> Callable[..., Any]:
+    """Return ``process``, of a user's class with Beam's check that its result can be iterated."""
+    process: Callable[..., Any] = fn.process
+    if isinstance(fn, core.CallableWrapperDoFn) or inspect.isgeneratorfunction(process):
+        return process
 
-    def checked(*args: Any) -> Any:
-        results = process(*args)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        results = process(*args, **kwargs)
         if isinstance(results, str | bytes | dict):
             raise TypeError(
                 f"Returning a {type(results).__name__} from a ParDo or FlatMap is not allowed. "

@@ -21,7 +21,6 @@ from sparkbeam.operators.sink_rows import SinkRows
 from sparkbeam.operators.stateful import Stateful
 from sparkbeam.operators.stateful_dofn import StatefulDoFn
 from sparkbeam.operators.table_rows import TableRows
-from sparkbeam.operators.timestamps import Timestamps
 from sparkbeam.operators.windows import Windows
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.operator import Operator
@@ -31,7 +30,7 @@ from sparkbeam.plan.planned_step import PlannedStep
 OPERATORS: tuple[type[Operator], ...] = (
     *(Create, Fire, StampedPrecombine),
     *(TableRows, SinkRows, Batches, ParquetTables),
-    *(Function, FunctionWithArguments, Timestamps, Process, DoFn, StatefulDoFn),
+    *(Function, FunctionWithArguments, Process, DoFn, StatefulDoFn),
     *(Identity, Windows),
     *(Precombine, Merge, Extract),
     *(Stateful, Restrictions, Beam),

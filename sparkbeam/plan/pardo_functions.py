@@ -2,6 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from enum import Enum
+from itertools import count
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,8 +13,17 @@ from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core
 
-from sparkbeam.columns import Argument, Compiled, Keyed, Refused, ResultKind, compile_function
-from sparkbeam.columns.python_types import Shape, tells_all
+from sparkbeam.columns import (
+    Argument,
+    Compiled,
+    Keyed,
+    Refused,
+    ResultKind,
+    TimeArgument,
+    WindowArgument,
+    compile_function,
+)
+from sparkbeam.columns.python_types import INT, Shape, tells_all
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.plan.urns import PAR_DO
@@ -34,15 +45,37 @@ from sparkbeam.upstream.beam_batches import Batching, batching_of
 _Function: TypeAlias = Callable[..., Any] | Mapping[str, Callable[..., Any]] | Keyed
 
 
+class Windowing(Enum):
+    """An argument that depends on the windowing of the element."""
+
+    WINDOW = "the window"
+    TIME = "the timestamp"
+
+
 class Arguments(NamedTuple):
-    """Arguments of a function besides the element; placeholders stand for side inputs."""
+    """Arguments of a function besides the element.
+
+    Placeholders stand for side inputs, and a :class:`Windowing` for what depends on that.
+    """
 
     by_position: list[Any]
     by_name: dict[str, Any]
 
-    def filled(self, sides: list[Any]) -> "Arguments":
-        """Return the same with these in the place of the side inputs."""
-        return Arguments(*util.insert_values_in_args(*self, sides))
+    def filled(
+        self, sides: list[Any], windowing: Mapping[Windowing, Any] | None = None
+    ) -> "Arguments":
+        """Return the same with these in the place of the side inputs, and of the windowing."""
+        args, kwargs = util.insert_values_in_args(*self, sides)
+        if windowing:
+            kwargs = {
+                name: windowing[one] if isinstance(one, Windowing) else one
+                for name, one in kwargs.items()
+            }
+        return Arguments(args, kwargs)
+
+    def asks_for(self, windowing: Windowing) -> bool:
+        """Return whether an argument is the window, or the timestamp."""
+        return windowing in self.by_name.values()
 
     @property
     def sides(self) -> int:
@@ -65,9 +98,12 @@ def plain_function(fn: beam.DoFn) -> core.CallableWrapperDoFn | None:
 
 def is_of_the_element_alone(fn: beam.DoFn) -> bool:
     """Return whether a DoFn consists of a ``process`` that takes only the element."""
-    if any(is_overridden(fn, name) for name in LIFE) or not asks_plainly(fn):
-        return False
-    return len(inspect.signature(fn.process).parameters) == 1
+    return has_process_alone(fn) and len(inspect.signature(fn.process).parameters) == 1
+
+
+def has_process_alone(fn: beam.DoFn) -> bool:
+    """Return whether a DoFn consists of a ``process`` that asks plainly for what it takes."""
+    return not any(is_overridden(fn, name) for name in LIFE) and asks_plainly(fn)
 
 
 def asks_plainly(fn: beam.DoFn) -> bool:
@@ -117,13 +153,24 @@ def over_columns(
     Args:
         process: the ``process`` of the DoFn.
         shape: the shape of the elements.
-        sides: the shapes of the side inputs.
+        sides: the shapes of the side inputs. Behind their columns are those of the microseconds of
+            the window's start and end, and of the timestamp, as far as it asks for them.
         arguments: the arguments besides the element.
         may_stamp: its results may bring their timestamps.
     """
-    args, kwargs = arguments.filled([Argument(1 + at) for at in range(len(sides))])
+    numbers = count(1 + len(sides))
+    windowing: dict[Windowing, Any] = {}
+    if arguments.asks_for(Windowing.WINDOW):
+        bounds = TimeArgument(next(numbers)), TimeArgument(next(numbers))
+        windowing[Windowing.WINDOW] = WindowArgument(*bounds)
+    if arguments.asks_for(Windowing.TIME):
+        windowing[Windowing.TIME] = TimeArgument(next(numbers))
+    args, kwargs = arguments.filled([Argument(1 + at) for at in range(len(sides))], windowing)
     function, form = _as_written(process)
-    compiled = compile_function(function, shape, *sides, form=form, args=args, kwargs=kwargs)
+    times = [INT] * (next(numbers) - 1 - len(sides))
+    compiled = compile_function(
+        function, shape, *sides, *times, form=form, args=args, kwargs=kwargs
+    )
     if isinstance(compiled, Refused):
         return compiled
     if compiled.is_timestamped and not may_stamp:

@@ -60,9 +60,3 @@ class CountDistinct(beam.CombineFn):
 
     def extract_output(self, values: set[Any]) -> int:
         return len(values)
-
-
-def with_bounds(row: Any, names: tuple[str, ...], window: Any = beam.DoFn.WindowParam) -> Any:
-    """Return a row of some fields of another, and the bounds of its window."""
-    fields = {name: getattr(row, name) for name in names}
-    return beam.Row(**fields, start=window.start, end=window.end)

@@ -37,7 +37,6 @@ from sparkbeam.replacements.sql_functions import (
     CountDistinct,
     modulo,
     quotient,
-    with_bounds,
 )
 from sparkbeam.replacements.sql_rows import is_whole
 
@@ -108,7 +107,7 @@ class Lowered:
         if not step.bounds:
             return found
         names = (*keys, *(f"a{at}" for at in range(len(step.functions))))
-        return found | self._label("Bounds") >> beam.Map(with_bounds, names).with_output_types(
+        return found | self._label("Bounds") >> beam.Map(_with_bounds(names)).with_output_types(
             RowTypeConstraint.from_fields(
                 [*((name, Any) for name in names), ("start", Timestamp), ("end", Timestamp)]
             )
@@ -220,6 +219,17 @@ def _row_type(names: tuple[str, ...], values: Iterable[Value]) -> RowTypeConstra
 def _class_of(kind: RowTypeConstraint) -> Any:
     coder: Any = coders.registry.get_coder(kind)
     return named_tuple_from_schema(coder.schema)
+
+
+def _with_bounds(names: Iterable[str]) -> Callable[..., Any]:
+    """Return the function of a row and its window that adds the bounds to some of the fields."""
+    fields = (f"{name}=row.{name}" for name in names)
+    return function(
+        f"Row({', '.join(fields)}, start=window.start, end=window.end)",
+        "row, window=asked",
+        Row=beam.Row,
+        asked=beam.DoFn.WindowParam,
+    )
 
 
 def _columns(step: Step) -> tuple[Value, ...]:

@@ -153,18 +153,6 @@ def updated_metric(updater: MetricUpdater) -> Updated:
     return Updated(*updater.__reduce__()[1])
 
 
-StampedPart = Literal["element", "value"]
-"""Part to which a timestamp is added: an element, or the value of a pair."""
-
-
-def part_stamped_by(fn: Any) -> StampedPart | None:
-    """Return the part to which ``Latest``'s first DoFn adds the timestamp; None for other DoFns."""
-    function = getattr(fn, "_fn", None)
-    if function is combiners.Latest.Globally.add_timestamp:
-        return "element"
-    return "value" if function is combiners.Latest.PerKey.add_timestamp else None
-
-
 def decodes_for_create(process: Any) -> bool:
     """Return whether ``process`` belongs to the step of ``beam.Create`` behind its Reshuffle."""
     function = function_of_map(process)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.transforms.combiners import LatestCombineFn
 
-from sparkbeam.columns.python_types import BYTES, STR, Opaque, RecordShape, Shape
+from sparkbeam.columns.python_types import BYTES, STR, TIMESTAMP, RecordShape, Shape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.upstream.beam import function_of_combine, top_of_one
 
@@ -69,7 +69,7 @@ class _Latest(Choice):
     def is_for(self, shape: Shape) -> bool:
         if not isinstance(shape, RecordShape) or shape.type is not tuple or len(shape.fields) != 2:
             return False
-        return shape.fields[1] == STAMP
+        return shape.fields[1] == TIMESTAMP
 
     def chosen(self, places: Positions, values: pa.Array) -> tuple[Positions, pa.Array]:
         times = values.field(1).cast(pa.int64()).to_numpy()
@@ -78,9 +78,6 @@ class _Latest(Choice):
         lasts = order[np.flatnonzero(np.append(of_runs[1:] != of_runs[:-1], [True]))]
         return places[lasts], values.take(pa.array(lasts))
 
-
-STAMP = Opaque(pa.timestamp("us"))
-"""Beam's ``Timestamp`` in a column."""
 
 _CHOICES: dict[str, Choice] = {"smallest": _Extreme("min"), "largest": _Extreme("max")}
 _OF_FUNCTIONS: tuple[tuple[Any, Choice], ...] = (

@@ -253,7 +253,10 @@ _NO_KERNELS = {
     "list_kernels": {"taken_apart"},
     "number_kernels": {"with_nulls_equal", "rounded_to_int"},
     "lookups": {"table_array"},
-    "time_kernels": {"is_timestamp", "is_datetime", "micros_of", "of_datetime"},
+    "time_kernels": {
+        *("is_timestamp", "is_datetime", "micros_of", "of_datetime"),
+        *("micros_in", "whole_seconds", "newest"),
+    },
 }
 """What is public in modules of kernels and none."""
 

@@ -2,13 +2,13 @@
 
 import pickle
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.coders import coders
-from apache_beam.transforms.combiners import Latest
 from apache_beam.transforms.window import (
     FixedWindows,
     IntervalWindow,
@@ -23,6 +23,7 @@ from plans import Stateful, translated
 import sparkbeam.operators
 from sparkbeam.operators import registry
 from sparkbeam.operators.arguments import FunctionWithArguments
+from sparkbeam.operators.batches import Batches
 from sparkbeam.operators.beam import Beam
 from sparkbeam.operators.dofn import DoFn
 from sparkbeam.operators.extract import Extract
@@ -32,7 +33,6 @@ from sparkbeam.operators.precombine import Precombine
 from sparkbeam.operators.process import Process
 from sparkbeam.operators.stateful import Stateful as BeamsStateful
 from sparkbeam.operators.stateful_dofn import StatefulDoFn
-from sparkbeam.operators.timestamps import Timestamps
 from sparkbeam.operators.windows import Windows
 from sparkbeam.plan.column_steps import told
 from sparkbeam.plan.combine_columns import CombinePlan
@@ -61,6 +61,19 @@ class Timed(beam.DoFn):
         yield element
 
 
+class TimedLife(Timed):
+    def start_bundle(self) -> None:
+        pass
+
+
+class Tables(beam.DoFn):
+    def process_batch(self, batch: pa.Table) -> Iterator[pa.Table]:
+        yield batch
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return input_type
+
+
 class Tagging(beam.DoFn):
     def process(self, element: Any) -> Any:
         yield beam.pvalue.TaggedOutput("other", element)
@@ -85,12 +98,18 @@ STEPS: dict[str, tuple[Any, type[Operator], str | None]] = {
     "arguments": (beam.Map(lambda one, more: (one, more), 3), FunctionWithArguments, None),
     "asking": (
         beam.Map(lambda one, time=beam.DoFn.TimestampParam: one),
+        FunctionWithArguments,
+        None,
+    ),
+    "asking for the pane": (
+        beam.Map(lambda one, pane=beam.DoFn.PaneInfoParam: one),
         Beam,
-        "it asks for the timestamp",
+        "it asks for the pane",
     ),
     "process": (beam.ParDo(Alone()), Process, None),
     "life": (beam.ParDo(Counting()), DoFn, "it has a setup"),
-    "timed": (beam.ParDo(Timed()), DoFn, "it asks for the timestamp"),
+    "timed": (beam.ParDo(Timed()), FunctionWithArguments, None),
+    "timed life": (beam.ParDo(TimedLife()), DoFn, "it has a start_bundle"),
     "stateful": (beam.ParDo(Stateful()), StatefulDoFn, "it has state or timers"),
     "finalizer": (beam.ParDo(Finalizing()), Beam, "it asks for a bundle finalizer"),
     "windows": (beam.WindowInto(FixedWindows(3)), Windows, None),
@@ -151,12 +170,12 @@ def test_each_part_of_a_combine_has_an_operator(windows: Any, plan: CombinePlan)
 @pytest.mark.blocks(reason="there are Beam's own operators alone")
 def test_what_makes_columns_does_so_where_they_are_wanted() -> None:
     def build(pipeline: Any) -> Any:
-        return pipeline | "Make" >> beam.Create([("a", 1)]) | "Latest" >> Latest.PerKey()
+        return pipeline | "Make" >> beam.Create([beam.Row(x=1)]) | "Tables" >> beam.ParDo(Tables())
 
     proto, plan = translated(build)
-    assert Timestamps in {type(one) for s in plan.stages for one in s.operators}
+    assert Batches in {type(one) for s in plan.stages for one in s.operators}
     plan = translate(proto, registry.operators_of, in_columns=False)
-    assert Timestamps not in {type(one) for s in plan.stages for one in s.operators}
+    assert Batches not in {type(one) for s in plan.stages for one in s.operators}
 
 
 @pytest.mark.blocks(reason="there are Beam's own operators alone")

@@ -98,6 +98,11 @@ class Stamped(beam.DoFn):
         return [element, stamp]
 
 
+class Windowed(beam.DoFn):
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> list[Any]:
+        return [(element.id, window)]
+
+
 class Started(Twice):
     def start_bundle(self) -> None:
         self.begun = True
@@ -122,7 +127,15 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it asks for the timestamp"),
+        (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it gives a Timestamp"),
+        (
+            lambda rows: rows | "x" >> beam.ParDo(Windowed()),
+            "it asks for a window that",
+        ),
+        (
+            lambda rows: rows | beam.WindowInto(FixedWindows(3)) | "x" >> beam.ParDo(Windowed()),
+            "it makes a tuple with a window in it",
+        ),
         (lambda rows: rows | "x" >> beam.ParDo(Started()), "it has a start_bundle"),
         (
             lambda rows: (

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from sparkbeam.columns import Compiled, FallBack, Refused, member_of
 from sparkbeam.columns.python_types import Shape
-from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.pardo_functions import ALONE, Arguments, over_columns
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.refusals import count_refused
@@ -43,19 +42,18 @@ class ColumnFunction:
         self._may_stamp = may_stamp
         self._compiled: dict[tuple[Shape, ...], Compiled | Refused] = {}
 
-    def over(self, block: Block, *sides: Column, places: Positions | None = None) -> Block | None:
+    def over(self, block: Block, *further: Column) -> Block | None:
         """Return the results for a block; None if it has to go element by element.
 
         Args:
             block: the elements.
-            sides: the values of each side input.
-            places: the index of each element's arguments; None if all have the first.
+            further: the further arguments of each.
         """
         column = block.column
         if column is None:
             return None
         try:
-            return self._over(column, sides, places, block)
+            return self._over(column, further, block)
         except FallBack as refusal:
             reason = str(refusal)
         except Exception:
@@ -65,10 +63,8 @@ class ColumnFunction:
         count_refused(reason)
         return None
 
-    def _over(
-        self, column: Column, sides: tuple[Column, ...], places: Positions | None, block: Block
-    ) -> Block:
-        shapes = column.shape, *(side.shape for side in sides)
+    def _over(self, column: Column, further: tuple[Column, ...], block: Block) -> Block:
+        shapes = column.shape, *(argument.shape for argument in further)
         compiled = self._compiled.get(shapes)
         if compiled is None:
             compiled = self._compiled[shapes] = self._made(*shapes)
@@ -76,16 +72,14 @@ class ColumnFunction:
             raise FallBack(compiled.reason)
         if compiled.is_timestamped and len(block.windowing.windows) != 1:
             raise FallBack("its results bring their timestamps into windows")
-        if places is None:
-            places = np.zeros(len(block) if sides else 0, np.int64)
-        further = [side.array.take(pa.array(places)) for side in sides]
-        return _applied(compiled, column, further, block)
+        return _applied(compiled, column, [argument.array for argument in further], block)
 
-    def _made(self, *shapes: Shape) -> Compiled | Refused:
+    def _made(self, shape: Shape, *further: Shape) -> Compiled | Refused:
         if self._process is None:
             return Refused(self._why())
+        sides = further[: self._arguments.sides]
         return over_columns(
-            self._process, *shapes, arguments=self._arguments, may_stamp=self._may_stamp
+            self._process, shape, *sides, arguments=self._arguments, may_stamp=self._may_stamp
         )
 
 
