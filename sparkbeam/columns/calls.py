@@ -59,6 +59,7 @@ from sparkbeam.columns.python_types import (
 from sparkbeam.columns.reasons import NotCompiled
 from sparkbeam.columns.time_kernels import micros_in, whole_seconds
 from sparkbeam.columns.vectors import Value, Vector
+from sparkbeam.upstream.beam import named_tuple_class
 
 Handler = Callable[[Graph, tuple[Item, ...]], Item]
 _MICROS = 1_000_000
@@ -441,6 +442,14 @@ def _timestamp(graph: Graph, args: tuple[Item, ...], by_name: dict[str, Item]) -
     return TimestampParts(total)
 
 
+def _named_tuple_class(graph: Graph, items: tuple[Item, ...]) -> Item:
+    """Return the class that Beam makes of a name and the names of fields."""
+    given = [item.value for item in items if isinstance(item, Const)]
+    if len(given) != 2 or len(items) != 2:
+        raise NotCompiled("it makes a NamedTuple class of names that are not constant")
+    return Held(named_tuple_class(*given))
+
+
 def _is_number(item: Item) -> TypeGuard[Expression]:
     return isinstance(item, Expression) and item.shape in NUMBERS
 
@@ -490,6 +499,7 @@ _KNOWN: dict[Any, Handler] = {
         math.isfinite, _of_float(number_kernels.is_finite, "math.isfinite", BOOL)
     ),
     Timestamp.of: _timestamp_of,
+    named_tuple_class: _named_tuple_class,
     operator.add: _by_operator("+"),
     operator.sub: _by_operator("-"),
     operator.mul: _by_operator("*"),

@@ -257,7 +257,7 @@ def aggregation_of(function: Any) -> Aggregation | None:
     key = inspect.getclosurevars(both["key_func"]).nonlocals
     names = inspect.getclosurevars(key["key_type"]).nonlocals["field_names"]
     values = inspect.getclosurevars(both["value_func"]).nonlocals["value_exprs"]
-    key_type = core._dynamic_named_tuple("Key", names)
+    key_type = named_tuple_class("Key", names)
     return Aggregation(key_type, tuple(key["key_exprs"]), tuple(values))
 
 
@@ -266,6 +266,10 @@ def aggregation_of(function: Any) -> Aggregation | None:
     for code in core._GroupAndAggregate.expand.__code__.co_consts
     if getattr(code, "co_freevars", ()) == ("key_func", "value_func")
 )
+
+
+named_tuple_class: Callable[[str, tuple[str, ...]], type] = core._dynamic_named_tuple
+"""The function that makes the classes of ``GroupBy``'s keys and results; equal ones only once."""
 
 
 def fields_of_select(function: Any) -> dict[str, Callable[[Any], Any]] | None:
