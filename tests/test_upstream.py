@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
@@ -23,6 +24,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from apache_beam import coders
 from apache_beam.coders import coder_impl
 from apache_beam.internal import pickler
 from apache_beam.metrics import Metrics
@@ -55,9 +57,10 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWi
 from apache_beam.typehints import row_type
 from apache_beam.typehints.arrow_type_compatibility import PyarrowBatchConverter
 from apache_beam.typehints.batch import BatchConverter
+from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import typing_from_runner_api, typing_to_runner_api
 from apache_beam.utils.counters import CounterFactory
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
@@ -344,6 +347,20 @@ class TestUserCode:
         assert of_batches.dtype_of_batches(converter(float, pd.Series)) is np.float64
         dtypes = of_batches.dtypes_of_batches(converter(Pair, pd.DataFrame))
         assert dtypes == {"left": np.int64, "right": np.int64}
+
+    def test_classes_of_the_results_of_groupby_are_known(self) -> None:
+        grouping = beam.GroupBy(key="key").aggregate_field("value", sum, "total")
+        made = of_beam.named_tuple_class("Result", ("key", "total"))
+        assert made is of_beam.named_tuple_class("Result", ("key", "total"))
+        assert made(1, 2) == (1, 2)
+        names = grouping.expand.__code__.co_consts
+        code = next(one for one in names if "_dynamic_named_tuple" in getattr(one, "co_names", ()))
+        assert code.co_freevars == ("result_fields",)
+
+    def test_the_coder_of_timestamps_in_rows_is_known(self) -> None:
+        fields = [("at", Timestamp), ("number", int), ("price", Decimal)]
+        row_coder: Any = coders.registry.get_coder(RowTypeConstraint.from_fields(fields))
+        assert list(map(of_beam.is_of_timestamps, row_coder.components)) == [True, False, False]
 
     def test_what_is_gathered_for_parquet_is_known(self) -> None:
         schema = pa.schema([("left", pa.int64())])

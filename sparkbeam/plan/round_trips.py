@@ -19,7 +19,8 @@ from sparkbeam.columns.python_types import (
     Shape,
     tells_all,
 )
-from sparkbeam.upstream.beam import part_of_nullable
+from sparkbeam.columns.time_kernels import is_timestamp
+from sparkbeam.upstream.beam import is_of_timestamps, part_of_nullable
 
 OF_TYPE: dict[type[coders.Coder], Scalar] = {
     coders.VarIntCoder: INT,
@@ -48,6 +49,9 @@ def _but_none(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | Non
         return shape if tells_all(shape) else None
     if kind in OF_TYPE:
         fits = shape == OF_TYPE[kind] and array.type != pa.uint64()
+        return shape if fits else None
+    if is_of_timestamps(coder):
+        fits = is_timestamp(shape) and array.type.unit != "ns"
         return shape if fits else None
     if not isinstance(shape, RecordShape):
         return None

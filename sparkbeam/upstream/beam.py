@@ -28,6 +28,7 @@ from apache_beam.transforms import combiners, core, sideinputs, trigger, usersta
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.transforms.window import BoundedWindow, WindowFn
 from apache_beam.typehints import row_type
+from apache_beam.typehints.schemas import MicrosInstant
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -477,6 +478,11 @@ def input_channel(factory: bundle_processor.BeamTransformFactory) -> dict[str, A
 
 _OF_INPUT = inspect.signature(bundle_processor.DataInputOperation).parameters
 _NO_PORT = beam_fn_api_pb2.RemoteGrpcPort()
+
+
+def is_of_timestamps(coder: coders.Coder) -> bool:
+    """Return whether a coder is that of the Timestamps in rows, in microseconds."""
+    return isinstance(getattr(coder, "logical_type", None), MicrosInstant)
 
 
 def part_of_nullable(coder: coders.Coder) -> coders.Coder | None:
