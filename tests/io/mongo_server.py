@@ -1,4 +1,4 @@
-"""A MongoDB on loopback, as far as Beam's transforms ask it: documents in memory, each of half a MB."""
+"""A MongoDB on loopback, as far as Beam's transforms ask it: documents of half a MB in memory."""
 
 import socketserver
 import struct

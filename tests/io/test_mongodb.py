@@ -8,13 +8,15 @@ import pytest
 from apache_beam.io import ReadFromMongoDB, WriteToMongoDB
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.yaml import yaml_transform
 from bson import ObjectId
+from in_process_batch import BatchRunner
 from mongo_server import Store, serving
 
 from sparkbeam import PipelineFailed, SparkRunner
 
 CLICKS = [{"_id": n, "user": "ada" if n % 2 else "bob", "clicks": n * n} for n in range(6)]
-KEYS = {
+KEYS: dict[str, list[Any]] = {
     "ids": [ObjectId(f"{n:024x}") for n in range(6)],
     "texts": list("abcdef"),
 }
@@ -41,7 +43,11 @@ def test_documents_are_read_in_ranges_by_both_ways_to_split(
 ) -> None:
     uri, store = served
     with pipeline_on(spark) as p:
-        some = {"filter": {"user": "ada"}, "projection": ["clicks"], "bucket_auto": bucket_auto}
+        some: dict[str, Any] = {
+            "filter": {"user": "ada"},
+            "projection": ["clicks"],
+            "bucket_auto": bucket_auto,
+        }
         ada = p | "Some" >> read(uri, **some)
         assert_that(ada, equal_to([{"_id": n, "clicks": n * n} for n in (1, 3, 5)]), "Ada's")
         for name, keys in KEYS.items():
@@ -71,6 +77,29 @@ def test_a_stream_is_written(spark: Any, served: tuple[str, Store]) -> None:
     with pipeline_on(spark, "--streaming") as p:
         _ = p | beam.Create([{"_id": n} for n in (10, 11)]) | WriteToMongoDB(uri, "shop", "new")
     assert sorted(each["_id"] for each in store.collections["new"]) == [10, 11]
+
+
+YAML = """
+pipeline:
+  type: chain
+  transforms:
+    - type: ReadFromMongoDB
+      config:
+        uri: "{uri}"
+        database: shop
+        collection: clicks
+        filter: {{user: bob}}
+        schema: {{type: object, properties: {{user: {{type: string}}, clicks: {{type: integer}}}}}}
+    - {{type: WriteToMongoDB, config: {{uri: "{uri}", database: shop, collection: bobs}}}}
+"""
+
+
+def test_beam_yaml_reads_and_writes_documents(served: tuple[str, Store]) -> None:
+    uri, store = served
+    with beam.Pipeline(BatchRunner()) as p:
+        yaml_transform.expand_pipeline(p, YAML.format(uri=uri))
+    found = [(each["user"], each["clicks"]) for each in store.collections["bobs"]]
+    assert sorted(found) == [("bob", 0), ("bob", 4), ("bob", 16)]
 
 
 def test_errors_of_the_server_name_the_step(spark: Any, served: tuple[str, Store]) -> None:
