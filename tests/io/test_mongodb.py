@@ -6,10 +6,10 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.io import ReadFromMongoDB, WriteToMongoDB
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.yaml import yaml_transform
 from bson import ObjectId
+from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from mongo_server import Store, serving
 
@@ -33,8 +33,8 @@ def read(uri: str, collection: str = "clicks", **given: Any) -> ReadFromMongoDB:
     return ReadFromMongoDB(uri, "shop", collection, **given)
 
 
-def pipeline_on(spark: Any, *options: str) -> beam.Pipeline:
-    return beam.Pipeline(runner=SparkRunner(session=spark), options=PipelineOptions([*options]))
+def pipeline_on(spark: Any) -> beam.Pipeline:
+    return beam.Pipeline(runner=SparkRunner(session=spark))
 
 
 @pytest.mark.parametrize(("bucket_auto", "splits"), [(False, "splitVector"), (True, "aggregate")])
@@ -72,9 +72,9 @@ def test_documents_replace_those_with_their_id_and_others_get_one(
     assert eve["user"] == "eve"
 
 
-def test_a_stream_is_written(spark: Any, served: tuple[str, Store]) -> None:
+def test_a_stream_is_written(served: tuple[str, Store]) -> None:
     uri, store = served
-    with pipeline_on(spark, "--streaming") as p:
+    with beam.Pipeline(StreamingRunner()) as p:
         _ = p | beam.Create([{"_id": n} for n in (10, 11)]) | WriteToMongoDB(uri, "shop", "new")
     assert sorted(each["_id"] for each in store.collections["new"]) == [10, 11]
 
