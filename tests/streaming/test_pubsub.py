@@ -11,8 +11,10 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.io import ReadFromPubSub, WriteToPubSub
+from apache_beam.io.gcp.pubsub import MultipleReadFromPubSub, PubSubSourceDescriptor
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineState
+from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from in_process import Crashes, Spark, StreamingRunner
 from numbers_sink import write_numbers, written
@@ -134,6 +136,36 @@ def test_a_topic_is_read_by_a_subscription_of_its_own(store: Any, tmp_path: Path
     assert read(store, Spark(), tmp_path, 2, topic=TOPIC) == [1, 1]
     (made,) = store.waiting
     assert made.startswith("projects/project/subscriptions/beam_")
+
+
+def test_windows_end_behind_the_messages_of_the_last_seconds(
+    subscribed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkbeam.replacements.pubsub_watermark.SAMPLE_SECONDS", 1)
+    publish(subscribed, *((b"click", {"at": f"{second}000"}) for second in (1, 59, 61)))
+    options = PipelineOptions([f"--checkpoint_location={tmp_path / 'checkpoint'}"])
+    p = beam.Pipeline(runner=StreamingRunner(Spark()), options=options)
+    clicks = p | ReadFromPubSub(subscription=SUBSCRIPTION, timestamp_attribute="at")
+    counts = clicks | beam.WindowInto(FixedWindows(60)) | beam.combiners.Count.PerElement()
+    _ = counts | beam.Values() | write_numbers(tmp_path)
+    result = p.run()
+    until(lambda: len(written(tmp_path)) == 2 or result.state == PipelineState.FAILED)
+    result.cancel()
+    assert written(tmp_path) == [1, 2]
+
+
+def test_several_subscriptions_are_one_source(subscribed: Any, tmp_path: Path) -> None:
+    other = "projects/project/topics/views"
+    subscribed.to_come[other] = [api.PubsubMessage(data=b"7")]
+    publish(subscribed, (b"1", {}))
+    sources = [PubSubSourceDescriptor(SUBSCRIPTION), PubSubSourceDescriptor(other)]
+    options = PipelineOptions([f"--checkpoint_location={tmp_path / 'checkpoint'}"])
+    p = beam.Pipeline(runner=StreamingRunner(Spark()), options=options)
+    _ = p | MultipleReadFromPubSub(sources) | beam.Map(int) | write_numbers(tmp_path)
+    result = p.run()
+    until(lambda: len(written(tmp_path)) == 2 or result.state == PipelineState.FAILED)
+    result.cancel()
+    assert written(tmp_path) == [1, 7]
 
 
 @pytest.mark.parametrize(
