@@ -51,7 +51,7 @@ def row(message: PubsubMessage, timestamp: Any = beam.DoFn.TimestampParam) -> di
 def read(subscription: str, folder: str) -> None:
     """Reads what there is."""
     checkpoint = f"--checkpoint_location={folder}/checkpoint"
-    with pipeline("--streaming", "--trigger=available-now", checkpoint) as p:
+    with pipeline("--trigger=available-now", checkpoint) as p:
         _ = (
             p
             | ReadFromPubSub(None, subscription, ID, True, TIME)

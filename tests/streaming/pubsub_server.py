@@ -12,13 +12,12 @@ import grpc
 from google import pubsub_v1 as api
 from google.protobuf import empty_pb2
 
-_WAIT_SECONDS = 0.2
-
 
 class Store:
     """Topics and subscriptions of a server.
 
     Attributes:
+        wait: seconds for which a pull waits for messages.
         published: all messages, by topic.
         waiting: deliveries of messages that are not acknowledged, by subscription.
         to_come: messages that are published once there is a subscription, by topic.
@@ -30,6 +29,7 @@ class Store:
 
     def clear(self) -> None:
         """Forget all."""
+        self.wait = 0.2
         self.to_come: dict[str, list[Any]] = {}
         self.published: dict[str, list[Any]] = {}
         self.waiting: dict[str, dict[str, Any]] = {}
@@ -77,7 +77,7 @@ class Store:
             self._out.update(chosen)
             received = [{"ack_id": key, "message": waiting[key]} for key in chosen]
         if not received:
-            time.sleep(_WAIT_SECONDS)
+            time.sleep(self.wait)
         return api.PullResponse(received_messages=received)
 
     def acknowledge(self, request: Any, context: Any) -> Any:

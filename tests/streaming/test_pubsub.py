@@ -21,6 +21,7 @@ from numbers_sink import write_numbers, written
 from waiting import until
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam.replacements import pubsub_read
 from sparkbeam.replacements.pubsub_watermark import SAMPLE_SECONDS, SampledWatermark
 
 api = pytest.importorskip("google.pubsub_v1")
@@ -94,6 +95,16 @@ def test_messages_that_are_written_in_batch_are_read_as_a_stream(
     assert not subscribed.waiting[SUBSCRIPTION]
 
 
+def test_a_stream_is_written(subscribed: Any) -> None:
+    with beam.Pipeline(StreamingRunner()) as p:
+        given = p | beam.Create([b"a", b"b"])
+        _ = given | "Plain" >> WriteToPubSub(TOPIC)
+        _ = given | "With an id" >> WriteToPubSub(TOPIC, id_label="id")
+    found = subscribed.published[TOPIC]
+    assert sorted(message.data for message in found) == [b"a", b"a", b"b", b"b"]
+    assert len({message.attributes["id"] for message in found if "id" in message.attributes}) == 2
+
+
 def start(spark: Spark, folder: Path, **given: Any) -> PipelineResult:
     """Starts to write the numbers of messages, over a checkpoint."""
     options = PipelineOptions([f"--checkpoint_location={folder / 'checkpoint'}"])
@@ -136,6 +147,12 @@ def test_a_topic_is_read_by_a_subscription_of_its_own(store: Any, tmp_path: Path
     assert read(store, Spark(), tmp_path, 2, topic=TOPIC) == [1, 1]
     (made,) = store.waiting
     assert made.startswith("projects/project/subscriptions/beam_")
+
+
+def test_a_pull_ends_without_messages(subscribed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pubsub_read, "_PULL_SECONDS", 0.1)
+    subscribed.wait = 0.3
+    assert pubsub_read._pulled(SUBSCRIPTION) == ()
 
 
 def test_windows_end_behind_the_messages_of_the_last_seconds(
