@@ -18,7 +18,6 @@ PAGE = Path(__file__).with_name("yaml.md")
 _HEAD = "| types | run |\n|---|---|\n"
 _PYTHON = "as in Python"
 _JAVA = "not: an error before Java or a download starts"
-_NONE = "not: Beam leaves the source to the runner, and there is none"
 _SQL = "as [Spark SQL](sql.md)"
 _SYSTEMS = {
     "kafka": "on [Spark's source and sink](kafka.md#rows)",
@@ -37,7 +36,7 @@ def renewed(text: str) -> str:
         kinds[_how(kind)][name] += [language] * bool(language)
     rows = (
         f"| {', '.join(_shown(*each) for each in names.items())} | {how} |\n"
-        for how, names in sorted(kinds.items(), key=lambda part: part[0] in (_NONE, _JAVA))
+        for how, names in sorted(kinds.items(), key=lambda part: part[0] == _JAVA)
     )
     begin, end = text.index(_HEAD), text.index("\n\n", text.index(_HEAD)) + 1
     return text[:begin] + _HEAD + "".join(rows) + text[end:]
@@ -45,8 +44,6 @@ def renewed(text: str) -> str:
 
 def _how(kind: str) -> str:
     """Return how a type runs."""
-    if kind == "ReadFromPubSub":
-        return _NONE
     theirs = yaml_provider.standard_providers()[kind]
     ours = [native(kind, provider) for provider in theirs]
     if all(map(runs_elsewhere, ours)):

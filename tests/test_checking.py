@@ -16,6 +16,7 @@ from sparkbeam.cli.commands import main
 BEAM = """
     import os, sys, time
     import apache_beam as beam
+    from apache_beam.io.gcp import pubsub
     from apache_beam.options.pipeline_options import PipelineOptions
 
     def never(element):
@@ -25,7 +26,7 @@ BEAM = """
         pipeline | label >> beam.Create(["a"]) | beam.Map(never)
         return pipeline
 """
-PUBSUB = "'Read it' >> beam.io.ReadFromPubSub(topic='projects/abcdef/topics/b')"
+PUBSUB = "'Read it' >> beam.io.Read(pubsub._PubSubSource(topic='projects/abcdef/topics/b'))"
 HOSTILE = r"a\x1b[31m\nb\u202e"
 PROGRAMS = {
     "answers": """
@@ -150,7 +151,7 @@ def test_all_transforms_that_cannot_run_are_named(
     found: dict[str, list[dict[str, str]]],
 ) -> None:
     rows = found["of_many"]
-    assert [row["transform"] for row in rows] == ["Read it/Read", "Read more/Read"]
+    assert [row["transform"] for row in rows] == ["Read it", "Read more"]
     assert {row["verdict"] for row in rows} == {"cannot run"}
 
 

@@ -217,6 +217,15 @@ def test_providers_of_the_user_in_other_processes_are_refused(kind: str, config:
     assert "cross-language" in line
 
 
+@pytest.mark.usefixtures("alone")
+def test_a_provider_of_containers_is_an_error_with_a_remedy() -> None:
+    result = run(OF_USER.replace("KIND", "docker").replace("CONFIG", "{image: 'a/b:1'}"))
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert "type docker at line" in line
+    assert "Use a provider of type python" in line
+
+
 WITH_PACKAGES = """
 pipeline:
   type: chain

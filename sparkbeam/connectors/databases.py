@@ -13,6 +13,9 @@ from sparkbeam.spark.capabilities import is_remote
 from sparkbeam.spark.jars import add_jars
 from sparkbeam.upstream.spark import has_class, is_classic
 
+JDBC = "jdbc"
+"""The format of Spark's source and sink."""
+
 DRIVERS: Mapping[str, str] = {
     "postgresql": "org.postgresql.Driver",
     "mysql": "com.mysql.cj.jdbc.Driver",
@@ -119,17 +122,10 @@ class Database:
         Args:
             more: further ones; None for none.
         """
-        given = {"url": self._url(), "driver": self.driver, "user": self.user}
+        given = {"url": self.url, "driver": self.driver, "user": self.user}
         known = {**given, "password": self.password, **dict(self.properties)}
         known |= {name: str(value) for name, value in more.items() if value is not None}
-        return {name: value for name, value in known.items() if value != ""}
-
-    def _url(self) -> str:
-        """Return the URL for Spark, which quotes names for MariaDB only if it looks like MySQL."""
-        if self.scheme != "mariadb":
-            return self.url
-        mark = "&" if "?" in self.url else "?"
-        return f"jdbc:mysql:{self.url[len('jdbc:mariadb:') :]}{mark}permitMysqlScheme"
+        return known_url(JDBC, {name: value for name, value in known.items() if value != ""})
 
     def initialization(self) -> dict[str, str]:
         """Return the options that have Spark run the first statements of a connection for reading.
@@ -163,3 +159,25 @@ class Database:
             add_jars(session, self.jars, "classpath or driver_jars")
         elif default is not None and not is_remote(session):
             add_jars(session, [default], "classpath")
+
+
+_MARIADB = "jdbc:mariadb:"
+
+
+def known_url(format: str | None, options: Mapping[str, str]) -> dict[str, str]:
+    """Return options of a data source with a JDBC URL whose dialect Spark knows.
+
+    Spark quotes names for MariaDB only if the URL looks like one of MySQL.
+
+    Args:
+        format: the name of the data source; other ones than Spark's keep their options.
+        options: with a URL of any database.
+    """
+    names = {name.lower(): name for name in options}
+    url = options[names["url"]] if "url" in names else ""
+    if (format or "").lower() != JDBC or not url.lower().startswith(_MARIADB):
+        return dict(options)
+    mark = "&" if "?" in url else "?"
+    known = f"jdbc:mysql:{url[len(_MARIADB) :]}{mark}permitMysqlScheme"
+    driver = {} if "driver" in names else {"driver": DRIVERS["mariadb"]}
+    return {**options, **driver, names["url"]: known}

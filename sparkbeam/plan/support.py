@@ -126,7 +126,13 @@ FEATURES = (
     ),
     Feature("Drain", "yes", "yes", "unbounded restrictions are truncated"),
     Feature("TestStream", "-", "yes", "makes a pipeline a streaming one"),
-    Feature("`ReadFromPubSub`", "no", "no", "each runner has its own; use `ReadFromSpark`"),
+    Feature(
+        "`ReadFromPubSub`, `WriteToPubSub`",
+        "writes",
+        "yes",
+        "never run against Google's service; see [io.md](io.md#pubsub)",
+    ),
+    Feature("`ReadFromMongoDB`, `WriteToMongoDB`", "yes", "yes", "see [io.md](io.md#mongodb)"),
     Feature(
         "`SqlTransform`, and `Sql`, `Join` and the language `sql` of Beam YAML",
         "yes",
@@ -241,8 +247,8 @@ def problems(pipeline: beam_runner_api_pb2.Pipeline) -> Iterator[UnsupportedTran
 
 _OF_RUNNERS = {
     common_urns.composites.PUBSUB_READ.urn: (
-        "each runner brings a source of its own for Pub/Sub, and this one has none.",
-        "Read with sparkbeam.io.ReadFromSpark, or with a splittable DoFn.",
+        "each runner brings a source of its own for Pub/Sub.",
+        "Apply apache_beam.io.ReadFromPubSub to a pipeline that has this runner.",
     ),
 }
 """Advice on primitives that Beam leaves to its runners."""

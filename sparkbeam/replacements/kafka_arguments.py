@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.client_config import GROUP
@@ -99,6 +102,11 @@ def subscription(given: Mapping[str, Any]) -> Subscription:
         given.get("start_read_time"),
         commits=automatic or bool(given.get("commit_offset_in_finalize")),
     )
+
+
+def redistributed(records: PCollection[Any], given: Mapping[str, Any]) -> PCollection[Any]:
+    """Return the records of a read, behind a Reshuffle if it is asked for."""
+    return records | "Redistribute" >> beam.Reshuffle() if given.get("redistribute") else records
 
 
 def spark_options(config: Mapping[str, str], without: Iterable[str] = _OF_SPARK) -> dict[str, str]:

@@ -50,13 +50,14 @@ class ReadRanges(beam.PTransform[PBegin, PCollection[Any]]):
             given.get("stop_read_time"),
         )
         read = _Read(self._subscription, self._form, given["timestamp_policy"])
-        return (
+        records = (
             pbegin
             | beam.Impulse()
             | "Ranges" >> beam.ParDo(choose).with_output_types(tuple[tuple[str, int], int, int])
             | beam.Reshuffle()
             | "Records" >> beam.ParDo(read).with_output_types(self._form.type)
         )
+        return kafka_arguments.redistributed(records, given)
 
 
 class _Choose(beam.DoFn):

@@ -77,7 +77,7 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
         records = rows
         if not self._form.with_metadata:
             records = rows | "Pairs" >> beam.Map(_pair).with_output_types(self._form.type)
-        return records | beam.Reshuffle() if self._given.get("redistribute") else records
+        return kafka_arguments.redistributed(records, self._given)
 
     def _options(self, options: Any, *, streaming: bool) -> dict[str, Any]:
         given = self._given

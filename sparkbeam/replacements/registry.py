@@ -1,4 +1,4 @@
-"""Choice of the transform that stands in for one of Beam's cross-language transforms.
+"""Choice of the transform that stands in for one of Beam's that it leaves to Java or to runners.
 
 Beam tells the runner of each transform before it expands it. The outermost one is replaced, since
 those of Beam start an expansion service in their expansion, some already where they construct the
@@ -13,6 +13,8 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.transforms import PTransform
 
 REPLACEMENTS: Mapping[str, str] = {
+    "apache_beam.io.gcp.pubsub.ReadFromPubSub": "sparkbeam.replacements.pubsub_read:read",
+    "apache_beam.io.gcp.pubsub.WriteToPubSub": "sparkbeam.replacements.pubsub_write:write",
     "apache_beam.io.jdbc.ReadFromJdbc": "sparkbeam.replacements.jdbc:read",
     "apache_beam.io.jdbc.WriteToJdbc": "sparkbeam.replacements.jdbc:write",
     "apache_beam.io.kafka.ReadFromKafka": "sparkbeam.replacements.kafka_read:read",

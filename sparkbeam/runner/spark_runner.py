@@ -38,6 +38,7 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
+from sparkbeam.replacements.client_packages import missing_client
 from sparkbeam.replacements.yaml_packages import check_installed
 from sparkbeam.replacements.yaml_providers import native
 from sparkbeam.run.result import SparkPipelineResult
@@ -45,7 +46,7 @@ from sparkbeam.run.run import Companion, PipelineRun, program
 from sparkbeam.runner import carried, cross_language, interactive
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import interruptible
-from sparkbeam.upstream import option_views, pickles
+from sparkbeam.upstream import client_packages, option_views, pickles
 from sparkbeam.upstream.spark import (
     active_session,
     has_pandas_state,
@@ -73,6 +74,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         self._seen: Any = None
         cross_language.guard(_is_ours)
         carried.register()
+        client_packages.before_constructors(missing_client)
         substitute_providers(_is_ours, native, check_installed)
 
     def apply(self, transform: Any, input: Any, options: PipelineOptions) -> Any:

@@ -66,6 +66,20 @@ def _wrap(
 
     scope.__init__ = init
     scope.create_ptransform = create_ptransform
+    _name_docker()
+
+
+def _name_docker() -> None:
+    """Give the error of a provider of type ``docker``, which Beam lacks, a text."""
+    from apache_beam.yaml.yaml_provider import ExternalProvider
+
+    def docker(urns: Any, **config: Any) -> Any:
+        raise NotImplementedError(
+            "Beam starts no containers for Beam YAML. Use a provider of type python, whose "
+            "packages are installed here and on the workers, or of type yaml."
+        )
+
+    ExternalProvider.register_provider_type("docker")(docker)
 
 
 class _Providers(Mapping[str, list[Any]]):

@@ -13,6 +13,7 @@ from database_servers import Sql
 from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError, SparkRunner
+from sparkbeam.io import ReadFromSpark, WriteToSpark
 
 SECRET = "hunter2-of-nobody"
 PLACE = {"jdbc_url": "jdbc:postgresql://h/d", "password": SECRET}
@@ -92,6 +93,18 @@ def test_mariadb_keeps_types_and_runs_first_statements(spark: Any, mariadb: Sql)
         )
         _ = rows | managed.Write(managed.MYSQL, config={**place, "location": "copied"})
     assert mariadb.rows("SELECT * FROM copied") == mariadb.rows("SELECT * FROM typed")
+
+
+def test_sources_and_sinks_of_spark_take_the_url_of_mariadb(spark: Any, mariadb: Sql) -> None:
+    mariadb("CREATE TABLE spoken (id int, name text)")
+    mariadb("INSERT INTO spoken VALUES (1, 'a')")
+    mariadb("CREATE TABLE written LIKE spoken")
+    server = mariadb.server
+    place = {"url": server.url, "user": server.user, "password": server.password}
+    with beam.Pipeline(SparkRunner(session=spark)) as p:
+        rows = p | ReadFromSpark("jdbc", {**place, "dbtable": "spoken"})
+        _ = rows | WriteToSpark("jdbc", {**place, "dbtable": "written"}, "id int, name string")
+    assert mariadb.rows("SELECT id, name FROM written") == [("1", "a")]
 
 
 WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [

@@ -18,7 +18,9 @@ from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
+from sparkbeam.replacements.kafka_write import _Row
 
+RESHUFFLE = "beam:transform:reshuffle:v1"
 SERIALIZATION = "org.apache.kafka.common.serialization."
 STREAMING = ("--streaming",)
 EARLIEST = {"auto.offset.reset": "earliest"}
@@ -131,13 +133,15 @@ def test_hints_change_nothing() -> None:
     assert read({}, **hints) == read({})
 
 
-def test_a_redistributed_read_has_a_reshuffle() -> None:
+@pytest.mark.parametrize("bounds", [{}, {"max_num_records": 5}, {"max_read_time": 5}])
+def test_a_redistributed_read_has_a_reshuffle(bounds: dict[str, Any]) -> None:
     for redistribute in (False, True):
         whole = pipeline(STREAMING)
         config = {"bootstrap.servers": "h:1"}
-        _ = whole | ReadFromKafka(config, ["t"], redistribute=redistribute)
-        urns = {part.spec.urn for part in whole.to_runner_api().components.transforms.values()}
-        assert ("beam:transform:reshuffle:v1" in urns) == redistribute
+        _ = whole | ReadFromKafka(config, ["t"], redistribute=redistribute, **bounds)
+        steps = whole.to_runner_api().components.transforms.values()
+        labels = [part.unique_name for part in steps if part.spec.urn == RESHUFFLE]
+        assert any(label.endswith("/Redistribute") for label in labels) == redistribute
 
 
 def test_the_rate_of_beams_unbounded_sources_is_the_limit_of_a_micro_batch() -> None:
@@ -255,6 +259,44 @@ def test_the_configuration_of_the_producer_is_that_of_the_sink() -> None:
     }
 
 
+def test_the_expansion_service_of_a_write_changes_nothing() -> None:
+    assert write(expansion_service="localhost:1") == write()
+
+
+def test_a_row_with_headers_is_a_record_of_its_topic_and_partition() -> None:
+    headers = [beam.Row(key="h", value=b"1")]
+    row = beam.Row(key=b"k", value=None, headers=headers, topic="other", partition=3)
+    assert _Row("t")(row) == {
+        "key": b"k",
+        "value": None,
+        "headers": [{"key": "h", "value": b"1"}],
+        "topic": "other",
+        "partition": 3,
+    }
+    plain: dict[str, Any] = {
+        "key": b"",
+        "value": b"",
+        "headers": [],
+        "topic": "t",
+        "partition": None,
+    }
+    assert _Row("t")(beam.Row(key=b"", value=b"", topic=None, timestamp=None)) == plain
+
+
+@pytest.mark.parametrize(
+    ("topic", "fields", "message"),
+    [
+        (None, {}, "topic: neither the row nor WriteToKafka has one"),
+        ("t", {"timestamp": 5}, "timestamp: Spark's sink of Kafka cannot set"),
+    ],
+)
+def test_a_row_that_cannot_be_written_is_an_error_that_names_the_field(
+    topic: str | None, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        _Row(topic)(beam.Row(key=b"", value=b"", **fields))
+
+
 def test_rows_with_headers_choose_their_topics() -> None:
     row = beam.Row(key=b"k", value=b"v")
     assert "topic" not in dict(write([row], with_headers=True).options)
@@ -266,6 +308,7 @@ def test_rows_with_headers_choose_their_topics() -> None:
         ([(b"", b"")], {"producer_config": {"acks": "1"}}, "producer_config lacks bootstrap"),
         ([(b"", b"")], {"topic": ""}, "topic= must be"),
         ([(b"", b"")], {"key_serializer": "a.B"}, "key_serializer='a.B' is a class of Java"),
+        ([(b"", b"")], {"value_serializer": "a.B"}, "value_serializer='a.B' is a class of Java"),
         (
             [(b"", b"")],
             {"producer_config": {"bootstrap.servers": "h:1", "transactional.id": "x"}},

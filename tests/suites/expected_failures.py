@@ -34,6 +34,10 @@ _ENDLESS_SIDE_INPUT = (
 )
 _RECORDING = "is about the recordings of Interactive Beam, which its own runner makes"
 _CLOUD = "needs Google Cloud"
+_OTHER_WINDOWS = (
+    "flattens a stream in windows with one in others, which Beam warns of, and which its "
+    "FnApiRunner cannot decode either"
+)
 _IN_JAVA = "joins with Beam's SQL, which is in Java"
 
 EXPECTED_FAILURES: Failures = {
@@ -43,6 +47,8 @@ EXPECTED_FAILURES: Failures = {
     "examples.complete.game.leader_board_test.LeaderBoardTest.test_leader_board_users": (
         _NO_LAST_PANE
     ),
+    "examples.streaming_wordcount_debugging_test.StreamingWordcountDebugging."
+    "test_streaming_wordcount_debugging": _OTHER_WINDOWS,
     "examples.cookbook.filters_test.FiltersTest.test_filters_output_bigquery_matcher": _CLOUD,
     "io.fileio_test.MatchIntegrationTest.test_transform_on_gcs": _CLOUD,
     "io.iobase_it_test.IOBaseITTest.test_unbounded_pcoll_without_global_window": _CLOUD,
