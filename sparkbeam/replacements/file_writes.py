@@ -19,8 +19,15 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints import Any as AnyType
 from apache_beam.typehints import Tuple
 
+from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.upstream.beam_file_sinks import FilesWrite, files_write, windowed
+from sparkbeam.upstream.beam_file_sinks import (
+    FilesWrite,
+    by_window,
+    files_write,
+    tells_windows_apart,
+    windowed,
+)
 from sparkbeam.worker.connectors.pane_files import DestinationFiles, TemplateFiles, WritePanes
 
 _WINDOWS = (
@@ -50,7 +57,7 @@ def to_sink(transform: WriteImpl, pipeline: beam.Pipeline) -> "beam.PTransform[A
     """Return the replacement of a write to a ``FileBasedSink``; None in batch and for other sinks.
 
     Raises:
-        ConfigurationError: no window of the input fires.
+        ConfigurationError: no window of the input fires, or files of all windows have one name.
     """
     elements = _unbounded(pipeline)
     sink = transform.sink
@@ -59,7 +66,14 @@ def to_sink(transform: WriteImpl, pipeline: beam.Pipeline) -> "beam.PTransform[A
     in_one = isinstance(elements.windowing.windowfn, GlobalWindows)
     if in_one and not sink.triggering_frequency:
         raise ConfigurationError(f"{_WINDOWS}, or set triggering_frequency=60 of the write.")
-    return _WriteToSink(transform, sink)
+    found = by_window(sink)
+    if not tells_windows_apart(found):
+        raise ConfigurationError(
+            f"shard_name_template={shown(sink.shard_name_template)} gives the files of all windows "
+            "the same names, so that each window would replace the one before. Put W, the window, "
+            "into it, for example '-W-SSSSS-of-NNNNN'."
+        )
+    return _WriteToSink(transform, found)
 
 
 def _unbounded(pipeline: beam.Pipeline) -> PCollection[Any] | None:

@@ -1,5 +1,6 @@
 """Assumptions about Beam's file-based sinks; see :mod:`sparkbeam.upstream.beam`."""
 
+import copy
 import random
 import uuid
 from collections.abc import Callable
@@ -7,7 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from apache_beam.io import fileio
-from apache_beam.io.filebasedsink import FileBasedSink
+from apache_beam.io.filebasedsink import (
+    DEFAULT_SHARD_NAME_TEMPLATE,
+    DEFAULT_WINDOW_SHARD_NAME_TEMPLATE,
+    FileBasedSink,
+)
 from apache_beam.io.iobase import WriteImpl
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.pvalue import PCollection
@@ -60,6 +65,24 @@ def windowed(transform: WriteImpl, elements: PCollection[Any]) -> PCollection[An
     """
     found: PCollection[Any] = transform._apply_windowing(elements)
     return found
+
+
+def by_window(sink: FileBasedSink) -> FileBasedSink:
+    """Return a sink with a template that has the window, if it has Beam's default.
+
+    Beam's own writes change their template likewise, those of a user's sink do not.
+    """
+    if sink.shard_name_template != DEFAULT_SHARD_NAME_TEMPLATE:
+        return sink
+    found = copy.copy(sink)
+    found.shard_name_template = DEFAULT_WINDOW_SHARD_NAME_TEMPLATE
+    found.shard_name_format = sink._template_to_format(DEFAULT_WINDOW_SHARD_NAME_TEMPLATE)
+    return found
+
+
+def tells_windows_apart(sink: FileBasedSink) -> bool:
+    """Return whether the names of files differ from window to window."""
+    return any(f"%({name})" in sink.shard_name_format for name in ("window", "window_utc", "uuid"))
 
 
 def final_name(sink: FileBasedSink, window: BoundedWindow, shard: int, shards: int) -> str:
