@@ -1,10 +1,10 @@
 """A stream of files that arrive into Beam's writes of files, which kills itself at a point.
 
 It looks for FOLDER/in/*.txt a number of times, and writes the words of windows of a second below
-FOLDER/out, by the writes of some kinds. It dies where it gets to the POINT after it has passed it
-a number of times; see ``sinks_program``. Without a point it runs to the end.
+FOLDER/out, by each of Beam's writes. It dies where it gets to the POINT after it has passed it a
+number of times; see ``sinks_program``. Without a point it runs to the end.
 
-Usage: files_program.py FOLDER KIND,… POLLS [POINT PASSED]
+Usage: files_program.py FOLDER POLLS [POINT PASSED]
 """
 
 import os
@@ -55,7 +55,7 @@ WRITES: dict[str, tuple[Any, Callable[[Path], Any]]] = {
 """What makes elements of words, and writes them into a folder, by kind."""
 
 
-def main(folder: Path, kinds: list[str], polls: int, point: str = "", passed: str = "0") -> None:
+def main(folder: Path, polls: int, point: str = "", passed: str = "0") -> None:
     os.setpgid(0, 0)  # The JVM joins the group.
     out = folder / "out"
     spark = sessions.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
@@ -73,8 +73,7 @@ def main(folder: Path, kinds: list[str], polls: int, point: str = "", passed: st
             | beam.FlatMap(lambda file: file.read_utf8().split())
             | beam.WindowInto(FixedWindows(1))
         )
-        for kind in kinds:
-            elements, write = WRITES[kind]
+        for kind, (elements, write) in WRITES.items():
             of_kind = words if elements is None else words | f"To {kind}" >> elements
             _ = of_kind | f"Write {kind}" >> write(out / kind)
 
@@ -82,4 +81,4 @@ def main(folder: Path, kinds: list[str], polls: int, point: str = "", passed: st
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2].split(","), int(sys.argv[3]), *sys.argv[4:])
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

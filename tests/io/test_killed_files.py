@@ -18,7 +18,6 @@ import files_program
 import pytest
 from files_program import WRITES
 from sinks_program import WITHIN
-from whole import is_whole
 from word_files import place, read
 
 Kill = tuple[str, int]
@@ -69,13 +68,12 @@ def reading(out: Path) -> Iterator[dict[Path, set[tuple[str, ...]]]]:
         thread.join()
 
 
-@pytest.mark.part(2)
+@pytest.mark.long("two minutes each; in test_pane_files.py queries crash in process")
 @pytest.mark.parametrize("when", KILLS)
 def test_files_are_read_and_written_once_however_often_the_driver_is_killed(
     when: str, tmp_path: Path
 ) -> None:
-    kills = KILLS[when] if is_whole() else KILLS[when][:1]
-    kinds = [*WRITES] if is_whole() else ["text", "files"]
+    kills = KILLS[when]
     polls = str(POLLS_BY_KILL * (len(kills) + 1))
     out = tmp_path / "out"
     words = []
@@ -85,12 +83,12 @@ def test_files_are_read_and_written_once_however_often_the_driver_is_killed(
                 some = [f"{letter}{number}", f"{letter}{number}x"]
                 place(tmp_path / f"in/{letter}{number}.txt", *some)
                 words += some
-            done = run(tmp_path, ",".join(kinds), polls, *map(str, kill or ()))
+            done = run(tmp_path, polls, *map(str, kill or ()))
             assert done.returncode == (0 if kill is None else -signal.SIGKILL), done.stderr
         files = [*out.glob("*/*")]
         for path in files:
             seen[path].add(tuple(read(path)))
-    for kind in kinds:
+    for kind in WRITES:
         found = [word for path in (out / kind).iterdir() for word in read(path)]
         assert sorted(found) == sorted(words), kind
     # A file that has been seen stays, and stays what it is.

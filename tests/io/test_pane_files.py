@@ -171,8 +171,8 @@ def test_a_function_that_names_files_gets_the_pane(tmp_path: Path) -> None:
     ) -> str:
         return f"{window.start.micros}/{pane.index}-{shard}-of-{shards}"
 
-    run(Spark(), tmp_path, lambda out: fileio.WriteToFiles(str(out), name, shards=1))
     out = tmp_path / "out"
+    run(Spark(), tmp_path, lambda out: fileio.WriteToFiles(str(out), name, shards=1))
     found = {str(path.relative_to(out)): read(path) for path in out.rglob("*-of-*")}
     assert found == {
         "0/0-0-of-1": FIRST,

@@ -12,9 +12,10 @@ from apache_beam.io import fileio
 from apache_beam.io.avroio import ReadAllFromAvroContinuously
 from apache_beam.io.textio import ReadAllFromTextContinuously
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 from in_process import Spark, StreamingRunner
-from word_files import place
+from word_files import place, read
 
 from sparkbeam.errors import PipelineFailed
 
@@ -27,7 +28,7 @@ def note(folder: Path, name: str) -> Any:
     return f"Note {name}" >> beam.Map(lambda word: streams.note(folder / "seen", name, word))
 
 
-def test_files_that_arrive_are_read_once_and_changed_ones_again_where_asked_for(
+def test_files_that_arrive_are_read_and_written_once_and_changed_ones_again_if_asked_for(
     spark: Any, tmp_path: Path
 ) -> None:
     pattern = str(tmp_path / "in/*.txt")
@@ -48,20 +49,24 @@ def test_files_that_arrive_are_read_once_and_changed_ones_again_where_asked_for(
                 | f"Read {name}" >> beam.FlatMap(lambda file: file.read_utf8().split())
                 | note(tmp_path, name)
             )
-        _ = p | ReadAllFromTextContinuously(pattern, **every) | note(tmp_path, "lines")
+        lines = p | ReadAllFromTextContinuously(pattern, **every)
+        _ = lines | note(tmp_path, "lines")
+        _ = lines | beam.WindowInto(FixedWindows(1)) | fileio.WriteToFiles(str(tmp_path / "out"))
 
     def done() -> bool:
         found = noted(tmp_path)
-        words = {word for some in found.values() for word in some}
-        if "b" in words and not (tmp_path / "in/1.txt").exists():
+        everywhere = set.intersection(*map(set, found.values())) if len(found) == 4 else set()
+        if "b" in everywhere and not (tmp_path / "in/1.txt").exists():
             place(tmp_path / "in/1.txt", "c")
-        if "c" in words and "changed" not in words:
+        if "c" in everywhere and read(tmp_path / "in/0.txt") != ["changed"]:
             place(tmp_path / "in/0.txt", "changed")
-        return len(found) == 4 and all(
-            "changed" in found[name] for name in ("changed", "each poll")
-        )
+        return {"b", "c"} <= {*written()} and "changed" in found["changed"]
+
+    def written() -> list[str]:
+        return [word for path in (tmp_path / "out").glob("[!.]*") for word in read(path)]
 
     streams.run_until(spark, tmp_path / "checkpoint", build, done)
+    assert sorted(written()) == ["a", "b", "c"]
     found = noted(tmp_path)
     assert found["once"] == found["lines"] == ["a", "b", "c"]
     assert found["changed"] == ["a", "b", "c", "changed"]
@@ -75,13 +80,12 @@ def test_each_run_of_what_is_there_reads_the_files_that_are_new(spark: Any, tmp_
             match = fileio.MatchContinuously(str(tmp_path / f"in/*.{name}"), interval=3600)
             return p | f"Match {name}" >> match | f"Path {name}" >> beam.Map(lambda m: m.path)
 
-        lines = paths("txt") | beam.io.ReadAllFromText() | note(tmp_path, "text")
+        _ = paths("txt") | beam.io.ReadAllFromText() | note(tmp_path, "text")
         tables = paths("parquet") | beam.io.ReadAllFromParquet()
         records = paths("avro") | beam.io.ReadAllFromAvro()
         more = p | ReadAllFromAvroContinuously(str(tmp_path / "in/*.avro"), interval=3600)
         for name, rows in {"parquet": tables, "avro": records, "more avro": more}.items():
             _ = rows | f"Word {name}" >> beam.Map(lambda row: row["word"]) | note(tmp_path, name)
-        _ = lines
 
     words = "abc"
     for number, some in enumerate((2, 3)):

@@ -60,11 +60,14 @@ class Layout(Protocol):
     def open(self, key: Any, folder: str) -> Writer:
         """Open a temporary file in a folder."""
 
-    def path(self, key: Any, window: BoundedWindow, pane: PaneInfo, at: int, count: int) -> str:
-        """Return the final path of one of so many files; the same for equal arguments."""
+    def name(self, key: Any, window: BoundedWindow, pane: PaneInfo, at: int, count: int) -> str:
+        """Return the name of a file by its position and the number of files."""
 
-    def result(self, path: str, *of: Any) -> Any:
-        """Return the element that tells of a file; further arguments are those of ``path``."""
+    def path(self, name: str) -> str:
+        """Return the path of a file with a name."""
+
+    def result(self, name: str, *of: Any) -> Any:
+        """Return the element for a file; further arguments are those of its name."""
 
 
 class WritePanes(DoFn):
@@ -93,13 +96,14 @@ class WritePanes(DoFn):
         try:
             sources = _written(self._layout, key, elements, folder)
             files = [(key, window, pane, at, len(sources)) for at in range(len(sources))]
-            paths = [self._layout.path(*file) for file in files]
+            names = [self._layout.name(*file) for file in files]
+            paths = [self._layout.path(name) for name in names]
             _move(sources, paths)
         finally:
             _remove(folder)
-        for path, file in zip(paths, files, strict=True):
+        for path, name, file in zip(paths, names, files, strict=True):
             FileSystems.report_sink_lineage(path)
-            yield self._layout.result(path, *file)
+            yield self._layout.result(name, *file)
 
 
 def _written(layout: Layout, key: Any, elements: Iterable[Any], folder: str) -> list[str]:
@@ -165,19 +169,19 @@ class DestinationFiles:
     def open(self, key: Any, folder: str) -> Writer:
         return _SinkWriter(self.write.sink(key), key, folder)
 
-    def path(self, key: Any, window: BoundedWindow, pane: PaneInfo, at: int, count: int) -> str:
-        return FileSystems.join(self.write.path, self._name(key, window, pane, at, count))
-
-    def result(self, path: str, *of: Any) -> FileResult:
-        key, window, pane, at, count = of
-        return FileResult(self._name(*of), at, count, window, pane, key)
-
-    def _name(self, key: Any, window: BoundedWindow, pane: PaneInfo, at: int, count: int) -> str:
+    def name(self, key: Any, window: BoundedWindow, pane: PaneInfo, at: int, count: int) -> str:
         naming = self.write.naming
         name = naming(window, pane, at, count, "", key)
         first = PaneInfo(True, pane.is_last, pane.timing, 0, 0)
         is_named = pane.index and name != naming(window, first, at, count, "", key)
         return name if is_named else of_pane(name, pane)
+
+    def path(self, name: str) -> str:
+        return FileSystems.join(self.write.path, name)
+
+    def result(self, name: str, *of: Any) -> FileResult:
+        key, window, pane, at, count = of
+        return FileResult(name, at, count, window, pane, key)
 
 
 class _SinkWriter:
@@ -229,10 +233,13 @@ class TemplateFiles:
         writer: Writer = copy.copy(self.sink).open_writer(folder, uuid.uuid4().hex)
         return writer
 
-    def path(self, key: Any, window: BoundedWindow, pane: PaneInfo, at: int, count: int) -> str:
+    def name(self, key: Any, window: BoundedWindow, pane: PaneInfo, at: int, count: int) -> str:
         suffix = self.sink.file_name_suffix.get()
         name = final_name(self.sink, window, at, count).removesuffix(suffix)
         return f"{of_pane(name, pane)}{suffix}"
 
-    def result(self, path: str, *of: Any) -> str:
-        return path
+    def path(self, name: str) -> str:
+        return name
+
+    def result(self, name: str, *of: Any) -> str:
+        return name
