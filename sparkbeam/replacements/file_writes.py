@@ -13,6 +13,7 @@ import apache_beam as beam
 from apache_beam.io.filebasedsink import FileBasedSink
 from apache_beam.io.fileio import WriteToFiles
 from apache_beam.io.iobase import WriteImpl
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import GlobalWindows
@@ -44,27 +45,27 @@ def to_files(
     Raises:
         ConfigurationError: no window of the input fires.
     """
-    elements = _unbounded(pipeline)
-    if elements is None:
+    elements = _input(pipeline)
+    if elements.is_bounded and not pipeline.options.view_as(StandardOptions).streaming:
         return None
-    windowing = elements.windowing
-    if isinstance(windowing.windowfn, GlobalWindows) and windowing.triggerfn == DefaultTrigger():
+    never = _in_one_window(elements) and elements.windowing.triggerfn == DefaultTrigger()
+    if never and not elements.is_bounded:
         raise ConfigurationError(f"{_WINDOWS}, or give it a trigger.")
     return _WriteToFiles(files_write(transform, pipeline.options))
 
 
 def to_sink(transform: WriteImpl, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
-    """Return the replacement of a write to a ``FileBasedSink``; None in batch and for other sinks.
+    """Return the replacement of a write to a ``FileBasedSink``.
+
+    None for other sinks, and for a bounded input, which Beam's own transform writes at its end.
 
     Raises:
         ConfigurationError: no window of the input fires, or files of all windows have one name.
     """
-    elements = _unbounded(pipeline)
-    sink = transform.sink
-    if elements is None or not isinstance(sink, FileBasedSink):
+    elements, sink = _input(pipeline), transform.sink
+    if elements.is_bounded or not isinstance(sink, FileBasedSink):
         return None
-    in_one = isinstance(elements.windowing.windowfn, GlobalWindows)
-    if in_one and not sink.triggering_frequency:
+    if _in_one_window(elements) and not sink.triggering_frequency:
         raise ConfigurationError(f"{_WINDOWS}, or set triggering_frequency=60 of the write.")
     found = by_window(sink)
     if not tells_windows_apart(found):
@@ -76,10 +77,14 @@ def to_sink(transform: WriteImpl, pipeline: beam.Pipeline) -> "beam.PTransform[A
     return _WriteToSink(transform, found)
 
 
-def _unbounded(pipeline: beam.Pipeline) -> PCollection[Any] | None:
-    """Return the input of the transform that is applied, if it has no end."""
+def _input(pipeline: beam.Pipeline) -> PCollection[Any]:
+    """Return the input of the transform that is applied."""
     (elements,) = pipeline.transforms_stack[-1].inputs
-    return None if elements.is_bounded else elements
+    return elements
+
+
+def _in_one_window(elements: PCollection[Any]) -> bool:
+    return isinstance(elements.windowing.windowfn, GlobalWindows)
 
 
 class _WriteToFiles(beam.PTransform[Any, Any]):

@@ -114,6 +114,11 @@ SINKS: dict[str, tuple[Sink, Any, dict[str, list[str]]]] = {
         DICTS,
         dict(zip(names("words", ".avro"), BY_WINDOW, strict=True)),
     ),
+    "records of TensorFlow": (
+        lambda out: beam.io.WriteToTFRecord(str(out / "words"), file_name_suffix=".tfrecord"),
+        beam.Map(str.encode),
+        dict(zip(names("words", ".tfrecord"), BY_WINDOW, strict=True)),
+    ),
     "json": (
         lambda out: beam.io.WriteToJson(str(out / "words"), num_shards=1),
         ROWS,
@@ -228,6 +233,20 @@ def test_a_triggering_frequency_makes_windows(tmp_path: Path) -> None:
 
     run(Spark(), tmp_path, sink, window=beam.WindowInto(GlobalWindows()))
     assert written(tmp_path) == {"words-[0.0, 20.0)-00000-of-00001": [*FIRST, *SECOND]}
+
+
+def test_a_bounded_input_is_written_at_its_end(tmp_path: Path) -> None:
+    def run_bounded() -> None:
+        options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path / 'c'}"])
+        with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+            words = p | beam.Create(FIRST, reshuffle=False)
+            _ = words | fileio.WriteToFiles(str(tmp_path / "out"), shards=1)
+
+    crashes = Crashes()
+    spark = Spark(crashes)
+    crashes.until_it_ends(run_bounded)
+    assert written(tmp_path) == {"output-00000-of-00001": FIRST}
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["output-00000-of-00001"]
 
 
 def test_panes_of_the_global_window_are_counted(tmp_path: Path) -> None:

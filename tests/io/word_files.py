@@ -1,11 +1,13 @@
 """Files of words, in the formats that Beam reads and writes."""
 
 import gzip
+from functools import partial
 from pathlib import Path
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from apache_beam.io.tfrecordio import _TFRecordUtil
 
 AVRO = {"type": "record", "name": "Word", "fields": [{"name": "word", "type": "string"}]}
 COLUMNS = pa.schema([("word", pa.string())])
@@ -32,6 +34,10 @@ def read(path: Path) -> list[str]:
     if path.suffix == ".avro":
         with path.open("rb") as file:
             return [str(row["word"]) for row in fastavro.reader(file) if isinstance(row, dict)]
+    if path.suffix == ".tfrecord":
+        with path.open("rb") as file:
+            records = iter(partial(_TFRecordUtil.read_record, file), None)
+            return [record.decode() for record in records]
     packed = path.read_bytes()
     content = (gzip.decompress(packed) if path.suffix == ".gz" else packed).decode()
     return [line.removeprefix('{"word":"').removesuffix('"}') for line in content.splitlines()]
