@@ -1,7 +1,7 @@
 """Files that are read and written by Beam's own transforms, over a driver that is killed.
 
-Kills come behind a micro-batch, before one, and while files are written; files arrive in between.
-A reader looks at the folders all the time.
+Kills come behind a micro-batch, before one, and while files are written, and new files before each
+start. A reader looks at the folders all the time.
 """
 
 import os
