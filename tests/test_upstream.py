@@ -27,6 +27,7 @@ import pytest
 from apache_beam import coders
 from apache_beam.coders import coder_impl
 from apache_beam.internal import pickler
+from apache_beam.io import fileio, iobase
 from apache_beam.metrics import Metrics
 from apache_beam.metrics.cells import CounterCell, DistributionCell
 from apache_beam.metrics.metricbase import MetricName
@@ -42,6 +43,7 @@ from apache_beam.pvalue import AsDict, AsList, AsSingleton
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
+from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import (
     combiners,
@@ -76,6 +78,7 @@ from sparkbeam.spark.jvm_output import is_of_others
 from sparkbeam.upstream import azure as of_azure
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import beam_batches as of_batches
+from sparkbeam.upstream import beam_file_sinks as of_file_sinks
 from sparkbeam.upstream import beam_files as of_files
 from sparkbeam.upstream import external as of_external
 from sparkbeam.upstream import option_views, pickles, signatures
@@ -384,6 +387,35 @@ class TestUserCode:
         assert table["left"].to_pylist() == [1, 2, 3]
         assert list(fn.finish_bundle()) == []
         assert of_parquet.row_groups_of(core.CallableWrapperDoFn(doubled)) is None
+
+    @pytest.mark.parametrize(
+        ("given", "option", "temporary"),
+        [(None, None, "/out"), ("/given", "/option", "/given"), (None, "/option", "/option")],
+    )
+    def test_a_write_to_files_has_a_folder_for_temporary_files(
+        self, given: str | None, option: str | None, temporary: str
+    ) -> None:
+        transform = fileio.WriteToFiles("/out", temp_directory=given, shards=3)
+        options = PipelineOptions([f"--temp_location={option}"] if option else [])
+        write = of_file_sinks.files_write(transform, options)
+        assert (write.path, write.temporary, write.shards) == ("/out", temporary, 3)
+        assert write.destination("element") is None
+        assert isinstance(write.sink(None), fileio.TextSink)
+
+    def test_names_of_files_are_those_that_beam_gives_them(self) -> None:
+        sink: Any = beam.io.WriteToText(
+            "/out/words", ".txt", shard_name_template="-W-V-SS-NN"
+        )._sink
+        for window in (IntervalWindow(0, 10), GlobalWindow()):
+            of_beam = sink._get_final_name(1, 2, window)
+            assert of_file_sinks.final_name(sink, window, 1, 2) == of_beam
+
+    def test_a_write_has_windows_by_its_frequency(self) -> None:
+        sink: Any = beam.io.WriteToText("/out/words", triggering_frequency=7)._sink
+        p = beam.Pipeline()
+        numbers = p | TestStream()
+        windowed = of_file_sinks.windowed(iobase.WriteImpl(sink), numbers)
+        assert windowed.windowing.windowfn == FixedWindows(7)
 
     def test_parts_of_files_are_the_same_for_another_source(self, tmp_path: Path) -> None:
         for name in "ab":

@@ -119,6 +119,14 @@ FEATURES = (
         "modes append, update and complete; see [io.md](io.md)",
     ),
     Feature(
+        "Beam's files: `MatchContinuously`, `ReadAllFromText` and the like, `WriteToFiles`, "
+        "`WriteToText` and the like",
+        "yes",
+        "yes",
+        "in a stream each pane has files of its own, once and whole; see "
+        "[io.md](io.md#beams-file-transforms-in-a-stream)",
+    ),
+    Feature(
         "`sparkbeam.io.eventhubs`: Azure Event Hubs",
         "yes",
         "yes",

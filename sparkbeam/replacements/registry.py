@@ -1,8 +1,8 @@
-"""Choice of the transform that stands in for one of Beam's that it leaves to Java or to runners.
+"""Choice of the transform that stands in for one of Beam's.
 
-Beam tells the runner of each transform before it expands it. The outermost one is replaced, since
-those of Beam start an expansion service in their expansion, some already where they construct the
-next inner one.
+Beam tells the runner of each transform before it expands it. Of cross-language transforms the
+outermost one is replaced, since those of Beam start an expansion service in their expansion, some
+already where they construct the next inner one.
 """
 
 import importlib
@@ -13,8 +13,10 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.transforms import PTransform
 
 REPLACEMENTS: Mapping[str, str] = {
+    "apache_beam.io.fileio.WriteToFiles": "sparkbeam.replacements.file_writes:to_files",
     "apache_beam.io.gcp.pubsub.ReadFromPubSub": "sparkbeam.replacements.pubsub_read:read",
     "apache_beam.io.gcp.pubsub.WriteToPubSub": "sparkbeam.replacements.pubsub_write:write",
+    "apache_beam.io.iobase.WriteImpl": "sparkbeam.replacements.file_writes:to_sink",
     "apache_beam.io.jdbc.ReadFromJdbc": "sparkbeam.replacements.jdbc:read",
     "apache_beam.io.jdbc.WriteToJdbc": "sparkbeam.replacements.jdbc:write",
     "apache_beam.io.kafka.ReadFromKafka": "sparkbeam.replacements.kafka_read:read",

@@ -44,7 +44,7 @@ _GENERAL = (
 
 
 def replaced(transform: Any, input: Any) -> Any:
-    """Return the transform to apply; a cross-language one is replaced.
+    """Return the transform to apply: its replacement, for one that has one.
 
     Args:
         transform: the applied transform.

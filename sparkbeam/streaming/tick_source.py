@@ -335,8 +335,10 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         if self._spec.events is not None:
             return True
-        now = self._clock.after(position.time) if self._until is None else self._until
-        return feedback.due <= now
+        if self._until is None:
+            return feedback.due <= self._clock.after(position.time)
+        # Splittable DoFns go on as a run begins.
+        return position.number == self._first or feedback.due <= self._until
 
     def _has_all(self, position: Position) -> bool:
         """Return whether a position is behind all rows that were there at the start of the run.
@@ -420,6 +422,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             draining=end.draining,
             committed=committed,
             until=end.until,
+            resuming=end.until is not None and start.until != end.until,
         )
         value = dump(tick)
         for shard, layer in self._spec.ways:

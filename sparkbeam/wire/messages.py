@@ -105,6 +105,7 @@ class Tick:
         committed: tokens of tasks with registered callbacks whose micro-batch has been committed.
         until: when the run began, if it processes only what is there; splittable DoFns that have
             asked for a later time go on in the next one.
+        resuming: such a run begins: splittable DoFns go on, whatever time they have asked for.
     """
 
     number: int
@@ -113,6 +114,7 @@ class Tick:
     draining: bool = False
     committed: tuple[str, ...] = ()
     until: int | None = None
+    resuming: bool = False
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ POINTS: dict[str, tuple[type, str, str]] = {
     "after a table": (AppendToIceberg, "_append", AFTER),
     "after a statement": (_Target, "_run", AFTER),
     "after the sinks": (SparkSinks, "deliver", AFTER),
+    "before a micro-batch": (QuerySink, "__call__", BEFORE),
     "before Spark's commit": (QuerySink, "__call__", AFTER),
 }
 """Points by the call of a method; a write is that of Spark, which is a commit but of files."""
@@ -85,10 +86,15 @@ def kill_at(point: str, passed: int, out: Path) -> None:
 
 def _watch(out: Path, passed: int) -> None:
     """Die when a number of files and one more have been added to a folder."""
-    before = {*out.rglob("*")}
-    while sum(not path.is_dir() for path in {*out.rglob("*")} - before) <= passed:
+    before = _files(out)
+    while len(_files(out) - before) <= passed:
         time.sleep(0.001)
     _die()
+
+
+def _files(out: Path) -> set[str]:
+    """All files below a folder whose folders come and go."""
+    return {os.path.join(folder, name) for folder, _, names in os.walk(out) for name in names}
 
 
 def _die() -> None:

@@ -41,9 +41,15 @@ def run_until(
 
 def run_available(spark: Any, checkpoint: Path, build: Callable[[beam.Pipeline], None]) -> None:
     """Runs a pipeline until it has done what is there."""
-    arguments = ["--streaming", "--trigger=available-now", "--shards=1"]
-    options = PipelineOptions([*arguments, f"--checkpoint_location={checkpoint}"])
-    pipeline = beam.Pipeline(runner=SparkRunner(session=spark), options=options)
+    run_to_the_end(spark, checkpoint, build, "--trigger=available-now")
+
+
+def run_to_the_end(
+    spark: Any, checkpoint: Path, build: Callable[[beam.Pipeline], None], *more: str
+) -> None:
+    """Runs a pipeline until all its sources have ended."""
+    arguments = ["--streaming", "--shards=1", f"--checkpoint_location={checkpoint}", *more]
+    pipeline = beam.Pipeline(runner=SparkRunner(session=spark), options=PipelineOptions(arguments))
     build(pipeline)
     pipeline.run().wait_until_finish()
 

@@ -13,7 +13,7 @@ class Moment:
 
     Attributes:
         draining: splittable DoFns are to end.
-        until: see :class:`~sparkbeam.wire.messages.Tick`.
+        until, resuming: see :class:`~sparkbeam.wire.messages.Tick`.
     """
 
     input_watermark: int = MIN_MICROS
@@ -21,6 +21,7 @@ class Moment:
     clock: int = 0
     draining: bool = False
     until: int | None = None
+    resuming: bool = False
 
     def time(self) -> float:
         """Return the processing time in seconds."""
@@ -35,4 +36,6 @@ class Moment:
 
     def resumption_limit(self) -> int:
         """Return the time up to which paused splittable DoFns go on."""
+        if self.resuming:
+            return MAX_MICROS
         return self.clock if self.until is None else min(self.clock, self.until)

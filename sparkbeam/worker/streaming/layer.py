@@ -426,6 +426,7 @@ class ShardTurn(Turn):
         if self._tick is not None and number < len(self._tick.rounds):
             run.moment.clock = self._tick.rounds[number].time
             run.moment.until = self._tick.until
+            run.moment.resuming = self._tick.resuming
             run.moment.draining = self._tick.draining
         if self._home == 0 and self._begins(run, number):
             run.start()

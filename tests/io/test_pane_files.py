@@ -1,0 +1,345 @@
+"""Beam's writes of files in a stream: each pane has its files once, wherever the query crashes.
+
+In process, so that a query crashes behind each step of each micro-batch.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import StrUtf8Coder
+from apache_beam.io import fileio
+from apache_beam.io.filebasedsink import FileBasedSink
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pvalue import PCollection
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.trigger import (
+    AccumulationMode,
+    AfterCount,
+    AfterWatermark,
+    DefaultTrigger,
+    Repeatedly,
+)
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
+from in_process import Crashes, Spark, StreamingRunner
+from word_files import AVRO, COLUMNS, read
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.worker.connectors import pane_files
+
+Sink = Callable[[Path], Any]
+FIRST, SECOND = ["a0", "b0", "a5", "b5"], ["a10", "b10", "a15", "b15"]
+LATE, LATER = ["late"], ["later"]
+"""Elements of two windows, and of two more panes of the first one."""
+
+
+def late_words() -> TestStream:
+    stream = TestStream()
+    for second in range(0, 20, 5):
+        words = [TimestampedValue(f"{letter}{second}", second) for letter in "ab"]
+        stream = stream.advance_watermark_to(second).add_elements(words)
+    for watermark, word in ((30, "late"), (40, "later")):
+        late = TimestampedValue(word, 3)
+        stream = stream.advance_watermark_to(watermark).add_elements([late])
+    return stream.advance_watermark_to_infinity()
+
+
+def run(
+    spark: Spark,
+    folder: Path,
+    sink: Sink,
+    convert: Any = None,
+    window: Any = None,
+    mode: Any = AccumulationMode.DISCARDING,
+) -> None:
+    options = PipelineOptions(["--streaming", f"--checkpoint_location={folder / 'checkpoint'}"])
+    windows = window or beam.WindowInto(
+        FixedWindows(10),
+        trigger=AfterWatermark(late=AfterCount(1)),
+        allowed_lateness=100,
+        accumulation_mode=mode,
+    )
+    with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+        words: PCollection[Any] = p | late_words() | "Windows" >> windows
+        if convert is not None:
+            words = words | convert
+        _ = words | "Write" >> sink(folder / "out")
+
+
+def written(folder: Path) -> dict[str, list[str]]:
+    """The words of all files, hidden ones and those of folders included, by their name."""
+    return {path.name: read(path) for path in sorted((folder / "out").rglob("*")) if path.is_file()}
+
+
+ROWS = beam.Map(lambda word: beam.Row(word=str(word)))
+DICTS = beam.Map(lambda word: {"word": word})
+
+
+def names(prefix: str, suffix: str = "") -> list[str]:
+    """Of the files of two windows, and of two more panes of the first one, by a template."""
+    windows = ["[0.0, 10.0)", "[0.0, 10.0)", "[0.0, 10.0)", "[10.0, 20.0)"]
+    panes = ["", "-pane-1", "-pane-2", ""]
+    return [
+        f"{prefix}-{window}-00000-of-00001{pane}{suffix}"
+        for window, pane in zip(windows, panes, strict=True)
+    ]
+
+
+FIRST_WINDOW = "1970-01-01T00:00:00-1970-01-01T00:00:10"
+SECOND_WINDOW = "1970-01-01T00:00:10-1970-01-01T00:00:20"
+BY_WINDOW = [FIRST, LATE, LATER, SECOND]
+
+SINKS: dict[str, tuple[Sink, Any, dict[str, list[str]]]] = {
+    "text": (
+        lambda out: beam.io.WriteToText(str(out / "words"), file_name_suffix=".txt.gz"),
+        None,
+        dict(zip(names("words", ".txt.gz"), BY_WINDOW, strict=True)),
+    ),
+    "parquet of dicts": (
+        lambda out: beam.io.WriteToParquet(
+            str(out / "words"), COLUMNS, file_name_suffix=".parquet"
+        ),
+        DICTS,
+        dict(zip(names("words", ".parquet"), BY_WINDOW, strict=True)),
+    ),
+    "parquet of rows": (
+        lambda out: beam.io.WriteToParquet(str(out / "words"), file_name_suffix=".parquet"),
+        ROWS,
+        dict(zip(names("words", ".parquet"), BY_WINDOW, strict=True)),
+    ),
+    "avro": (
+        lambda out: beam.io.WriteToAvro(str(out / "words"), AVRO, file_name_suffix=".avro"),
+        DICTS,
+        dict(zip(names("words", ".avro"), BY_WINDOW, strict=True)),
+    ),
+    "records of TensorFlow": (
+        lambda out: beam.io.WriteToTFRecord(str(out / "words"), file_name_suffix=".tfrecord"),
+        beam.Map(str.encode),
+        dict(zip(names("words", ".tfrecord"), BY_WINDOW, strict=True)),
+    ),
+    "json": (
+        lambda out: beam.io.WriteToJson(str(out / "words"), num_shards=1),
+        ROWS,
+        {
+            f"words-{FIRST_WINDOW}-00000-of-00001": FIRST,
+            f"words-{FIRST_WINDOW}-00000-of-00001-pane-1": LATE,
+            f"words-{FIRST_WINDOW}-00000-of-00001-pane-2": LATER,
+            f"words-{SECOND_WINDOW}-00000-of-00001": SECOND,
+        },
+    ),
+    "files by destination": (
+        lambda out: fileio.WriteToFiles(
+            str(out),
+            destination=lambda word: word[0],
+            file_naming=fileio.destination_prefix_naming(".txt"),
+            shards=2,
+        ),
+        None,
+        {
+            f"a-{FIRST_WINDOW}-00000-of-00002.txt": ["a0"],
+            f"a-{FIRST_WINDOW}-00001-of-00002.txt": ["a5"],
+            f"b-{FIRST_WINDOW}-00000-of-00002.txt": ["b0"],
+            f"b-{FIRST_WINDOW}-00001-of-00002.txt": ["b5"],
+            f"l-{FIRST_WINDOW}-00000-of-00001.txt": LATE,
+            f"l-{FIRST_WINDOW}-00000-of-00001-pane-1.txt": LATER,
+            f"a-{SECOND_WINDOW}-00000-of-00002.txt": ["a10"],
+            f"a-{SECOND_WINDOW}-00001-of-00002.txt": ["a15"],
+            f"b-{SECOND_WINDOW}-00000-of-00002.txt": ["b10"],
+            f"b-{SECOND_WINDOW}-00001-of-00002.txt": ["b15"],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SINKS)
+def test_each_pane_has_its_files_once_wherever_the_query_crashes(tmp_path: Path, kind: str) -> None:
+    sink, convert, expected = SINKS[kind]
+    crashes = Crashes()
+    spark = Spark(crashes)
+    crashes.until_it_ends(lambda: run(spark, tmp_path, sink, convert))
+    assert written(tmp_path) == expected
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_dir()]
+
+
+def test_a_pane_of_an_accumulating_trigger_has_all_elements_of_its_window(tmp_path: Path) -> None:
+    sink = SINKS["text"][0]
+    run(Spark(), tmp_path, sink, mode=AccumulationMode.ACCUMULATING)
+    panes = [FIRST, [*FIRST, *LATE], [*FIRST, *LATE, *LATER], SECOND]
+    assert written(tmp_path) == dict(zip(names("words", ".txt.gz"), panes, strict=True))
+
+
+def test_a_function_that_names_files_gets_the_pane(tmp_path: Path) -> None:
+    def name(
+        window: Any, pane: Any, shard: int, shards: int, compression: str, destination: Any
+    ) -> str:
+        return f"{window.start.micros}/{pane.index}-{shard}-of-{shards}"
+
+    out = tmp_path / "out"
+    run(Spark(), tmp_path, lambda out: fileio.WriteToFiles(str(out), name, shards=1))
+    found = {str(path.relative_to(out)): read(path) for path in out.rglob("*-of-*")}
+    assert found == {
+        "0/0-0-of-1": FIRST,
+        "0/1-0-of-1": LATE,
+        "0/2-0-of-1": LATER,
+        "10000000/0-0-of-1": SECOND,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "of_late_pane"),
+    [
+        ({"num_shards": 2}, {"00000-of-00002": LATE, "00001-of-00002": []}),
+        ({"num_shards": 2, "skip_if_empty": True}, {"00000-of-00001": LATE}),
+        ({"num_shards": 1, "header": "word"}, {"00000-of-00001": ["word", *LATE]}),
+    ],
+)
+def test_text_has_the_shards_that_its_arguments_ask_for(
+    tmp_path: Path, options: dict[str, Any], of_late_pane: dict[str, list[str]]
+) -> None:
+    run(Spark(), tmp_path, lambda out: beam.io.WriteToText(str(out / "words"), **options))
+    assert {
+        name.removeprefix("words-[0.0, 10.0)-").removesuffix("-pane-1"): words
+        for name, words in written(tmp_path).items()
+        if name.endswith("-pane-1")
+    } == of_late_pane
+
+
+def test_full_files_are_followed_by_others(tmp_path: Path) -> None:
+    def sink(out: Path) -> Any:
+        return beam.io.WriteToText(str(out / "words"), max_records_per_shard=3)
+
+    run(Spark(), tmp_path, sink)
+    assert {name: words for name, words in written(tmp_path).items() if "[10.0" in name} == {
+        "words-[10.0, 20.0)-00000-of-00002": SECOND[:3],
+        "words-[10.0, 20.0)-00001-of-00002": SECOND[3:],
+    }
+
+
+def test_names_of_files_with_a_uuid_repeat_with_the_micro_batch(tmp_path: Path) -> None:
+    def sink(out: Path) -> Any:
+        return beam.io.WriteToText(str(out / "words"), shard_name_template="-U-SSSSS-of-NNNNN")
+
+    crashes = Crashes()
+    spark = Spark(crashes)
+    crashes.until_it_ends(lambda: run(spark, tmp_path, sink))
+    assert sorted(written(tmp_path).values()) == sorted(BY_WINDOW)
+
+
+def test_a_triggering_frequency_makes_windows(tmp_path: Path) -> None:
+    def sink(out: Path) -> Any:
+        return beam.io.WriteToText(str(out / "words"), triggering_frequency=20)
+
+    run(Spark(), tmp_path, sink, window=beam.WindowInto(GlobalWindows()))
+    assert written(tmp_path) == {"words-[0.0, 20.0)-00000-of-00001": [*FIRST, *SECOND]}
+
+
+def test_a_bounded_input_is_written_at_its_end(tmp_path: Path) -> None:
+    def run_bounded() -> None:
+        options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path / 'c'}"])
+        with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+            words = p | beam.Create(FIRST, reshuffle=False)
+            _ = words | fileio.WriteToFiles(str(tmp_path / "out"), shards=1)
+
+    crashes = Crashes()
+    spark = Spark(crashes)
+    crashes.until_it_ends(run_bounded)
+    assert written(tmp_path) == {"output-00000-of-00001": FIRST}
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["output-00000-of-00001"]
+
+
+def test_panes_of_the_global_window_are_counted(tmp_path: Path) -> None:
+    window = beam.WindowInto(
+        GlobalWindows(),
+        trigger=Repeatedly(AfterCount(5)),
+        accumulation_mode=AccumulationMode.DISCARDING,
+    )
+    run(Spark(), tmp_path, lambda out: fileio.WriteToFiles(str(out), shards=1), window=window)
+    found = written(tmp_path)
+    assert sorted(word for words in found.values() for word in words) == sorted(
+        [*FIRST, *SECOND, *LATE, *LATER]
+    )
+    assert [*found] == [
+        "output-00000-of-00001",
+        *(f"output-00000-of-00001-pane-{number}" for number in range(1, len(found))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sink", "text"),
+    [
+        (
+            lambda out: fileio.WriteToFiles(str(out)),
+            "'Write': in a stream the files of a window are written when it fires, and the global "
+            "window never does. Apply beam.WindowInto(FixedWindows(60)) before, or give it a "
+            "trigger.",
+        ),
+        (
+            lambda out: beam.io.WriteToText(str(out)),
+            "'Write/Write/WriteImpl': in a stream the files of a window are written when it fires, "
+            "and the global window never does. Apply beam.WindowInto(FixedWindows(60)) before, or "
+            "set triggering_frequency=60 of the write.",
+        ),
+    ],
+)
+def test_a_window_that_never_fires_is_an_error(tmp_path: Path, sink: Sink, text: str) -> None:
+    window = beam.WindowInto(GlobalWindows(), trigger=DefaultTrigger())
+    with pytest.raises(ConfigurationError) as error:
+        run(Spark(), tmp_path, sink, window=window)
+    assert str(error.value) == text
+
+
+@pytest.mark.parametrize("template", ["", "-SS-of-NN"])
+def test_names_without_the_window_are_an_error(tmp_path: Path, template: str) -> None:
+    def sink(out: Path) -> Any:
+        return beam.io.WriteToText(str(out / "words"), shard_name_template=template)
+
+    with pytest.raises(ConfigurationError) as error:
+        run(Spark(), tmp_path, sink)
+    assert str(error.value) == (
+        f"'Write/Write/WriteImpl': shard_name_template='{template}' gives the files of all windows "
+        "the same names, so that each window would replace the one before. Put W, the window, into "
+        "it, for example '-W-SSSSS-of-NNNNN'."
+    )
+
+
+class Lines(FileBasedSink):
+    """A user's sink."""
+
+    def write_record(self, file_handle: Any, value: str) -> None:
+        file_handle.write(f"{value}\n".encode())
+
+
+def test_a_sink_of_the_user_has_the_window_in_its_names(tmp_path: Path) -> None:
+    def sink(out: Path) -> Any:
+        return beam.io.Write(Lines(str(out / "words"), StrUtf8Coder(), mime_type="text/plain"))
+
+    run(Spark(), tmp_path, sink)
+    assert written(tmp_path) == dict(zip(names("words"), BY_WINDOW, strict=True))
+
+
+def test_a_write_that_fails_names_its_step_and_leaves_nothing(tmp_path: Path) -> None:
+    class Failing(fileio.TextSink):
+        def write(self, record: str) -> None:
+            raise OSError(f"no room for {record}")
+
+    with pytest.raises(Exception, match=r"Step 'Write/WritePanes' failed: OSError: no room for a0"):
+        run(Spark(), tmp_path, lambda out: fileio.WriteToFiles(str(out), sink=lambda _: Failing()))
+    assert not [*(tmp_path / "out").rglob("*")]
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/out/words-00000-of-00001", "/out/words-00000-of-00001-pane-7"),
+        ("/out/words.json.gz", "/out/words-pane-7.json.gz"),
+        ("/out.d/00:00.500000-00000", "/out.d/00:00.500000-00000-pane-7"),
+    ],
+)
+def test_the_number_of_a_pane_stands_before_the_extensions(path: str, found: str) -> None:
+    def pane(index: int) -> Any:
+        return beam.utils.windowed_value.PaneInfo(index == 0, False, 1, index, 0)
+
+    assert pane_files.of_pane(path, pane(7)) == found
+    assert pane_files.of_pane(path, pane(0)) == path
