@@ -8,11 +8,14 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
+from sparkbeam.upstream.beam import named_tuple_class
+
 NAMES: dict[str, Any] = {
     "MANY": [3, 5, None, 7],
     "LOOKUP": {"ab": 1, "é": 2, "": 3},
     "helper_counter": Metrics.counter("tests", "counted"),
     "helper_distribution": Metrics.distribution("tests", "distributed"),
+    "named_tuple": named_tuple_class,
     **{one.__name__: one for one in (Timestamp, TimestampedValue, math, operator)},
 }
 """What the examples use besides the element, and a NamedTuple ``Inner`` of an int and a str."""
@@ -89,6 +92,10 @@ OF_FUNCTIONS: dict[Any, tuple[str, ...]] = {
     **dict.fromkeys(
         [math.fabs, math.sqrt, math.isnan, math.isinf, math.isfinite],
         ("math.@(x.f)", "math.@(x.b)"),
+    ),
+    named_tuple_class: (
+        "named_tuple('Key', ('k',))(x.a)",
+        "named_tuple('Two', ('a', 's'))(*x.inner)",
     ),
     Timestamp.of: ("TimestampedValue(x.s, Timestamp.of(x.when))", "Timestamp.of(x.b).micros"),
     **dict.fromkeys(

@@ -39,6 +39,9 @@ TIMESTAMPS: list[Callable[[Any], Any]] = [
     lambda row: TimestampedValue(row["number"], row["at"]),
     lambda row: TimestampedValue(row["number"], Timestamp.of(row["at"])),
     lambda row: row["at"].micros // 1000 + Timestamp.of(row["number"]).micros,
+    lambda row: int(row["at"]) + row["at"].seconds(),
+    lambda row: float(row["at"]) if -(2**52) < row["at"].micros < 2**52 else 0.0,
+    lambda row: float(Timestamp.of(row["number"])),
 ]
 
 

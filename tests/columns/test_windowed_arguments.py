@@ -91,10 +91,10 @@ STEPS: dict[str, Callable[[Any], Any]] = {
     "counted": counted,
 }
 WINDOWS: dict[str, WindowFn] = {
-    "fixed": FixedWindows(10, 3),
-    "sliding": SlidingWindows(20, 10),
-    "odd": SlidingWindows(25, 10),
     "sessions": Sessions(2),
+    "fixed": FixedWindows(10, 3),
+    "odd": SlidingWindows(25, 10),
+    "sliding": SlidingWindows(20, 10),
 }
 
 
@@ -120,6 +120,7 @@ def results(runner: Any, folder: Path, window_fn: WindowFn, names: list[str]) ->
     }
 
 
+@pytest.mark.part(2)  # The other ones are between them.
 @pytest.mark.parametrize("windows", WINDOWS)
 def test_results_are_those_of_beams_own_runner(spark: Any, tmp_path: Path, windows: str) -> None:
     names = [name for name in STEPS if (windows, name) != ("sessions", "counted")]

@@ -11,13 +11,13 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.columns.python_types import BYTES, INT, STR, RecordShape, Shape
+from sparkbeam.columns.python_types import BYTES, INT, STR, TIMESTAMP, RecordShape, Shape
 from sparkbeam.columns.python_values import values_of
-from sparkbeam.windows.choices import STAMP, choice_of
+from sparkbeam.windows.choices import choice_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
 TIMES = st.integers(-3, 3) | st.integers(MIN_TIMESTAMP.micros, 2**62)
-LATEST = RecordShape(tuple, ("0", "1"), (STR, STAMP))
+LATEST = RecordShape(tuple, ("0", "1"), (STR, TIMESTAMP))
 
 EXTREMES: dict[str, beam.CombineFn] = {
     "min": beam.CombineFn.from_callable(min),
@@ -63,7 +63,7 @@ def test_the_least_and_greatest_text_is_that_of_python(
 
 @given(st.lists(st.tuples(st.integers(0, 2), TEXT, TIMES), min_size=1))
 def test_the_latest_of_equal_times_is_the_last(rows: list[tuple[int, str, int]]) -> None:
-    times = pa.array([micros for *_, micros in rows]).cast(pa.timestamp("us"))
+    times = pa.array([micros for *_, micros in rows]).cast(TIMESTAMP.arrow_type)
     texts = pa.array([text for _, text, _ in rows])
     array = pa.StructArray.from_arrays([texts, times], ["0", "1"])
     assert values_of(array, LATEST) == [(t, Timestamp(micros=micros)) for _, t, micros in rows]
