@@ -124,7 +124,7 @@ FEATURES = (
         "yes",
         "yes",
         "in a stream each pane has files of its own, once and whole; see "
-        "[io.md](io.md#beams-file-transforms-in-a-stream)",
+        "[files.md](files.md)",
     ),
     Feature(
         "`sparkbeam.io.eventhubs`: Azure Event Hubs",
@@ -138,9 +138,9 @@ FEATURES = (
         "`ReadFromPubSub`, `WriteToPubSub`",
         "writes",
         "yes",
-        "never run against Google's service; see [io.md](io.md#pubsub)",
+        "never run against Google's service; see [pubsub.md](pubsub.md)",
     ),
-    Feature("`ReadFromMongoDB`, `WriteToMongoDB`", "yes", "yes", "see [io.md](io.md#mongodb)"),
+    Feature("`ReadFromMongoDB`, `WriteToMongoDB`", "yes", "yes", "see [mongodb.md](mongodb.md)"),
     Feature(
         "`SqlTransform`, and `Sql`, `Join` and the language `sql` of Beam YAML",
         "yes",
@@ -185,7 +185,7 @@ FEATURES = (
         "no",
         "no",
         "an error as they are applied, which names what of Spark's does the same; see "
-        "[io.md](io.md#beams-cross-language-transforms)",
+        "[io.md](io.md#beams-own-transforms)",
     ),
 )
 

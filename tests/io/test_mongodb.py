@@ -1,6 +1,7 @@
 """Beam's transforms of MongoDB, against a server on loopback."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -12,6 +13,7 @@ from bson import ObjectId
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from mongo_server import Store, serving
+from page_programs import run
 
 from sparkbeam import PipelineFailed, SparkRunner
 
@@ -108,3 +110,13 @@ def test_errors_of_the_server_name_the_step(spark: Any, served: tuple[str, Store
     _ = pipeline | "Clicks" >> read(uri, "nothing")
     with pytest.raises(PipelineFailed, match=r"Clicks.*\n?.*Empty Mongodb collection"):
         pipeline.run().wait_until_finish()
+
+
+def test_the_program_of_the_page_runs(
+    served: tuple[str, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, store = served
+    options = ["--runner=in_process_batch.BatchRunner"]
+    run("mongodb", tmp_path, monkeypatch, options, {"mongodb://localhost:27017": uri})
+    totals = {found["_id"]: found["clicks"] for found in store.collections["totals"]}
+    assert totals == {"ada": 1 + 9 + 25, "bob": 0 + 4 + 16}

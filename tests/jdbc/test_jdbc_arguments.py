@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import page_programs
 import pytest
 from apache_beam.io.jdbc import ReadFromJdbc, WriteToJdbc
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -170,6 +171,18 @@ def test_a_wrong_password_appears_nowhere(
     told = capfd.readouterr()
     for text in (str(read.value), str(write.value), caplog.text, told.out, told.err):
         assert SECRET not in text
+
+
+def test_the_program_of_the_page_runs(
+    postgresql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgresql("CREATE TABLE orders (id INT, city TEXT, amount INT)")
+    postgresql("INSERT INTO orders VALUES (1, 'Bonn', 3), (2, 'Bonn', 4), (3, 'Ulm', 5)")
+    postgresql("CREATE TABLE totals (city TEXT, total BIGINT)")
+    monkeypatch.setenv("SHOP_PASSWORD", postgresql.server.password)
+    places = {"jdbc:postgresql://localhost:5432/shop": postgresql.server.url}
+    page_programs.run("jdbc", tmp_path, monkeypatch, [], places)
+    assert sorted(postgresql.rows("SELECT * FROM totals")) == [("Bonn", "7"), ("Ulm", "5")]
 
 
 def test_statements_of_a_connection_are_run_before_it_reads(spark: Any, postgresql: Sql) -> None:

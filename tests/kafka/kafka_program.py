@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import page_programs
 import pyspark
+import pytest
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
@@ -277,6 +279,22 @@ def counts(
     return build
 
 
+def page(kafka: Kafka) -> Any:
+    """The program of the page counts clicks in windows, and writes the counts."""
+    clicks, counted = kafka.topic("clicks"), kafka.topic("counts")
+    now = int(time.time()) - HOUR
+    kafka.send(clicks, [*numbers(0, 3, now), *numbers(1, 3, now), *numbers(0, 1, now + HOUR)])
+    kafka.send(clicks, numbers(1, 1, now + HOUR))
+    login = ", ".join(f"{name!r}: {value!r}" for name, value in kafka.config.items())
+    options = ["--streaming", "--trigger=available-now", f"--checkpoint_location={kafka.path('p')}"]
+    with pytest.MonkeyPatch.context() as patch:
+        places = {'"bootstrap.servers": "broker:9092"': login}
+        page_programs.run("kafka", Path(kafka.path(".")), patch, [*BASE, *options], places)
+    note = kafka.note("page")
+    run(lambda p: p | ReadFromKafka(kafka.earliest, [counted], max_num_records=1) | beam.Map(note))
+    return note.found()
+
+
 def partitions(kafka: Kafka) -> Any:
     """Of four partitions one is idle, and one is an hour behind: no record of it is late."""
     topic = kafka.topic("partitions", 4)
@@ -379,7 +397,7 @@ def _refusal(read: ReadFromKafka) -> str:
 
 SCENARIOS = {
     each.__name__: each
-    for each in (batch, bounded, groups, partitions, appended, growth, outage, refusals)
+    for each in (batch, bounded, groups, page, partitions, appended, growth, outage, refusals)
 }
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("confluent_kafka")
 kafka_program = pytest.importorskip("kafka_program")
 pytestmark = pytest.mark.timeout(900)
 
-SCENARIOS = ("batch", "groups")
+SCENARIOS = ("batch", "groups", "page")
 MORE = ("bounded", "partitions", "appended", "refusals", "growth", "outage") if is_whole() else ()
 
 
@@ -60,6 +60,11 @@ def test_rows_of_a_schema_are_written_and_read_beside_what_cannot_be_parsed(
 def test_a_group_starts_where_it_has_ended_and_a_checkpoint_goes_on(found: dict[str, Any]) -> None:
     read = [0, 0, 1, 10, 10, 11, 20, 20, 21]
     assert found["groups"] == [[read[: 3 * n], [2 * n, n]] for n in (1, 2, 3)]
+
+
+def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
+    ((key, count),) = found["page"]
+    assert int(count) >= 1, key
 
 
 def test_a_password_is_shown_nowhere(found: dict[str, Any]) -> None:
