@@ -123,8 +123,7 @@ FEATURES = (
         "`WriteToText` and the like",
         "yes",
         "yes",
-        "in a stream each pane has files of its own, once and whole; see "
-        "[files.md](files.md)",
+        "in a stream each pane has files of its own, once and whole; see [files.md](files.md)",
     ),
     Feature(
         "`sparkbeam.io.eventhubs`: Azure Event Hubs",
