@@ -176,8 +176,6 @@ def _partition(spec: ReadSpec) -> Any:
     if spec.by_files:
         # A path in each row would cost more than most rows.
         return sf.xxhash64(sf.col(_FILE))
-    if spec.one_topic is not None:
-        return _column(spec, spec.partition_columns[-1])
     parts = [
         sf.coalesce(_column(spec, name).cast("string"), sf.lit(""))
         for name in spec.partition_columns

@@ -147,14 +147,6 @@ class ReadSpec(_Payload):
         """True if its rows come with their partitions in streaming."""
         return self.timestamp_column is not None and bool(self.partition_columns or self.by_files)
 
-    @property
-    def one_topic(self) -> str | None:
-        """The topic of Kafka that all rows are of; None if there may be several."""
-        topics = [value for name, value in self.options if name.lower() == "subscribe"]
-        if not self.tells_partitions or len(topics) != 1 or "," in topics[0]:
-            return None
-        return topics[0].strip()
-
     def of_files(self) -> "ReadSpec":
         """Return the specification for workers that read its files, with nothing to be computed."""
         return self if self.looked_at is None else replace(self, needed=self.looked_at)

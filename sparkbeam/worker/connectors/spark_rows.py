@@ -10,7 +10,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils import windowed_value
 
 from sparkbeam.columns.vectors import Micros
-from sparkbeam.plan.spark_io import PARTITION_SEPARATOR, ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.failure import FailureReports, StepFailed
 from sparkbeam.wire.parquet_splits import ParquetFiles
@@ -40,8 +40,6 @@ class RowReader:
     ) -> None:
         self._spec = spec
         self._partitioned = partitioned
-        topic = spec.one_topic
-        self._prefix = "" if topic is None else f"{topic}{PARTITION_SEPARATOR}"
         self._time = time
         of_rows = pickler.loads(spec.coder)
         self._maker = RowMaker(of_rows)
@@ -94,8 +92,7 @@ class RowReader:
     def _note(self, partitions: pa.Array, micros: Micros) -> None:
         table = pa.table({"partition": partitions, "time": micros})
         for row in table.group_by("partition").aggregate([("time", "max")]).to_pylist():
-            name = f"{self._prefix}{row['partition']}"
-            self._note_one(name, coded_micros(row["time_max"]))
+            self._note_one(str(row["partition"]), coded_micros(row["time_max"]))
 
     def _note_one(self, partition: str, micros: int) -> None:
         self.newest[partition] = max(micros, self.newest.get(partition, micros))
