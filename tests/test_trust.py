@@ -45,6 +45,8 @@ IMPORTS = {
     "replacements/registry.py": "the replacements of the package",
     "inspection/worker_checks.py": "the runner's packages, and what the program of doctor imports",
     "replacements/managed.py": "the replacements of the package",
+    "replacements/pubsub_read.py": "Google's client of Pub/Sub",
+    "upstream/client_packages.py": "modules of Beam",
     "upstream/logical_types.py": "the modules of the logical types that the driver has registered",
     "upstream/spark.py": "modules of PySpark",
     "wire/environment.py": "the modules of --beam_plugins, and of the classes in the plan",

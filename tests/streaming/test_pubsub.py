@@ -18,7 +18,6 @@ from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from in_process import Crashes, Spark, StreamingRunner
 from numbers_sink import write_numbers, written
-from page_programs import run
 from waiting import until
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
@@ -94,17 +93,6 @@ def test_messages_that_are_written_in_batch_are_read_as_a_stream(
         == 2
     )
     assert not subscribed.waiting[SUBSCRIPTION]
-
-
-def test_the_program_of_the_page_runs(
-    subscribed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    second = {"at": "1000000000000"}
-    publish(subscribed, (b"a", {"id": "1", **second}), (b"a", {"id": "1"}), (b"b", second))
-    publish(subscribed, (b"late", {"at": "1000000300000"}))
-    run("pubsub", tmp_path, monkeypatch, ["--runner=in_process.StreamingRunner"])
-    counted = subscribed.published["projects/project/topics/counted"]
-    assert {message.data for message in counted} >= {b"a: 1", b"b: 1"}
 
 
 def test_a_stream_is_written(subscribed: Any) -> None:

@@ -39,6 +39,7 @@ from sparkbeam.worker.steps.column_functions import ColumnFunction
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.steps.combines import PrecombineOperation
 from sparkbeam.worker.steps.edges import SourceOperation
+from sparkbeam.worker.value_columns import Column
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -94,8 +95,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """Runs a pipeline over tables, over columns or element by element."""
     over = ColumnFunction.over
 
-    def watched(self: ColumnFunction, block: Block) -> Block | None:
-        result = over(self, block)
+    def watched(self: ColumnFunction, block: Block, *further: Column) -> Block | None:
+        result = over(self, block, *further)
         evaluated.append(result is not None)
         return result
 

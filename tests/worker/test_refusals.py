@@ -35,8 +35,8 @@ def read(part: str) -> Iterator[pa.RecordBatch]:
     )
 
 
-class Timed(beam.DoFn):
-    def process(self, element: Any, at: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
+class Paned(beam.DoFn):
+    def process(self, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Any]:
         yield element
 
 
@@ -76,8 +76,8 @@ def counted(build: Callable[[Any], Any]) -> Any:
 CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a function": (lambda rows: rows | "x" >> beam.Map(hash), "it calls hash"),
     "a DoFn that asks for more": (
-        lambda rows: rows | "x" >> beam.ParDo(Timed()),
-        "it asks for the timestamp",
+        lambda rows: rows | "x" >> beam.ParDo(Paned()),
+        "it asks for the pane",
     ),
     "a DoFn with bundles": (
         lambda rows: rows | "x" >> beam.ParDo(Begun()),
