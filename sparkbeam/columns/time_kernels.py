@@ -52,8 +52,9 @@ def micros_in(graph: Graph, item: Item) -> Expression | None:
     """Return the microseconds of Timestamps; None for other values."""
     if isinstance(item, TimestampParts):
         return item.micros
-    is_time = isinstance(item, Expression) and is_timestamp(item.shape)
-    return micros_of(graph, item) if is_time and isinstance(item, Expression) else None
+    if isinstance(item, Expression) and is_timestamp(item.shape):
+        return micros_of(graph, item)
+    return None
 
 
 def whole_seconds(graph: Graph, micros: Expression) -> Item:

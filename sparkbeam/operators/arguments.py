@@ -236,15 +236,28 @@ class ArgumentOperation(FunctionOperation):
     def _over_columns(self, block: Block, sides: list[Any]) -> Block | None:
         if block.column is None:
             return None
-        columns = self._columns_of([sides], np.zeros(len(block), np.int64))
+        places = np.zeros(len(block), np.int64)
+        columns = self._columns_of([sides], places)
         if columns is None:
             count_refused("a side input is no column")
             return None
+        return self._in_windows(block, columns, [block.windowing], places)
+
+    def _in_windows(
+        self, block: Block, sides: list[Column], templates: list[WindowedValue], places: Positions
+    ) -> Block | None:
+        """Return the results for elements.
+
+        Args:
+            block: the elements.
+            sides: the side inputs of each.
+            templates: have one window each, if it matters.
+            places: the index of each element's template.
+        """
         if not self._asks_for_window:
-            return self._over(block, columns)
-        (window,) = block.windowing.windows
-        bounds = _bounds_of([window], np.zeros(len(block), np.int64))
-        return None if bounds is None else self._over(block, columns, bounds)
+            return self._over(block, sides)
+        bounds = _bounds_of([window for one in templates for window in one.windows], places)
+        return None if bounds is None else self._over(block, sides, bounds)
 
     def _over(
         self, block: Block, sides: list[Column], bounds: Intervals | None = None
@@ -273,10 +286,7 @@ class ArgumentOperation(FunctionOperation):
             return None
         templates, places = found
         columns = self._columns_of(list(map(self._look_up, templates)), places)
-        if columns is None or not self._asks_for_window:
-            return None if columns is None else self._over(block, columns)
-        bounds = _bounds_of([window for one in templates for window in one.windows], places)
-        return None if bounds is None else self._over(block, columns, bounds)
+        return None if columns is None else self._in_windows(block, columns, templates, places)
 
     def _columns_of(self, found: list[list[Any]], places: Positions) -> list[Column] | None:
         """Return a column of values per side input; None if there is none.

@@ -13,7 +13,8 @@ class Moment:
 
     Attributes:
         draining: splittable DoFns are to end.
-        until, resuming: see :class:`~sparkbeam.wire.messages.Tick`.
+        until: see :class:`~sparkbeam.wire.messages.Tick`.
+        resuming: likewise, in the first round of the micro-batch.
     """
 
     input_watermark: int = MIN_MICROS

@@ -423,10 +423,10 @@ class ShardTurn(Turn):
         self._said.append({tag: self._marks[tag] for tag in self._task.hops})
 
     def _pass(self, run: StageRun, number: int, before: Marks) -> None:
+        run.moment.resuming = number == 0 and self._tick is not None and self._tick.resuming
         if self._tick is not None and number < len(self._tick.rounds):
             run.moment.clock = self._tick.rounds[number].time
             run.moment.until = self._tick.until
-            run.moment.resuming = self._tick.resuming
             run.moment.draining = self._tick.draining
         if self._home == 0 and self._begins(run, number):
             run.start()

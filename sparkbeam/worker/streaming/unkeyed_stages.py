@@ -52,7 +52,6 @@ class PlainRun(StageRun):
 
     def _on_time(self) -> None:
         now = self.moment.resumption_limit()
-        self.moment.resuming = False  # In the first round alone.
         if self.moment.draining and self._deferred:
             self._truncate()
         due = [deferred for deferred in self._deferred if deferred[0] <= now]
