@@ -1,6 +1,7 @@
 """Client of Kafka over ``confluent-kafka``."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,6 +18,14 @@ _LOG = logging.getLogger(__name__)
 _SECONDS = 60.0
 _NO_GROUP = "sparkbeam"
 _END = "_PARTITION_EOF"
+_MOVING = {
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "NOT_LEADER_FOR_PARTITION",
+}
+_PAUSE_SECONDS = 0.1
 
 
 class KafkaError(Exception):
@@ -81,7 +90,7 @@ class Client:
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the committed offsets of the group; partitions without one are missing."""
         places = [*map(self._place, partitions)]
-        found = self._asked(lambda: self._consumer.committed(places, timeout=_SECONDS))
+        found = self._asked(lambda: self._known(self._consumer.committed(places, timeout=_SECONDS)))
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def at_time(self, partitions: Iterable[Partition], millis: int) -> dict[Partition, int]:
@@ -102,9 +111,7 @@ class Client:
             KafkaError: not all are committed.
         """
         places = [self._place(partition, offset) for partition, offset in offsets.items()]
-        for each in self._asked(lambda: self._consumer.commit(offsets=places, asynchronous=False)):
-            if each.error is not None:
-                raise KafkaError(each.error.str())
+        self._asked(lambda: self._known(self._consumer.commit(offsets=places, asynchronous=False)))
 
     def records(self, partition: Partition, start: int, end: int) -> Iterator[Any]:
         """Yield the messages of a range of offsets.
@@ -128,12 +135,25 @@ class Client:
     def _place(self, partition: Partition, *offset: int) -> Any:
         return self._kafka.TopicPartition(*partition, *offset)
 
+    def _known(self, places: list[Any]) -> list[Any]:
+        for each in places:
+            if each.error is not None:
+                raise self._kafka.KafkaException(each.error)
+        return places
+
     def _asked(self, ask: Callable[[], T]) -> T:
-        try:
-            return ask()
-        except self._kafka.KafkaException as error:
-            told = error.args[0]
-            raise KafkaError(told.str() if hasattr(told, "str") else str(told)) from None
+        """Ask Kafka; again while a group or a partition moves to another broker."""
+        end = time.monotonic() + _SECONDS
+        while True:
+            try:
+                return ask()
+            except self._kafka.KafkaException as error:
+                told = error.args[0]
+                if not isinstance(told, self._kafka.KafkaError):
+                    raise KafkaError(str(told)) from None
+                if told.name() not in _MOVING or time.monotonic() > end:
+                    raise KafkaError(told.str()) from None
+            time.sleep(_PAUSE_SECONDS)
 
 
 def confluent_kafka() -> Any:

@@ -1,10 +1,15 @@
 """The client that asks Kafka for offsets: its configuration, and its absence."""
 
 import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
+import confluent_kafka
 import pytest
 
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.kafka.client import Client, KafkaError
 from sparkbeam.kafka.client_config import client_config
 from sparkbeam.kafka.subscription import Subscription
 
@@ -89,3 +94,51 @@ def test_a_missing_package_is_an_error_with_the_remedy(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'sparkbeam\[kafka\]'"):
         Subscription(("t",), (("group.id", "g"),)).client()
+
+
+Ask = Callable[[Client], Any]
+ASKS: list[Ask] = [
+    lambda client: client.committed([("t", 0)]),
+    lambda client: client.commit({("t", 0): 5}),
+]
+
+
+def client_of(monkeypatch: pytest.MonkeyPatch, *codes: int, raised: bool) -> Client:
+    """Return a client whose broker answers with errors before it answers with offset 5.
+
+    Args:
+        monkeypatch: of the test.
+        codes: of the errors.
+        raised: the request fails; without it, its partition does.
+    """
+    codes_left = [*codes]
+
+    def answer(*_: Any, **__: Any) -> list[Any]:
+        error = confluent_kafka.KafkaError(codes_left.pop(0)) if codes_left else None
+        if error is not None and raised:
+            raise confluent_kafka.KafkaException(error)
+        return [SimpleNamespace(topic="t", partition=0, offset=5, error=error)]
+
+    consumer = SimpleNamespace(committed=answer, commit=answer)
+    monkeypatch.setattr(confluent_kafka, "Consumer", lambda *_, **__: consumer)
+    return Client({"bootstrap.servers": "nowhere:1", "group.id": "g"})
+
+
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("raised", [True, False])
+def test_a_group_that_moves_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, ask: Ask, raised: bool
+) -> None:
+    moving = confluent_kafka.KafkaError.NOT_COORDINATOR
+    loading = confluent_kafka.KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+    assert ask(client_of(monkeypatch, moving, loading, raised=raised)) in ({("t", 0): 5}, None)
+
+
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("raised", [True, False])
+def test_an_offset_that_is_refused_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, ask: Ask, raised: bool
+) -> None:
+    refused = confluent_kafka.KafkaError.GROUP_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaError, match="Group authorization failed"):
+        ask(client_of(monkeypatch, refused, raised=raised))
