@@ -194,7 +194,8 @@ class Compiled:
         """
         item = self._slots[0] if len(self._slots) == 1 else None
         for at in path:
-            item = item.fields[at] if isinstance(item, Made) else None
+            parts = item.fields if isinstance(item, Made) else ()
+            item = parts[at] if at < len(parts) else None
         return item.value if isinstance(item, Const) else None
 
     def needed(self, wanted: Paths) -> Paths:

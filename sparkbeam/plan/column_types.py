@@ -209,21 +209,21 @@ class Walk:
 
     def columns(self, begins: Begun) -> Iterator[str]:
         """Yield the PCollections that hold columns."""
-        for pcollection, _ in begins:
-            yield from self._handed_on(pcollection)
+        waiting = [pcollection for pcollection, _ in begins]
         for transform, _, result, _ in self._followed(begins):
             is_made = isinstance(result, RecordShape)
             if is_made or (isinstance(result, Compiled) and not result.is_empty):
-                for output in transform.outputs.values():
-                    yield from self._handed_on(output)
-
-    def _handed_on(self, pcollection: str) -> Iterator[str]:
-        """Yield a PCollection, and the outputs of steps that hand on its elements unchanged."""
-        yield pcollection
-        for transform in self.parsed.readers(pcollection):
-            if self.passes_on(transform):
-                for output in transform.outputs.values():
-                    yield from self._handed_on(output)
+                waiting += transform.outputs.values()
+        found: set[str] = set()
+        while waiting:
+            pcollection = waiting.pop()
+            if pcollection in found:
+                continue
+            found.add(pcollection)
+            yield pcollection
+            for transform in self.parsed.readers(pcollection):
+                if self.passes_on(transform):
+                    waiting += transform.outputs.values()
 
     def passes_on(self, transform: beam_runner_api_pb2.PTransform) -> bool:
         """Return whether a step hands its elements on unchanged and reads none of them."""
@@ -305,10 +305,10 @@ class Walk:
         """Yield the constant tags of pairs that a port gets in columns, with the values' shapes."""
         sink, coder = self.parsed.transforms[port.transform_id], self.parsed.coder(port.pcollection)
         for transform, shape, _, maker in self._followed(begins):
-            if transform is not sink or maker is None:
+            if transform is not sink:
                 continue
-            tag, pair = maker.constant(1, 0), as_pair(coder, shape)
-            if type(tag) is str and pair is not None and isinstance(pair.fields[1], RecordShape):
+            tag, pair = _tag_of(maker), as_pair(coder, shape)
+            if tag is not None and pair is not None and isinstance(pair.fields[1], RecordShape):
                 yield tag, pair.fields[1].fields[1]
 
     def hands_on(self, port: Port, shape: Shape) -> bool:
@@ -340,8 +340,13 @@ class Walk:
 
     def _follow(self, begins: Begun) -> Iterator[_Taken]:
         waiting: list[tuple[str, Shape, Compiled | None]] = [(*some, None) for some in begins]
+        known: set[tuple[str, Shape, str | None]] = set()
         while waiting:
             pcollection, shape, maker = waiting.pop(0)
+            content = pcollection, shape, _tag_of(maker)
+            if content in known:
+                continue  # Several branches have led to it.
+            known.add(content)
             for transform in self.parsed.readers(pcollection):
                 outputs = transform.outputs.values()
                 if self.passes_on(transform):
@@ -354,6 +359,12 @@ class Walk:
                     waiting += [(output, result.outcome, result) for output in outputs]
                 elif isinstance(result, RecordShape):
                     waiting += [(output, result, None) for output in outputs]
+
+
+def _tag_of(maker: Compiled | None) -> str | None:
+    """Return the tag of a CoGroupByKey that all pairs have which a function makes."""
+    tag = None if maker is None else maker.constant(1, 0)
+    return tag if type(tag) is str else None
 
 
 def _made(plan: Plan, step: PlannedStep) -> Iterator[tuple[str, Shape]]:

@@ -9,9 +9,9 @@ from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.join_payload import JOIN_URN
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN
+from sparkbeam.plan.urns import FLATTEN
 
 IMPULSE = common_urns.primitives.IMPULSE.urn
-FLATTEN = common_urns.primitives.FLATTEN.urn
 GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
 RESHUFFLE = common_urns.composites.RESHUFFLE.urn
 PAIR_WITH_RESTRICTION = common_urns.sdf_components.PAIR_WITH_RESTRICTION.urn

@@ -22,7 +22,6 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.utils import proto_utils
 
 from sparkbeam.plan.fused_stages import (
-    FLATTEN,
     NOTHING,
     PAIR_WITH_RESTRICTION,
     RESHUFFLE,
@@ -40,6 +39,7 @@ from sparkbeam.plan.object_identity import steady_order
 from sparkbeam.plan.pardo_functions import dofn_of, is_create, is_decoding_for_create, set_dofn
 from sparkbeam.plan.queried_sources import query_sources
 from sparkbeam.plan.unzipping import unzip_flattens
+from sparkbeam.plan.urns import FLATTEN
 from sparkbeam.plan.view_firings import always_combined, group_for_views
 from sparkbeam.upstream.beam_files import divided, source_of_read
 from sparkbeam.upstream.parquet import whole_source

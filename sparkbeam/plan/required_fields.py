@@ -20,6 +20,7 @@ class Needs:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._walk = cache(walk_of)
+        self._known: dict[tuple[str, str, Shape], Paths] = {}
 
     def of_rows(self, stage: Stage) -> frozenset[int] | None:
         """Return the positions of the fields that are needed of a stage's rows from Spark.
@@ -67,12 +68,13 @@ class Needs:
 
     def _of(self, stage: Stage, pcollection: str, shape: Shape) -> Paths:
         """Return the parts of the elements of a PCollection that are read."""
-        found: Paths = frozenset()
-        for transform in self._walk(stage).parsed.readers(pcollection):
-            found |= self._of_step(stage, transform, shape)
-            if found >= ALL:
-                return ALL
-        return found
+        key = stage.id, pcollection, shape
+        if key not in self._known:
+            steps = self._walk(stage).parsed.readers(pcollection)
+            parts = (self._of_step(stage, step, shape) for step in steps)
+            needed: Paths = frozenset().union(*parts)
+            self._known[key] = ALL if () in needed else needed
+        return self._known[key]
 
     def _of_step(
         self, stage: Stage, transform: beam_runner_api_pb2.PTransform, shape: Shape

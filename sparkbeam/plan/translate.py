@@ -66,6 +66,7 @@ from sparkbeam.plan.row_types import pickled_row_types
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 from sparkbeam.plan.spilled import keeping
 from sparkbeam.plan.stage_protos import end, keyed_format, named
+from sparkbeam.plan.urns import FLATTEN
 from sparkbeam.plan.view_firings import BY_TIME
 from sparkbeam.upstream.beam import shows_one_element
 
@@ -391,7 +392,7 @@ class _Translation:
     def _ports(self, pcollection: str, rows: RowFormat) -> tuple[int, ...]:
         """Return the tags of the ports that together hold ``pcollection``."""
         transform = self._runner_transform.get(pcollection)
-        if transform is not None and transform.spec.urn == fused_stages.FLATTEN:
+        if transform is not None and transform.spec.urn == FLATTEN:
             return tuple(
                 tag
                 for _, source in sorted(transform.inputs.items())

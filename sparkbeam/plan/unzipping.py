@@ -15,13 +15,13 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.fused_stages import (
-    FLATTEN,
     is_runner_stage,
     main_input,
     makers_of,
     reaches,
     readers_of,
 )
+from sparkbeam.plan.urns import FLATTEN
 
 _MOST_COPIES = 16
 """Maximum number of copies.

@@ -4,6 +4,7 @@ from apache_beam.portability import common_urns
 
 PAR_DO = common_urns.primitives.PAR_DO.urn
 PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
+FLATTEN = common_urns.primitives.FLATTEN.urn
 ASSIGN_WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
 
 PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn

@@ -19,6 +19,7 @@ from sparkbeam.common.arguments import one_of, shown
 from sparkbeam.connectors import query_frames, resolve
 from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError, UnsupportedTransform
+from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import to_table
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.replacements.sql_rows import SqlRows, decoded, is_whole, result_type
@@ -71,7 +72,10 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             query = calcite.parse(self._query, {name: each.types for name, each in rows.items()})
             read = {name: rows[name] for name in query.tables}
             if calcite.has_windows(query) or _is_windowed(pipeline, read):
-                return _lowered(query, read)
+                return _applied(_steps(query, read), query, read)
+            steps = _row_by_row(query, read)
+            if steps is not None:
+                return _applied(steps, query, read)
             text = query.spark_sql({name: each.types for name, each in read.items()})
         except calcite.QueryRefused as refused:
             raise UnsupportedTransform(
@@ -121,11 +125,33 @@ def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:
     return not all(each.is_bounded and is_whole(each) for each in inputs)
 
 
-def _lowered(query: Any, read: Mapping[str, SqlRows]) -> PCollection[Any]:
+def _steps(query: Any, read: Mapping[str, SqlRows]) -> Any:
     from sparkbeam.replacements.calcite_steps import steps_of
+
+    return steps_of(query, {name: each.kinds for name, each in read.items()})
+
+
+def _row_by_row(query: Any, read: Mapping[str, SqlRows]) -> Any:
+    """Return the steps of a query that looks at one row at a time, outside Spark; None for others.
+
+    Rows that are not Spark's would be kept, go to Spark and come back.
+    """
+    from sparkbeam.replacements.calcite import QueryRefused
+    from sparkbeam.replacements.calcite_steps import Scan
+
+    makers = [each.pcollection.producer for each in read.values()]
+    if any(one is None or isinstance(one.transform, ReadFromSpark | _Query) for one in makers):
+        return None
+    try:
+        steps = _steps(query, read)
+    except QueryRefused:
+        return None
+    return steps if isinstance(steps.step, Scan) else None
+
+
+def _applied(steps: Any, query: Any, read: Mapping[str, SqlRows]) -> PCollection[Any]:
     from sparkbeam.replacements.sql_lowered import Lowered
 
-    steps = steps_of(query, {name: each.kinds for name, each in read.items()})
     tables = {name: each.pcollection for name, each in read.items()}
     return Lowered(tables).result(steps, query.columns)
 

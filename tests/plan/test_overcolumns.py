@@ -376,6 +376,30 @@ def test_columns_of_several_classes_go_on_behind_a_flatten() -> None:
     assert {"kept", "third"} < told(build).keys()
 
 
+def test_columns_go_on_behind_a_flatten_of_branches() -> None:
+    def build(rows: Any) -> None:
+        low = rows | "low" >> beam.Filter(lambda row: row.id < 3)
+        high = rows | "high" >> beam.Map(lambda row: Few(row.id, row.name))
+        both = (low, high, low) | beam.Flatten()
+        _ = both | "pair" >> beam.Map(lambda row: (row.name, row.id)) | beam.CombinePerKey(sum)
+
+    steps = told(build)
+    assert set(steps.values()) == {None}
+    assert {"low", "high", "pair"} < steps.keys()
+
+
+def test_branches_of_branches_are_followed_once() -> None:
+    def build(rows: Any) -> None:
+        for depth in range(25):
+            branches = (
+                rows | f"{name} {depth}" >> beam.Filter(lambda row: row.id > 0)
+                for name in ("one", "other")
+            )
+            rows = tuple(branches) | f"Flatten {depth}" >> beam.Flatten()
+
+    assert set(told(build).values()) == {None}
+
+
 def test_an_aggregating_group_by_takes_columns_up_to_the_shuffle() -> None:
     steps = told(
         lambda rows: (

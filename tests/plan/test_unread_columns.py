@@ -59,6 +59,8 @@ def steps(draw: st.DrawFn) -> list[tuple[str, str]]:
         made.append(("Map", function))
         if draw(st.booleans()):
             made.append(("Reshuffle", ""))
+        if draw(st.booleans()):
+            made.append(("Flatten", draw(conditions(names))))
     made.append(("Map", f"({draw(values(names))[0]}, {draw(values(names))[0]})"))
     return made
 
@@ -93,12 +95,15 @@ def results(files: str, chain: list[tuple[str, str]], *options: str) -> list[str
     p = beam.Pipeline(BatchRunner(), argv=list(options))
     rows: Any = p | beam.io.ReadFromParquet(files)
     for number, (kind, text) in enumerate(chain):
-        step: Any = (
-            beam.Reshuffle()
-            if kind == "Reshuffle"
-            else getattr(beam, kind)(eval(f"lambda x: {text}"))
-        )
-        rows = rows | f"step {number}" >> step
+        function = eval(f"lambda x: {text}") if text else None
+        match kind:
+            case "Reshuffle":
+                rows = rows | f"step {number}" >> beam.Reshuffle()
+            case "Flatten":
+                some = rows | f"branch {number}" >> beam.Filter(function)
+                rows = (some, rows) | f"step {number}" >> beam.Flatten()
+            case _:
+                rows = rows | f"step {number}" >> getattr(beam, kind)(function)
     _ = rows | "note" >> beam.Map(note)
     result: Any = p.run()
     try:

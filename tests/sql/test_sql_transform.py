@@ -168,9 +168,35 @@ def test_an_error_while_a_query_runs_names_it_and_is_not_logged_beside(
     pipeline = beam.Pipeline(runner=SparkRunner(spark))
     texts = pipeline | beam.Create([beam.Row(text="seven")])
     for label, query in (("Length", "CHAR_LENGTH(text)"), ("Number", "CAST(text AS BIGINT)")):
-        rows = texts | label >> SqlTransform(f"SELECT {query} AS n FROM PCOLLECTION")
+        rows = texts | label >> SqlTransform(f"SELECT MAX({query}) AS n FROM PCOLLECTION")
         _ = rows | f"Read {label}" >> beam.Map(str)
     with pytest.raises(PipelineFailed, match=r"^Query 'Number/Query' failed: .*'seven'") as caught:
         pipeline.run().wait_until_finish()
     assert caught.value.label == "Number/Query"
     assert "QueryContextLogger" not in capfd.readouterr().err
+
+
+def queries_of(pipeline: beam.Pipeline) -> list[str]:
+    """The labels of the queries that Spark runs."""
+    transforms = pipeline.to_runner_api().components.transforms.values()
+    return [one.unique_name for one in transforms if one.unique_name.endswith("/Query")]
+
+
+def test_a_query_of_single_rows_runs_over_the_columns_of_the_step_before(spark: Any) -> None:
+    with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
+        rows = pipeline | beam.Create([beam.Row(id=1, name="a"), beam.Row(id=2, name="b")])
+        doubled = rows | "Twice" >> SqlTransform(
+            "SELECT id * 2 AS n, UPPER(name) AS name FROM PCOLLECTION"
+        )
+        few = doubled | "Few" >> SqlTransform("SELECT name FROM PCOLLECTION WHERE n > 2")
+        assert_that(few | beam.Map(lambda row: row.name), equal_to(["B"]))
+    assert queries_of(pipeline) == []
+
+
+def test_a_query_of_single_rows_of_spark_is_one_of_spark(spark: Any) -> None:
+    with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
+        rows = pipeline | FromDataFrame(spark.range(5).selectExpr("id", "id % 2 AS odd"))
+        odd = rows | "Odd" >> SqlTransform("SELECT id FROM PCOLLECTION WHERE odd = 1")
+        even = odd | "Even" >> SqlTransform("SELECT id + 1 AS id FROM PCOLLECTION")
+        assert_that(even | beam.Map(lambda row: row.id), equal_to([2, 4]))
+    assert queries_of(pipeline) == ["Odd/Query", "Even/Query"]
