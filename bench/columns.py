@@ -138,6 +138,33 @@ def few(bids: Any) -> Any:
     )
 
 
+def branches(bids: Any) -> Any:
+    """What each bidder has bid, where the prices of some auctions count twice."""
+    once = (
+        bids
+        | "once" >> beam.Filter(lambda bid: bid.auction % 3 != 0)
+        | "prices" >> beam.Map(lambda bid: (bid.bidder, bid.price))
+    )
+    twice = (
+        bids
+        | "twice" >> beam.Filter(lambda bid: bid.auction % 3 == 0)
+        | "doubled" >> beam.Map(lambda bid: (bid.bidder, 2 * bid.price))
+    )
+    return (
+        (once, twice)
+        | beam.Flatten()
+        | beam.CombinePerKey(sum)
+        | beam.MapTuple(lambda bidder, total: total)
+    )
+
+
+def of_branches(bids: Any) -> Any:
+    """The same in Spark."""
+    once = bids.where("auction % 3 != 0").select("bidder", "price")
+    twice = bids.where("auction % 3 = 0").select("bidder", (2 * sf.col("price")).alias("price"))
+    return once.union(twice).groupBy("bidder").agg(sf.sum("price").alias("number"))
+
+
 def of_files(task: Task, time: str = "date_time") -> Task:
     """The same of the dicts that Beam's own reading of Parquet gives.
 
@@ -207,6 +234,7 @@ TASKS = {
         few,
         lambda bids: bids.where("auction % 123 = 0").select(sf.col("price").alias("number")),
     ),
+    "branches": Task("sum of a bidder, of two branches", branches, of_branches),
 }
 
 TASKS |= {
