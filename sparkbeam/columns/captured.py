@@ -185,12 +185,21 @@ def is_of_process(owner: Any, name: str) -> bool:
     """
     if isinstance(owner, types.FunctionType):
         is_importable = "<" not in owner.__qualname__
-        return owner.__module__ != _MAIN and (is_importable or name in owner.__globals__)
+        return owner.__module__ != _MAIN and (is_importable or _is_global(owner, name))
     if isinstance(owner, types.ModuleType):
         return owner.__name__ != _MAIN
     if isinstance(owner, type):
         return owner.__module__ != _MAIN
     return name not in getattr(owner, "__dict__", {}) and is_of_process(type(owner), name)
+
+
+def _is_global(function: types.FunctionType, name: str) -> bool:
+    """Return whether a name is a global variable of the module that a function belongs to.
+
+    A function that is serialized with its globals has some of its own.
+    """
+    module = sys.modules.get(function.__module__)
+    return module is not None and vars(module) is function.__globals__ and name in vars(module)
 
 
 def is_defined(value: Any, name: str) -> bool:

@@ -244,8 +244,6 @@ class Compiled:
         """Return the positions of the elements that a filter keeps.
 
         Args, raises: as :meth:`evaluate`.
-
-        Args, raises: as :meth:`evaluate`.
         """
         assert self.is_filter
         evaluation = self._run(columns, rows)

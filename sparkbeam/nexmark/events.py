@@ -69,8 +69,6 @@ class _EventCoderImpl(coder_impl.StreamCoderImpl):
     """A tag and the fields, marshalled in version 2: the last one without references.
 
     Equal events therefore have equal bytes, however their strings are shared.
-
-    Equal events are equal bytes therefore, however their strings are shared.
     """
 
     def encode(self, value: Event) -> bytes:

@@ -173,7 +173,15 @@ class _Lowering:
             for at, (name, value) in enumerate(zip(names, step.values, strict=True))
         }
 
-    def _relation(self, tree: exp.Expr) -> tuple[Step, dict[str, Value]]:
+    def _relation(
+        self, tree: exp.Expr, used: set[tuple[str, str]]
+    ) -> tuple[Step, dict[str, Value]]:
+        """Return what makes the rows of a relation, and those of its columns that are used."""
+        step, columns = self._whole_relation(tree)
+        name = tree.alias_or_name
+        return step, {each: value for each, value in columns.items() if (name, each) in used}
+
+    def _whole_relation(self, tree: exp.Expr) -> tuple[Step, dict[str, Value]]:
         if isinstance(tree, exp.Subquery):
             alias = tree.args.get("alias")
             names = [each.name for each in alias.columns] if alias is not None else []
@@ -195,10 +203,11 @@ class _Lowering:
         source = tree.args.get("from_")
         if source is None:
             raise QueryRefused("a query without FROM in streaming")
-        step, columns = self._relation(source.this)
+        used = {(column.table, column.name) for column in tree.find_all(exp.Column)}
+        step, columns = self._relation(source.this, used)
         scope: _Scope = {source.this.alias_or_name: columns}
         for join in tree.args.get("joins") or ():
-            step, scope = self._joined(step, scope, join)
+            step, scope = self._joined(step, scope, join, used)
         where = tree.args.get("where")
         condition = None if where is None else _Expressions(scope).holds(where.this)
         items = [item.this if isinstance(item, exp.Alias) else item for item in tree.expressions]
@@ -210,11 +219,13 @@ class _Lowering:
             found = Project(step, tuple(map(_Expressions(scope).value, items)), condition)
         return _distinct(found) if tree.args.get("distinct") else found
 
-    def _joined(self, step: Step, scope: _Scope, join: exp.Join) -> tuple[Step, _Scope]:
+    def _joined(
+        self, step: Step, scope: _Scope, join: exp.Join, used: set[tuple[str, str]]
+    ) -> tuple[Step, _Scope]:
         name, side = join.this.alias_or_name, join.side.lower()
         how = {"": "inner", "full": "outer"}.get(side, side)
         left, left_scope = _positioned(step, scope)
-        other, columns = self._relation(join.this)
+        other, columns = self._relation(join.this, used)
         right, right_scope = _positioned(other, {name: columns})
         keys: list[tuple[exp.Expr, exp.Expr]] = []
         rest: list[exp.Expr] = []
