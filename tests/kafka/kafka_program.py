@@ -15,6 +15,8 @@ import apache_beam as beam
 import page_programs
 import pyspark
 import pytest
+import test_proto_rows
+import test_schema_registry
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
@@ -22,6 +24,7 @@ from apache_beam.transforms.window import FixedWindows
 from broker import Broker, NoBrokerError
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from schema_registry import SchemaRegistry
 from waiting import until
 
 from sparkbeam.common.spark_packages import package_for
@@ -295,6 +298,64 @@ def page(kafka: Kafka) -> Any:
     return note.found()
 
 
+def encoded(kafka: Kafka) -> Any:
+    """Values are protocol buffers, records of a schema registry, and JSON that stays columns."""
+    note, people = kafka.note("encoded"), kafka.note("encoded-people")
+    descriptors = Path(kafka.path("shop.desc"))
+    descriptors.write_bytes(test_proto_rows.described().SerializeToString())
+    client = {name: kafka.config[name] for name in SECURITY}
+    place = {"bootstrap_servers": kafka.broker.address}
+    proto = {**place, "topic": "orders", "format": "PROTO", "message_name": "shop.Order"}
+    proto["file_descriptor_path"] = str(descriptors)
+    clicks = [b'{"user": "u%d", "price": %d.5}' % (number % 2, number) for number in range(100)]
+    kafka.topic("json")
+    kafka.send("json", [(0, None, click, 0) for click in clicks])
+
+    def write(pipeline: beam.Pipeline) -> None:
+        rows = pipeline | beam.Create([beam.Row(id=7, size="LARGE", item=beam.Row(name="hat"))])
+        _ = rows | managed.Write(managed.KAFKA, {**proto, "producer_config_updates": client})
+
+    with SchemaRegistry("reader:geheim") as registry:
+        for schema, record in (
+            (test_schema_registry.FIRST, {"id": 1, "gone": "x"}),
+            (test_schema_registry.SECOND, {"id": 2, "name": "ada", "sizes": [0.5]}),
+        ):
+            number = registry.register("people-value", schema)
+            kafka.send("avro", [(0, None, registry.encoded(number, record), 0)])
+        run(write)
+        start = {"auto_offset_reset_config": "earliest", "consumer_config_updates": client}
+        login = {"basic.auth.user.info": "reader:geheim"}
+        avro = {
+            **{**place, "topic": "avro", "consumer_config_updates": client | login},
+            "auto_offset_reset_config": "earliest",
+            "confluent_schema_registry_url": registry.url,
+            "confluent_schema_registry_subject": "people-value",
+        }
+        pipeline = beam.Pipeline(options=PipelineOptions(BASE))
+        orders = pipeline | "Orders" >> managed.Read(managed.KAFKA, {**proto, **start})
+        _ = orders | "Order" >> beam.Map(lambda row: note([row.id, row.size, row.item.name]))
+        found = pipeline | "People" >> managed.Read(managed.KAFKA, avro)
+        _ = found | "Person" >> beam.Map(lambda row: people([*row]))
+        _ = (
+            pipeline
+            | ReadFromKafka(kafka.earliest, ["json"])
+            | "Parse" >> beam.Map(lambda record: json.loads(record[1]))
+            | "Pair" >> beam.Map(lambda click: (click["user"], click["price"]))
+            | "Sum" >> beam.CombinePerKey(sum)
+            | "Note" >> beam.Map(note)
+        )
+        result: Any = pipeline.run()
+        result.wait_until_finish()
+    counters = result.metrics().query()["counters"]
+    steps = {one.key.step: one.key.metric.name for one in counters}
+    refused = [step for step, name in steps.items() if name.startswith("refused_blocks")]
+    return {
+        "values": sorted(map(str, note.found())),
+        "people": sorted(map(str, people.found())),
+        "refused": [step for step in refused if step.startswith(("Parse", "Pair"))],
+    }
+
+
 def partitions(kafka: Kafka) -> Any:
     """Of four partitions one is idle, and one is an hour behind: no record of it is late."""
     topic = kafka.topic("partitions", 4)
@@ -397,7 +458,9 @@ def _refusal(read: ReadFromKafka) -> str:
 
 SCENARIOS = {
     each.__name__: each
-    for each in (batch, bounded, groups, page, partitions, appended, growth, outage, refusals)
+    for each in (
+        *(batch, bounded, encoded, groups, page, partitions, appended, growth, outage, refusals),
+    )
 }
 
 

@@ -14,7 +14,11 @@ kafka_program = pytest.importorskip("kafka_program")
 pytestmark = pytest.mark.timeout(900)
 
 SCENARIOS = ("batch", "groups", "page")
-MORE = ("bounded", "partitions", "appended", "refusals", "growth", "outage") if is_whole() else ()
+MORE = (
+    ("bounded", "encoded", "partitions", "appended", "refusals", "growth", "outage")
+    if is_whole()
+    else ()
+)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +81,18 @@ long = pytest.mark.long(reason="one of the scenarios takes a minute, and the oth
 @long
 def test_bounded_reads_end_and_commit(found: dict[str, Any]) -> None:
     assert found["bounded"] == {"batch": [14, 6], "stream": [14, 6]}
+
+
+@long
+def test_values_are_protocol_buffers_records_of_a_registry_and_json_in_columns(
+    found: dict[str, Any],
+) -> None:
+    sums = [f"['u{user}', {sum(range(user, 100, 2)) + 25.0}]" for user in range(2)]
+    assert found["encoded"] == {
+        "values": [*sums, "[7, 'LARGE', 'hat']"],
+        "people": ["[1, 'nobody', []]", "[2, 'ada', [0.5]]"],
+        "refused": [],
+    }
 
 
 @long
