@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -424,7 +424,7 @@ def _read(lines: bytes, count: int, tree: _Tree) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(tree.schema))
 
 
-@cache
+@lru_cache(maxsize=100)
 def _options(schema: pa.Schema, is_whole: bool) -> pa.json.ParseOptions:
     return pa.json.ParseOptions(
         explicit_schema=schema,

@@ -4,6 +4,7 @@ Usage: ``kafka_program.py FOLDER SCENARIO...``, of the functions in ``SCENARIOS`
 """
 
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -28,6 +29,8 @@ from schema_registry import SchemaRegistry
 from waiting import until
 
 from sparkbeam.common.spark_packages import package_for
+from sparkbeam.kafka.client import KafkaError
+from sparkbeam.kafka.transactions import TransactionWriter
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark.session import obtain
 
@@ -115,6 +118,22 @@ class Kafka:
         consumer = Consumer({**self._client, "group.id": group})
         places = [TopicPartition(topic, number) for number in range(partitions)]
         found = [place.offset for place in consumer.committed(places, 60)]
+        consumer.close()
+        return found
+
+    def values(self, topic: str, partitions: int = 2) -> list[str]:
+        """The values of all records in transactions that are committed."""
+        settings = {"group.id": "values", "isolation.level": "read_committed"}
+        consumer = Consumer({**self._client, **settings, "enable.partition.eof": True})
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        found: list[str] = []
+        ended: set[int | None] = set()
+        while len(ended) < partitions:
+            message: Any = consumer.poll(60)
+            if message.error() is None:
+                found.append(message.value().decode())
+            else:
+                ended.add(message.partition())
         consumer.close()
         return found
 
@@ -356,6 +375,59 @@ def encoded(kafka: Kafka) -> Any:
     }
 
 
+def transactions(kafka: Kafka) -> Any:
+    """Each micro-batch is written once, over repeated tasks and a driver that is killed."""
+    topic = kafka.topic("transactions")
+    config = {**kafka.config, "transactional.id": "writer"}
+
+    def writer(epoch: int) -> tuple[TransactionWriter, bool]:
+        found = TransactionWriter(config, topic)
+        found.of_run("run")
+        return found, found.open(0, epoch)
+
+    def send(found: TransactionWriter, *values: bytes) -> None:
+        for value in values:
+            found.process({"key": b"k", "value": value, "headers": [{"key": "h", "value": b"1"}]})
+
+    first, begun = writer(0)
+    send(first, b"a", b"b")
+    first.close(None)
+    again = writer(0)[1]
+    old, _ = writer(1)
+    send(old, b"c")
+    new, _ = writer(1)
+    send(new, b"c")
+    new.close(None)
+    fenced = ""
+    try:
+        old.close(None)
+    except KafkaError as error:
+        fenced = str(error)
+    failed, _ = writer(2)
+    send(failed, b"d")
+    failed.close(ValueError())
+    return {
+        "begun": [begun, again],
+        "fenced": bool(fenced),
+        "values": kafka.values(topic),
+        "killed": _killed(kafka),
+    }
+
+
+def _killed(kafka: Kafka) -> Any:
+    """The exit codes of drivers, and what they have written."""
+    source, target = kafka.topic("copied"), kafka.topic("copies")
+    now = int(time.time())  # A broker deletes records that are older than a week.
+    kafka.send(source, [*numbers(0, 25, now), *numbers(1, 25, now, first=25)])
+    place = [json.dumps(kafka.config), source, target, kafka.path("copies")]
+    program = str(Path(__file__).with_name("transactions_program.py"))
+    codes = []
+    for point in (["0"], ["1"], []):
+        command = [sys.executable, program, *place, *point]
+        codes.append(subprocess.run(command, start_new_session=True, check=False).returncode)
+    return [codes, sorted(map(int, kafka.values(target)))]
+
+
 def partitions(kafka: Kafka) -> Any:
     """Of four partitions one is idle, and one is an hour behind: no record of it is late."""
     topic = kafka.topic("partitions", 4)
@@ -459,7 +531,8 @@ def _refusal(read: ReadFromKafka) -> str:
 SCENARIOS = {
     each.__name__: each
     for each in (
-        *(batch, bounded, encoded, groups, page, partitions, appended, growth, outage, refusals),
+        *(batch, bounded, encoded, transactions, groups, page, partitions, appended, growth),
+        *(outage, refusals),
     )
 }
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(900)
 
 SCENARIOS = ("batch", "groups", "page")
 MORE = (
-    ("bounded", "encoded", "partitions", "appended", "refusals", "growth", "outage")
+    ("bounded", "encoded", "transactions", "partitions", "appended", "refusals", "growth", "outage")
     if is_whole()
     else ()
 )
@@ -93,6 +93,21 @@ def test_values_are_protocol_buffers_records_of_a_registry_and_json_in_columns(
         "people": ["[1, 'nobody', []]", "[2, 'ada', [0.5]]"],
         "refused": [],
     }
+
+
+@long
+def test_a_micro_batch_is_written_once_in_a_transaction(found: dict[str, Any]) -> None:
+    told = found["transactions"]
+    assert told["begun"] == [True, False]
+    assert told["fenced"]
+    assert sorted(told["values"]) == ["a", "b", "c"]
+
+
+@long
+def test_records_are_there_once_over_a_driver_that_is_killed_before_sparks_commit(
+    found: dict[str, Any],
+) -> None:
+    assert found["transactions"]["killed"] == [[-9, -9, 0], [*range(50)]]
 
 
 @long
