@@ -26,16 +26,15 @@ element itself::
                   ``time_kernels``
 ``graph``         construction of ``expressions`` and statements
 ``evaluate``      evaluation over a block, by ``number_kernels``, ``text_kernels``,
-                  ``list_kernels`` and ``python_kernels``
+                  ``list_kernels``, ``json_kernels`` and ``python_kernels``
+``compiled``      the result, and its evaluation over blocks
 ``compiler``      the entry point
 ================  =========================================================================
 """
 
+from sparkbeam.columns.compiled import BlockResult, Compiled, Refused, Unread
 from sparkbeam.columns.compiler import (
     Argument,
-    BlockResult,
-    Compiled,
-    Refused,
     ResultKind,
     TimeArgument,
     WindowArgument,
@@ -72,6 +71,7 @@ __all__ = [
     "TimeArgument",
     "Union",
     "UnknownShape",
+    "Unread",
     "WindowArgument",
     "arrow_type_of",
     "compile_function",

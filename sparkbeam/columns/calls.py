@@ -1,5 +1,6 @@
 """Functions and classes whose calls have an exact columnar form."""
 
+import json
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -206,6 +207,13 @@ def _to_float(graph: Graph, items: tuple[Item, ...]) -> Item:
     number = as_float(graph, _number(graph, node, "float"))
     graph.require(number)
     return number
+
+
+def _parsed(graph: Graph, items: tuple[Item, ...]) -> Item:
+    node = _node(items, "json.loads")
+    if node.shape not in (STR, BYTES) or isinstance(node, Const):
+        raise NotCompiled(f"it calls json.loads with {node.shape}")
+    return graph.document(node)
 
 
 def _to_text(graph: Graph, items: tuple[Item, ...]) -> Item:
@@ -498,6 +506,7 @@ _KNOWN: dict[Any, Handler] = {
     math.isfinite: _folding(
         math.isfinite, _of_float(number_kernels.is_finite, "math.isfinite", BOOL)
     ),
+    json.loads: _parsed,
     Timestamp.of: _timestamp_of,
     named_tuple_class: _named_tuple_class,
     operator.add: _by_operator("+"),

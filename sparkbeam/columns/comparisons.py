@@ -236,6 +236,8 @@ def contains(graph: Graph, item: Item, container: Item) -> Expression:
         return is_known(graph, inside, node)
     if is_dict(inside.shape) and isinstance(node, Const) and node.shape in _KEYS:
         assert isinstance(inside.shape, RecordShape)
+        if graph.is_in_document(inside) and type(node.value) is str:
+            return graph.item_of(inside, node.value)[0]
         graph.require(inside)
         return graph.const(node.value in inside.shape.names)
     if isinstance(inside, Const) and isinstance(inside.value, tuple | frozenset):

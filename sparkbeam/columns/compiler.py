@@ -2,20 +2,17 @@
 
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from itertools import islice
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from apache_beam.pvalue import Row
 
 from sparkbeam.columns.calls import type_codes
-from sparkbeam.columns.captured import Guard, Surroundings
-from sparkbeam.columns.evaluate import Evaluation, Selection, by_rows, rows_of
+from sparkbeam.columns.captured import Surroundings
+from sparkbeam.columns.compiled import Compiled, Refused, Unread
 from sparkbeam.columns.expressions import (
     NOTHING,
     Const,
@@ -33,8 +30,9 @@ from sparkbeam.columns.expressions import (
     Statement,
     TimestampParts,
 )
-from sparkbeam.columns.fields import ALL, Paths, paths_needed
-from sparkbeam.columns.graph import Graph, checked, named
+from sparkbeam.columns.fields import ALL, paths_in_documents
+from sparkbeam.columns.graph import Graph, UnknownDocument, checked, named
+from sparkbeam.columns.json_kernels import Parts, parts_of
 from sparkbeam.columns.machine import Machine
 from sparkbeam.columns.objects import Keyed, is_generator_function
 from sparkbeam.columns.operators import items_of
@@ -42,6 +40,7 @@ from sparkbeam.columns.python_types import (
     NONE,
     Constants,
     Mixed,
+    RecordShape,
     Shape,
     Table,
     Texts,
@@ -50,8 +49,7 @@ from sparkbeam.columns.python_types import (
     is_tuple,
     unified,
 )
-from sparkbeam.columns.reasons import FallBack, NotCompiled
-from sparkbeam.columns.vectors import Positions, empty_column
+from sparkbeam.columns.reasons import NotCompiled
 
 _MOST_LEAVES = 100
 
@@ -103,229 +101,13 @@ class WindowArgument:
     end: TimeArgument
 
 
-@dataclass(frozen=True)
-class Refused:
-    """The outcome for a function that cannot be compiled.
-
-    Attributes:
-        reason: the reason, which completes "elements, because …".
-    """
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class BlockResult:
-    """The results of a function for a block.
-
-    Attributes:
-        values: the results.
-        rows: the position of each result's element in the block, in ascending order; None if there
-            is exactly one result per element, in order.
-        times: the timestamp of each result in microseconds, if the results were TimestampedValues.
-    """
-
-    values: pa.Array
-    rows: Positions | None = None
-    times: Positions | None = None
-
-
-@dataclass(frozen=True)
-class _Leaf:
-    """An emitted value.
-
-    Attributes:
-        selection: the elements that emit it.
-        item: the value.
-        number: the position among the results of an element.
-        rounds: the iterations of the enclosing loop; None outside loops. The same for all leaves.
-    """
-
-    selection: Selection
-    item: Item
-    number: int
-    rounds: Selection | None = None
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A compiled function.
-
-    Attributes:
-        arguments: the required types of its argument columns.
-        result: the type of its results; for TimestampedValues, of the values in them.
-        is_timestamped: whether its results are TimestampedValues.
-        is_filter: whether it emits either its first argument unchanged or nothing.
-        members: the type codes of the union members that a filter may let through, in ascending
-            order; :func:`member_of` makes a column of one.
-    """
-
-    arguments: tuple[Shape, ...]
-    result: Shape
-    is_timestamped: bool
-    is_filter: bool
-    members: tuple[int, ...]
-    _argument: Expression
-    _is_one_to_one: bool
-    _slots: tuple[Item, ...]
-    _statements: tuple[Statement, ...]
-    _guards: tuple[Guard, ...]
-    _opened: "Callable[[], Compiled | Refused] | None"
-    _has_loops: bool
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether it never emits a result."""
-        return all(isinstance(slot, Nothing) for slot in self._slots)
-
-    @property
-    def outcome(self) -> Shape:
-        """The type of its output: of a filter its input, or the only union member that it keeps."""
-        shape = self.arguments[0]
-        if self.is_filter and isinstance(shape, Union) and len(self.members) == 1:
-            return shape.members[self.members[0]]
-        return shape if self.is_filter else self.result
-
-    def constant(self, *path: int) -> Any:
-        """Return the constant that a part of each result always equals; None if there is none.
-
-        Args:
-            path: the position of a field, of a field in that, and so on.
-        """
-        item = self._slots[0] if len(self._slots) == 1 else None
-        for at in path:
-            parts = item.fields if isinstance(item, Made) else ()
-            item = parts[at] if at < len(parts) else None
-        return item.value if isinstance(item, Const) else None
-
-    def needed(self, wanted: Paths) -> Paths:
-        """Return the parts of its only argument that it reads or passes on, compiled or called.
-
-        With several arguments this is all of them, as their types may differ from those at compile
-        time; likewise with loops. Values that may differ in another process make no difference.
-
-        Args:
-            wanted: the parts of its results that are read later.
-        """
-        if len(self.arguments) > 1 or self._has_loops:
-            return ALL
-        if self._opened is not None:
-            other = self._opened()
-            if isinstance(other, Compiled) and other.outcome == self.outcome:
-                return other.needed(wanted)
-            return ALL
-        if self.is_filter and self.outcome != self.arguments[0]:
-            wanted = frozenset((*self.members, *path) for path in wanted)
-        return paths_needed(self._argument, self._slots, self._statements, wanted)
-
-    def evaluate(self, *columns: pa.Array, rows: Positions | None = None) -> BlockResult:
-        """Evaluate a block.
-
-        Args:
-            columns: one column per argument.
-            rows: the positions of the elements to evaluate, in ascending order; all if None.
-
-        Raises:
-            FallBack: Python might give another result or raise for this block, which must be
-                processed element by element.
-        """
-        evaluation = self._run(columns, rows)
-        leaves = self._leaves(evaluation)
-        with _exactly():
-            if self._is_one_to_one and len(leaves) == 1:
-                values, times = self._columns(evaluation, leaves[0])
-                output = BlockResult(values, None, times)
-            else:
-                output = self._gathered(evaluation, leaves)
-        evaluation.update_metrics()
-        return output
-
-    def kept(self, *columns: pa.Array, rows: Positions | None = None) -> Positions:
-        """Return the positions of the elements that a filter keeps.
-
-        Args, raises: as :meth:`evaluate`.
-        """
-        assert self.is_filter
-        evaluation = self._run(columns, rows)
-        found = by_rows([rows_of(leaf.selection) for leaf in self._leaves(evaluation)])[0]
-        evaluation.update_metrics()
-        return found
-
-    def _run(self, columns: tuple[pa.Array, ...], rows: Positions | None) -> Evaluation:
-        for guard in self._guards:
-            if not guard.holds():
-                raise FallBack(f"{guard.name} has changed")
-        evaluation = Evaluation(columns, rows)
-        with _exactly():
-            evaluation.run(self._statements, evaluation.top)
-        return evaluation
-
-    def _leaves(self, evaluation: Evaluation) -> list[_Leaf]:
-        """Return the emitted values."""
-        leaves: list[_Leaf] = []
-        with _exactly():
-            for number, slot in enumerate(self._slots):
-                pending = [_Leaf(evaluation.top, slot, number)]
-                while pending:
-                    leaf = pending.pop()
-                    selection, item = leaf.selection, leaf.item
-                    if not selection.count or isinstance(item, Nothing):
-                        continue
-                    if isinstance(item, Either):
-                        yes, no = evaluation.split(item.condition, selection)
-                        pending += [
-                            replace(leaf, selection=yes, item=item.yes),
-                            replace(leaf, selection=no, item=item.no),
-                        ]
-                    elif isinstance(item, Looped):
-                        rounds = evaluation.rounds(item.loop, selection)
-                        pending.append(_Leaf(rounds, item.item, number, rounds))
-                    else:
-                        leaves.append(leaf)
-        return leaves
-
-    def _columns(self, evaluation: Evaluation, leaf: _Leaf) -> tuple[pa.Array, Positions | None]:
-        selection, item = leaf.selection, leaf.item
-        if not isinstance(item, Stamped):
-            assert isinstance(item, Expression)
-            return evaluation.column(item, selection, self.result), None
-        assert isinstance(item.value, Expression)
-        micros = evaluation.value(item.time.micros, selection)
-        data = getattr(micros, "data", micros)
-        times = np.broadcast_to(np.asarray(data, np.int64), (selection.count,))
-        return evaluation.column(item.value, selection, self.result), times
-
-    def _gathered(self, evaluation: Evaluation, leaves: list[_Leaf]) -> BlockResult:
-        """Merge the results of all leaves, in the order of elements and loop iterations."""
-        if not leaves:
-            times = np.empty(0, np.int64) if self.is_timestamped else None
-            nothing = None if self._is_one_to_one else np.empty(0, np.int64)
-            return BlockResult(empty_column(self.result), nothing, times)
-        parts = [self._columns(evaluation, leaf) for leaf in leaves]
-        rounds = leaves[0].rounds
-        rows, order = by_rows(
-            [rows_of(leaf.selection, rounds) for leaf in leaves], [leaf.number for leaf in leaves]
-        )
-        if rounds is not None:
-            rows = rows_of(rounds)[rows]
-        values = parts[0][0]
-        if len(parts) > 1:
-            same = values.type if len({part[0].type for part in parts}) == 1 else None
-            arrow_type = same or arrow_type_of(self.result)
-            arrays = [part[0].cast(arrow_type) for part in parts]
-            values = pa.concat_arrays(arrays).take(pa.array(order))
-        stamps = [part[1] for part in parts if part[1] is not None]
-        times = np.concatenate(stamps)[order] if stamps else None
-        return BlockResult(values, None if self._is_one_to_one else rows, times)
-
-
 def compile_function(
     function: "Callable[..., Any] | Mapping[str, Callable[..., Any]] | Keyed",
     *arguments: Shape,
     form: ResultKind = ResultKind.MAP,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
-) -> Compiled | Refused:
+) -> Compiled | Refused | Unread:
     """Compile a function from its bytecode, without running user code.
 
     The compiled function gives the results of the function for any block, or raises
@@ -345,16 +127,28 @@ def compile_function(
         kwargs: keyword arguments likewise.
 
     Returns:
-        The compiled function, or the reason for its refusal.
+        The compiled function, or the reason for its refusal. A function that parses JSON is
+        compiled for each type of it that blocks turn out to have.
     """
     if args is None:
         args = [Argument(at) for at in range(1, len(arguments))]
     return _tried(function, arguments, form, (args, kwargs or {}))
 
 
-def _tried(*given: Any, is_open: bool = False) -> Compiled | Refused:
+def _tried(
+    function: Any,
+    arguments: tuple[Shape, ...],
+    form: ResultKind,
+    further: Any,
+    documents: tuple[RecordShape, ...] = (),
+    *,
+    is_open: bool = False,
+) -> "Compiled | Refused | Unread":
     try:
-        return _compiled(*given, is_open=is_open)
+        return _compiled(function, arguments, form, further, documents, is_open=is_open)
+    except UnknownDocument as unknown:
+        again = partial(_tried, function, arguments, form, further)
+        return Unread(unknown.text, documents, again)
     except NotCompiled as refusal:
         return Refused(str(refusal))
     except RecursionError:
@@ -362,10 +156,16 @@ def _tried(*given: Any, is_open: bool = False) -> Compiled | Refused:
 
 
 def _compiled(
-    function: Any, arguments: tuple[Shape, ...], form: ResultKind, further: Any, *, is_open: bool
+    function: Any,
+    arguments: tuple[Shape, ...],
+    form: ResultKind,
+    further: Any,
+    documents: tuple[RecordShape, ...],
+    *,
+    is_open: bool,
 ) -> Compiled:
     args, kwargs = further
-    graph, surroundings = Graph(), Surroundings(is_open=is_open)
+    graph, surroundings = Graph(documents), Surroundings(is_open=is_open)
     machine = Machine(graph, surroundings)
     columns = [graph.column(shape, number) for number, shape in enumerate(arguments)]
     held = machine.objects.held
@@ -411,11 +211,30 @@ def _compiled(
         slots,
         tuple(statements),
         tuple(surroundings.guards),
-        partial(_tried, function, arguments, form, further, is_open=True)
+        _parts_of_documents(graph, slots, statements),
+        partial(_tried, function, arguments, form, further, documents, is_open=True)
         if surroundings.is_told_apart and not is_open
         else None,
         graph.has_loops,
     )
+
+
+def _parts_of_documents(
+    graph: Graph, slots: tuple[Item, ...], statements: list[Statement]
+) -> dict[int, Parts]:
+    """Return the parts to read of the JSON that a function parses.
+
+    Raises:
+        NotCompiled: no column can hold one.
+    """
+    whole = {document.argument: ALL for document in graph.documents}
+    paths = whole if graph.has_loops else paths_in_documents(slots, statements)
+    found = {}
+    for document in graph.documents:
+        argument = document.argument
+        of_one = ALL if argument in graph.whole else paths.get(argument, frozenset())
+        found[argument] = parts_of(document.shape, of_one, graph.missing.get(argument, ()))
+    return found
 
 
 def _slots(
@@ -566,13 +385,3 @@ def _require_one_column(result: Shape, kinds: int) -> None:
     if isinstance(result, Mixed):
         raise NotCompiled(f"it gives {result}")
     arrow_type_of(result)
-
-
-@contextmanager
-def _exactly() -> Iterator[None]:
-    """Turn errors of Arrow into a refusal of the block."""
-    with np.errstate(all="ignore"):
-        try:
-            yield
-        except pa.ArrowException as error:
-            raise FallBack("Arrow cannot compute it") from error

@@ -4,8 +4,9 @@ Elements on the same path through the function form a *selection*, which a branc
 expression is evaluated once per selection; nested selections take their values from that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +18,20 @@ from sparkbeam.columns.expressions import (
     Branch,
     ColumnRef,
     Const,
+    Document,
     Expression,
     Fail,
     Loop,
     Made,
     OfUnion,
+    Parse,
     Repeat,
     Select,
     Statement,
     Update,
 )
 from sparkbeam.columns.graph import is_present
+from sparkbeam.columns.json_kernels import Parts, parsed
 from sparkbeam.columns.list_kernels import taken_apart
 from sparkbeam.columns.metric_calls import amounts_of, sum_of
 from sparkbeam.columns.python_types import NONE, RecordShape, Shape, Union
@@ -136,16 +140,23 @@ class Evaluation:
     Args:
         arguments: the argument columns, all of the same length.
         rows: the positions of the elements; all if None.
+        documents: the parts to read of JSON, by argument number.
 
     Attributes:
         top: the selection of these elements.
     """
 
-    def __init__(self, arguments: tuple[pa.Array, ...], rows: Positions | None = None) -> None:
+    def __init__(
+        self,
+        arguments: tuple[pa.Array, ...],
+        rows: Positions | None = None,
+        documents: Mapping[int, Parts] = MappingProxyType({}),
+    ) -> None:
         self._arguments = arguments
+        self._documents = documents
         self._updates: list[tuple[MetricUpdater, list[int]]] = []
         self._all = Selection(len(arguments[0]))
-        self._loops: dict[int, tuple[pa.Array, Selection]] = {}
+        self._made: dict[int, tuple[pa.Array, Selection]] = {}
         self.top = self._all
         if rows is not None:
             self.top = Selection(len(rows), self._all, lambda: rows)
@@ -165,6 +176,8 @@ class Evaluation:
                 self.run(statement.no, no)
             elif isinstance(statement, Repeat):
                 self.run(statement.statements, self.rounds(statement.loop, selection))
+            elif isinstance(statement, Parse):
+                self._parse(statement.document, selection)
             elif isinstance(statement, Fail):
                 raise FallBack(statement.reason)
             elif isinstance(statement, Update):
@@ -191,16 +204,24 @@ class Evaluation:
         """Return the iterations of a loop for a non-empty selection."""
         found = selection.loops.get(loop)
         if found is None:
-            if loop.argument in self._loops:  # pragma: no cover
+            if loop.argument in self._made:  # pragma: no cover
                 raise FallBack("it enters a loop on two paths")
             items, counts = taken_apart(self.value(loop.lists, selection))
             found = selection.repeated(loop, counts)
-            self._loops[loop.argument] = items, found
+            self._made[loop.argument] = items, found
         return found
 
+    def _parse(self, document: Document, selection: Selection) -> None:
+        text = self.value(document.text, selection)
+        found = parsed(text, document.shape, self._documents[document.argument])
+        self._made[document.argument] = found, selection
+
     def _base(self, column: ColumnRef) -> Selection:
-        """Return the selection whose values a column has: the block or the iterations of a loop."""
-        return self._loops[column.argument][1] if column.argument < 0 else self._all
+        """Return the selection whose values a column has.
+
+        It is the block, the iterations of a loop, or the elements whose JSON is parsed.
+        """
+        return self._made[column.argument][1] if column.argument < 0 else self._all
 
     def value(self, node: Expression, selection: Selection) -> Value:
         """Evaluate an expression for a non-empty selection."""
@@ -260,7 +281,8 @@ class Evaluation:
         return repeated(None, shape, selection.count) if node.shape == NONE else value
 
     def _at_hand(self, node: Expression, selection: Selection) -> tuple[bool, Value]:
-        if isinstance(node, Const | ColumnRef):
+        is_column = isinstance(node, ColumnRef) and node.argument not in self._documents
+        if is_column or isinstance(node, Const):
             return True, self.value(node, selection)
         found = selection.values.get(node)
         return found is not None, found
@@ -284,9 +306,11 @@ class Evaluation:
 
     def array(self, column: ColumnRef) -> pa.Array:
         """Return the Arrow array of an argument or of a field."""
-        of_loop = self._loops.get(column.argument)
-        array = self._arguments[column.argument] if of_loop is None else of_loop[0]
+        made = self._made.get(column.argument)
+        array = self._arguments[column.argument] if made is None else made[0]
         for position in column.path:
+            if position >= array.type.num_fields:  # Whole documents have all keys.
+                return array.is_valid()
             array = array.field(position)
         if isinstance(column.shape, Union) and any(
             array.field(at).null_count for at in range(array.type.num_fields)

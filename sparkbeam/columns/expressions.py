@@ -36,7 +36,7 @@ class ColumnRef(Expression):
     """An argument of the function, or a field in it.
 
     Attributes:
-        argument: the number of the argument, that of a loop, or :data:`UNKNOWN`.
+        argument: the number of the argument, that of a loop or document, or :data:`UNKNOWN`.
         path: the position of the field, of the field in that, and so on.
     """
 
@@ -47,7 +47,8 @@ class ColumnRef(Expression):
 UNKNOWN = -1
 """Argument number of values that each process resolves itself."""
 
-_FIRST_LOOP = -2
+FIRST_MADE = -2
+"""Argument number of the first loop or document; later ones are below."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +56,27 @@ class Loop:
     """A loop over lists, with an iteration per item.
 
     Attributes:
-        number: the number of the loop in its function.
+        argument: the argument number of the items.
         lists: one per element, or per iteration of the enclosing loop.
     """
 
-    number: int
+    argument: int
     lists: Expression
 
-    @property
-    def argument(self) -> int:
-        """The argument number of the items."""
-        return _FIRST_LOOP - self.number
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """JSON objects that a function parses.
+
+    Attributes:
+        argument: the argument number of the objects.
+        text: their texts.
+        shape: their type.
+    """
+
+    argument: int
+    text: Expression
+    shape: RecordShape
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +323,14 @@ class Repeat:
     statements: "tuple[Statement, ...]"
 
 
-Statement: TypeAlias = Evaluate | Branch | Fail | Update | Repeat
+@dataclass(frozen=True, eq=False)
+class Parse:
+    """Parsing of JSON at this point, as it may fail."""
+
+    document: Document
+
+
+Statement: TypeAlias = Evaluate | Branch | Fail | Update | Repeat | Parse
 
 
 def is_type_of(column: ColumnRef, kinds: tuple[type, ...]) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from sparkbeam.columns.expressions import (
     Made,
     Named,
     OfUnion,
+    Parse,
     Select,
     Stamped,
     Statement,
@@ -33,6 +34,9 @@ Of a union it is the type code of a member first, and then the position of a fie
 
 ALL: Paths = frozenset([()])
 """The paths of all parts."""
+
+IS_THERE = -1
+"""Last position of a path into JSON that only tells whether an object is None."""
 
 
 def paths_needed(
@@ -51,22 +55,44 @@ def paths_needed(
     Returns:
         The parts of the argument.
     """
-    waiting = [(item, ALL) for item in _items(statements)] + [(slot, wanted) for slot in slots]
     found: set[tuple[int, ...]] = set()
+    for item, of_item in _read(argument, slots, statements, wanted):
+        if isinstance(item, OfUnion):
+            found.update((*item.column.path, *path) for path in _in_members(item))
+        elif item.argument >= 0:
+            found.update(item.path + path for path in of_item)
+    return frozenset(found)
+
+
+def paths_in_documents(slots: Iterable[Item], statements: Iterable[Statement]) -> dict[int, Paths]:
+    """Return the parts of JSON that a function without loops needs, by argument number.
+
+    Args:
+        slots: the results.
+        statements: the statements evaluated before them.
+    """
+    found: dict[int, set[tuple[int, ...]]] = {}
+    for item, of_item in _read(None, slots, statements, ALL):
+        if isinstance(item, ColumnRef) and item.argument < UNKNOWN:
+            found.setdefault(item.argument, set()).update(item.path + path for path in of_item)
+    return {argument: frozenset(paths) for argument, paths in found.items()}
+
+
+def _read(
+    argument: Item | None, slots: Iterable[Item], statements: Iterable[Statement], wanted: Paths
+) -> Iterator[tuple[ColumnRef | OfUnion, Paths]]:
+    """Yield the columns that a function reads, with the parts of them."""
+    waiting = [(item, ALL) for item in _items(statements)] + [(slot, wanted) for slot in slots]
     seen: set[tuple[int, Paths]] = set()
     while waiting:
         item, of_item = waiting.pop()
         if (id(item), of_item) in seen:
             continue
         seen.add((id(item), of_item))
-        if isinstance(item, ColumnRef):
-            if item.argument != UNKNOWN:
-                found.update(item.path + path for path in of_item)
-        elif isinstance(item, OfUnion):
-            found.update((*item.column.path, *path) for path in _in_members(item))
+        if isinstance(item, ColumnRef | OfUnion):
+            yield item, of_item
         elif not _asks_what_it_is(item, argument):
             waiting += _parts(item, of_item)
-    return frozenset(found)
 
 
 def _in_members(item: OfUnion) -> Iterator[tuple[int, int]]:
@@ -76,7 +102,7 @@ def _in_members(item: OfUnion) -> Iterator[tuple[int, int]]:
             yield code, position
 
 
-def _asks_what_it_is(item: Item, argument: Item) -> bool:
+def _asks_what_it_is(item: Item, argument: Item | None) -> bool:
     """Return whether an expression tests the class of the argument, or tests it for None."""
     if not isinstance(item, Apply) or item.args != (argument,):
         return False
@@ -90,6 +116,8 @@ def _items(statements: Iterable[Statement]) -> Iterator[Item]:
                 yield statement.node
             case Update():
                 yield statement.amount
+            case Parse():
+                yield statement.document.text
             case Branch():
                 yield statement.condition
                 yield from _items(statement.yes)
@@ -110,6 +138,10 @@ def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
         case Stamped():
             yield item.value, wanted
             yield item.time, ALL
+        case Apply(kernel=kernel, args=(ColumnRef() as column,)) if (
+            kernel is is_present and column.argument < UNKNOWN
+        ):
+            yield column, frozenset([(IS_THERE,)])
         case Apply():
             yield from ((arg, ALL) for arg in item.args)
         case TimestampParts():

@@ -1,13 +1,14 @@
 """Construction of a function's expressions, each only once, and of the statements around them."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 from apache_beam.metrics.execution import MetricUpdater
 
 from sparkbeam.columns import list_kernels, number_kernels, text_kernels
 from sparkbeam.columns.expressions import (
+    FIRST_MADE,
     UNKNOWN,
     Apply,
     Branch,
@@ -15,6 +16,7 @@ from sparkbeam.columns.expressions import (
     ColumnRef,
     Const,
     Contents,
+    Document,
     Either,
     Evaluate,
     Expression,
@@ -27,6 +29,7 @@ from sparkbeam.columns.expressions import (
     Made,
     Nothing,
     OfUnion,
+    Parse,
     Repeat,
     Select,
     Stamped,
@@ -59,14 +62,41 @@ from sparkbeam.columns.vectors import Value, Vector
 _MOST_WAYS = 2000
 
 
-class Graph:
-    """The expressions and statements of one compilation."""
+class UnknownDocument(Exception):
+    """A function parses JSON whose type only the data tell.
 
-    def __init__(self) -> None:
+    Attributes:
+        text: the JSON.
+    """
+
+    def __init__(self, text: Expression) -> None:
+        super().__init__("it parses JSON")
+        self.text = text
+
+
+class Graph:
+    """The expressions and statements of one compilation.
+
+    Args:
+        documents: the types of the JSON that the function parses, as far as they are known.
+
+    Attributes:
+        documents: the JSON that it parses.
+        whole: argument numbers of JSON of which it uses more than items of known keys.
+        missing: keys that no object of JSON may have, with the path of the object, by argument
+            number.
+    """
+
+    def __init__(self, documents: Sequence[RecordShape] = ()) -> None:
         self._known: dict[Any, Expression] = {}
         self._statements: list[Statement] = []
         self._ways = 0
         self._loops = 0
+        self._shapes = documents
+        self.documents: list[Document] = []
+        self._parsed: dict[Expression, Document] = {}
+        self.whole: set[int] = set()
+        self.missing: dict[int, set[tuple[tuple[int, ...], str]]] = {}
 
     def goes_both_ways(self) -> None:
         """Count values that depend on a condition, as each `if` may double their number.
@@ -107,9 +137,32 @@ class Graph:
     def loop(self, of: Expression) -> tuple[Loop, Expression]:
         """Return a loop over lists, and its items."""
         assert isinstance(of.shape, Lists)
-        loop = Loop(self._loops, of)
+        loop = Loop(self._next_argument(), of)
         self._loops += 1
         return loop, self.column(of.shape.item, loop.argument)
+
+    def _next_argument(self) -> int:
+        return FIRST_MADE - self._loops - len(self.documents)
+
+    def document(self, text: Expression) -> Expression:
+        """Return the objects that JSON stands for.
+
+        Raises:
+            UnknownDocument: their type is not known yet.
+            NotCompiled: the texts depend on a loop, or on other JSON.
+        """
+        if any(ref.argument < UNKNOWN for ref in columns_in(text)):
+            raise NotCompiled("it parses JSON in a loop, or JSON within JSON")
+        document = self._parsed.get(text)
+        if document is None:
+            number = len(self.documents)
+            if number == len(self._shapes):
+                raise UnknownDocument(text)
+            document = Document(self._next_argument(), text, self._shapes[number])
+            self._parsed[text] = document
+            self.documents.append(document)
+            self._statements.append(Parse(document))
+        return self.column(document.shape, document.argument)
 
     def repeat(self, loop: Loop, statements: list[Statement]) -> None:
         """Add statements that run in each iteration of a loop."""
@@ -198,6 +251,8 @@ class Graph:
             return self.made(shape, tuple(map(self.const, node.value)))
         if not isinstance(node, ColumnRef):
             return None
+        if self.is_in_document(node):
+            self.whole.add(node.argument)
         fields = tuple(
             self.column(one, node.argument, (*node.path, at)) for at, one in enumerate(shape.fields)
         )
@@ -205,11 +260,36 @@ class Graph:
 
     def presence(self, node: Expression) -> Expression:
         """Return where a value is not None."""
+        if self.is_in_document(node) and not node.path:
+            return self.const(True)
         if isinstance(node, Made):
             return self.const(True) if node.present is None else node.present
         if isinstance(node, Const):
             return self.const(node.value is not None)
         return self._once((is_present, node), lambda: Apply(BOOL, is_present, (node,)))
+
+    def is_in_document(self, node: Item) -> TypeGuard[ColumnRef]:
+        """Return whether a value is an object in JSON, or all of it."""
+        return (
+            isinstance(node, ColumnRef)
+            and isinstance(node.shape, RecordShape)
+            and any(node.argument == one.argument for one in self.documents)
+        )
+
+    def item_of(self, node: ColumnRef, key: str) -> tuple[Expression, Expression]:
+        """Return where an object in JSON has a key, and the values of it.
+
+        An object without the key has None.
+        """
+        self.require(node)
+        record = node.shape
+        assert isinstance(record, RecordShape)
+        if key not in record.names:
+            self.missing.setdefault(node.argument, set()).add((node.path, key))
+            return self.const(False), self.const(None)
+        at, count = record.names.index(key), len(record.names)
+        is_there = self.column(BOOL, node.argument, (*node.path, at + count))
+        return is_there, self.column(record.fields[at], node.argument, (*node.path, at))
 
     def _is_presence(self, condition: Expression, item: Item) -> bool:
         """Return whether a condition is equivalent to a record being present."""
@@ -226,10 +306,14 @@ class Graph:
         """Refuse blocks in which a value is None."""
         present = self.presence(node)
         if not isinstance(present, Const):
-            check = self._once((require_all, present), lambda: Apply(BOOL, require_all, (present,)))
-            self._statements.append(Evaluate(check))
+            self.require_all(present)
         elif present.value is False:
             raise NotCompiled("it takes a field of None")
+
+    def require_all(self, condition: Expression) -> None:
+        """Refuse blocks in which a condition does not hold."""
+        check = self._once((require_all, condition), lambda: Apply(BOOL, require_all, (condition,)))
+        self._statements.append(Evaluate(check))
 
     def truth(self, item: Item) -> Expression:
         """Convert by ``bool(item)``.
@@ -247,6 +331,8 @@ class Graph:
             return self.const(bool(item.value))
         shape = item.shape
         if isinstance(shape, RecordShape):
+            if self.is_in_document(item):
+                self.whole.add(item.argument)
             is_true = shape.names or not issubclass(shape.type, tuple | list | dict)
             return self.presence(item) if is_true else self.const(False)
         if shape == BOOL and isinstance(item, Apply):
@@ -360,10 +446,11 @@ class Graph:
     def collected(self) -> Iterator[list[Statement]]:
         """Collect the statements made within the context, in place of adding them."""
         outer, self._statements = self._statements, []
+        parsed, self._parsed = self._parsed, dict(self._parsed)
         try:
             yield self._statements
         finally:
-            self._statements = outer
+            self._statements, self._parsed = outer, parsed
 
     def branch(self, condition: Expression, yes: list[Statement], no: list[Statement]) -> None:
         """Add a branch with the statements of both paths."""
@@ -371,6 +458,24 @@ class Graph:
             self._statements += yes if condition.value else no
         elif yes or no:
             self._statements.append(Branch(condition, tuple(yes), tuple(no)))
+
+
+def columns_in(node: Expression) -> Iterator[ColumnRef]:
+    """Yield the columns that an expression is computed from."""
+    match node:
+        case ColumnRef():
+            yield node
+        case OfUnion():
+            yield node.column
+        case Apply():
+            for arg in node.args:
+                yield from columns_in(arg)
+        case Select():
+            for part in (node.condition, node.yes, node.no):
+                yield from columns_in(part)
+        case Made():
+            for part in node.fields:
+                yield from columns_in(part)
 
 
 def is_present(value: Value) -> Value:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam.columns import list_kernels, lookups, number_kernels, text_kernels
-from sparkbeam.columns.expressions import Const, Expression, Item, Made, Slice
+from sparkbeam.columns.expressions import ColumnRef, Const, Expression, Item, Made, Slice
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.plain_data import is_plain
 from sparkbeam.columns.python_kernels import called
@@ -325,12 +325,24 @@ def of_dict(graph: Graph, item: Expression, key: Any, default: Item | None = Non
         NotCompiled: there is neither.
     """
     assert isinstance(item.shape, RecordShape)
+    if graph.is_in_document(item) and type(key) is str:
+        return _of_document(graph, item, key, default)
     fields = fields_of(graph, item)
     if type(key) is str and key in item.shape.names:
         return fields[item.shape.names.index(key)]
     if default is None or type(key) not in (str, int, float, bool, bytes, type(None)):
         raise NotCompiled("it raises KeyError")
     return default
+
+
+def _of_document(graph: Graph, item: ColumnRef, key: str, default: Item | None) -> Item:
+    is_there, value = graph.item_of(item, key)
+    if default is not None:
+        return graph.select(is_there, value, default)
+    if isinstance(is_there, Const):
+        raise NotCompiled("it raises KeyError")
+    graph.require_all(is_there)
+    return value
 
 
 def _part_of_constant(graph: Graph, value: Any, index: Any) -> Const:

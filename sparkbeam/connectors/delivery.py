@@ -94,6 +94,8 @@ class Delivery:
                     self._unpack,
                     self._reports,
                 )
+                if self.spec.in_one_task:
+                    values = values.repartition(1)
                 values.mapInArrow(task, "nothing int").collect()
             else:
                 self.give(self.rows(values), batch_id, place, run)

@@ -253,18 +253,21 @@ class Foreach(beam.PTransform[PCollection[Any], PDone]):
         return to_writer(elements, self._writer)
 
 
-def to_writer(elements: PCollection[Any], writer: Any, options: Options = ()) -> PDone:
+def to_writer(
+    elements: PCollection[Any], writer: Any, options: Options = (), *, in_one_task: bool = False
+) -> PDone:
     """Pass elements to a writer, in the tasks.
 
     Args:
         elements: the elements.
         writer: see :class:`Foreach`.
         options: of the writer, to recognize secrets.
+        in_one_task: one writer takes all elements of a micro-batch.
 
     Raises:
         ConfigurationError: the writer cannot be pickled.
     """
-    spec = WriteSpec(writer=_pickled("writer", writer), options=options)
+    spec = WriteSpec(writer=_pickled("writer", writer), options=options, in_one_task=in_one_task)
     return elements | _Pack(PackPickled()) | _Write(spec)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
@@ -36,10 +37,36 @@ _LOGIN = re.compile(r"\.(?:PlainLoginModule|ScramLoginModule)\s+required\b")
 _LOGIN_OPTION = re.compile(r'(\w+)\s*=\s*"((?:\\.|[^"\\])*)"')
 
 
-def client_config(config: Mapping[str, str]) -> dict[str, str]:
+@dataclass(frozen=True)
+class Use:
+    """The use of a client, in errors.
+
+    Attributes:
+        argument: the argument with the configuration.
+        client: what the client does.
+        remedy: the way to do without it.
+    """
+
+    argument: str
+    client: str
+    remedy: str
+
+
+_OFFSETS = Use(
+    "consumer_config",
+    "the client that asks Kafka for offsets",
+    "leave out group.id, max_num_records and max_read_time, which need it",
+)
+
+
+def client_config(config: Mapping[str, str], use: Use = _OFFSETS) -> dict[str, str]:
     """Return the settings of a connection for librdkafka.
 
     Settings without a counterpart that do not concern the connection are left out.
+
+    Args:
+        config: of a client of Java.
+        use: of the client, for errors.
 
     Raises:
         ConfigurationError: a setting of the connection has no counterpart.
@@ -50,16 +77,16 @@ def client_config(config: Mapping[str, str]) -> dict[str, str]:
     if "ssl.endpoint.identification.algorithm" in config:
         algorithm = config["ssl.endpoint.identification.algorithm"]
         found["ssl.endpoint.identification.algorithm"] = algorithm or "none"
-    found |= dict(_stores(config))
+    found |= dict(_stores(config, use))
     if config.get("sasl.mechanism", "PLAIN") not in _MECHANISMS:
         mechanism = shown(config["sasl.mechanism"])
-        raise _unknown(f"sasl.mechanism={mechanism}", f"use one of {listed(_MECHANISMS)}")
+        raise _unknown(use, f"sasl.mechanism={mechanism}", f"use one of {listed(_MECHANISMS)}")
     if "sasl.jaas.config" in config:
-        found |= _login(config["sasl.jaas.config"])
+        found |= _login(config["sasl.jaas.config"], use)
     return found
 
 
-def _stores(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _stores(config: Mapping[str, str], use: Use) -> Iterator[tuple[str, str]]:
     for store in ("ssl.truststore", "ssl.keystore"):
         location = config.get(f"{store}.location")
         if location is None:
@@ -68,17 +95,18 @@ def _stores(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         name = _LOCATIONS.get((store, kind))
         if name is None:
             known = next(form for of, form in _LOCATIONS if of == store)
-            raise _unknown(f"{store}.type={shown(kind)}", f"give {store}.type={known}")
+            raise _unknown(use, f"{store}.type={shown(kind)}", f"give {store}.type={known}")
         yield name, location
         if store == "ssl.keystore" and f"{store}.password" in config:
             yield f"{store}.password", config[f"{store}.password"]
 
 
-def _login(jaas: str) -> dict[str, str]:
+def _login(jaas: str, use: Use) -> dict[str, str]:
     """Return the name and the password of a login; messages do not repeat it."""
     options = dict(_LOGIN_OPTION.findall(jaas))
     if not _LOGIN.search(jaas) or not {"username", "password"} <= options.keys():
         raise _unknown(
+            use,
             "sasl.jaas.config",
             "log in with PlainLoginModule or ScramLoginModule, and a username and a password in "
             "double quotes",
@@ -89,8 +117,7 @@ def _login(jaas: str) -> dict[str, str]:
 _LOGIN_NAMES = ("username", "password")
 
 
-def _unknown(what: str, remedy: str) -> ConfigurationError:
+def _unknown(use: Use, what: str, remedy: str) -> ConfigurationError:
     return ConfigurationError(
-        f"consumer_config: {what} cannot be used by the client that asks Kafka for offsets: "
-        f"{remedy}, or leave out group.id, max_num_records and max_read_time, which need it."
+        f"{use.argument}: {what} cannot be used by {use.client}: {remedy}, or {use.remedy}."
     )

@@ -25,6 +25,7 @@ from sparkbeam.columns import (
     Refused,
     Scalar,
     Shape,
+    Unread,
 )
 from sparkbeam.columns.python_types import arrow_type_of, tells_all
 from sparkbeam.columns.vectors import empty_column
@@ -182,7 +183,8 @@ class Walk:
         for transform, _, result, _ in self._followed(begins):
             if transform.spec.urn != SINK_URN:
                 reason = result.reason if isinstance(result, Refused) else None
-                yield ColumnStep(transform.unique_name, reason)
+                is_certain = not isinstance(result, Unread)
+                yield ColumnStep(transform.unique_name, reason, is_certain)
 
     def is_compiled(self, begins: Begun) -> bool:
         """Return whether all steps that get columns take them, without a call of user code.

@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
-from sparkbeam.columns import ALL, Compiled, Paths, RecordShape, Refused, Shape
+from sparkbeam.columns import ALL, Compiled, Paths, RecordShape, Refused, Shape, Unread
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.planned_step import PlannedStep
 
 BEAMS_OWN = "it runs as Beam's own operation"
 """Reason why a step without an operation of sparkbeam takes single elements."""
 
-Result: TypeAlias = Compiled | Refused | RecordShape | None
-"""Columns behind a step, or the reason why it takes elements; None if only the data can tell."""
+Result: TypeAlias = Compiled | Refused | Unread | RecordShape | None
+"""Columns behind a step, or the reason why it takes elements; None if only the data can tell.
+
+A function that parses JSON is :class:`Unread`: its data tell whether it takes columns, too.
+"""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from sparkbeam.columns import (
     Refused,
     ResultKind,
     TimeArgument,
+    Unread,
     WindowArgument,
     compile_function,
 )
@@ -147,8 +148,10 @@ def over_columns(
     *sides: Shape,
     arguments: Arguments = ALONE,
     may_stamp: bool,
-) -> Compiled | Refused:
+) -> Compiled | Refused | Unread:
     """Return a function of the element over columns, or the reason why it has to be called.
+
+    One that parses JSON is to be :func:`suited` once it is compiled for its type.
 
     Args:
         process: the ``process`` of the DoFn.
@@ -171,6 +174,16 @@ def over_columns(
     compiled = compile_function(
         function, shape, *sides, *times, form=form, args=args, kwargs=kwargs
     )
+    return compiled if isinstance(compiled, Unread) else suited(compiled, may_stamp=may_stamp)
+
+
+def suited(compiled: Compiled | Refused, *, may_stamp: bool) -> Compiled | Refused:
+    """Return a function over columns, or the reason why its results have to be elements.
+
+    Args:
+        compiled: the function.
+        may_stamp: its results may bring their timestamps.
+    """
     if isinstance(compiled, Refused):
         return compiled
     if compiled.is_timestamped and not may_stamp:

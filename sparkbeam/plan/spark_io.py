@@ -175,6 +175,7 @@ class WriteSpec(_Payload):
         schema: the schema of the rows, as Spark's JSON; None if the writer gets the elements.
         function: takes each micro-batch as a DataFrame, pickled; empty for none.
         writer: takes each element, pickled; empty for none.
+        in_one_task: one writer takes all elements of a micro-batch.
         has_manifest: files are to be in a log that Spark's readers follow.
         table: the name of the table; empty for none.
     """
@@ -190,6 +191,7 @@ class WriteSpec(_Payload):
     schema: str | None = None
     function: bytes = field(default=b"", repr=False)
     writer: bytes = field(default=b"", repr=False)
+    in_one_task: bool = False
     has_manifest: bool = False
     table: str = ""
 

@@ -10,6 +10,7 @@ from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.client_config import GROUP
 from sparkbeam.kafka.subscription import LATEST, RESETS, Subscription
+from sparkbeam.kafka.transactions import TRANSACTIONAL_ID, producer_config
 
 RESET, AUTO_COMMIT = "auto.offset.reset", "enable.auto.commit"
 SERVERS = "bootstrap.servers"
@@ -82,12 +83,15 @@ def checked_read(given: Mapping[str, Any]) -> Mapping[str, Any]:
 def checked_write(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments of a write that are given; raises like :func:`checked_read`."""
     found = _known(given, _WRITE, "WriteToKafka")
-    _check_servers("producer_config", found["producer_config"])
-    if "transactional.id" in found["producer_config"]:
-        raise ConfigurationError(
-            "producer_config: transactional.id: Spark's sink has no transactions, and writes at "
-            "least once. Leave it out."
-        )
+    config = found["producer_config"]
+    _check_servers("producer_config", config)
+    if TRANSACTIONAL_ID in config:
+        producer_config(config)
+        if not found.get("topic"):
+            raise ConfigurationError(
+                f"producer_config: {TRANSACTIONAL_ID} needs topic=, which has the numbers of the "
+                "micro-batches."
+            )
     return found
 
 

@@ -1,5 +1,6 @@
 """Records of Kafka as rows of a schema: the ``KAFKA`` of managed transforms and Beam YAML."""
 
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any, Optional
 
@@ -9,18 +10,15 @@ from apache_beam.typehints import Tuple
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.kafka.registry import SETTINGS, registry
+from sparkbeam.replacements import proto_rows, registry_rows
 from sparkbeam.replacements.kafka_arguments import AUTO_COMMIT, RESET, SERVERS
 from sparkbeam.replacements.managed_config import ManagedConfig
 from sparkbeam.upstream import yaml_payloads
 
-_READ = ("RAW", "STRING", "JSON", "AVRO")
-_WRITTEN = ("RAW", "JSON", "AVRO")
-_WITHOUT = (
-    "confluent_schema_registry_url",
-    "confluent_schema_registry_subject",
-    "file_descriptor_path",
-    "message_name",
-)
+_READ = ("RAW", "STRING", "JSON", "AVRO", "PROTO")
+_WRITTEN = ("RAW", "JSON", "AVRO", "PROTO")
+_REGISTRY, _SUBJECT = "confluent_schema_registry_url", "confluent_schema_registry_subject"
 _HINTS = (
     "allow_duplicates",
     "offset_deduplication",
@@ -35,12 +33,9 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     Raises:
         ConfigurationError: a key has no meaning here, or a wrong value.
     """
-    format, given = _format(config, _READ, "RAW"), config.tree("schema")
-    try:
-        schema, parse = yaml_payloads.parser(format, given)
-    except Exception as error:  # What Beam finds wrong with a schema.
-        raise _wrong_schema(config, error) from None
     updates = config.texts("consumer_config_updates")
+    schema, parse = _parser(config, updates)
+    updates = {name: value for name, value in updates.items() if name not in SETTINGS}
     # Java's transform makes up a group unless it is given one, and commits its offsets.
     committed = {AUTO_COMMIT: "true"} if "group.id" in updates else {}
     reset = config.text("auto_offset_reset_config")
@@ -71,8 +66,8 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
 
 def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """Return a write of rows as the values of records without keys; raises like :func:`read`."""
-    format = _format(config, _WRITTEN, "")
-    given = config.tree("schema")
+    format, given = _format(config, _WRITTEN, ""), config.tree("schema")
+    messages = _messages(config, given) if format == "PROTO" else None
     producer = {
         SERVERS: config.required("bootstrap_servers"),
         **config.texts("producer_config_updates"),
@@ -82,10 +77,7 @@ def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     config.finish()
 
     def written(rows: Any) -> Any:
-        try:
-            encode = yaml_payloads.formatter(format, given, rows.element_type)
-        except Exception as error:
-            raise _wrong_schema(config, error) from None
+        encode = _encoder(config, format, given, messages, rows.element_type)
         pairs = rows | "Format" >> beam.Map(lambda row: (None, encode(row))).with_output_types(
             Tuple[Optional[bytes], bytes]  # noqa: UP045 - Beam's own types.
         )
@@ -94,15 +86,61 @@ def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     return yaml_payloads.with_errors(written, errors)
 
 
-def _format(config: ManagedConfig, known: tuple[str, ...], default: str) -> str:
-    refused = [key for key in _WITHOUT if config.given(key)]
-    format = (config.text("format") or default).upper()
-    if format not in known or refused:
-        found = f"format={shown(format)}" if format not in known else listed(refused)
+def _parser(config: ManagedConfig, consumer: Mapping[str, str]) -> tuple[Any, Any]:
+    """Return the schema of the rows, and the function that makes a row of bytes."""
+    url, subject = config.text(_REGISTRY), config.text(_SUBJECT)
+    format = _format(config, _READ, "AVRO" if url else "RAW")
+    given = config.tree("schema")
+    if url or subject:
+        if not (url and subject) or given or format != "AVRO":
+            raise ConfigurationError(
+                f"{config.name}: a schema registry needs {_REGISTRY} and {_SUBJECT}, the format "
+                "AVRO, and no schema besides."
+            )
+        return registry_rows.parser(config.name, registry(config.name, url, consumer), subject)
+    if format == "PROTO":
+        messages = _messages(config, given)
+        return messages.schema, messages.row
+    try:
+        return yaml_payloads.parser(format, given)
+    except Exception as error:  # What Beam finds wrong with a schema.
+        raise _wrong_schema(config, error) from None
+
+
+def _messages(config: ManagedConfig, schema: Mapping[str, Any] | None) -> proto_rows.Messages:
+    path, message = config.text("file_descriptor_path"), config.text("message_name")
+    if schema or not (path and message):
         raise ConfigurationError(
-            f"{config.name}: {found} is not supported here. Give format as one of "
-            f"{listed(known)} with its schema, or use ReadFromKafka and WriteToKafka, whose values "
-            "are bytes, and decode or encode them in a step of the pipeline."
+            f"{config.name}: format='PROTO' needs file_descriptor_path and message_name; "
+            f"{proto_rows.REMEDY}. A schema as text would need a compiler."
+        )
+    return proto_rows.messages(config.name, path, message)
+
+
+def _encoder(
+    config: ManagedConfig,
+    format: str,
+    schema: Mapping[str, Any] | None,
+    messages: proto_rows.Messages | None,
+    kind: Any,
+) -> Callable[[Any], bytes]:
+    """Return the function that makes bytes of a row."""
+    if messages is not None:
+        messages.check(config.name, yaml_payloads.field_names(kind))
+        return messages.encoded
+    try:
+        return yaml_payloads.formatter(format, schema, kind)
+    except Exception as error:
+        raise _wrong_schema(config, error) from None
+
+
+def _format(config: ManagedConfig, known: tuple[str, ...], default: str) -> str:
+    format = (config.text("format") or default).upper()
+    if format not in known:
+        raise ConfigurationError(
+            f"{config.name}: format={shown(format)} is not supported here. Give one of "
+            f"{listed(known)}, or use ReadFromKafka and WriteToKafka, whose values are bytes, and "
+            "decode or encode them in a step of the pipeline."
         )
     return format
 

@@ -13,7 +13,9 @@ from sparkbeam.common.arguments import shown
 from sparkbeam.connectors.schemas import spark_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
-from sparkbeam.io.write import WriteToSpark
+from sparkbeam.io.write import WriteToSpark, to_writer
+from sparkbeam.kafka.transactions import TRANSACTIONAL_ID, TransactionWriter
+from sparkbeam.plan.spark_io import Options
 from sparkbeam.replacements import kafka_arguments
 from sparkbeam.replacements.kafka_values import BYTES, Format, format_of
 from sparkbeam.upstream.external import arguments_of, urn_of
@@ -41,15 +43,19 @@ def write(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
     """
     with told_by(transform.label):
         given = kafka_arguments.checked_write(arguments_of(transform))
-        options = kafka_arguments.spark_options(given["producer_config"], _SERIALIZERS)
-        topic = given.get("topic") or None
-        if urn_of(transform) == WriteToKafka.URN_WITH_HEADERS:
-            found = _WriteRecords(options, _Row(topic), _ROWS)
-        elif topic is None:
+        config, topic = given["producer_config"], given.get("topic") or None
+        with_headers = urn_of(transform) == WriteToKafka.URN_WITH_HEADERS
+        if topic is None and not with_headers:
             raise ConfigurationError("topic= must be the name of a topic.")
+        formats = [_format(name, given) for name in ("key_serializer", "value_serializer")]
+        record = _Row(topic) if with_headers else _Pair(*formats)
+        options = kafka_arguments.spark_options(config, _SERIALIZERS)
+        found: beam.PTransform[Any, Any]
+        if TRANSACTIONAL_ID in config:
+            found = _WriteTransactions(TransactionWriter(config, topic or ""), record, options)
         else:
-            key, value = (_format(name, given) for name in ("key_serializer", "value_serializer"))
-            found = _WriteRecords(options | {"topic": topic}, _Pair(key, value), _PAIRS)
+            of_topic = {} if with_headers or topic is None else {"topic": topic}
+            found = _WriteRecords(options | of_topic, record, _ROWS if with_headers else _PAIRS)
     found.label = transform.label
     return found
 
@@ -81,6 +87,43 @@ class _WriteRecords(beam.PTransform[PCollection[Any], PDone]):
             self._record.check(elements.element_type)
         rows = elements | "Records" >> beam.Map(self._record).with_output_types(dict[str, Any])
         return rows | "Write" >> WriteToSpark("kafka", self._options, self._schema)
+
+
+class _WriteTransactions(beam.PTransform[PCollection[Any], PDone]):
+    """Writes the elements of each micro-batch as records in one transaction.
+
+    Args:
+        writer: writes them.
+        record: converts an element to a row.
+        options: of the writer, to recognize secrets.
+    """
+
+    def __init__(
+        self, writer: TransactionWriter, record: "_Pair | _Row", options: dict[str, str]
+    ) -> None:
+        super().__init__()
+        self._writer = writer
+        self._record = record
+        self._options = options
+
+    def default_label(self) -> str:
+        return "WriteToKafka"
+
+    def expand(self, elements: PCollection[Any]) -> PDone:
+        with told_by(self.label):
+            self._record.check(elements.element_type)
+        rows = elements | "Records" >> beam.Map(self._record).with_output_types(dict[str, Any])
+        return rows | "Write" >> _ToWriter(self._writer, tuple(sorted(self._options.items())))
+
+
+class _ToWriter(beam.PTransform[PCollection[Any], PDone]):
+    def __init__(self, writer: TransactionWriter, options: Options) -> None:
+        super().__init__()
+        self._writer = writer
+        self._options = options
+
+    def expand(self, rows: PCollection[Any]) -> PDone:
+        return to_writer(rows, self._writer, self._options, in_one_task=True)
 
 
 class _Pair:

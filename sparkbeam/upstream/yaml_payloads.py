@@ -20,6 +20,14 @@ def parser(format: str, schema: Mapping[str, Any] | None) -> tuple[Any, Callable
     return found
 
 
+def avro_rows(schema: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the schema of the rows of an Avro record, and the function that makes a row of it."""
+    from apache_beam.io import avroio
+
+    found = avroio.avro_schema_to_beam_schema(schema)
+    return found, avroio.avro_dict_to_beam_row(schema, found)
+
+
 def formatter(format: str, schema: Mapping[str, Any] | None, kind: Any) -> Callable[[Any], bytes]:
     """Return the function that makes bytes of a row.
 
@@ -34,6 +42,11 @@ def formatter(format: str, schema: Mapping[str, Any] | None, kind: Any) -> Calla
         format, schema, schemas.schema_from_element_type(kind)
     )
     return found
+
+
+def field_names(kind: Any) -> list[str]:
+    """Return the names of the fields of rows of a type."""
+    return [field.name for field in schemas.schema_from_element_type(kind).fields]
 
 
 def row_type(schema: Any) -> Any:

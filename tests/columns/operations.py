@@ -1,5 +1,6 @@
 """Examples of each operation that there is over columns."""
 
+import json
 import math
 import operator
 from typing import Any
@@ -16,7 +17,7 @@ NAMES: dict[str, Any] = {
     "helper_counter": Metrics.counter("tests", "counted"),
     "helper_distribution": Metrics.distribution("tests", "distributed"),
     "named_tuple": named_tuple_class,
-    **{one.__name__: one for one in (Timestamp, TimestampedValue, math, operator)},
+    **{one.__name__: one for one in (Timestamp, TimestampedValue, json, math, operator)},
 }
 """What the examples use besides the element, and a NamedTuple ``Inner`` of an int and a str."""
 
@@ -92,6 +93,11 @@ OF_FUNCTIONS: dict[Any, tuple[str, ...]] = {
     **dict.fromkeys(
         [math.fabs, math.sqrt, math.isnan, math.isinf, math.isfinite],
         ("math.@(x.f)", "math.@(x.b)"),
+    ),
+    json.loads: (
+        "json.loads('{\"n\": ' + x.n + '}')['n']",
+        "json.loads('{\"s\": \"' + x.s + '\"}')",
+        "json.loads(('{\"f\": ' + x.n + '.5, \"t\": [' + x.n + ']}').encode())['t']",
     ),
     named_tuple_class: (
         "named_tuple('Key', ('k',))(x.a)",

@@ -39,6 +39,7 @@ from sparkbeam.columns import (
     FallBack,
     RecordShape,
     ResultKind,
+    Unread,
     calls,
     compile_function,
     list_kernels,
@@ -190,6 +191,8 @@ def compiled_of(source: str) -> tuple[Callable[..., Any], Compiled]:
     function = eval(f"lambda x: {source}", space)
     shape = _ARROW if ".timestamp()" in source else ELEMENT
     compiled = compile_function(function, shape)
+    if isinstance(compiled, Unread):
+        compiled = compiled.compiled_for(ARRAYS["ordinary"]["plain"])
     assert isinstance(compiled, Compiled), f"{source}: {compiled.reason}"
     return function, compiled
 

@@ -4,6 +4,7 @@ Usage: ``kafka_program.py FOLDER SCENARIO...``, of the functions in ``SCENARIOS`
 """
 
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ import apache_beam as beam
 import page_programs
 import pyspark
 import pytest
+import test_proto_rows
+import test_schema_registry
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
@@ -22,9 +25,12 @@ from apache_beam.transforms.window import FixedWindows
 from broker import Broker, NoBrokerError
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from schema_registry import SchemaRegistry
 from waiting import until
 
 from sparkbeam.common.spark_packages import package_for
+from sparkbeam.kafka.client import KafkaError
+from sparkbeam.kafka.transactions import TransactionWriter
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark.session import obtain
 
@@ -112,6 +118,22 @@ class Kafka:
         consumer = Consumer({**self._client, "group.id": group})
         places = [TopicPartition(topic, number) for number in range(partitions)]
         found = [place.offset for place in consumer.committed(places, 60)]
+        consumer.close()
+        return found
+
+    def values(self, topic: str, partitions: int = 2) -> list[str]:
+        """The values of all records in transactions that are committed."""
+        settings = {"group.id": "values", "isolation.level": "read_committed"}
+        consumer = Consumer({**self._client, **settings, "enable.partition.eof": True})
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        found: list[str] = []
+        ended: set[int | None] = set()
+        while len(ended) < partitions:
+            message: Any = consumer.poll(60)
+            if message.error() is None:
+                found.append(message.value().decode())
+            else:
+                ended.add(message.partition())
         consumer.close()
         return found
 
@@ -295,6 +317,117 @@ def page(kafka: Kafka) -> Any:
     return note.found()
 
 
+def encoded(kafka: Kafka) -> Any:
+    """Values are protocol buffers, records of a schema registry, and JSON that stays columns."""
+    note, people = kafka.note("encoded"), kafka.note("encoded-people")
+    descriptors = Path(kafka.path("shop.desc"))
+    descriptors.write_bytes(test_proto_rows.described().SerializeToString())
+    client = {name: kafka.config[name] for name in SECURITY}
+    place = {"bootstrap_servers": kafka.broker.address}
+    proto = {**place, "topic": "orders", "format": "PROTO", "message_name": "shop.Order"}
+    proto["file_descriptor_path"] = str(descriptors)
+    clicks = [b'{"user": "u%d", "price": %d.5}' % (number % 2, number) for number in range(100)]
+    kafka.topic("json")
+    kafka.send("json", [(0, None, click, 0) for click in clicks])
+
+    def write(pipeline: beam.Pipeline) -> None:
+        rows = pipeline | beam.Create([beam.Row(id=7, size="LARGE", item=beam.Row(name="hat"))])
+        _ = rows | managed.Write(managed.KAFKA, {**proto, "producer_config_updates": client})
+
+    with SchemaRegistry("reader:geheim") as registry:
+        for schema, record in (
+            (test_schema_registry.FIRST, {"id": 1, "gone": "x"}),
+            (test_schema_registry.SECOND, {"id": 2, "name": "ada", "sizes": [0.5]}),
+        ):
+            number = registry.register("people-value", schema)
+            kafka.send("avro", [(0, None, registry.encoded(number, record), 0)])
+        run(write)
+        start = {"auto_offset_reset_config": "earliest", "consumer_config_updates": client}
+        login = {"basic.auth.user.info": "reader:geheim"}
+        avro = {
+            **{**place, "topic": "avro", "consumer_config_updates": client | login},
+            "auto_offset_reset_config": "earliest",
+            "confluent_schema_registry_url": registry.url,
+            "confluent_schema_registry_subject": "people-value",
+        }
+        pipeline = beam.Pipeline(options=PipelineOptions(BASE))
+        orders = pipeline | "Orders" >> managed.Read(managed.KAFKA, {**proto, **start})
+        _ = orders | "Order" >> beam.Map(lambda row: note([row.id, row.size, row.item.name]))
+        found = pipeline | "People" >> managed.Read(managed.KAFKA, avro)
+        _ = found | "Person" >> beam.Map(lambda row: people([*row]))
+        _ = (
+            pipeline
+            | ReadFromKafka(kafka.earliest, ["json"])
+            | "Parse" >> beam.Map(lambda record: json.loads(record[1]))
+            | "Pair" >> beam.Map(lambda click: (click["user"], click["price"]))
+            | "Sum" >> beam.CombinePerKey(sum)
+            | "Note" >> beam.Map(note)
+        )
+        result: Any = pipeline.run()
+        result.wait_until_finish()
+    counters = result.metrics().query()["counters"]
+    steps = {one.key.step: one.key.metric.name for one in counters}
+    refused = [step for step, name in steps.items() if name.startswith("refused_blocks")]
+    return {
+        "values": sorted(map(str, note.found())),
+        "people": sorted(map(str, people.found())),
+        "refused": [step for step in refused if step.startswith(("Parse", "Pair"))],
+    }
+
+
+def transactions(kafka: Kafka) -> Any:
+    """Each micro-batch is written once, over repeated tasks and a driver that is killed."""
+    topic = kafka.topic("transactions")
+    config = {**kafka.config, "transactional.id": "writer"}
+
+    def writer(epoch: int) -> tuple[TransactionWriter, bool]:
+        found = TransactionWriter(config, topic)
+        found.of_run("run")
+        return found, found.open(0, epoch)
+
+    def send(found: TransactionWriter, *values: bytes) -> None:
+        for value in values:
+            found.process({"key": b"k", "value": value, "headers": [{"key": "h", "value": b"1"}]})
+
+    first, begun = writer(0)
+    send(first, b"a", b"b")
+    first.close(None)
+    again = writer(0)[1]
+    old, _ = writer(1)
+    send(old, b"c")
+    new, _ = writer(1)
+    send(new, b"c")
+    new.close(None)
+    fenced = ""
+    try:
+        old.close(None)
+    except KafkaError as error:
+        fenced = str(error)
+    failed, _ = writer(2)
+    send(failed, b"d")
+    failed.close(ValueError())
+    return {
+        "begun": [begun, again],
+        "fenced": bool(fenced),
+        "values": kafka.values(topic),
+        "killed": _killed(kafka),
+    }
+
+
+def _killed(kafka: Kafka) -> Any:
+    """The exit codes of drivers, and what they have written."""
+    source, target = kafka.topic("copied"), kafka.topic("copies")
+    now = int(time.time())  # A broker deletes records that are older than a week.
+    kafka.send(source, [*numbers(0, 25, now), *numbers(1, 25, now, first=25)])
+    place = [json.dumps(kafka.config), source, target, kafka.path("copies")]
+    program = str(Path(__file__).with_name("transactions_program.py"))
+    codes = []
+    for point in (["0"], ["1"], []):
+        command = [sys.executable, program, *place, *point]
+        codes.append(subprocess.run(command, start_new_session=True, check=False).returncode)
+    return [codes, sorted(map(int, kafka.values(target)))]
+
+
 def partitions(kafka: Kafka) -> Any:
     """Of four partitions one is idle, and one is an hour behind: no record of it is late."""
     topic = kafka.topic("partitions", 4)
@@ -397,7 +530,10 @@ def _refusal(read: ReadFromKafka) -> str:
 
 SCENARIOS = {
     each.__name__: each
-    for each in (batch, bounded, groups, page, partitions, appended, growth, outage, refusals)
+    for each in (
+        *(batch, bounded, encoded, transactions, groups, page, partitions, appended, growth),
+        *(outage, refusals),
+    )
 }
 
 

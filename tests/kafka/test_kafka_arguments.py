@@ -1,5 +1,6 @@
 """Arguments of Beam's Kafka transforms: kept, translated, hints, or errors that name them."""
 
+import pickle
 import typing
 from collections.abc import Mapping
 from functools import partial
@@ -16,6 +17,7 @@ from payloads import payload
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.kafka.transactions import TransactionWriter, producer_config
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 from sparkbeam.replacements.kafka_write import _Row
@@ -259,6 +261,38 @@ def test_the_configuration_of_the_producer_is_that_of_the_sink() -> None:
     }
 
 
+def test_a_producer_in_transactions_is_that_of_librdkafka() -> None:
+    config = {
+        "bootstrap.servers": "h:1",
+        "transactional.id": "x",
+        "acks": "all",
+        "max.request.size": "1000",
+        "buffer.memory": "5",
+        "sasl.jaas.config": SECRET,
+    }
+    found = producer_config(config)
+    assert found.pop("sasl.password") == "geheim"
+    del found["sasl.username"]
+    assert found == {
+        "bootstrap.servers": "h:1",
+        "transactional.id": "x",
+        "acks": "all",
+        "message.max.bytes": "1000",
+        "partitioner": "murmur2_random",
+    }
+
+
+@pytest.mark.parametrize("with_headers", [False, True])
+def test_records_of_transactions_are_written_by_one_task(with_headers: bool) -> None:
+    config = {"bootstrap.servers": "h:1", "transactional.id": "x", "sasl.jaas.config": SECRET}
+    row = beam.Row(key=b"k", value=b"v")
+    elements = [row] if with_headers else [(b"k", b"v")]
+    spec = write(elements, producer_config=config, with_headers=with_headers)
+    assert spec.in_one_task
+    assert isinstance(pickle.loads(spec.writer), TransactionWriter)
+    assert "geheim" not in repr(spec)
+
+
 def test_the_expansion_service_of_a_write_changes_nothing() -> None:
     assert write(expansion_service="localhost:1") == write()
 
@@ -311,8 +345,23 @@ def test_rows_with_headers_choose_their_topics() -> None:
         ([(b"", b"")], {"value_serializer": "a.B"}, "value_serializer='a.B' is a class of Java"),
         (
             [(b"", b"")],
-            {"producer_config": {"bootstrap.servers": "h:1", "transactional.id": "x"}},
-            "transactional.id",
+            {
+                "producer_config": {
+                    "bootstrap.servers": "h:1",
+                    "transactional.id": "x",
+                    "sasl.mechanism": "GSSAPI",
+                }
+            },
+            "producer_config: sasl.mechanism='GSSAPI' cannot be used by the client that writes",
+        ),
+        (
+            [beam.Row(key=b"", value=b"")],
+            {
+                "producer_config": {"bootstrap.servers": "h:1", "transactional.id": "x"},
+                "with_headers": True,
+                "topic": "",
+            },
+            "transactional.id needs topic=",
         ),
         (
             [beam.Row(key=b"", value=b"", timestamp=5)],

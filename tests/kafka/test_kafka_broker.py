@@ -14,7 +14,11 @@ kafka_program = pytest.importorskip("kafka_program")
 pytestmark = pytest.mark.timeout(900)
 
 SCENARIOS = ("batch", "groups", "page")
-MORE = ("bounded", "partitions", "appended", "refusals", "growth", "outage") if is_whole() else ()
+MORE = (
+    ("bounded", "encoded", "transactions", "partitions", "appended", "refusals", "growth", "outage")
+    if is_whole()
+    else ()
+)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +81,33 @@ long = pytest.mark.long(reason="one of the scenarios takes a minute, and the oth
 @long
 def test_bounded_reads_end_and_commit(found: dict[str, Any]) -> None:
     assert found["bounded"] == {"batch": [14, 6], "stream": [14, 6]}
+
+
+@long
+def test_values_are_protocol_buffers_records_of_a_registry_and_json_in_columns(
+    found: dict[str, Any],
+) -> None:
+    sums = [f"['u{user}', {sum(range(user, 100, 2)) + 25.0}]" for user in range(2)]
+    assert found["encoded"] == {
+        "values": [*sums, "[7, 'LARGE', 'hat']"],
+        "people": ["[1, 'nobody', []]", "[2, 'ada', [0.5]]"],
+        "refused": [],
+    }
+
+
+@long
+def test_a_micro_batch_is_written_once_in_a_transaction(found: dict[str, Any]) -> None:
+    told = found["transactions"]
+    assert told["begun"] == [True, False]
+    assert told["fenced"]
+    assert sorted(told["values"]) == ["a", "b", "c"]
+
+
+@long
+def test_records_are_there_once_over_a_driver_that_is_killed_before_sparks_commit(
+    found: dict[str, Any],
+) -> None:
+    assert found["transactions"]["killed"] == [[-9, -9, 0], [*range(50)]]
 
 
 @long

@@ -96,11 +96,34 @@ def test_rows_become_values() -> None:
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ({"format": "PROTO", "schema": JSON}, "format='PROTO' is not supported here"),
+        ({"format": "XML"}, "format='XML' is not supported here"),
+        ({"format": "PROTO", "schema": JSON}, "needs file_descriptor_path and message_name"),
+        ({"format": "PROTO", "message_name": "a"}, "needs file_descriptor_path and message_name"),
         (
-            {"confluent_schema_registry_url": "http://r"},
-            "confluent_schema_registry_url is not supported",
+            {"format": "PROTO", "message_name": "a", "file_descriptor_path": "/nowhere"},
+            "file_descriptor_path='/nowhere' cannot be read",
         ),
+        ({"confluent_schema_registry_url": "http://r"}, "confluent_schema_registry_subject, the"),
+        (
+            {"confluent_schema_registry_url": "r:1", "confluent_schema_registry_subject": "s"},
+            "must be a URL of http or https",
+        ),
+        (
+            {
+                "confluent_schema_registry_url": "http://127.0.0.1:1",
+                "confluent_schema_registry_subject": "s",
+            },
+            "cannot be asked for the subject 's'",
+        ),
+        (
+            {
+                "confluent_schema_registry_url": "http://r",
+                "confluent_schema_registry_subject": "s",
+                "format": "JSON",
+            },
+            "the format AVRO",
+        ),
+        ({"format": "RAW", "message_name": "a"}, "message_name, which has no meaning here"),
         ({"format": "JSON"}, "the schema does not fit the format"),
         ({"format": "JSON", "schema": "["}, "'schema' must be a dictionary"),
         ({"format": "RAW", "schema": JSON}, "RAW format does not take a schema"),

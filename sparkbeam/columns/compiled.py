@@ -1,0 +1,303 @@
+"""Compiled functions, and their evaluation over blocks."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sparkbeam.columns.captured import Guard
+from sparkbeam.columns.evaluate import Evaluation, Selection, by_rows, rows_of
+from sparkbeam.columns.expressions import (
+    Const,
+    Either,
+    Expression,
+    Item,
+    Looped,
+    Made,
+    Nothing,
+    Stamped,
+    Statement,
+)
+from sparkbeam.columns.fields import ALL, Paths, paths_needed
+from sparkbeam.columns.json_kernels import Parts, shape_in
+from sparkbeam.columns.python_types import (
+    RecordShape,
+    Shape,
+    Union,
+    arrow_type_of,
+)
+from sparkbeam.columns.reasons import FallBack
+from sparkbeam.columns.vectors import Positions, Vector, empty_column
+
+_MOST_TYPES = 20
+"""Types of JSON for which a function is compiled."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The outcome for a function that cannot be compiled.
+
+    Attributes:
+        reason: the reason, which completes "elements, because …".
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class BlockResult:
+    """The results of a function for a block.
+
+    Attributes:
+        values: the results.
+        rows: the position of each result's element in the block, in ascending order; None if there
+            is exactly one result per element, in order.
+        times: the timestamp of each result in microseconds, if the results were TimestampedValues.
+    """
+
+    values: pa.Array
+    rows: Positions | None = None
+    times: Positions | None = None
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """An emitted value.
+
+    Attributes:
+        selection: the elements that emit it.
+        item: the value.
+        number: the position among the results of an element.
+        rounds: the iterations of the enclosing loop; None outside loops. The same for all leaves.
+    """
+
+    selection: Selection
+    item: Item
+    number: int
+    rounds: Selection | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled function.
+
+    Attributes:
+        arguments: the required types of its argument columns.
+        result: the type of its results; for TimestampedValues, of the values in them.
+        is_timestamped: whether its results are TimestampedValues.
+        is_filter: whether it emits either its first argument unchanged or nothing.
+        members: the type codes of the union members that a filter may let through, in ascending
+            order; :func:`member_of` makes a column of one.
+    """
+
+    arguments: tuple[Shape, ...]
+    result: Shape
+    is_timestamped: bool
+    is_filter: bool
+    members: tuple[int, ...]
+    _argument: Expression
+    _is_one_to_one: bool
+    _slots: tuple[Item, ...]
+    _statements: tuple[Statement, ...]
+    _guards: tuple[Guard, ...]
+    _documents: Mapping[int, Parts]
+    _opened: "Callable[[], Compiled | Refused | Unread] | None"
+    _has_loops: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether it never emits a result."""
+        return all(isinstance(slot, Nothing) for slot in self._slots)
+
+    @property
+    def outcome(self) -> Shape:
+        """The type of its output: of a filter its input, or the only union member that it keeps."""
+        shape = self.arguments[0]
+        if self.is_filter and isinstance(shape, Union) and len(self.members) == 1:
+            return shape.members[self.members[0]]
+        return shape if self.is_filter else self.result
+
+    def constant(self, *path: int) -> Any:
+        """Return the constant that a part of each result always equals; None if there is none.
+
+        Args:
+            path: the position of a field, of a field in that, and so on.
+        """
+        item = self._slots[0] if len(self._slots) == 1 else None
+        for at in path:
+            parts = item.fields if isinstance(item, Made) else ()
+            item = parts[at] if at < len(parts) else None
+        return item.value if isinstance(item, Const) else None
+
+    def needed(self, wanted: Paths) -> Paths:
+        """Return the parts of its only argument that it reads or passes on, compiled or called.
+
+        With several arguments this is all of them, as their types may differ from those at compile
+        time; likewise with loops. Values that may differ in another process make no difference.
+
+        Args:
+            wanted: the parts of its results that are read later.
+        """
+        if len(self.arguments) > 1 or self._has_loops:
+            return ALL
+        if self._opened is not None:
+            other = self._opened()
+            if isinstance(other, Compiled) and other.outcome == self.outcome:
+                return other.needed(wanted)
+            return ALL
+        if self.is_filter and self.outcome != self.arguments[0]:
+            wanted = frozenset((*self.members, *path) for path in wanted)
+        return paths_needed(self._argument, self._slots, self._statements, wanted)
+
+    def evaluate(self, *columns: pa.Array, rows: Positions | None = None) -> BlockResult:
+        """Evaluate a block.
+
+        Args:
+            columns: one column per argument.
+            rows: the positions of the elements to evaluate, in ascending order; all if None.
+
+        Raises:
+            FallBack: Python might give another result or raise for this block, which must be
+                processed element by element.
+        """
+        evaluation = self._run(columns, rows)
+        leaves = self._leaves(evaluation)
+        with _exactly():
+            if self._is_one_to_one and len(leaves) == 1:
+                values, times = self._columns(evaluation, leaves[0])
+                output = BlockResult(values, None, times)
+            else:
+                output = self._gathered(evaluation, leaves)
+        evaluation.update_metrics()
+        return output
+
+    def kept(self, *columns: pa.Array, rows: Positions | None = None) -> Positions:
+        """Return the positions of the elements that a filter keeps.
+
+        Args, raises: as :meth:`evaluate`.
+        """
+        assert self.is_filter
+        evaluation = self._run(columns, rows)
+        found = by_rows([rows_of(leaf.selection) for leaf in self._leaves(evaluation)])[0]
+        evaluation.update_metrics()
+        return found
+
+    def _run(self, columns: tuple[pa.Array, ...], rows: Positions | None) -> Evaluation:
+        for guard in self._guards:
+            if not guard.holds():
+                raise FallBack(f"{guard.name} has changed")
+        evaluation = Evaluation(columns, rows, self._documents)
+        with _exactly():
+            evaluation.run(self._statements, evaluation.top)
+        return evaluation
+
+    def _leaves(self, evaluation: Evaluation) -> list[_Leaf]:
+        """Return the emitted values."""
+        leaves: list[_Leaf] = []
+        with _exactly():
+            for number, slot in enumerate(self._slots):
+                pending = [_Leaf(evaluation.top, slot, number)]
+                while pending:
+                    leaf = pending.pop()
+                    selection, item = leaf.selection, leaf.item
+                    if not selection.count or isinstance(item, Nothing):
+                        continue
+                    if isinstance(item, Either):
+                        yes, no = evaluation.split(item.condition, selection)
+                        pending += [
+                            replace(leaf, selection=yes, item=item.yes),
+                            replace(leaf, selection=no, item=item.no),
+                        ]
+                    elif isinstance(item, Looped):
+                        rounds = evaluation.rounds(item.loop, selection)
+                        pending.append(_Leaf(rounds, item.item, number, rounds))
+                    else:
+                        leaves.append(leaf)
+        return leaves
+
+    def _columns(self, evaluation: Evaluation, leaf: _Leaf) -> tuple[pa.Array, Positions | None]:
+        selection, item = leaf.selection, leaf.item
+        if not isinstance(item, Stamped):
+            assert isinstance(item, Expression)
+            return evaluation.column(item, selection, self.result), None
+        assert isinstance(item.value, Expression)
+        micros = evaluation.value(item.time.micros, selection)
+        data = getattr(micros, "data", micros)
+        times = np.broadcast_to(np.asarray(data, np.int64), (selection.count,))
+        return evaluation.column(item.value, selection, self.result), times
+
+    def _gathered(self, evaluation: Evaluation, leaves: list[_Leaf]) -> BlockResult:
+        """Merge the results of all leaves, in the order of elements and loop iterations."""
+        if not leaves:
+            times = np.empty(0, np.int64) if self.is_timestamped else None
+            nothing = None if self._is_one_to_one else np.empty(0, np.int64)
+            return BlockResult(empty_column(self.result), nothing, times)
+        parts = [self._columns(evaluation, leaf) for leaf in leaves]
+        rounds = leaves[0].rounds
+        rows, order = by_rows(
+            [rows_of(leaf.selection, rounds) for leaf in leaves], [leaf.number for leaf in leaves]
+        )
+        if rounds is not None:
+            rows = rows_of(rounds)[rows]
+        values = parts[0][0]
+        if len(parts) > 1:
+            same = values.type if len({part[0].type for part in parts}) == 1 else None
+            arrow_type = same or arrow_type_of(self.result)
+            arrays = [part[0].cast(arrow_type) for part in parts]
+            values = pa.concat_arrays(arrays).take(pa.array(order))
+        stamps = [part[1] for part in parts if part[1] is not None]
+        times = np.concatenate(stamps)[order] if stamps else None
+        return BlockResult(values, None if self._is_one_to_one else rows, times)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A function that parses JSON: only the data tell its type.
+
+    Attributes:
+        reason: the reason why it takes elements if the data do not tell.
+    """
+
+    reason: ClassVar[str] = "its JSON has objects of many types"
+
+    _text: Expression
+    _documents: tuple[RecordShape, ...]
+    _compile: "Callable[[tuple[RecordShape, ...]], Compiled | Refused | Unread]"
+    _known: "dict[Shape, Compiled | Refused | Unread]" = field(
+        default_factory=dict, init=False, compare=False
+    )
+
+    def compiled_for(self, *columns: pa.Array) -> Compiled | Refused:
+        """Return the function for JSON like that of a block.
+
+        Args:
+            columns: one column per argument.
+
+        Raises:
+            FallBack: the JSON is not objects of one type.
+        """
+        with _exactly():
+            evaluation = Evaluation(columns)
+            text = evaluation.value(self._text, evaluation.top)
+        shape = shape_in(text.data) if isinstance(text, Vector) else None
+        if shape is None:
+            raise FallBack("it parses the same JSON for all elements")
+        found = self._known.get(shape)
+        if found is None:
+            if len(self._known) == _MOST_TYPES:
+                raise FallBack(self.reason)
+            found = self._known[shape] = self._compile((*self._documents, shape))
+        return found.compiled_for(*columns) if isinstance(found, Unread) else found
+
+
+@contextmanager
+def _exactly() -> Iterator[None]:
+    """Turn errors of Arrow into a refusal of the block."""
+    with np.errstate(all="ignore"):
+        try:
+            yield
+        except pa.ArrowException as error:
+            raise FallBack("Arrow cannot compute it") from error

@@ -1,0 +1,150 @@
+"""Records whose Avro schemas are in a schema registry."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+from in_process_batch import BatchRunner
+from schema_registry import SchemaRegistry
+
+from sparkbeam import SparkRunner
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.kafka.registry import Registry, RegistryError, registry
+from sparkbeam.replacements import kafka_rows, registry_rows
+from sparkbeam.replacements.managed_config import ManagedConfig
+from sparkbeam.upstream import yaml_payloads
+
+FIRST = {
+    "type": "record",
+    "name": "Person",
+    "fields": [{"name": "id", "type": "long"}, {"name": "gone", "type": "string"}],
+}
+SECOND = {
+    "type": "record",
+    "name": "Person",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": "string", "default": "nobody"},
+        {"name": "sizes", "type": {"type": "array", "items": "double"}, "default": []},
+    ],
+}
+
+
+@pytest.fixture
+def server() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry() as server:
+        yield server
+
+
+def config(server: SchemaRegistry, **others: Any) -> ManagedConfig:
+    given = {
+        "bootstrap_servers": "h:1",
+        "topic": "people",
+        "confluent_schema_registry_url": server.url,
+        "confluent_schema_registry_subject": "people-value",
+    }
+    return ManagedConfig("managed.Read(KAFKA)", given | others)
+
+
+@pytest.mark.parametrize("runner", [FnApiRunner, BatchRunner])
+def test_records_become_rows_of_the_latest_schema(server: SchemaRegistry, runner: Any) -> None:
+    first = server.register("people-value", FIRST)
+    server.register("others-value", {**FIRST, "name": "Other"})
+    second = server.register("people-value", SECOND)
+    values = [
+        server.encoded(first, {"id": 1, "gone": "x"}),
+        server.encoded(second, {"id": 2, "name": "ada", "sizes": [0.5]}),
+    ]
+    schema, parse = registry_rows.parser("here", Registry(server.url), "people-value")
+    with beam.Pipeline(runner()) as pipeline:
+        rows = pipeline | beam.Create(values) | beam.Map(parse)
+        rows.element_type = yaml_payloads.row_type(schema)
+        found = rows | beam.Map(lambda row: (row.id, row.name, list(row.sizes)))
+        assert_that(found, equal_to([(1, "nobody", []), (2, "ada", [0.5])]))
+
+
+def test_a_schema_is_asked_for_once(server: SchemaRegistry) -> None:
+    number = server.register("people-value", FIRST)
+    _, parse = registry_rows.parser("here", Registry(server.url), "people-value")
+    for _ in range(3):
+        parse(server.encoded(number, {"id": 1, "gone": ""}))
+    assert server.requests == ["/subjects/people-value/versions/latest", "/schemas/ids/1"]
+
+
+def test_a_managed_read_has_the_rows_of_the_subject(server: SchemaRegistry) -> None:
+    server.register("people-value", SECOND)
+    pipeline = beam.Pipeline(SparkRunner(), argv=["--streaming"])
+    rows = pipeline | kafka_rows.read("kafka", config(server))
+    assert list(rows.element_type.__annotations__) == ["id", "name", "sizes"]
+
+
+@pytest.mark.parametrize("place", ["basic.auth.user.info", "url", None])
+def test_a_registry_may_ask_for_a_login(place: str | None) -> None:
+    with SchemaRegistry("reader:pass%word") as server:
+        server.register("people-value", SECOND)
+        consumer = {place: "reader:pass%word", "basic.auth.credentials.source": "USER_INFO"}
+        given: dict[str, Any] = {"max_read_time_seconds": 1}
+        if place == "url":
+            url = server.url.replace("http://", "http://reader:pass%25word@")
+            given["confluent_schema_registry_url"] = url
+        elif place is not None:
+            given["consumer_config_updates"] = consumer
+        if place is not None:
+            kafka_rows.read("kafka", config(server, **given))
+            return
+        with pytest.raises(ConfigurationError, match="answers with 401"):
+            kafka_rows.read("kafka", config(server, **given))
+
+
+def test_a_password_is_in_no_text() -> None:
+    found = registry("here", "http://reader:secret@h:1/path/", {})
+    assert "secret" not in repr(found)
+    assert found.url == "http://h:1/path"
+    with pytest.raises(RegistryError) as refused:
+        registry("here", "http://reader:secret@127.0.0.1:1", {}).latest("s")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "others", "told"),
+    [
+        (SECOND, {"schemaType": "PROTOBUF"}, "of type 'PROTOBUF'"),
+        (SECOND, {"references": [{"name": "a"}]}, "with references to others"),
+        ("string", {}, "is no Avro record"),
+    ],
+)
+def test_other_schemas_are_an_error(
+    server: SchemaRegistry, schema: Any, others: dict[str, Any], told: str
+) -> None:
+    server.register("people-value", schema, **others)
+    with pytest.raises(ConfigurationError) as refused:
+        kafka_rows.read("kafka", config(server))
+    assert told in str(refused.value)
+
+
+def test_a_missing_subject_is_an_error_that_names_it(server: SchemaRegistry) -> None:
+    with pytest.raises(ConfigurationError, match="has no subject 'people-value'"):
+        kafka_rows.read("kafka", config(server))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(b"\1\0\0\0\1x", "Confluent's serializers"), (b"\0\0", "Confluent's serializers")],
+)
+def test_a_value_of_another_form_is_an_error(
+    server: SchemaRegistry, value: bytes, told: str
+) -> None:
+    server.register("people-value", SECOND)
+    _, parse = registry_rows.parser("here", Registry(server.url), "people-value")
+    with pytest.raises(ValueError, match=told):
+        parse(value)
+
+
+def test_a_schema_that_the_registry_lacks_is_an_error(server: SchemaRegistry) -> None:
+    server.register("people-value", SECOND)
+    _, parse = registry_rows.parser("here", Registry(server.url), "people-value")
+    with pytest.raises(RegistryError, match="has no schema 77"):
+        parse(b"\0\0\0\0\x4dx")
