@@ -253,7 +253,8 @@ def _origin(
             f"ReadFromSpark {what}: give either a format, such as 'parquet', or table= with the "
             "name of a table or view, or query= with a query in SQL."
         )
-    known = resolve.checked_options(options)
+    source = None if format is None else resolve.source_format(format)
+    known = resolve.checked_options(options, source)
     if table is not None:
         resolve.refuse_path("ReadFromSpark", table, known)
         return ReadSpec(options=known, table=resolve.table_name(table))
@@ -265,7 +266,7 @@ def _origin(
             )
         text = arguments.text("query", query, "write one in SQL, such as 'SELECT * FROM clicks'")
         return ReadSpec(query=text.strip().rstrip(";"))
-    return ReadSpec(resolve.source_format(format), known)
+    return ReadSpec(source or "", known)
 
 
 def _schema(origin: ReadSpec, given: resolve.Schema | None) -> resolve.Schema | None:
