@@ -107,7 +107,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
         resolve.require_spark(pipeline, "ReadFromSpark")
-        streaming = pipeline.options.view_as(StandardOptions).streaming
+        streaming = self._is_streaming(pipeline)
         given = None if self._schema is None else resolve.parsed(self._schema, pipeline)
         spec = replace(
             self._origin,
@@ -137,6 +137,10 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         )
         kind = self._element_type(selected)
         return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
+
+    def _is_streaming(self, pipeline: beam.Pipeline) -> bool:
+        """Return whether the rows come from ``spark.readStream``."""
+        return bool(pipeline.options.view_as(StandardOptions).streaming)
 
     def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
         """Return the spec with further properties."""

@@ -1,5 +1,6 @@
 """``managed.Read`` and ``managed.Write`` of Iceberg tables."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.write import to_function
 from sparkbeam.replacements.jdbc import kinds_of
 from sparkbeam.replacements.managed_config import ManagedConfig
-from sparkbeam.replacements.table_reads import ReadTable, TableFormat
+from sparkbeam.replacements.table_reads import ReadTable, TableFormat, TableRows
 from sparkbeam.worker.connectors.database_values import Fields
 
 ICEBERG = TableFormat("iceberg", CATALOG)
@@ -41,30 +42,69 @@ _HINTS = (
 
 def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """Return a read of a table, of some of its columns and rows."""
-    table, catalog = config.required("table"), _catalog(config)
-    keep, drop, condition = config.names("keep"), config.names("drop"), config.text("filter")
-    if keep and drop:
-        raise ConfigurationError(f"{config.name}: give either keep or drop.")
+    table, catalog, chosen = config.required("table"), catalog_of(config), Selection.of(config)
     config.finish()
 
-    def frame(session: Any) -> Any:
+    def rows(session: Any) -> TableRows:
         found = session.table(catalog.identifier(session, table))
-        unknown = [name for name in (*keep, *drop) if name not in found.columns]
+        names = chosen.names(found.columns)
+        return TableRows(chosen.filtered(found).select(*map(quoted, names)))
+
+    return ReadTable(ICEBERG, f"the Iceberg table {shown(table)}", rows, options=catalog.properties)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The part of a table that is read.
+
+    Attributes:
+        keep: the columns to read, if any are given.
+        drop: otherwise all but these.
+        condition: of the rows, in Spark's SQL; empty for all.
+    """
+
+    keep: tuple[str, ...]
+    drop: tuple[str, ...]
+    condition: str
+
+    @classmethod
+    def of(cls, config: ManagedConfig) -> "Selection":
+        """Return the selection of a configuration.
+
+        Raises:
+            ConfigurationError: it has both keep and drop.
+        """
+        found = cls(config.names("keep"), config.names("drop"), config.text("filter"))
+        if found.keep and found.drop:
+            raise ConfigurationError(f"{config.name}: give either keep or drop.")
+        return found
+
+    def names(self, columns: Sequence[str], hidden: Sequence[str] = ()) -> list[str]:
+        """Return the names of the columns to read.
+
+        Args:
+            columns: those of the table.
+            hidden: further ones, which are read only if they are kept.
+
+        Raises:
+            ConfigurationError: a column to keep or to drop does not exist.
+        """
+        known = (*columns, *hidden)
+        unknown = [name for name in (*self.keep, *self.drop) if name not in known]
         if unknown:
             raise ConfigurationError(
-                f"keep or drop has {listed(unknown)}, and the table has {listed(found.columns)}."
+                f"keep or drop has {listed(unknown)}, and the table has {listed(known)}."
             )
-        if condition:
-            found = found.where(condition)
-        names = keep or [name for name in found.columns if name not in drop]
-        return found.select(*map(quoted, names))
+        return [*self.keep] or [name for name in columns if name not in self.drop]
 
-    return ReadTable(ICEBERG, frame, f"the Iceberg table {shown(table)}", catalog.properties)
+    def filtered(self, frame: Any) -> Any:
+        """Return the rows that fulfil the condition."""
+        return frame.where(self.condition) if self.condition else frame
 
 
 def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """Return a write that appends to a table, or to several."""
-    table, catalog = config.required("table"), _catalog(config)
+    table, catalog = config.required("table"), catalog_of(config)
     fields = _Chosen(config.names("keep"), config.names("drop"), config.text("only"))
     if sum(map(bool, (fields.keep, fields.drop, fields.only))) > 1:
         raise ConfigurationError(f"{config.name}: give one of keep, drop and only.")
@@ -102,7 +142,8 @@ class _Chosen:
     only: str
 
 
-def _catalog(config: ManagedConfig) -> IcebergCatalog:
+def catalog_of(config: ManagedConfig) -> IcebergCatalog:
+    """Return the catalog that a configuration describes."""
     return IcebergCatalog(
         config.text("catalog_name"),
         tuple(sorted(config.texts("catalog_properties").items())),

@@ -1,6 +1,6 @@
 """Reads of tables of a format that needs a package and settings of the session."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -72,40 +72,77 @@ class TableFormat:
             options.spark_packages = [package]
 
 
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table.
+
+    Attributes:
+        frame: a DataFrame of them.
+        columns: the columns of the rows; None for all.
+        time: the column with the timestamps of the elements; None for none.
+    """
+
+    frame: Any
+    columns: Sequence[str] | None = None
+    time: str | None = None
+
+
+Rows = Callable[[Any], TableRows]
+"""Function from the session to the rows of a read that ends."""
+
+Follow = Callable[[Any, int | None], TableRows]
+"""Function from the session, and the most rows of a micro-batch, to those of a streaming read."""
+
+
 class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
-    """Reads a DataFrame that a function makes in the session of the pipeline.
+    """Reads the rows of a table.
 
     Args:
         format: of the table.
-        frame: makes the DataFrame in a session.
         what: the table in messages.
+        rows: the rows, if the read ends.
+        follow: the rows, if it has no end; None for a read that ends in any pipeline.
+        endless: it has no end in any pipeline, otherwise in a streaming one alone.
         options: with secrets.
     """
 
     def __init__(
-        self, format: TableFormat, frame: Callable[[Any], Any], what: str, options: Options = ()
+        self,
+        format: TableFormat,
+        what: str,
+        rows: Rows,
+        *,
+        follow: Follow | None = None,
+        endless: bool = False,
+        options: Options = (),
     ) -> None:
         super().__init__()
         self._format = format
-        self._frame = frame
         self._what = what
+        self._rows = rows
+        self._follow = follow
+        self._endless = endless
         self._options = options
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
+        streaming = pipeline.options.view_as(StandardOptions).streaming
         with told_by(pipeline.transforms_stack[-1].full_label):
-            if pipeline.options.view_as(StandardOptions).streaming:
+            if streaming and self._follow is None:
                 raise ConfigurationError(
                     f"{self._what} is read in batch, and the pipeline has --streaming: read it "
                     "with sparkbeam.io.ReadFromSpark, or as a side input: see docs/lookups.md."
                 )
-            frame = self._made(self._format.session(pipeline))
-        return pbegin | "Read" >> ReadFrame(frame, self._options)
+            follow = self._follow if streaming or self._endless else None
+            session = self._format.session(pipeline)
+            most = pipeline.options.view_as(SparkBeamOptions).max_batch_elements
+            rows = self._made(lambda: follow(session, most) if follow else self._rows(session))
+        return pbegin | "Read" >> ReadFrame(rows.frame, self._options, rows.time, rows.columns)
 
-    def _made(self, session: Any) -> Any:
+    def _made(self, make: Callable[[], TableRows]) -> TableRows:
         try:
-            frame = self._frame(session)
-            _ = frame.schema
+            rows = make()
+            _ = rows.frame.schema
         except ConfigurationError:
             raise
         except Exception as error:
@@ -113,20 +150,41 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
                 f"Spark cannot read {self._what}: "
                 f"{problem(error, self._format.name, self._options)}"
             ) from None
-        return frame
+        return rows
+
+
+_IDLE_MICROS = 60_000_000
+_LAG_MICROS = 300_000_000
+"""Lag of the watermark of a table without new rows, as in Beam's reads of changes."""
 
 
 class ReadFrame(FromDataFrame):
     """Rows of a DataFrame over a source whose options have secrets.
 
+    In streaming the watermark is the newest timestamp of the rows. Without new ones it follows the
+    clock.
+
     Args:
         frame: the DataFrame.
         options: of the source.
+        timestamp_column: see :class:`FromDataFrame`.
+        columns: likewise.
     """
 
-    def __init__(self, frame: Any, options: Options) -> None:
-        super().__init__(frame)
+    def __init__(
+        self,
+        frame: Any,
+        options: Options,
+        timestamp_column: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(frame, timestamp_column, columns)
         self._secrets = options
 
+    def _is_streaming(self, pipeline: beam.Pipeline) -> bool:
+        return bool(self._frame.isStreaming)
+
     def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
+        if self._frame.isStreaming:
+            more |= {"by_files": False, "idle": _IDLE_MICROS, "idle_lag": _LAG_MICROS}
         return replace(super()._told(spec, **more), options=self._secrets)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import streams
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
 from apache_beam.yaml.yaml_transform import YamlTransform
@@ -79,6 +80,51 @@ def main(folder: Path, jars: str = "") -> None:
         start_version=2,
         include_metadata_columns=["_change_type"],
     )
+
+    def follow() -> None:
+        def build(p: beam.Pipeline) -> None:
+            config = {
+                "table": path,
+                "start_version": 2,
+                "include_metadata_columns": ["_change_type", "_commit_version"],
+            }
+            changes = p | managed.Read(managed.DELTA_CDC, config=config)
+            timed = changes | beam.Map(
+                lambda row, time=beam.DoFn.TimestampParam: beam.Row(
+                    n=row.n, kind=row.change_type, version=row.commit_version, at=time.micros
+                )
+            )
+            schema = "n bigint, kind string, version bigint, at bigint"
+            _ = timed | ForeachBatch(append, schema)
+
+        streams.run_available(spark, folder / "checkpoint", build)
+
+    def append(frame: Any, _: int) -> None:
+        for n, kind, version, at in sorted(frame.collect()):
+            streams.note(folder / "notes", "stream", [n, kind, version, at])
+
+    follow()
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    follow()
+    log = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
+    times = {row.version: int(row.timestamp.timestamp() * 1000) for row in log}
+    found["stream"] = [
+        [n, kind, at // 1000 - times[version]]
+        for n, kind, version, at in streams.notes(folder / "notes")["stream"]
+    ]
+    try:
+        streams.run_available(
+            spark,
+            folder / "other",
+            lambda p: (
+                p
+                | managed.Read(
+                    managed.DELTA_CDC, config={"table": path, "start_version": 1, "end_version": 2}
+                )
+            ),
+        )
+    except ConfigurationError as error:
+        found["ends"] = [str(error)]
     print(f"\n{json.dumps(found)}")
 
 

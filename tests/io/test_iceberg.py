@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import iceberg_program
@@ -16,10 +17,15 @@ from sparkbeam.common.spark_packages import released
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The findings of the program."""
+    return findings(Path(iceberg_program.__file__), tmp_path_factory.mktemp("iceberg"))
+
+
+def findings(program: Path, folder: Path) -> dict[str, Any]:
+    """Returns what a program with Iceberg finds; skips the test where Spark cannot get it."""
     if released("iceberg", pyspark.__version__) is None:
         pytest.skip(f"there is no Iceberg for Spark {pyspark.__version__}")
     run = subprocess.run(
-        [sys.executable, iceberg_program.__file__, str(tmp_path_factory.mktemp("iceberg"))],
+        [sys.executable, str(program), str(folder)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,
