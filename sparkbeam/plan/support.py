@@ -162,9 +162,9 @@ FEATURES = (
     Feature(
         "`managed.Read`, `managed.Write` of Iceberg, Delta and databases",
         "yes",
-        "writes",
+        "writes, changes",
         "on Spark's sources and sinks; a micro-batch is one snapshot of an Iceberg table; see "
-        "[iceberg.md](iceberg.md)",
+        "[iceberg.md](iceberg.md), [delta.md](delta.md) and [jdbc.md](jdbc.md)",
     ),
     Feature(
         "`managed.Read`, `managed.Write` of Kafka",

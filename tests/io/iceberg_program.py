@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import page_programs
+import pytest
 import streams
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
@@ -121,11 +123,12 @@ def main(folder: Path) -> None:
     streams.run_available(spark, folder / "checkpoint", build)
 
     def table(name: str, columns: str) -> list[Any]:
-        key = next(iter(spark.sql("SHOW CATALOGS").where("catalog LIKE 'my_catalog%'").collect()))[
-            0
-        ]
-        rows = spark.sql(f"SELECT {columns} FROM {key}.shop.{name} ORDER BY 1").collect()
+        rows = spark.sql(f"SELECT {columns} FROM {named(name)} ORDER BY 1").collect()
         return [[str(value) for value in row] for row in rows]
+
+    def named(table: str) -> str:
+        catalogs = spark.sql("SHOW CATALOGS").where("catalog LIKE 'my_catalog%'").collect()
+        return f"{catalogs[0][0]}.shop.{table}"
 
     found: dict[str, Any] = {"some": json.loads((folder / "some.json").read_text())}
     found["partitions"] = table("`sales`.partitions", "count(*)")
@@ -133,6 +136,12 @@ def main(folder: Path) -> None:
     found["copied"] = table("copied", "*")
     found["stream"] = table("stream", "*")
     found["snapshots"] = table("stream.snapshots", "count(*)")
+    spark.sql(f"CREATE TABLE {named('orders')} (city STRING, amount BIGINT) USING iceberg")
+    spark.sql(f"INSERT INTO {named('orders')} VALUES ('Bonn', 1), ('Bonn', 2), ('Bern', -1)")
+    with pytest.MonkeyPatch.context() as patch:
+        places = {'"lake"': '"my catalog"', "/data/warehouse": str(folder / "warehouse")}
+        page_programs.run("iceberg", folder, patch, ["--runner=sparkbeam.SparkRunner"], places)
+    found["page"] = table("totals", "*")
     print(f"\n{json.dumps(found)}")
 
 

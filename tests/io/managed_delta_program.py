@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import page_programs
+import pytest
 import streams
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
@@ -125,7 +127,26 @@ def main(folder: Path, jars: str = "") -> None:
         )
     except ConfigurationError as error:
         found["ends"] = [str(error)]
+    found["page"] = page(spark, folder)
     print(f"\n{json.dumps(found)}")
+
+
+def page(spark: Any, folder: Path) -> list[list[Any]]:
+    """Runs the program of the page, and runs it again after changes; returns the copy."""
+    orders, copy = folder / "orders", folder / "copy"
+    columns = "(id BIGINT, city STRING, amount BIGINT)"
+    spark.sql(f"CREATE TABLE delta.`{orders}` {columns} USING delta{ENABLED}")
+    arguments = ["--runner=sparkbeam.SparkRunner", "--streaming", "--trigger=available-now"]
+    arguments.append(f"--checkpoint_location={folder / 'page'}")
+    places = {"/data/orders": str(orders), "/data/copy": str(copy)}
+    for change in (
+        f"INSERT INTO delta.`{orders}` VALUES (1, 'Bonn', 10), (2, 'Bern', 20)",
+        f"UPDATE delta.`{orders}` SET amount = 21 WHERE id = 2",
+    ):
+        spark.sql(change)
+        with pytest.MonkeyPatch.context() as patch:
+            page_programs.run("delta", folder, patch, arguments, places)
+    return sorted([*row] for row in spark.read.format("delta").load(str(copy)).collect())
 
 
 if __name__ == "__main__":

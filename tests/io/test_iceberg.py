@@ -53,6 +53,10 @@ def test_a_field_chooses_the_table_of_a_row(found: dict[str, Any]) -> None:
     assert found["one"] == [["1", "it'em 1"]]
 
 
+def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
+    assert found["page"] == [["Bonn", "3"]]
+
+
 def test_yaml_reads_a_table_and_writes_one(found: dict[str, Any]) -> None:
     assert found["copied"] == [["it'em 3", "3"]]
 

@@ -41,4 +41,5 @@ def test_a_table_is_read_as_it_is_as_it_was_and_as_it_changes_also_in_yaml(tmp_p
             [21, "update_postimage", 0],
             [10, "delete", 0],
         ],
+        "page": [[1, "Bonn", 10], [2, "Bern", 21]],
     }
