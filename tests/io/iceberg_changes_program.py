@@ -94,7 +94,7 @@ def main(folder: Path) -> None:
     first, second = spark.sql(order.format(name)).collect()
 
     schema = "id bigint, n bigint"
-    found = {
+    found: dict[str, Any] = {
         "all": read("all", schema),
         "second": read("second", schema, from_snapshot=second.snapshot_id),
         "until": read("until", schema, to_timestamp=second.at - 1, filter="n > 10"),
