@@ -114,19 +114,23 @@ def main(folder: Path, jars: str = "") -> None:
         [n, kind, at // 1000 - times[version]]
         for n, kind, version, at in streams.notes(folder / "notes")["stream"]
     ]
-    try:
-        streams.run_available(
-            spark,
-            folder / "other",
-            lambda p: (
-                p
-                | managed.Read(
-                    managed.DELTA_CDC, config={"table": path, "start_version": 1, "end_version": 2}
-                )
-            ),
+
+    def once(p: beam.Pipeline) -> None:
+        config = {"table": path, "start_version": 1, "end_version": 1}
+        changes = p | "Changes" >> managed.Read(managed.DELTA_CDC, config=config)
+        newest = p | "Newest" >> managed.Read(managed.DELTA, config={"table": path})
+        rows = (
+            (changes, newest) | beam.Flatten() | beam.Map(lambda row: beam.Row(id=row.id, n=row.n))
         )
-    except ConfigurationError as error:
-        found["ends"] = [str(error)]
+        _ = rows | ForeachBatch(
+            lambda frame, _: streams.note(
+                folder / "once", "rows", sorted([*row] for row in frame.collect())
+            ),
+            "id bigint, n bigint",
+        )
+
+    streams.run_to_the_end(spark, folder / "other", once)
+    (found["once"],) = streams.notes(folder / "once")["rows"]
     found["page"] = page(spark, folder)
     print(f"\n{json.dumps(found)}")
 
