@@ -163,8 +163,9 @@ FEATURES = (
         "`managed.Read`, `managed.Write` of Iceberg, Delta and databases",
         "yes",
         "yes",
-        "on Spark's sources and sinks; a stream reads a table once, or its changes; a micro-batch is one snapshot of an Iceberg table; see "
-        "[iceberg.md](iceberg.md), [delta.md](delta.md) and [jdbc.md](jdbc.md)",
+        "on Spark's sources and sinks; a stream reads a table once, or its changes; a micro-batch "
+        "is one snapshot of an Iceberg table; see [iceberg.md](iceberg.md), [delta.md](delta.md) "
+        "and [jdbc.md](jdbc.md)",
     ),
     Feature(
         "`managed.Read`, `managed.Write` of Kafka",

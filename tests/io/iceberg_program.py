@@ -142,6 +142,55 @@ def main(folder: Path) -> None:
         places = {'"lake"': '"my catalog"', "/data/warehouse": str(folder / "warehouse")}
         page_programs.run("iceberg", folder, patch, ["--runner=sparkbeam.SparkRunner"], places)
     found["page"] = table("totals", "*")
+
+    changes = {
+        **catalog,
+        "table": "shop.merged",
+        "mode": "merge-on-read",
+        "sequence_number_column": "at",
+        "change_type_column": "kind",
+        "change_type_map": {
+            "+": "INSERT",
+            "-": "DELETE",
+            "<": "UPDATE_BEFORE",
+            ">": "UPDATE_AFTER",
+        },
+        "equality_columns": ["id"],
+        "snapshot_properties": {"by": "tests"},
+        "sort_fields": ["item desc nulls last", "bucket(id, 4)"],
+        "num_shards": 3,
+    }
+
+    def merge(p: beam.Pipeline) -> None:
+        source = {"path": folder / "changes", "maxFilesPerTrigger": 1}
+        schema = "id bigint, item string, kind string, at bigint"
+        _ = p | ReadFromSpark("json", source, schema) | managed.Write("iceberg", config=changes)
+
+    batches = (
+        [(1, "a", "+", 1), (2, "b", "+", 1), (1, "c", ">", 2), (1, "a", "<", 2)],
+        [(2, "b", "-", 4), (2, "d", "+", 3), (3, "e", ">", 3), (4, "f", "-", 3)],
+        [(1, "c", "<", 5), (5, "c", ">", 5)],
+    )
+    for number, rows in enumerate(batches):
+        dicts = [dict(zip(("id", "item", "kind", "at"), row, strict=True)) for row in rows]
+        streams.write_json(folder / "changes" / f"{number}.json", dicts, 9 - number)
+    streams.run_available(spark, folder / "merging", merge)
+    streams.rewind(folder / "merging", 2)
+    streams.run_available(spark, folder / "merging", merge)
+    found["merged"] = table("merged", "*")
+    found["merges"] = table("merged.snapshots", "count(*), max(summary['by'])")
+    shown = spark.sql(f"SHOW TBLPROPERTIES {named('merged')}").collect()
+    found["order"] = dict(map(tuple, shown))["sort-order"]
+    for problem, config in (
+        ("mode", {**changes, "mode": "append"}),
+        ("error_handling", {**changes, "error_handling": {"output": "wrong"}}),
+        ("kinds", {**changes, "change_type_map": {"+": "ADD"}}),
+    ):
+        try:
+            sales = beam.Pipeline("sparkbeam.SparkRunner") | beam.Create([beam.Row(id=1)])
+            _ = sales | managed.Write("iceberg", config=config)
+        except ConfigurationError as error:
+            found[problem] = str(error)
     print(f"\n{json.dumps(found)}")
 
 

@@ -53,6 +53,21 @@ def test_a_field_chooses_the_table_of_a_row(found: dict[str, Any]) -> None:
     assert found["one"] == [["1", "it'em 1"]]
 
 
+def test_changes_are_merged_once_by_their_order(found: dict[str, Any]) -> None:
+    assert found["merged"] == [["3", "e"], ["5", "c"]]
+    assert found["merges"] == [["3", "tests"]]
+
+
+def test_a_table_that_is_created_has_the_sort_order(found: dict[str, Any]) -> None:
+    assert found["order"] == "item DESC NULLS LAST, bucket(4, id) ASC NULLS FIRST"
+
+
+def test_an_argument_without_a_meaning_is_named(found: dict[str, Any]) -> None:
+    assert "sequence_number_column is for mode='merge-on-read'" in found["mode"]
+    assert "error_handling has no counterpart" in found["error_handling"]
+    assert "change_type_map='ADD'" in found["kinds"]
+
+
 def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
     assert found["page"] == [["Bonn", "3"]]
 
