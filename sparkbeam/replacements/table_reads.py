@@ -181,11 +181,14 @@ class _ReadFrame(FromDataFrame):
     Args:
         rows: the rows.
         options: of the source.
+
+    Attributes:
+        secrets: the options.
     """
 
     def __init__(self, rows: TableRows, options: Options) -> None:
         super().__init__(rows.frame, rows.time, rows.columns)
-        self._secrets = options
+        self.secrets = options
 
     def described(self, pbegin: PBegin) -> tuple[ReadSpec, Any]:
         """Return the read in batch, and the type of the elements."""
@@ -200,7 +203,7 @@ class _ReadFrame(FromDataFrame):
     def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
         if self._frame.isStreaming:
             more |= {"by_files": False, "idle": _IDLE_MICROS, "idle_lag": _LAG_MICROS}
-        return replace(super()._told(spec, **more), options=self._secrets)
+        return replace(super()._told(spec, **more), options=self.secrets)
 
 
 class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
@@ -217,9 +220,9 @@ class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
         label = pipeline.transforms_stack[-1].full_label
-        spec, kind = self._read.described(pbegin)
         with told_by(label):
-            found = source_frames.timed(resolve.session_of(pipeline), spec, label).toArrow()
+            spec, kind = self._read.described(pbegin)
+            found = self._collected(source_frames.timed(resolve.session_of(pipeline), spec, label))
             if found.nbytes > _MOST_BYTES:
                 raise ConfigurationError(
                     f"The table has {found.nbytes >> 20} MiB, and in a streaming pipeline a table "
@@ -229,6 +232,14 @@ class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
                 )
         parts = pbegin | "Collected" >> beam.Create([*map(_stream, found.to_batches(_ROWS))])
         return parts | "Rows" >> beam.FlatMap(CollectedRows(spec)).with_output_types(kind)
+
+    def _collected(self, frame: Any) -> Any:
+        try:
+            return frame.toArrow()
+        except Exception as error:
+            raise ConfigurationError(
+                f"Spark cannot read the table: {problem(error, '', self._read.secrets)}"
+            ) from None
 
 
 _MOST_BYTES = 1 << 24

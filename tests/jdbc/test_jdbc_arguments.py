@@ -176,6 +176,20 @@ def test_a_stream_reads_a_table_once_at_its_start(
     assert run() == ["['a', None]", "[7, 3]"]
 
 
+def test_a_stream_reads_no_row_and_tells_of_a_row_that_fails(
+    spark: Any, derby: dict[str, Any]
+) -> None:
+    with beam.Pipeline(SparkRunner(session=spark), PipelineOptions(["--streaming"])) as p:
+        none = p | ReadFromJdbc(**{**derby, "query": "SELECT * FROM pairs WHERE id > 9"})
+        assert_that(none, equal_to([]))
+    wrong = beam.Pipeline(SparkRunner(session=spark), PipelineOptions(["--streaming"]))
+    with pytest.raises(ConfigurationError, match=r"'Read/Read': Spark cannot read the table") as it:
+        _ = wrong | "Read" >> ReadFromJdbc(
+            **{**derby, "query": "SELECT 1 / (id - 1) AS n FROM pairs"}
+        )
+    assert SECRET not in str(it.value)
+
+
 def _noted(values: Any, path: Path) -> None:
     path.write_text(str([*values]))
 
