@@ -22,8 +22,9 @@ _SQL = "as [Spark SQL](sql.md)"
 _SYSTEMS = {
     "kafka": "on [Spark's source and sink](kafka.md#rows)",
     "iceberg": "on [Spark's tables](iceberg.md)",
-    "delta": "on [Spark's tables](iceberg.md)",
-    "delta_cdc": "on [Spark's tables](iceberg.md)",
+    "iceberg_cdc": "on [Spark's tables](iceberg.md)",
+    "delta": "on [Spark's tables](delta.md)",
+    "delta_cdc": "on [Spark's tables](delta.md)",
 }
 _JDBC = "[over JDBC](jdbc.md)"
 

@@ -607,6 +607,7 @@ ELSEWHERE = {
     "Oracle": "tests/jdbc",
     "SqlServer": "tests/jdbc",
     "Iceberg": "tests/io/test_iceberg.py",
+    "IcebergCDC": "tests/io/test_iceberg_changes.py",
     "Delta": "tests/io/test_managed_delta.py",
     "DeltaCDC": "tests/io/test_managed_delta.py",
 }

@@ -16,7 +16,6 @@ from pyspark.sql.types import ArrayType, LongType, StructType
 
 from sparkbeam.connectors import console
 from sparkbeam.connectors.catalog_tables import CatalogTable, found_table
-from sparkbeam.connectors.databases import known_url
 from sparkbeam.connectors.latest import latest, latest_rows, quoted
 from sparkbeam.connectors.manifest import has_manifest
 from sparkbeam.connectors.problems import problem
@@ -243,7 +242,7 @@ class WriteTarget:
 
     def __init__(self, spec: WriteSpec) -> None:
         self.mode = spec.mode
-        self.options = known_url(spec.format, dict(spec.options))
+        self.options = dict(spec.options)
         self.format = spec.format
         self.partition_by = spec.partition_by
         self.table = spec.table

@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import listed, shown
+from sparkbeam.connectors.iceberg_merges import ChangeMerge
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.utc_times import in_utc
 from sparkbeam.errors import ConfigurationError
@@ -73,16 +74,19 @@ class IcebergCatalog:
 
 
 @dataclass(frozen=True)
-class AppendToIceberg:
-    """Function that appends micro-batches to tables, each once.
+class WriteMicroBatch:
+    """Function that writes micro-batches to tables, each once.
 
     Attributes:
         catalog: of the tables.
         table: their name; fields in braces stand for their values.
         texts: columns that are texts of decimals.
         partition_fields: partition transforms of a table that is created.
+        sort_fields: the sort order of a table that is created.
         properties: of a table that is created.
         options: of the write.
+        snapshot_properties: of each snapshot.
+        merge: how changes of rows are merged; None to append the rows.
         sink: id of the sink and its checkpoint; empty in batch.
     """
 
@@ -90,22 +94,25 @@ class AppendToIceberg:
     table: str
     texts: frozenset[str] = frozenset()
     partition_fields: tuple[str, ...] = ()
+    sort_fields: tuple[str, ...] = ()
     properties: Options = ()
     options: Options = ()
+    snapshot_properties: Options = ()
+    merge: ChangeMerge | None = None
     sink: str = ""
 
-    def of_run(self, run: str) -> "AppendToIceberg":
+    def of_run(self, run: str) -> "WriteMicroBatch":
         """Return the function for a sink of a streaming query."""
         return replace(self, sink=run)
 
     def __call__(self, rows: Any, batch_id: int) -> None:
-        """Append the rows of a micro-batch.
+        """Write the rows of a micro-batch.
 
         Raises:
             ConfigurationError: a table lacks a field of the rows.
         """
         for name, part in self._tables(rows):
-            self._append(name, part, batch_id)
+            self._write(name, part, batch_id)
 
     def _tables(self, rows: Any) -> Iterator[tuple[str, Any]]:
         """Yield the tables and their rows."""
@@ -120,19 +127,26 @@ class AppendToIceberg:
         for (found,) in rows.select(name).distinct().collect():
             yield found, rows.where(name == sf.lit(found))
 
-    def _append(self, table: str, rows: Any, batch_id: int) -> None:
+    def _write(self, table: str, rows: Any, batch_id: int) -> None:
         session = rows.sparkSession
         name = self.catalog.identifier(session, table)
+        data = rows if self.merge is None else self.merge.data(rows)
         if not session.catalog.tableExists(name):
-            self._create(session, name, rows.schema)
+            self._create(session, name, data.schema)
         if self.sink and self._is_written(session, name, batch_id):
             return
-        writer = _fitted(rows, session.table(name).schema, self.texts, table).writeTo(name)
+        columns = _fitted(data, session.table(name).schema, self.texts, table)
+        properties = dict(self.snapshot_properties)
+        if self.sink:
+            properties |= {_SINK: self.sink, _BATCH: str(batch_id)}
+        if self.merge is not None:
+            self.merge(rows, columns, name, properties)
+            return
+        writer = rows.select(*columns).writeTo(name)
         for option, value in self.options:
             writer = writer.option(option, value)
-        if self.sink:
-            writer = writer.option(f"snapshot-property.{_SINK}", self.sink)
-            writer = writer.option(f"snapshot-property.{_BATCH}", str(batch_id))
+        for key, value in properties.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
 
     def _is_written(self, session: Any, name: str, batch_id: int) -> bool:
@@ -153,6 +167,9 @@ class AppendToIceberg:
             given = [f"{_literal(key)} = {_literal(value)}" for key, value in self.properties]
             query += f" TBLPROPERTIES ({', '.join(given)})"
         session.sql(query)
+        if self.sort_fields:
+            order = ", ".join(map(_sort_field, self.sort_fields))
+            session.sql(f"ALTER TABLE {name} WRITE LOCALLY ORDERED BY {order}")
 
 
 def _field(rows: Any, path: str) -> Any:
@@ -171,7 +188,7 @@ def _definition(part: st.StructField, texts: frozenset[str]) -> str:
     return f"{quoted(part.name)} {kind}{'' if part.nullable else ' NOT NULL'}"
 
 
-def _fitted(rows: Any, table: st.StructType, texts: frozenset[str], name: str) -> Any:
+def _fitted(rows: Any, table: st.StructType, texts: frozenset[str], name: str) -> list[Any]:
     """Return the columns of a table; null for those that the rows lack."""
     unknown = [column for column in rows.columns if column not in table.names]
     if unknown:
@@ -180,7 +197,7 @@ def _fitted(rows: Any, table: st.StructType, texts: frozenset[str], name: str) -
             "leave it out with keep or drop, or add it with ALTER TABLE."
         )
     kinds = {part.name: part.dataType for part in rows.schema}
-    return rows.select(*(_value(part, kinds, texts).alias(part.name) for part in table))
+    return [_value(part, kinds, texts).alias(part.name) for part in table]
 
 
 def _value(part: st.StructField, kinds: Mapping[str, st.DataType], texts: frozenset[str]) -> Any:
@@ -198,7 +215,7 @@ def _value(part: st.StructField, kinds: Mapping[str, st.DataType], texts: frozen
     return in_utc(value) if local and isinstance(kinds[part.name], st.TimestampType) else value
 
 
-def _transform(text: str) -> str:
+def _transform(text: str, argument: str = "partition_fields") -> str:
     """Return a partition transform in Spark's SQL.
 
     Raises:
@@ -214,7 +231,7 @@ def _transform(text: str) -> str:
     if kind in ("bucket", "truncate") and number and end:
         return f"{kind}({number}, {column})"
     raise ConfigurationError(
-        f"partition_fields: {shown(text)} is not a partition transform. There are 'name', "
+        f"{argument}: {shown(text)} is not a partition transform. There are 'name', "
         "'year(name)', 'month(name)', 'day(name)', 'hour(name)', 'bucket(name, 4)' and "
         "'truncate(name, 4)'."
     )
@@ -229,6 +246,33 @@ def check_transforms(fields: tuple[str, ...]) -> tuple[str, ...]:
     for text in fields:
         _transform(text)
     return fields
+
+
+def check_sort_fields(fields: tuple[str, ...]) -> tuple[str, ...]:
+    """Check a sort order.
+
+    Raises:
+        ConfigurationError: a part is none of a sort order.
+    """
+    for text in fields:
+        _sort_field(text)
+    return fields
+
+
+_SORT = re.compile(r"(.+?)(?:\s+(asc|desc))?(?:\s+(nulls\s+(?:first|last)))?", re.IGNORECASE)
+
+
+def _sort_field(text: str) -> str:
+    """Return a part of a sort order in Iceberg's SQL.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    found = _SORT.fullmatch(text.strip())
+    if found is None:
+        raise ConfigurationError("sort_fields has an empty text: name a field, as 'name desc'.")
+    term, direction, nulls = found.groups()
+    return " ".join(filter(None, [_transform(term, "sort_fields"), direction, nulls]))
 
 
 def _literal(text: str) -> str:

@@ -10,6 +10,7 @@ from apache_beam.pipeline import Pipeline
 from pyspark.sql.types import StructType
 
 from sparkbeam.common.arguments import shown, text
+from sparkbeam.connectors.databases import known_url
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.spark.session import HasSession
 
@@ -39,8 +40,14 @@ def session_of(pipeline: Pipeline) -> Any:
     return pipeline.runner.session(pipeline.options)
 
 
-def checked_options(options: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:
-    """Convert options to strings for Spark.
+def checked_options(
+    options: Mapping[str, Any] | None, format: str | None
+) -> tuple[tuple[str, str], ...]:
+    """Convert options of a data source to strings for Spark.
+
+    Args:
+        options: values by name; None for none.
+        format: the name of the data source; None for that of a table.
 
     Raises:
         ConfigurationError: they are not a dictionary of strings, numbers or paths by name. Messages
@@ -59,7 +66,7 @@ def checked_options(options: Mapping[str, Any] | None) -> tuple[tuple[str, str],
         for name, value in options.items()
         if value is not None
     }
-    return tuple(sorted(found.items()))
+    return tuple(sorted(known_url(format, found).items()))
 
 
 def _option(name: str, value: object) -> str:

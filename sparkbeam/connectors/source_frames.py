@@ -11,7 +11,6 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.connectors.committed_files import listed_files
-from sparkbeam.connectors.databases import known_url
 from sparkbeam.connectors.kafka_starts import started
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.problems import problem
@@ -101,7 +100,7 @@ def _loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | 
         reader = reader.option("numPartitions", partitions)
     options = {
         name: from_here(value, spec.format, session) if name.lower() in _PATHS else value
-        for name, value in known_url(spec.format, dict(spec.options)).items()
+        for name, value in spec.options
     }
     schema = None if spec.schema is None else StructType.fromJson(json.loads(spec.schema))
     listed = None if streaming else _listed(session, spec.format, options)

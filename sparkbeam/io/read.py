@@ -107,7 +107,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
         resolve.require_spark(pipeline, "ReadFromSpark")
-        streaming = pipeline.options.view_as(StandardOptions).streaming
+        streaming = self._is_streaming(pipeline)
         given = None if self._schema is None else resolve.parsed(self._schema, pipeline)
         spec = replace(
             self._origin,
@@ -137,6 +137,10 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         )
         kind = self._element_type(selected)
         return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
+
+    def _is_streaming(self, pipeline: beam.Pipeline) -> bool:
+        """Return whether the rows come from ``spark.readStream``."""
+        return bool(pipeline.options.view_as(StandardOptions).streaming)
 
     def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
         """Return the spec with further properties."""
@@ -253,7 +257,8 @@ def _origin(
             f"ReadFromSpark {what}: give either a format, such as 'parquet', or table= with the "
             "name of a table or view, or query= with a query in SQL."
         )
-    known = resolve.checked_options(options)
+    source = None if format is None else resolve.source_format(format)
+    known = resolve.checked_options(options, source)
     if table is not None:
         resolve.refuse_path("ReadFromSpark", table, known)
         return ReadSpec(options=known, table=resolve.table_name(table))
@@ -265,7 +270,7 @@ def _origin(
             )
         text = arguments.text("query", query, "write one in SQL, such as 'SELECT * FROM clicks'")
         return ReadSpec(query=text.strip().rstrip(";"))
-    return ReadSpec(resolve.source_format(format), known)
+    return ReadSpec(source or "", known)
 
 
 def _schema(origin: ReadSpec, given: resolve.Schema | None) -> resolve.Schema | None:

@@ -125,7 +125,7 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
                 "with its options, or table= with the name of a table."
             )
         self._format = None if format is None else resolve.source_format(format)
-        self._options = resolve.checked_options(options)
+        self._options = resolve.checked_options(options, self._format)
         self._table = "" if table is None else resolve.table_name(table)
         if self._table:
             resolve.refuse_path("WriteToSpark", table, self._options)

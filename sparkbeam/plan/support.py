@@ -156,15 +156,16 @@ FEATURES = (
     Feature(
         "`ReadFromJdbc`, `WriteToJdbc`",
         "yes",
-        "writes",
+        "yes",
         "on Spark's JDBC source and sink, see [jdbc.md](jdbc.md)",
     ),
     Feature(
         "`managed.Read`, `managed.Write` of Iceberg, Delta and databases",
         "yes",
-        "writes",
-        "on Spark's sources and sinks; a micro-batch is one snapshot of an Iceberg table; see "
-        "[iceberg.md](iceberg.md)",
+        "yes",
+        "on Spark's sources and sinks; a stream reads a table once, or its changes; a micro-batch "
+        "is one snapshot of an Iceberg table; see [iceberg.md](iceberg.md), [delta.md](delta.md) "
+        "and [jdbc.md](jdbc.md)",
     ),
     Feature(
         "`managed.Read`, `managed.Write` of Kafka",

@@ -1,6 +1,5 @@
 """``managed.Read`` of Delta tables and of their change data feed."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.storage import from_here
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.replacements.managed_config import ManagedConfig
-from sparkbeam.replacements.table_reads import ReadTable, TableFormat
+from sparkbeam.replacements.table_reads import ReadTable, TableFormat, TableRows
 
 DELTA = TableFormat(
     "delta",
@@ -22,6 +21,8 @@ DELTA = TableFormat(
     },
 )
 _CHANGES = ("_change_type", "_commit_version", "_commit_timestamp")
+_FIELDS = {name: name.lstrip("_") for name in _CHANGES}
+"""Fields of rows by the column: those of Python's NamedTuples have no underscore in front."""
 
 
 def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
@@ -34,22 +35,24 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     options |= {} if version is None else {"versionAsOf": str(version)}
     options |= {"timestampAsOf": timestamp} if timestamp else {}
     config.finish()
-    return _reading(table, options)
+    return ReadTable(
+        DELTA,
+        f"the Delta table {shown(table)}",
+        lambda session: TableRows(_frame(table, session, session.read, options)),
+        options=tuple(options.items()),
+    )
 
 
 def read_changes(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
-    """Return a read of the changes of a table between two versions or times."""
+    """Return a read of the changes of a table.
+
+    It ends at a version or a time, by default with the newest change; in a streaming pipeline it
+    goes on with those to come.
+    """
     table = config.required("table")
-    options = {"readChangeFeed": "true", **_hadoop(config)}
-    for end, name in (("start", "starting"), ("end", "ending")):
-        version, timestamp = config.number(f"{end}_version"), config.text(f"{end}_timestamp")
-        if version is not None and timestamp:
-            raise ConfigurationError(
-                f"{config.name}: give either {end}_version or {end}_timestamp."
-            )
-        options |= {} if version is None else {f"{name}Version": str(version)}
-        options |= {f"{name}Timestamp": timestamp} if timestamp else {}
-    if not {"startingVersion", "startingTimestamp"} & options.keys():
+    hadoop = _hadoop(config)
+    starts, ends = _bounds(config, "start", "starting"), _bounds(config, "end", "ending")
+    if not starts:
         raise ConfigurationError(f"{config.name}: give start_version or start_timestamp.")
     wanted = config.names("include_metadata_columns")
     for name in wanted:
@@ -59,7 +62,34 @@ def read_changes(system: str, config: ManagedConfig) -> "beam.PTransform[Any, An
                 f"change are {', '.join(_CHANGES)}."
             )
     config.finish()
-    return _reading(table, options, leave_out=[name for name in _CHANGES if name not in wanted])
+    options = {"readChangeFeed": "true", **hadoop, **starts, **ends}
+    left_out = [_FIELDS[name] for name in _CHANGES if name not in wanted]
+
+    def of_frame(frame: Any, time: str | None = None) -> TableRows:
+        renamed = frame.withColumnsRenamed(_FIELDS)
+        return TableRows(renamed, [n for n in renamed.columns if n not in left_out], time)
+
+    def follow(session: Any, most: int | None) -> TableRows:
+        frame = _frame(table, session, session.readStream, options)
+        return of_frame(frame, _FIELDS["_commit_timestamp"])
+
+    return ReadTable(
+        DELTA,
+        f"the changes of the Delta table {shown(table)}",
+        lambda session: of_frame(_frame(table, session, session.read, options)),
+        follow=None if ends else follow,
+        options=tuple(options.items()),
+    )
+
+
+def _bounds(config: ManagedConfig, end: str, name: str) -> dict[str, str]:
+    """Return an end of the versions to read, as an option of Delta."""
+    version, timestamp = config.number(f"{end}_version"), config.text(f"{end}_timestamp")
+    if version is not None and timestamp:
+        raise ConfigurationError(f"{config.name}: give either {end}_version or {end}_timestamp.")
+    if version is not None:
+        return {f"{name}Version": str(version)}
+    return {f"{name}Timestamp": timestamp} if timestamp else {}
 
 
 def _hadoop(config: ManagedConfig) -> dict[str, str]:
@@ -74,21 +104,9 @@ def _hadoop(config: ManagedConfig) -> dict[str, str]:
     return found
 
 
-def _reading(
-    table: str, options: dict[str, str], leave_out: Sequence[str] = ()
-) -> "beam.PTransform[Any, Any]":
-    is_changes = "readChangeFeed" in options
-
-    def frame(session: Any) -> Any:
-        reader = session.read.format("delta").options(**options)
-        is_path = "/" in table or ":" in table or (Path(table) / "_delta_log").is_dir()
-        found = (
-            reader.load(from_here(table, "delta", session))
-            if is_path
-            else reader.table(".".join(map(quoted, table.split("."))))
-        )
-        # A field of a row has no underscore in front.
-        names = {name: name.lstrip("_") for name in _CHANGES}
-        return found.drop(*leave_out).withColumnsRenamed(names if is_changes else {})
-
-    return ReadTable(DELTA, frame, f"the Delta table {shown(table)}", tuple(options.items()))
+def _frame(table: str, session: Any, reader: Any, options: dict[str, str]) -> Any:
+    """Return a table, which is a path, a URL or a name."""
+    reader = reader.format("delta").options(**options)
+    if "/" in table or ":" in table or (Path(table) / "_delta_log").is_dir():
+        return reader.load(from_here(table, "delta", session))
+    return reader.table(".".join(map(quoted, table.split("."))))

@@ -1,5 +1,6 @@
 """``managed.Read`` and ``managed.Write`` of Iceberg tables."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,12 +9,14 @@ from apache_beam.pvalue import PCollection, PDone
 from pyspark.sql import types as st
 
 from sparkbeam.common import arguments
-from sparkbeam.common.arguments import listed, shown
+from sparkbeam.common.arguments import listed, one_of, shown
 from sparkbeam.common.display_text import shortened
+from sparkbeam.connectors.iceberg_merges import KINDS, ChangeMerge
 from sparkbeam.connectors.iceberg_tables import (
     CATALOG,
-    AppendToIceberg,
     IcebergCatalog,
+    WriteMicroBatch,
+    check_sort_fields,
     check_transforms,
 )
 from sparkbeam.connectors.latest import quoted
@@ -23,10 +26,23 @@ from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.write import to_function
 from sparkbeam.replacements.jdbc import kinds_of
 from sparkbeam.replacements.managed_config import ManagedConfig
-from sparkbeam.replacements.table_reads import ReadTable, TableFormat
+from sparkbeam.replacements.table_reads import ReadTable, TableFormat, TableRows
+from sparkbeam.spark.capabilities import setting
 from sparkbeam.worker.connectors.database_values import Fields
 
-ICEBERG = TableFormat("iceberg", CATALOG)
+_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_SETTING = "spark.sql.extensions"
+ICEBERG = TableFormat("iceberg", CATALOG, {_SETTING: _EXTENSIONS})
+
+_APPEND, _MERGE = "append", "merge-on-read"
+_SEQUENCE = "_commit_snapshot_sequence_number"
+_OF_MERGES = (
+    "sequence_number_column",
+    "change_type_column",
+    "change_type_map",
+    "upsert",
+    "equality_columns",
+)
 
 _HINTS = (
     "triggering_frequency_seconds",
@@ -36,55 +52,132 @@ _HINTS = (
     "table_cache_refresh_interval_seconds",
     "maximum_table_cache_size",
     "table_cache_polling_buckets",
+    "num_shards",
+    "shards_per_partition",
+    "allowed_lateness_seconds",
+    "sink_id",
+    "token_heartbeat_seconds",
+    "sorter_memory_mb",
 )
 
 
 def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """Return a read of a table, of some of its columns and rows."""
-    table, catalog = config.required("table"), _catalog(config)
-    keep, drop, condition = config.names("keep"), config.names("drop"), config.text("filter")
-    if keep and drop:
-        raise ConfigurationError(f"{config.name}: give either keep or drop.")
+    table, catalog, chosen = config.required("table"), catalog_of(config), Selection.of(config)
     config.finish()
 
-    def frame(session: Any) -> Any:
+    def rows(session: Any) -> TableRows:
         found = session.table(catalog.identifier(session, table))
-        unknown = [name for name in (*keep, *drop) if name not in found.columns]
+        names = chosen.names(found.columns)
+        return TableRows(chosen.filtered(found).select(*map(quoted, names)))
+
+    return ReadTable(ICEBERG, f"the Iceberg table {shown(table)}", rows, options=catalog.properties)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The part of a table that is read.
+
+    Attributes:
+        keep: the columns to read, if any are given.
+        drop: otherwise all but these.
+        condition: of the rows, in Spark's SQL; empty for all.
+    """
+
+    keep: tuple[str, ...]
+    drop: tuple[str, ...]
+    condition: str
+
+    @classmethod
+    def of(cls, config: ManagedConfig) -> "Selection":
+        """Return the selection of a configuration.
+
+        Raises:
+            ConfigurationError: it has both keep and drop.
+        """
+        found = cls(config.names("keep"), config.names("drop"), config.text("filter"))
+        if found.keep and found.drop:
+            raise ConfigurationError(f"{config.name}: give either keep or drop.")
+        return found
+
+    def names(self, columns: Sequence[str], hidden: Sequence[str] = ()) -> list[str]:
+        """Return the names of the columns to read.
+
+        Args:
+            columns: those of the table.
+            hidden: further ones, which are read only if they are kept.
+
+        Raises:
+            ConfigurationError: a column to keep or to drop does not exist.
+        """
+        known = (*columns, *hidden)
+        unknown = [name for name in (*self.keep, *self.drop) if name not in known]
         if unknown:
             raise ConfigurationError(
-                f"keep or drop has {listed(unknown)}, and the table has {listed(found.columns)}."
+                f"keep or drop has {listed(unknown)}, and the table has {listed(known)}."
             )
-        if condition:
-            found = found.where(condition)
-        names = keep or [name for name in found.columns if name not in drop]
-        return found.select(*map(quoted, names))
+        return [*self.keep] or [name for name in columns if name not in self.drop]
 
-    return ReadTable(ICEBERG, frame, f"the Iceberg table {shown(table)}", catalog.properties)
+    def filtered(self, frame: Any) -> Any:
+        """Return the rows that fulfil the condition."""
+        return frame.where(self.condition) if self.condition else frame
 
 
 def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
-    """Return a write that appends to a table, or to several."""
-    table, catalog = config.required("table"), _catalog(config)
+    """Return a write that appends to a table, or to several, or merges changes into them."""
+    table, catalog = config.required("table"), catalog_of(config)
     fields = _Chosen(config.names("keep"), config.names("drop"), config.text("only"))
     if sum(map(bool, (fields.keep, fields.drop, fields.only))) > 1:
         raise ConfigurationError(f"{config.name}: give one of keep, drop and only.")
     mode = config.text("distribution_mode")
-    append = AppendToIceberg(
+    written = WriteMicroBatch(
         catalog,
         table,
         partition_fields=check_transforms(config.names("partition_fields")),
+        sort_fields=check_sort_fields(config.names("sort_fields")),
         properties=tuple(config.texts("table_properties").items()),
         options=(("distribution-mode", mode),) if mode else (),
+        snapshot_properties=tuple(config.texts("snapshot_properties").items()),
+        merge=_merge(config),
     )
-    for name in ("sort_fields", "write_properties"):
+    for name, remedy in (
+        ("write_properties", "Set them on the table, with table_properties"),
+        ("error_handling", "Filter the rows before the write"),
+    ):
         if config.given(name):
             raise ConfigurationError(
-                f"{config.name}: {name} has no counterpart in a write of Spark. Set it on the "
-                "table, with ALTER TABLE … WRITE ORDERED BY or in table_properties."
+                f"{config.name}: {name} has no counterpart in a write of Spark. {remedy}."
             )
     config.ignore(*_HINTS)
     config.finish()
-    return WriteToIceberg(append, fields)
+    return WriteToIceberg(written, fields)
+
+
+def _merge(config: ManagedConfig) -> ChangeMerge | None:
+    """Return how changes are merged; None for a write that appends.
+
+    Raises:
+        ConfigurationError: the mode is none, or an argument is for another one.
+    """
+    mode = one_of("mode", config.text("mode") or _APPEND, (_APPEND, _MERGE))
+    if mode == _APPEND:
+        given = [name for name in _OF_MERGES if config.given(name)]
+        if given:
+            raise ConfigurationError(
+                f"{config.name}: {given[0]} is for mode={shown(_MERGE)}, and the mode is "
+                f"{shown(_APPEND)}."
+            )
+        return None
+    kinds = tuple(config.texts("change_type_map").items())
+    for _, kind in kinds:
+        one_of("change_type_map", kind, KINDS)
+    return ChangeMerge(
+        config.names("equality_columns"),
+        config.text("sequence_number_column") or _SEQUENCE,
+        config.text("change_type_column"),
+        kinds,
+        config.flag("upsert"),
+    )
 
 
 @dataclass(frozen=True)
@@ -102,7 +195,8 @@ class _Chosen:
     only: str
 
 
-def _catalog(config: ManagedConfig) -> IcebergCatalog:
+def catalog_of(config: ManagedConfig) -> IcebergCatalog:
+    """Return the catalog that a configuration describes."""
     return IcebergCatalog(
         config.text("catalog_name"),
         tuple(sorted(config.texts("catalog_properties").items())),
@@ -111,29 +205,36 @@ def _catalog(config: ManagedConfig) -> IcebergCatalog:
 
 
 class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
-    """Appends rows to tables.
+    """Writes rows to tables.
 
     Args:
-        append: writes a micro-batch.
+        write: writes a micro-batch.
         fields: those to write.
     """
 
-    def __init__(self, append: AppendToIceberg, fields: _Chosen) -> None:
+    def __init__(self, write: WriteMicroBatch, fields: _Chosen) -> None:
         super().__init__()
-        self._append = append
+        self._write = write
         self._fields = fields
 
     def expand(self, rows: PCollection[Any]) -> PDone:
         with told_by(rows.pipeline.transforms_stack[-1].full_label):
-            ICEBERG.session(rows.pipeline)
+            self._check(ICEBERG.session(rows.pipeline))
             rows, kinds = self._chosen(rows)
             columns = [_column(name, kind) for name, kind in kinds.items()]
         texts = frozenset(column.name for column, is_text in columns if is_text)
         if texts or list(kinds) != list(kinds_of(rows.element_type)):
             rows = rows | "Fields" >> beam.Map(Fields(tuple(kinds), texts))
         schema = st.StructType([column for column, _ in columns])
-        append = replace(self._append, texts=texts)
-        return to_function(rows, schema, append, "iceberg", self._append.catalog.properties)
+        write = replace(self._write, texts=texts)
+        return to_function(rows, schema, write, "iceberg", self._write.catalog.properties)
+
+    def _check(self, session: Any) -> None:
+        if self._write.sort_fields and _EXTENSIONS not in (setting(session, _SETTING) or ""):
+            raise ConfigurationError(
+                "sort_fields needs Iceberg's SQL, which the session lacks: start it with "
+                f"--spark_conf={_SETTING}={_EXTENSIONS}."
+            )
 
     def _chosen(self, rows: PCollection[Any]) -> tuple[PCollection[Any], dict[str, Any]]:
         """Return rows, and the types of the fields to write."""

@@ -8,7 +8,6 @@ from typing import Any, Optional
 import apache_beam as beam
 from apache_beam.coders import RowCoder
 from apache_beam.io import jdbc
-from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.portability.api import schema_pb2
 from apache_beam.pvalue import PBegin, PCollection, PDone
 from apache_beam.typehints.row_type import RowTypeConstraint
@@ -26,7 +25,7 @@ from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.write import to_function, to_writer
-from sparkbeam.replacements.table_reads import ReadFrame
+from sparkbeam.replacements.table_reads import TableRows, reading
 from sparkbeam.upstream.external import arguments_of, classpath_of
 from sparkbeam.worker.connectors.database_client import StatementWriter
 from sparkbeam.worker.connectors.database_values import Fields, Typed
@@ -165,10 +164,9 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
         pipeline = pbegin.pipeline
         label = pipeline.transforms_stack[-1].full_label
         with told_by(label):
-            _refuse_streaming(pipeline)
             frame, texts = self._frame(resolve.session_of(pipeline))
         options = tuple(self._arguments.database.options().items())
-        rows = pbegin | "Read" >> ReadFrame(frame, options)
+        rows = pbegin | "Read" >> reading(pipeline, TableRows(frame), options)
         kind = self._arguments.element_type
         if kind is not None:
             with told_by(label):
@@ -199,14 +197,6 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
             raise ConfigurationError(
                 f"Spark cannot read {what}: {problem(error, 'jdbc', options)}"
             ) from None
-
-
-def _refuse_streaming(pipeline: beam.Pipeline) -> None:
-    if pipeline.options.view_as(StandardOptions).streaming:
-        raise ConfigurationError(
-            "Spark reads a database in batch, and the pipeline has --streaming: look rows up in a "
-            "DoFn, or read them as a side input that is renewed: see docs/lookups.md."
-        )
 
 
 def _with_texts(rows: RowTypeConstraint, texts: Mapping[str, str]) -> RowTypeConstraint:

@@ -28,6 +28,7 @@ READS: Mapping[str, str] = {
     "mysql": "sparkbeam.replacements.managed:read_database",
     "sqlserver": "sparkbeam.replacements.managed:read_database",
     "iceberg": "sparkbeam.replacements.iceberg:read",
+    "iceberg_cdc": "sparkbeam.replacements.iceberg_changes:read",
     "kafka": "sparkbeam.replacements.kafka_rows:read",
     "delta": "sparkbeam.replacements.delta:read",
     "delta_cdc": "sparkbeam.replacements.delta:read_changes",

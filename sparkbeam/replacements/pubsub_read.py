@@ -14,7 +14,7 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PBegin, PCollection
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.deduplicate import DeduplicatePerKey
-from apache_beam.transforms.window import TimestampedValue
+from apache_beam.transforms.window import GlobalWindow, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.replacements.client_packages import missing_client
@@ -79,9 +79,36 @@ class _ReadMessages(beam.PTransform[PBegin, PCollection[Any]]):
             names = topics | "Subscribe" >> beam.Map(subscribe).with_output_types(str)
         pulled = names | "Pull" >> beam.ParDo(_Pull(source)).with_output_types(tuple[str, bytes])
         if source.id_label is not None:
-            pulled |= "Deduplicate" >> DeduplicatePerKey(processing_time_duration=_ID_SECONDS)
+            pulled |= "Deduplicate" >> _Deduplicate()
         messages = pulled | "Messages" >> beam.Values().with_output_types(bytes)
         return elements(self._transform, messages)
+
+
+class _Deduplicate(beam.PTransform[PCollection[tuple[str, bytes]], PCollection[tuple[str, bytes]]]):
+    """The first message with an id.
+
+    The timers that forget ids hold the watermark at the timestamps of their elements. These have
+    the last one, and get theirs back afterwards.
+    """
+
+    def expand(self, pulled: PCollection[tuple[str, bytes]]) -> PCollection[tuple[str, bytes]]:
+        timed = pulled | "Timed" >> beam.Map(_at_the_end).with_output_types(
+            tuple[str, tuple[int, bytes]]
+        )
+        first = timed | "First" >> DeduplicatePerKey(processing_time_duration=_ID_SECONDS)
+        return first | "Untimed" >> beam.MapTuple(_at_its_time).with_output_types(tuple[str, bytes])
+
+
+def _at_the_end(
+    message: tuple[str, bytes], time: Any = beam.DoFn.TimestampParam
+) -> TimestampedValue[tuple[str, tuple[int, bytes]]]:
+    key, data = message
+    return TimestampedValue((key, (time.micros, data)), GlobalWindow().max_timestamp())
+
+
+def _at_its_time(key: str, timed: tuple[int, bytes]) -> TimestampedValue[tuple[str, bytes]]:
+    micros, data = timed
+    return TimestampedValue((key, data), Timestamp(micros=micros))
 
 
 class _Subscribe:

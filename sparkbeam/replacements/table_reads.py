@@ -1,16 +1,19 @@
 """Reads of tables of a format that needs a package and settings of the session."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 import pyspark
+from apache_beam.coders import registry
+from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PBegin, PCollection
 
 from sparkbeam.common.spark_packages import released, versions_of
-from sparkbeam.connectors import resolve
+from sparkbeam.connectors import resolve, source_frames
 from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
@@ -20,6 +23,7 @@ from sparkbeam.plan.spark_io import Options, ReadSpec
 from sparkbeam.spark.jars import add_jars
 from sparkbeam.spark.session import HasSession
 from sparkbeam.upstream.spark import has_class, is_classic
+from sparkbeam.worker.connectors.collected_rows import CollectedRows
 
 
 @dataclass(frozen=True)
@@ -72,40 +76,72 @@ class TableFormat:
             options.spark_packages = [package]
 
 
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table.
+
+    Attributes:
+        frame: a DataFrame of them.
+        columns: the columns of the rows; None for all.
+        time: the column with the timestamps of the elements; None for none.
+    """
+
+    frame: Any
+    columns: Sequence[str] | None = None
+    time: str | None = None
+
+
+Rows = Callable[[Any], TableRows]
+"""Function from the session to the rows of a read that ends."""
+
+Follow = Callable[[Any, int | None], TableRows]
+"""Function from the session, and the most rows of a micro-batch, to those of a streaming read."""
+
+
 class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
-    """Reads a DataFrame that a function makes in the session of the pipeline.
+    """Reads the rows of a table.
 
     Args:
         format: of the table.
-        frame: makes the DataFrame in a session.
         what: the table in messages.
+        rows: the rows, if the read ends.
+        follow: the rows, if it has no end; None for a read that ends in any pipeline.
+        endless: it has no end in any pipeline, otherwise in a streaming one alone.
         options: with secrets.
     """
 
     def __init__(
-        self, format: TableFormat, frame: Callable[[Any], Any], what: str, options: Options = ()
+        self,
+        format: TableFormat,
+        what: str,
+        rows: Rows,
+        *,
+        follow: Follow | None = None,
+        endless: bool = False,
+        options: Options = (),
     ) -> None:
         super().__init__()
         self._format = format
-        self._frame = frame
         self._what = what
+        self._rows = rows
+        self._follow = follow
+        self._endless = endless
         self._options = options
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
+        streaming = pipeline.options.view_as(StandardOptions).streaming
         with told_by(pipeline.transforms_stack[-1].full_label):
-            if pipeline.options.view_as(StandardOptions).streaming:
-                raise ConfigurationError(
-                    f"{self._what} is read in batch, and the pipeline has --streaming: read it "
-                    "with sparkbeam.io.ReadFromSpark, or as a side input: see docs/lookups.md."
-                )
-            frame = self._made(self._format.session(pipeline))
-        return pbegin | "Read" >> ReadFrame(frame, self._options)
+            follow = self._follow if streaming or self._endless else None
+            session = self._format.session(pipeline)
+            most = pipeline.options.view_as(SparkBeamOptions).max_batch_elements
+            rows = self._made(lambda: follow(session, most) if follow else self._rows(session))
+        return pbegin | "Read" >> reading(pipeline, rows, self._options)
 
-    def _made(self, session: Any) -> Any:
+    def _made(self, make: Callable[[], TableRows]) -> TableRows:
         try:
-            frame = self._frame(session)
-            _ = frame.schema
+            rows = make()
+            _ = rows.frame.schema
         except ConfigurationError:
             raise
         except Exception as error:
@@ -113,20 +149,107 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
                 f"Spark cannot read {self._what}: "
                 f"{problem(error, self._format.name, self._options)}"
             ) from None
-        return frame
+        return rows
 
 
-class ReadFrame(FromDataFrame):
-    """Rows of a DataFrame over a source whose options have secrets.
+_IDLE_MICROS = 60_000_000
+_LAG_MICROS = 300_000_000
+"""Lag of the watermark of a table without new rows, as in Beam's reads of changes."""
+
+
+def reading(
+    pipeline: beam.Pipeline, rows: TableRows, options: Options
+) -> "beam.PTransform[PBegin, PCollection[Any]]":
+    """Return the transform that reads rows.
 
     Args:
-        frame: the DataFrame.
+        pipeline: the pipeline.
+        rows: of a table; those of a read that ends are collected in a streaming pipeline.
+        options: with secrets.
+    """
+    read = _ReadFrame(rows, options)
+    streaming = pipeline.options.view_as(StandardOptions).streaming
+    return _ReadOnce(read) if streaming and not rows.frame.isStreaming else read
+
+
+class _ReadFrame(FromDataFrame):
+    """Rows of a table, whose options have secrets.
+
+    In streaming the watermark is the newest timestamp of the rows. Without new ones it follows the
+    clock.
+
+    Args:
+        rows: the rows.
         options: of the source.
+
+    Attributes:
+        secrets: the options.
     """
 
-    def __init__(self, frame: Any, options: Options) -> None:
-        super().__init__(frame)
-        self._secrets = options
+    def __init__(self, rows: TableRows, options: Options) -> None:
+        super().__init__(rows.frame, rows.time, rows.columns)
+        self.secrets = options
+
+    def described(self, pbegin: PBegin) -> tuple[ReadSpec, Any]:
+        """Return the read in batch, and the type of the elements."""
+        kind = self.expand(pbegin).element_type
+        assert self._spec is not None
+        coder = pickler.dumps(registry.get_coder(kind))
+        return self._spec.translated(coder, in_columns=False), kind
+
+    def _is_streaming(self, pipeline: beam.Pipeline) -> bool:
+        return bool(self._frame.isStreaming)
 
     def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
-        return replace(super()._told(spec, **more), options=self._secrets)
+        if self._frame.isStreaming:
+            more |= {"by_files": False, "idle": _IDLE_MICROS, "idle_lag": _LAG_MICROS}
+        return replace(super()._told(spec, **more), options=self.secrets)
+
+
+class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
+    """Rows that are collected while the pipeline is built, as a query has no source that ends.
+
+    Args:
+        read: reads them.
+    """
+
+    def __init__(self, read: _ReadFrame) -> None:
+        super().__init__()
+        self._read = read
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        pipeline = pbegin.pipeline
+        label = pipeline.transforms_stack[-1].full_label
+        with told_by(label):
+            spec, kind = self._read.described(pbegin)
+            found = self._collected(source_frames.timed(resolve.session_of(pipeline), spec, label))
+            if found.nbytes > _MOST_BYTES:
+                raise ConfigurationError(
+                    f"The table has {found.nbytes >> 20} MiB, and in a streaming pipeline a table "
+                    f"that is read once passes through the driver, up to {_MOST_BYTES >> 20} MiB: "
+                    "read fewer rows or columns, read it in a batch pipeline, or look rows up in a "
+                    "DoFn: see docs/lookups.md."
+                )
+        parts = pbegin | "Collected" >> beam.Create([*map(_stream, found.to_batches(_ROWS))])
+        return parts | "Rows" >> beam.FlatMap(CollectedRows(spec)).with_output_types(kind)
+
+    def _collected(self, frame: Any) -> Any:
+        try:
+            return frame.toArrow()
+        except Exception as error:
+            raise ConfigurationError(
+                f"Spark cannot read the table: {problem(error, '', self._read.secrets)}"
+            ) from None
+
+
+_MOST_BYTES = 1 << 24
+_ROWS = 1 << 14
+
+
+def _stream(batch: pa.RecordBatch) -> bytes:
+    """Return rows as a stream of Arrow."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found

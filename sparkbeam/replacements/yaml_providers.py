@@ -53,6 +53,7 @@ _DATABASES = {
 _MANAGED = "sparkbeam.replacements.managed"
 _NATIVE: Mapping[str, tuple[str, str]] = {
     "ReadFromKafka": ("kafka", "sparkbeam.replacements.kafka_rows:read"),
+    "ReadFromIcebergCDC": ("iceberg_cdc", "sparkbeam.replacements.iceberg_changes:read"),
     "WriteToKafka": ("kafka", "sparkbeam.replacements.kafka_rows:write"),
     **{f"ReadFrom{n}": (system, f"{_MANAGED}:read_database") for n, system in _DATABASES.items()},
     **{f"WriteTo{n}": (system, f"{_MANAGED}:write_database") for n, system in _DATABASES.items()},

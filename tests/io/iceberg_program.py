@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import page_programs
+import pytest
 import streams
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
@@ -121,11 +123,12 @@ def main(folder: Path) -> None:
     streams.run_available(spark, folder / "checkpoint", build)
 
     def table(name: str, columns: str) -> list[Any]:
-        key = next(iter(spark.sql("SHOW CATALOGS").where("catalog LIKE 'my_catalog%'").collect()))[
-            0
-        ]
-        rows = spark.sql(f"SELECT {columns} FROM {key}.shop.{name} ORDER BY 1").collect()
+        rows = spark.sql(f"SELECT {columns} FROM {named(name)} ORDER BY 1").collect()
         return [[str(value) for value in row] for row in rows]
+
+    def named(table: str) -> str:
+        catalogs = spark.sql("SHOW CATALOGS").where("catalog LIKE 'my_catalog%'").collect()
+        return f"{catalogs[0][0]}.shop.{table}"
 
     found: dict[str, Any] = {"some": json.loads((folder / "some.json").read_text())}
     found["partitions"] = table("`sales`.partitions", "count(*)")
@@ -133,6 +136,61 @@ def main(folder: Path) -> None:
     found["copied"] = table("copied", "*")
     found["stream"] = table("stream", "*")
     found["snapshots"] = table("stream.snapshots", "count(*)")
+    spark.sql(f"CREATE TABLE {named('orders')} (city STRING, amount BIGINT) USING iceberg")
+    spark.sql(f"INSERT INTO {named('orders')} VALUES ('Bonn', 1), ('Bonn', 2), ('Bern', -1)")
+    with pytest.MonkeyPatch.context() as patch:
+        places = {'"lake"': '"my catalog"', "/data/warehouse": str(folder / "warehouse")}
+        page_programs.run("iceberg", folder, patch, ["--runner=sparkbeam.SparkRunner"], places)
+    found["page"] = table("totals", "*")
+
+    changes = {
+        **catalog,
+        "table": "shop.merged",
+        "mode": "merge-on-read",
+        "sequence_number_column": "at",
+        "change_type_column": "kind",
+        "change_type_map": {
+            "+": "INSERT",
+            "-": "DELETE",
+            "<": "UPDATE_BEFORE",
+            ">": "UPDATE_AFTER",
+        },
+        "equality_columns": ["id"],
+        "snapshot_properties": {"by": "tests"},
+        "sort_fields": ["item desc nulls last", "bucket(id, 4)"],
+        "num_shards": 3,
+    }
+
+    def merge(p: beam.Pipeline) -> None:
+        source = {"path": folder / "changes", "maxFilesPerTrigger": 1}
+        schema = "id bigint, item string, kind string, at bigint"
+        _ = p | ReadFromSpark("json", source, schema) | managed.Write("iceberg", config=changes)
+
+    batches = (
+        [(1, "a", "+", 1), (2, "b", "+", 1), (1, "c", ">", 2), (1, "a", "<", 2)],
+        [(2, "b", "-", 4), (2, "d", "+", 3), (3, "e", ">", 3), (4, "f", "-", 3)],
+        [(1, "c", "<", 5), (5, "c", ">", 5)],
+    )
+    for number, rows in enumerate(batches):
+        dicts = [dict(zip(("id", "item", "kind", "at"), row, strict=True)) for row in rows]
+        streams.write_json(folder / "changes" / f"{number}.json", dicts, 9 - number)
+    streams.run_available(spark, folder / "merging", merge)
+    streams.rewind(folder / "merging", 2)
+    streams.run_available(spark, folder / "merging", merge)
+    found["merged"] = table("merged", "*")
+    found["merges"] = table("merged.snapshots", "count(*), max(summary['by'])")
+    shown = spark.sql(f"SHOW TBLPROPERTIES {named('merged')}").collect()
+    found["order"] = dict(map(tuple, shown))["sort-order"]
+    for problem, config in (
+        ("mode", {**changes, "mode": "append"}),
+        ("error_handling", {**changes, "error_handling": {"output": "wrong"}}),
+        ("kinds", {**changes, "change_type_map": {"+": "ADD"}}),
+    ):
+        try:
+            sales = beam.Pipeline("sparkbeam.SparkRunner") | beam.Create([beam.Row(id=1)])
+            _ = sales | managed.Write("iceberg", config=config)
+        except ConfigurationError as error:
+            found[problem] = str(error)
     print(f"\n{json.dumps(found)}")
 
 

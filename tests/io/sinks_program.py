@@ -24,7 +24,7 @@ from apache_beam.transforms import managed
 from delta_program import KEYED
 
 from sparkbeam.connectors.delivery import Delivery
-from sparkbeam.connectors.iceberg_tables import AppendToIceberg
+from sparkbeam.connectors.iceberg_tables import WriteMicroBatch
 from sparkbeam.connectors.storage import LocalStorage
 from sparkbeam.connectors.upserts import _Target
 from sparkbeam.io import ReadFromSpark, WriteToSpark
@@ -50,7 +50,7 @@ POINTS: dict[str, tuple[type, str, str]] = {
     "between note and moves": (FileSink, "_commit", BEFORE),
     "between moves": (LocalStorage, "move", HALFWAY),
     "between moves and mark": (FileSink, "_told", BEFORE),
-    "after a table": (AppendToIceberg, "_append", AFTER),
+    "after a table": (WriteMicroBatch, "_write", AFTER),
     "after a statement": (_Target, "_run", AFTER),
     "after the sinks": (SparkSinks, "deliver", AFTER),
     "before a micro-batch": (QuerySink, "__call__", BEFORE),

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import iceberg_program
@@ -16,10 +17,15 @@ from sparkbeam.common.spark_packages import released
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The findings of the program."""
+    return findings(Path(iceberg_program.__file__), tmp_path_factory.mktemp("iceberg"))
+
+
+def findings(program: Path, folder: Path) -> dict[str, Any]:
+    """Returns what a program with Iceberg finds; skips the test where Spark cannot get it."""
     if released("iceberg", pyspark.__version__) is None:
         pytest.skip(f"there is no Iceberg for Spark {pyspark.__version__}")
     run = subprocess.run(
-        [sys.executable, iceberg_program.__file__, str(tmp_path_factory.mktemp("iceberg"))],
+        [sys.executable, str(program), str(folder)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,
@@ -45,6 +51,25 @@ def test_a_missing_table_is_created_with_its_partitions(found: dict[str, Any]) -
 
 def test_a_field_chooses_the_table_of_a_row(found: dict[str, Any]) -> None:
     assert found["one"] == [["1", "it'em 1"]]
+
+
+def test_changes_are_merged_once_by_their_order(found: dict[str, Any]) -> None:
+    assert found["merged"] == [["3", "e"], ["5", "c"]]
+    assert found["merges"] == [["3", "tests"]]
+
+
+def test_a_table_that_is_created_has_the_sort_order(found: dict[str, Any]) -> None:
+    assert found["order"] == "item DESC NULLS LAST, bucket(4, id) ASC NULLS FIRST"
+
+
+def test_an_argument_without_a_meaning_is_named(found: dict[str, Any]) -> None:
+    assert "sequence_number_column is for mode='merge-on-read'" in found["mode"]
+    assert "error_handling has no counterpart" in found["error_handling"]
+    assert "change_type_map='ADD'" in found["kinds"]
+
+
+def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
+    assert found["page"] == [["Bonn", "3"]]
 
 
 def test_yaml_reads_a_table_and_writes_one(found: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from sparkbeam.common.spark_packages import released
 
 
-def test_a_table_is_read_as_it_is_as_it_was_and_as_it_changed_also_in_yaml(tmp_path: Path) -> None:
+def test_a_table_is_read_as_it_is_as_it_was_and_as_it_changes_also_in_yaml(tmp_path: Path) -> None:
     """The session gets the settings that Delta needs, and the package unless there are jars."""
     if released("delta", pyspark.__version__) is None:
         pytest.skip(f"there is no Delta for Spark {pyspark.__version__}")
@@ -34,4 +34,11 @@ def test_a_table_is_read_as_it_is_as_it_was_and_as_it_changed_also_in_yaml(tmp_p
         "changes": [[2, 20, "update_preimage"], [2, 21, "update_postimage"]],
         "yaml": [[1, 10], [2, 20]],
         "changes_in_yaml": [[20, "update_preimage"], [21, "update_postimage"]],
+        "stream": [
+            [20, "update_preimage", 0],
+            [21, "update_postimage", 0],
+            [10, "delete", 0],
+        ],
+        "once": [[1, 10], [2, 20], [2, 21]],
+        "page": [[1, "Bonn", 10], [2, "Bern", 21]],
     }

@@ -13,6 +13,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from database_servers import Sql
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam.replacements import table_reads
 from sparkbeam.upstream.spark import jdbc_connection
 
 SECRET = "hunter2-of-nobody"
@@ -148,9 +149,57 @@ def test_a_plan_shows_no_secret(spark: Any, derby: dict[str, Any]) -> None:
     assert SECRET not in str(explained)
 
 
-def test_a_stream_does_not_read_a_database(spark: Any, derby: dict[str, Any]) -> None:
+def test_a_stream_reads_a_table_once_at_its_start(
+    spark: Any, derby: dict[str, Any], tmp_path: Path
+) -> None:
+    checkpoint = f"--checkpoint_location={tmp_path}/checkpoint"
+
+    def run() -> list[Any]:
+        with beam.Pipeline(
+            SparkRunner(session=spark), PipelineOptions(["--streaming", checkpoint])
+        ) as p:
+            pairs = p | "Read" >> ReadFromJdbc(**derby)
+            names = beam.pvalue.AsDict(pairs | beam.Map(lambda row: (row.ID, row.NAME)))
+            named = p | beam.Create([1, 2]) | beam.Map(lambda n, names: names[n], names)
+            counted = pairs | beam.GroupBy("MORE").aggregate_field("ID", sum, "ids")
+            _ = (
+                named
+                | "Names" >> beam.combiners.ToList()
+                | "All" >> beam.Map(_noted, tmp_path / "1")
+            )
+            _ = counted | "Sums" >> beam.Map(_noted, tmp_path / "2")
+        return [(tmp_path / name).read_text() for name in "12"]
+
+    assert run() == ["['a', None]", "[7, 3]"]
+    with jdbc_connection(spark, {"url": derby["jdbc_url"], "dbtable": "t"}) as (connection, _):
+        connection.createStatement().executeUpdate("INSERT INTO pairs (id) VALUES (3)")
+    assert run() == ["['a', None]", "[7, 3]"]
+
+
+def test_a_stream_reads_no_row_and_tells_of_a_row_that_fails(
+    spark: Any, derby: dict[str, Any]
+) -> None:
+    with beam.Pipeline(SparkRunner(session=spark), PipelineOptions(["--streaming"])) as p:
+        none = p | ReadFromJdbc(**{**derby, "query": "SELECT * FROM pairs WHERE id > 9"})
+        assert_that(none, equal_to([]))
+    wrong = beam.Pipeline(SparkRunner(session=spark), PipelineOptions(["--streaming"]))
+    with pytest.raises(ConfigurationError, match=r"'Read/Read': Spark cannot read the table") as it:
+        _ = wrong | "Read" >> ReadFromJdbc(
+            **{**derby, "query": "SELECT 1 / (id - 1) AS n FROM pairs"}
+        )
+    assert SECRET not in str(it.value)
+
+
+def _noted(values: Any, path: Path) -> None:
+    path.write_text(str([*values]))
+
+
+def test_a_stream_refuses_a_large_table(
+    spark: Any, derby: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_reads, "_MOST_BYTES", 8)
     p = beam.Pipeline(SparkRunner(session=spark), PipelineOptions(["--streaming"]))
-    with pytest.raises(ConfigurationError, match=r"'Read': .*--streaming: look rows up"):
+    with pytest.raises(ConfigurationError, match=r"'Read/Read': The table has .*driver"):
         _ = p | "Read" >> ReadFromJdbc(**derby)
 
 

@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import apache_beam as beam
+import page_programs
 import pytest
 from apache_beam.io import ReadFromPubSub, WriteToPubSub
 from apache_beam.io.gcp.pubsub import MultipleReadFromPubSub, PubSubSourceDescriptor
@@ -169,6 +171,36 @@ def test_windows_end_behind_the_messages_of_the_last_seconds(
     until(lambda: len(written(tmp_path)) == 2 or result.state == PipelineState.FAILED)
     result.cancel()
     assert written(tmp_path) == [1, 2]
+
+
+class NotingRunner(StreamingRunner):
+    """Notes the pipelines that it runs."""
+
+    started: ClassVar[list[PipelineResult]] = []
+
+    def run_pipeline(self, *given: Any) -> Any:
+        result = super().run_pipeline(*given)
+        self.started.append(result)
+        return result
+
+
+def test_the_program_of_the_page_runs(
+    subscribed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkbeam.replacements.pubsub_watermark.SAMPLE_SECONDS", 1)
+    clicks = ((b"ada", 1), (b"bob", 2), (b"ada", 59), (b"ada", 61))
+    messages = [(user, {"id": f"{at}", "at": f"{at}000"}) for user, at in clicks]
+    publish(subscribed, *messages, messages[0])
+    options = [f"--runner={__name__}.{NotingRunner.__name__}"]
+    options.append(f"--checkpoint_location={tmp_path / 'checkpoint'}")
+    counted = "projects/project/topics/counted"
+    with ThreadPoolExecutor() as threads:
+        ended = threads.submit(page_programs.run, "pubsub", tmp_path, monkeypatch, options)
+        until(lambda: ended.done() or len(subscribed.published.get(counted, ())) == 3)
+        NotingRunner.started.pop().cancel()
+        ended.result()
+    found = sorted(message.data for message in subscribed.published[counted])
+    assert found == [b"ada: 1", b"ada: 2", b"bob: 1"]
 
 
 def test_several_subscriptions_are_one_source(subscribed: Any, tmp_path: Path) -> None:

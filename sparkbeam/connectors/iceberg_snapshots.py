@@ -1,0 +1,108 @@
+"""Snapshots of an Iceberg table, and ranges of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import functions as sf
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.errors import ConfigurationError
+
+_REMOVING = frozenset(["overwrite", "delete"])
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot.
+
+    Attributes:
+        id: its id.
+        parent: the id of the one before; None for the first.
+        millis: the time of its commit.
+        operation: ``append``, ``overwrite``, ``delete`` or ``replace``.
+    """
+
+    id: int
+    parent: int | None
+    millis: int
+    operation: str
+
+    @property
+    def removes_rows(self) -> bool:
+        """True if rows may have been deleted or replaced by others."""
+        return self.operation in _REMOVING
+
+
+def snapshots(session: Any, name: str) -> list[Snapshot]:
+    """Return the snapshots that led to the current one, the oldest first.
+
+    Args:
+        session: with the catalog of the table.
+        name: the quoted name of the table.
+    """
+    heads = session.table(f"{name}.refs").where("name = 'main'").select("snapshot_id").collect()
+    columns = [
+        "snapshot_id",
+        "parent_id",
+        sf.unix_millis("committed_at").alias("millis"),
+        "operation",
+    ]
+    rows = session.table(f"{name}.snapshots").select(*columns).collect()
+    known = {row.snapshot_id: row for row in rows}
+    found = []
+    at = heads[0].snapshot_id if heads else None
+    while at in known:
+        row = known[at]
+        found.append(Snapshot(row.snapshot_id, row.parent_id, row.millis, row.operation))
+        at = row.parent_id
+    return found[::-1]
+
+
+@dataclass(frozen=True)
+class SnapshotRange:
+    """A range of snapshots; times are in milliseconds.
+
+    Attributes:
+        first: the id of the first one; None for none.
+        since: or the time from which it counts; None for none.
+        last: the id of the last one; None for none.
+        until: or the time up to which it counts; None for none.
+        latest: without a start it begins with the current snapshot, otherwise with the oldest.
+    """
+
+    first: int | None = None
+    since: int | None = None
+    last: int | None = None
+    until: int | None = None
+    latest: bool = False
+
+    def within(self, known: Sequence[Snapshot]) -> Sequence[Snapshot]:
+        """Return the snapshots of the range.
+
+        Args:
+            known: those of the table, the oldest first.
+
+        Raises:
+            ConfigurationError: a snapshot is not one of the table.
+        """
+        begin, end = len(known) - 1 if self.latest and known else 0, len(known)
+        if self.since is not None:
+            begin = sum(each.millis < self.since for each in known)
+        if self.first is not None:
+            begin = _place(known, self.first, "from_snapshot")
+        if self.until is not None:
+            end = sum(each.millis <= self.until for each in known)
+        if self.last is not None:
+            end = _place(known, self.last, "to_snapshot") + 1
+        return known[begin:end]
+
+
+def _place(known: Sequence[Snapshot], id: int, name: str) -> int:
+    ids = [each.id for each in known]
+    if id not in ids:
+        raise ConfigurationError(
+            f"{name}={shown(id)} is none of the {len(ids)} snapshots that led to the current one "
+            "and have not expired: SELECT * FROM TABLE.snapshots lists them."
+        )
+    return ids.index(id)
