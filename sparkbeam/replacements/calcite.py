@@ -16,7 +16,7 @@ from sparkbeam.errors import ConfigurationError
 
 try:
     import sqlglot
-    from sqlglot import exp
+    from sqlglot import Token, exp
     from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
     from sqlglot.optimizer.annotate_types import annotate_types
     from sqlglot.optimizer.qualify import qualify
@@ -189,16 +189,34 @@ def has_windows(query: ParsedQuery) -> bool:
 _WINDOWS = frozenset(["TUMBLE", "HOP", "SESSION"])
 
 
-def settings(ddl: str) -> None:
-    """Check statements of DDL: those that set an option are ignored.
+def tokens(text: str, argument: str) -> list[Token]:
+    """Return the tokens of statements.
+
+    Args:
+        text: the statements.
+        argument: that has them, in messages.
 
     Raises:
-        ConfigurationError: it is not DDL.
-        QueryRefused: it is a statement that does something.
+        ConfigurationError: a text or a quoted name does not end.
     """
-    for statement in _parsed(ddl):
-        if not isinstance(statement, exp.Set):
-            raise QueryRefused(f"the statement {_command(statement)} in ddl")
+    if not isinstance(text, str):
+        raise ConfigurationError(f"{argument} is of type {type(text).__name__}: give a text.")
+    try:
+        return list(sqlglot.tokenize(text, dialect=_Calcite))
+    except sqlglot.errors.SqlglotError:  # Its message has a part of the text.
+        raise ConfigurationError(
+            f"{argument} is not valid SQL: a text in quotes, or a comment, does not end."
+        ) from None
+
+
+def tables_in(query: str) -> frozenset[str]:
+    """Return the names of the tables that a query reads, and those of its WITH.
+
+    Raises:
+        ConfigurationError: it is not a query.
+        QueryRefused: it is another statement.
+    """
+    return frozenset(table.name for table in _query(query).find_all(exp.Table))
 
 
 def _parsed(text: str) -> list[exp.Expr]:

@@ -41,7 +41,8 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
     Args:
         query: the query.
         dialect: ``"calcite"``, or None.
-        ddl: statements that set options of Beam's planner, which have no effect.
+        ddl: statements that declare external tables, which the query may read; those that set
+            options of Beam's planner have no effect.
 
     Raises:
         ConfigurationError: when it is created or applied: the query is not valid.
@@ -66,8 +67,8 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         resolve.require_spark(pipeline, "SqlTransform")
         self._applied = pipeline.transforms_stack[-1].full_label
         try:
+            tables |= self._external_tables(pipeline, tables)
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
-            calcite.settings(self._ddl or "")
             query = calcite.parse(self._query, {name: each.types for name, each in rows.items()})
             read = {name: rows[name] for name in query.tables}
             if calcite.has_windows(query) or _is_windowed(pipeline, read):
@@ -86,6 +87,26 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         for name, field in zip(query.columns, found.fields, strict=True):
             schema.add(name, field.dataType, field.nullable)
         return self._queried(pipeline, text, read, schema)
+
+    def _external_tables(
+        self, pipeline: Pipeline, inputs: Mapping[str, PCollection[Any]]
+    ) -> dict[str, PCollection[Any]]:
+        """Return the rows of the tables of the DDL that the query reads."""
+        if not self._ddl:
+            return {}
+        from sparkbeam.replacements import calcite, calcite_ddl, sql_tables
+
+        declared = calcite_ddl.declared(self._ddl)
+        for name in inputs.keys() & declared.keys():
+            raise ConfigurationError(
+                f"ddl declares the table {shown(name)}, which is an input of the query."
+            )
+        used = calcite.tables_in(self._query)
+        return {
+            name: sql_tables.read(table, pipeline)
+            for name, table in declared.items()
+            if name in used
+        }
 
     def _analyzed(self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows]) -> StructType:
         session = resolve.session_of(pipeline)

@@ -11,7 +11,7 @@ from sparkbeam.errors import ConfigurationError
 
 pytest.importorskip("sqlglot")
 
-from sparkbeam.replacements.calcite import QueryRefused, parse, settings
+from sparkbeam.replacements.calcite import QueryRefused, parse
 
 DDL = (
     "id bigint not null, s string, f double not null, ts timestamp_ntz, a array<bigint>, "
@@ -220,9 +220,3 @@ def test_a_wrong_query_is_an_error(query: str, message: str) -> None:
 def test_a_clause_that_is_not_translated_is_named(query: str, clause: str) -> None:
     with pytest.raises(QueryRefused, match=clause):
         parse(query, TABLES)
-
-
-def test_statements_of_ddl_that_set_options_are_ignored() -> None:
-    settings("SET sqlConformance = 'LENIENT'; SET x = 1")
-    with pytest.raises(QueryRefused, match="CREATE"):
-        settings("CREATE EXTERNAL TABLE t (id INT) TYPE text LOCATION '/tmp'")
