@@ -19,6 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
 from sparkbeam.replacements.calcite import ParsedQuery, QueryRefused, window_function
+from sparkbeam.replacements.user_functions import Parameter, SqlFunction
 
 _Kind = exp.DataType.Type
 
@@ -81,7 +82,8 @@ class Aggregate:
     Attributes:
         step: makes the rows: the keys, followed by an input of each aggregate.
         keys: the number of keys.
-        functions: of the aggregates: ``sum``, ``min``, ``max`` or ``distinct``.
+        functions: of the aggregates: ``sum``, ``min``, ``max``, ``distinct``, or the alias of one
+            of the user.
         windows: the windows; None for those of the input.
         bounds: the start and the end of the window follow as two columns.
         nullable: whether each aggregate meets None.
@@ -119,23 +121,36 @@ _Scope = Mapping[str, Mapping[str, Value]]
 """Columns of each relation by name."""
 
 
-def steps_of(query: ParsedQuery, tables: Mapping[str, Mapping[str, tuple[Any, bool]]]) -> Project:
+def steps_of(
+    query: ParsedQuery,
+    tables: Mapping[str, Mapping[str, tuple[Any, bool]]],
+    functions: Mapping[str, SqlFunction] | None = None,
+) -> Project:
     """Return the steps of a query.
 
     Args:
         query: the query.
         tables: the type of each column of the tables, and whether it may be None.
+        functions: of the user, by their aliases.
 
     Raises:
         QueryRefused: a clause of it cannot run in windows or in streaming.
     """
-    return _Lowering(tables).query(query.tree)
+    return _Lowering(tables, functions or {}).query(query.tree)
 
 
 class _Lowering:
-    def __init__(self, tables: Mapping[str, Mapping[str, tuple[Any, bool]]]) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, Mapping[str, tuple[Any, bool]]],
+        functions: Mapping[str, SqlFunction],
+    ) -> None:
         self._tables = tables
+        self._functions = functions
         self._named: dict[str, tuple[Step, dict[str, Value]]] = {}
+
+    def _expressions(self, scope: _Scope) -> "_Expressions":
+        return _Expressions(scope, self._functions)
 
     def query(self, tree: exp.Query) -> Project:
         with_ = tree.args.get("with_") or exp.With()
@@ -200,14 +215,14 @@ class _Lowering:
         for join in tree.args.get("joins") or ():
             step, scope = self._joined(step, scope, join)
         where = tree.args.get("where")
-        condition = None if where is None else _Expressions(scope).holds(where.this)
+        condition = None if where is None else self._expressions(scope).holds(where.this)
         items = [item.this if isinstance(item, exp.Alias) else item for item in tree.expressions]
         group, having = tree.args.get("group"), tree.args.get("having")
         parts = [*items, *([having.this] if having else [])]
         if group or any(part.find(exp.AggFunc) for part in parts):
             found = self._aggregated(step, scope, condition, group, items, having)
         else:
-            found = Project(step, tuple(map(_Expressions(scope).value, items)), condition)
+            found = Project(step, tuple(map(self._expressions(scope).value, items)), condition)
         return _distinct(found) if tree.args.get("distinct") else found
 
     def _joined(self, step: Step, scope: _Scope, join: exp.Join) -> tuple[Step, _Scope]:
@@ -228,7 +243,10 @@ class _Lowering:
             raise QueryRefused("a JOIN without equal columns in windows or in streaming")
         if rest and how != "inner":
             raise QueryRefused(f"a condition of a {side.upper()} JOIN beside equal columns")
-        of_left, of_right = _Expressions(left_scope), _Expressions(right_scope)
+        of_left, of_right = (
+            self._expressions(left_scope),
+            self._expressions(right_scope),
+        )
         pairs = [_alike(of_left.value(one), of_right.value(other)) for one, other in keys]
         left_keys, right_keys = (tuple(map(_as_key, side)) for side in zip(*pairs, strict=True))
         whole = JoinSteps(left, right, how, left_keys, right_keys)
@@ -239,7 +257,7 @@ class _Lowering:
         joined = _numbered(joined)
         if not rest:
             return whole, joined
-        expressions = _Expressions(joined)
+        expressions = self._expressions(joined)
         return _positioned(whole, joined, " and ".join(map(expressions.holds, rest)))
 
     def _aggregated(
@@ -256,7 +274,7 @@ class _Lowering:
             group.args.get(n) for n in ("rollup", "cube", "grouping_sets")
         ):
             raise QueryRefused("GROUPING SETS in windows or in streaming")
-        expressions = _Expressions(scope)
+        expressions = self._expressions(scope)
         keys, windows = [], None
         for key in group.expressions if group is not None else ():
             call = window_function(key)
@@ -279,7 +297,7 @@ class _Lowering:
             for each in part.find_all(exp.AggFunc)
         }
         bounds = windows is not None and any(_bound(node) for part in parts for node in part.walk())
-        behind = _Expressions({}, known, bounds=bounds)
+        behind = _Expressions({}, self._functions, known, bounds=bounds)
         if windows is not None and any(_inner_time(key) for key in keys):
             raise QueryRefused("a window function within an expression of GROUP BY")
         own = (*(packed or [Value("0", int)]), *(aggregation.inputs or [Value("1", int)]))
@@ -445,6 +463,8 @@ class _Aggregation:
             (argument,) = argument.expressions
         if isinstance(node, exp.Count) and isinstance(argument, exp.Star):
             return Value(self._count(None, condition), int)
+        if isinstance(node, exp.AnonymousAggFunc):
+            return self._of_user(node)
         if isinstance(argument, exp.Star) or not isinstance(
             node, exp.Count | exp.Sum | exp.Avg | exp.Min | exp.Max
         ):
@@ -463,6 +483,13 @@ class _Aggregation:
         if isinstance(node, exp.Count):
             return Value(count, int)
         return self._of_sum(node, value, count)
+
+    def _of_user(self, node: exp.AnonymousAggFunc) -> Value:
+        function = self._expressions.functions[node.name]
+        value = self._expressions.argument(node.expressions[0].this, function.parameters[0])
+        return Value(
+            self._add(function.alias, value), function.result.type, function.result.nullable
+        )
 
     def _of_sum(self, node: exp.AggFunc, value: Value, count: str) -> Value:
         first, again = _held(value)
@@ -538,14 +565,21 @@ class _Expressions:
 
     Args:
         scope: the columns of each relation.
+        functions: of the user, by their aliases.
         known: values by the text of their expression.
         bounds: rows have the bounds of their windows.
     """
 
     def __init__(
-        self, scope: _Scope, known: Mapping[str, Value] | None = None, *, bounds: bool = False
+        self,
+        scope: _Scope,
+        functions: Mapping[str, SqlFunction],
+        known: Mapping[str, Value] | None = None,
+        *,
+        bounds: bool = False,
     ) -> None:
         self._scope = scope
+        self.functions = functions
         self._known = known or {}
         self._bounds = bounds
         self._methods: dict[type[exp.Expr], Callable[[Any], Value]] = {
@@ -729,7 +763,47 @@ class _Expressions:
             found = Value(source, value.kind, found.nullable)
         return found
 
+    def argument(self, node: exp.Expr, parameter: Parameter) -> Value:
+        """Return the value of an argument of a function of the user.
+
+        Raises:
+            QueryRefused: it has another type.
+        """
+        value = self.value(node)
+        if value.kind in (parameter.type, Any):
+            return value
+        if parameter.type in _REAL and value.kind in (*_WHOLE, *_REAL, Decimal):
+            return _strict(parameter.type, "float({})", value)
+        if parameter.type in _WHOLE and _is_integer(value.kind):
+            return _strict(parameter.type, "int({})", value)
+        found = _as(value, parameter.type)
+        if found.kind is not parameter.type:
+            raise _unknown(node)
+        return found
+
+    def _of_user(self, node: exp.Anonymous) -> Value:
+        function = self.functions[node.name]
+        arguments = [
+            (self.argument(cast.this, parameter), parameter)
+            for cast, parameter in zip(node.expressions, function.parameters, strict=False)
+        ]
+        sources, nulls = [], []
+        for value, parameter in arguments:
+            first, again = ("", value.source) if parameter.nullable else _held(value)
+            is_tested = value.nullable and not parameter.nullable
+            nulls += [f"{first} is not None"] if is_tested else []
+            sources.append(again if is_tested else value.source)
+        source = f"{function.alias}({', '.join(sources)})"
+        result = function.result
+        if not nulls:
+            return Value(source, result.type, result.nullable)
+        return Value(f"({source} if {' and '.join(nulls)} else None)", result.type, nullable=True)
+
     def _cast(self, node: exp.Cast) -> Value:
+        if isinstance(node.this, exp.AnonymousAggFunc):
+            return self.value(node.this)
+        if isinstance(node.this, exp.Anonymous) and node.this.name in self.functions:
+            return self._of_user(node.this)
         kind = _KINDS.get(node.to.this)
         if kind is Timestamp and isinstance(node.this, exp.Literal):
             return _time(node.this)

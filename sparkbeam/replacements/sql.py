@@ -20,8 +20,9 @@ from sparkbeam.connectors import query_frames, resolve
 from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError, UnsupportedTransform
 from sparkbeam.io.write import to_table
-from sparkbeam.plan.spark_io import READ_URN, ReadSpec
+from sparkbeam.plan.spark_io import READ_URN, QueryFunction, ReadSpec
 from sparkbeam.replacements.sql_rows import SqlRows, decoded, is_whole, result_type
+from sparkbeam.replacements.user_functions import SqlFunction
 from sparkbeam.upstream.external import arguments_of
 
 _CALCITE = "calcite"
@@ -30,6 +31,19 @@ _CALCITE = "calcite"
 def replacing(transform: Any, pipeline: Pipeline) -> "SparkSql":
     """Return the transform that stands in for Beam's ``SqlTransform``."""
     return SparkSql(**arguments_of(transform))
+
+
+def with_functions(transform: Any, functions: Mapping[str, SqlFunction]) -> "SparkSql":
+    """Return the query of Beam's ``SqlTransform`` with functions.
+
+    Raises:
+        ConfigurationError: SQL has a function of the name of one of them.
+    """
+    from sparkbeam.replacements import calcite
+
+    for function in functions.values():
+        calcite.check_name(function.name)
+    return SparkSql(**arguments_of(transform), functions=functions)
 
 
 class SparkSql(beam.PTransform[Any, PCollection[Any]]):
@@ -43,14 +57,22 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         dialect: ``"calcite"``, or None.
         ddl: statements that declare external tables, which the query may read; those that set
             options of Beam's planner have no effect.
+        functions: in Python, by their names in lower case.
 
     Raises:
         ConfigurationError: when it is created or applied: the query is not valid.
         UnsupportedTransform: when it is applied: a clause has no counterpart.
     """
 
-    def __init__(self, query: str, dialect: str | None = None, ddl: str | None = None) -> None:
+    def __init__(
+        self,
+        query: str,
+        dialect: str | None = None,
+        ddl: str | None = None,
+        functions: Mapping[str, SqlFunction] | None = None,
+    ) -> None:
         super().__init__()
+        self._functions = functions or {}
         self._query = query
         self._ddl = ddl
         self._applied = ""
@@ -69,10 +91,11 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         try:
             tables |= self._external_tables(pipeline, tables)
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
-            query = calcite.parse(self._query, {name: each.types for name, each in rows.items()})
+            types = {name: each.types for name, each in rows.items()}
+            query = calcite.parse(self._query, types, self._functions)
             read = {name: rows[name] for name in query.tables}
             if calcite.has_windows(query) or _is_windowed(pipeline, read):
-                return _lowered(query, read)
+                return self._lowered(query, read)
             text = query.spark_sql({name: each.types for name, each in read.items()})
         except calcite.QueryRefused as refused:
             raise UnsupportedTransform(
@@ -111,7 +134,9 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
     def _analyzed(self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows]) -> StructType:
         session = resolve.session_of(pipeline)
         try:
-            return query_frames.schema_of(session, text, [each.schema for each in read.values()])
+            return query_frames.schema_of(
+                session, text, [each.schema for each in read.values()], self._of_spark()
+            )
         except Exception as error:
             raise ConfigurationError(
                 f"'{self._applied}': Spark cannot analyze the query: {problem(error, '', ())}"
@@ -129,9 +154,22 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             query=text,
             columns=tuple(schema.names),
             inputs=tuple(each.json() for each in schemas.values()),
+            functions=self._of_spark(),
         )
         result = (cells or pipeline) | "Query" >> _Query(spec, result_type(schema))
         return decoded(result, schema, read.values())
+
+    def _of_spark(self) -> tuple[QueryFunction, ...]:
+        return tuple(function.of_spark(self._applied) for function in self._functions.values())
+
+    def _lowered(self, query: Any, read: Mapping[str, SqlRows]) -> PCollection[Any]:
+        from sparkbeam.replacements.calcite_steps import steps_of
+        from sparkbeam.replacements.sql_lowered import Lowered
+
+        functions = {each.alias: each for each in self._functions.values()}
+        steps = steps_of(query, {name: each.kinds for name, each in read.items()}, functions)
+        tables = {name: each.pcollection for name, each in read.items()}
+        return Lowered(tables, functions).result(steps, query.columns)
 
 
 def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:
@@ -140,15 +178,6 @@ def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:
         return True
     inputs = [each.pcollection for each in read.values()]
     return not all(each.is_bounded and is_whole(each) for each in inputs)
-
-
-def _lowered(query: Any, read: Mapping[str, SqlRows]) -> PCollection[Any]:
-    from sparkbeam.replacements.calcite_steps import steps_of
-    from sparkbeam.replacements.sql_lowered import Lowered
-
-    steps = steps_of(query, {name: each.kinds for name, each in read.items()})
-    tables = {name: each.pcollection for name, each in read.items()}
-    return Lowered(tables).result(steps, query.columns)
 
 
 class _Table(beam.PTransform[PCollection[Any], PCollection[Any]]):

@@ -44,6 +44,39 @@ class Best(beam.CombineFn):
         return self._choose(present) if present else None
 
 
+class Present(beam.CombineFn):
+    """Another CombineFn over the values that are not None.
+
+    Args:
+        combine: the other one.
+    """
+
+    def __init__(self, combine: beam.CombineFn) -> None:
+        super().__init__()
+        self._combine = combine
+
+    def setup(self) -> None:
+        self._combine.setup()
+
+    def create_accumulator(self) -> Any:
+        return self._combine.create_accumulator()
+
+    def add_input(self, accumulator: Any, value: Any) -> Any:
+        return accumulator if value is None else self._combine.add_input(accumulator, value)
+
+    def merge_accumulators(self, accumulators: Any) -> Any:
+        return self._combine.merge_accumulators(accumulators)
+
+    def compact(self, accumulator: Any) -> Any:
+        return self._combine.compact(accumulator)
+
+    def extract_output(self, accumulator: Any) -> Any:
+        return self._combine.extract_output(accumulator)
+
+    def teardown(self) -> None:
+        self._combine.teardown()
+
+
 class CountDistinct(beam.CombineFn):
     """Number of different values that are not None."""
 
