@@ -52,7 +52,6 @@ _NO_CLAUSES: Mapping[type[exp.Expr], str] = {
     exp.Placeholder: "a placeholder '?'",
     exp.Parameter: "a parameter",
     exp.Lock: "FOR UPDATE",
-    exp.SimilarTo: "SIMILAR TO",
     exp.Into: "INTO",
 }
 
@@ -630,12 +629,19 @@ def _as(node: exp.Expr, kind: exp.DataType | None) -> exp.Expr:
     return exp.Cast(this=node, to=kind.copy())
 
 
+_LARGE = exp.Literal.number(1 << 53)
+
+
 def _rounded(node: exp.Ceil | exp.Floor) -> exp.Expr:
     """Keep the type of floating-point numbers, and truncate timestamps."""
     unit = node.args.get("to")
     if unit is not None:
         return _rounded_time(node, unit.name.upper())
-    return _as(node.copy(), node.this.type) if node.this.is_type(*_FLOATS) else node
+    if not node.this.is_type(*_FLOATS):
+        return node
+    # Spark's result is a BIGINT, which has not all of them; large ones are whole.
+    is_small = exp.LT(this=exp.Abs(this=node.this.copy()), expression=_LARGE.copy())
+    return exp.If(this=is_small, true=_as(node.copy(), node.this.type), false=node.this.copy())
 
 
 def _rounded_time(node: exp.Ceil | exp.Floor, unit: str) -> exp.Expr:
@@ -726,6 +732,21 @@ def _like(node: exp.Like) -> exp.Expr:
     return node
 
 
+def _similar(node: exp.SimilarTo) -> exp.Expr:
+    from sparkbeam.replacements.calcite_patterns import regex_of_similar
+
+    pattern = node.expression
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        raise QueryRefused("SIMILAR TO with a pattern that is no text in the query")
+    regex = exp.Literal.string(rf"(?s)^(?:{regex_of_similar(pattern.this)})\z")
+    return exp.RegexpLike(this=node.this, expression=regex)
+
+
+def _extract(node: exp.Extract) -> exp.Expr:
+    """Return whole seconds too."""
+    return _as(node.copy(), exp.DataType.build("bigint"))
+
+
 def _now(node: exp.Expr) -> exp.Expr:
     """Return the time in UTC."""
     now = _call("UNIX_MICROS", exp.CurrentTimestamp())
@@ -765,7 +786,9 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Floor: _rounded,
     exp.Bracket: _element,
     exp.Cast: _cast,
+    exp.Extract: _extract,
     exp.Like: _like,
+    exp.SimilarTo: _similar,
     exp.CurrentTimestamp: _now,
     exp.Localtimestamp: _now,
     exp.CurrentDate: _today,

@@ -1,5 +1,6 @@
 """Steps of queries as Beam's transforms: they keep windows, triggers and lateness."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -22,6 +23,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from sparkbeam.joins.equijoin import Join
 from sparkbeam.joins.incremental import IncrementalJoin
+from sparkbeam.replacements import sql_functions
 from sparkbeam.replacements.calcite_steps import (
     Aggregate,
     JoinSteps,
@@ -29,16 +31,11 @@ from sparkbeam.replacements.calcite_steps import (
     Scan,
     Step,
     Union,
-    Value,
+    Unnest,
     Windows,
 )
-from sparkbeam.replacements.sql_functions import (
-    Best,
-    CountDistinct,
-    Present,
-    modulo,
-    quotient,
-)
+from sparkbeam.replacements.calcite_values import Value
+from sparkbeam.replacements.sql_functions import Best, CountDistinct, Present
 from sparkbeam.replacements.sql_rows import is_whole
 from sparkbeam.replacements.user_functions import SqlFunction
 
@@ -89,6 +86,8 @@ class Lowered:
                 return self._aggregate(step)
             case JoinSteps():
                 return self._join(step)
+            case Unnest():
+                return self._unnest(step)
             case Union():
                 parts = [self._rows(part) for part in step.steps]
                 return parts | self._label("Union") >> beam.Flatten()
@@ -153,6 +152,16 @@ class Lowered:
             on=on, how=step.how, result=pair
         )
         return joined
+
+    def _unnest(self, step: Unnest) -> PCollection[Any]:
+        rows = self._rows(step.step)
+        names = tuple(f"c{at}" for at in range(len(_columns(step.step)) + 1))
+        kind = _row_type(names, [*_columns(step.step), step.element])
+        made = self._function(
+            f"[made(*row, element) for element in ({step.array.source} or ())]",
+            made=_class_of(kind),
+        )
+        return rows | self._label("Unnest") >> beam.FlatMap(made).with_output_types(kind)
 
     def _incremental(
         self,
@@ -219,7 +228,11 @@ class Lowered:
         return left | self._label("Look up") >> look_up
 
 
-_NAMES = {"Decimal": Decimal, "Timestamp": Timestamp, "quotient": quotient, "modulo": modulo}
+_NAMES = {
+    "Decimal": Decimal,
+    "Timestamp": Timestamp,
+    **{name: each for name, each in vars(sql_functions).items() if inspect.isfunction(each)},
+}
 """Names in the expressions of :class:`Value`."""
 
 
