@@ -1,7 +1,8 @@
 """Queries in the dialect of Beam SQL, Calcite's, and their translation to Spark SQL.
 
-This is the only module that imports ``sqlglot``. It parses a query, resolves its names, and
-follows types through it, as both are needed to keep Calcite's semantics where Spark's differ.
+Only modules whose names begin with ``calcite`` import ``sqlglot``. This one parses a query,
+resolves its names, and follows types through it, as both are needed to keep Calcite's semantics
+where Spark's differ.
 """
 
 import itertools
