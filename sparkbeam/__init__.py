@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         RunnerMetricKind,
     )
     from sparkbeam.options.spark_options import SparkBeamOptions
+    from sparkbeam.replacements.user_functions import with_sql_functions
     from sparkbeam.run.result import SparkPipelineResult
     from sparkbeam.runner.dataframes import as_dataframe
     from sparkbeam.runner.spark_runner import SparkRunner
@@ -77,6 +78,7 @@ _HOMES = {
     "UnsupportedTransform": "sparkbeam.errors",
     "VectorizedCombineFn": "sparkbeam.windows.vectorized",
     "as_dataframe": "sparkbeam.runner.dataframes",
+    "with_sql_functions": "sparkbeam.replacements.user_functions",
 }
 
 __all__ = [
@@ -112,6 +114,7 @@ __all__ = [
     "WatermarkHolder",
     "__version__",
     "as_dataframe",
+    "with_sql_functions",
 ]
 
 

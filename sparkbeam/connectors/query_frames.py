@@ -17,7 +17,8 @@ from pyspark.sql.types import (
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.plan.spark_io import QueryFunction, ReadSpec
+from sparkbeam.upstream.spark import is_classic
 
 _TIME = "sparkbeam_time"
 _EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
@@ -31,14 +32,28 @@ def timed(schema: StructType) -> StructType:
     return StructType([*schema.fields, StructField(time, LongType(), nullable=False)])
 
 
-def queried(session: Any, query: str, tables: Sequence[Any]) -> Any:
+def queried(
+    session: Any, query: str, tables: Sequence[Any], functions: Sequence[QueryFunction] = ()
+) -> Any:
     """Return the result of a query, with its columns by number, and the timestamps.
 
     Args:
         session: the session.
         query: the query, with the tables in braces, as ``{t0}``.
         tables: a DataFrame for each, with the columns of :func:`timed`.
+        functions: that it calls. A classic session has them only while it analyzes the query; over
+            Spark Connect they stay, under names that depend on what they do.
     """
+    for function in functions:
+        session.udf.register(function.name, function, function.type)
+    try:
+        return _result(session, query, tables)
+    finally:
+        for function in functions if is_classic(session) else ():
+            session.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {function.name}")
+
+
+def _result(session: Any, query: str, tables: Sequence[Any]) -> Any:
     named = {f"t{at}": _numbered(table) for at, table in enumerate(tables)}
     # In parentheses it cannot be a command, which Spark would execute immediately.
     frame = session.sql(f"SELECT * FROM (\n{query}\n)", **named)
@@ -52,16 +67,19 @@ def _numbered(frame: Any) -> Any:
     return frame.toDF(*(f"c{at}" for at in range(len(frame.columns) - 1)), _TIME)
 
 
-def schema_of(session: Any, query: str, schemas: Sequence[StructType]) -> StructType:
+def schema_of(
+    session: Any, query: str, schemas: Sequence[StructType], functions: Sequence[QueryFunction]
+) -> StructType:
     """Return the schema of a query's result, without timestamps; Spark analyzes the query.
 
     Args:
         session: the session.
         query: see :func:`queried`.
         schemas: of the tables.
+        functions: see :func:`queried`.
     """
     tables = [session.createDataFrame([], timed(schema)) for schema in schemas]
-    schema: StructType = queried(session, query, tables).schema
+    schema: StructType = queried(session, query, tables, functions).schema
     return StructType(schema.fields[:-1])
 
 
@@ -79,7 +97,7 @@ def result_of(session: Any, spec: ReadSpec, tables: Sequence[Any], label: str) -
     """
     numbers = [spec.columns.index(name) for name in spec.read]
     try:
-        frame = queried(session, spec.query, tables)
+        frame = queried(session, spec.query, tables, spec.functions)
         return frame.select(*(f"c{at}" for at in numbers), _TIME)
     except Exception as error:
         raise PipelineFailed(

@@ -5,8 +5,12 @@ no description of a plan shows; see :mod:`sparkbeam.plan.redaction`.
 """
 
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
+
+from apache_beam.internal import pickler
 
 from sparkbeam.common.display_text import shortened
 from sparkbeam.kafka.subscription import Subscription
@@ -54,6 +58,34 @@ class _Payload:
         return spec
 
 
+QUERY_FUNCTION = "the function in its query"
+"""Text before the name of a function of the user that fails."""
+
+
+@dataclass(frozen=True)
+class QueryFunction:
+    """A function of the user that a query calls, as Spark ships it to workers.
+
+    Attributes:
+        name: in the query.
+        call: takes the values of columns and returns one, pickled.
+        type: the type of its results, as Spark's DDL.
+    """
+
+    name: str
+    call: bytes = field(repr=False)
+    type: str
+
+    def __call__(self, *values: Any) -> Any:
+        """Call the function."""
+        return self._call(*values)
+
+    @cached_property
+    def _call(self) -> Callable[..., Any]:
+        call: Callable[..., Any] = pickler.loads(self.call)
+        return call
+
+
 @dataclass(frozen=True)
 class ReadSpec(_Payload):
     """Specification of a read by Spark: of a data source, a table, a query or a DataFrame.
@@ -66,6 +98,7 @@ class ReadSpec(_Payload):
         inputs: the schemas of the PCollections that the query reads, as Spark's JSON; None for a
             query of tables of the session. Each ends with the timestamps of the elements, and so
             do the columns of the result, which are read by their positions.
+        functions: that the query calls, beside those of the session.
         frame: the number under which the process has a DataFrame; empty for none.
         schema: the schema that the source is given, as Spark's JSON; None for none.
         columns: the names of the columns to read.
@@ -118,6 +151,7 @@ class ReadSpec(_Payload):
     table: str = ""
     query: str = field(default="", repr=False)
     inputs: tuple[str, ...] | None = None
+    functions: tuple[QueryFunction, ...] = ()
     frame: str = ""
 
     @property

@@ -1,7 +1,8 @@
 """Queries in the dialect of Beam SQL, Calcite's, and their translation to Spark SQL.
 
-This is the only module that imports ``sqlglot``. It parses a query, resolves its names, and
-follows types through it, as both are needed to keep Calcite's semantics where Spark's differ.
+Only modules whose names begin with ``calcite`` import ``sqlglot``. This one parses a query,
+resolves its names, and follows types through it, as both are needed to keep Calcite's semantics
+where Spark's differ.
 """
 
 import itertools
@@ -13,10 +14,11 @@ from typing import Any
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.replacements.user_functions import SqlFunction
 
 try:
     import sqlglot
-    from sqlglot import exp
+    from sqlglot import Token, exp
     from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
     from sqlglot.optimizer.annotate_types import annotate_types
     from sqlglot.optimizer.qualify import qualify
@@ -51,7 +53,6 @@ _NO_CLAUSES: Mapping[type[exp.Expr], str] = {
     exp.Placeholder: "a placeholder '?'",
     exp.Parameter: "a parameter",
     exp.Lock: "FOR UPDATE",
-    exp.SimilarTo: "SIMILAR TO",
     exp.Into: "INTO",
 }
 
@@ -143,20 +144,25 @@ class ParsedQuery:
         return text
 
 
-def parse(query: str, tables: Mapping[str, Types]) -> ParsedQuery:
+def parse(
+    query: str, tables: Mapping[str, Types], functions: Mapping[str, SqlFunction] | None = None
+) -> ParsedQuery:
     """Parse a query and resolve its names.
 
     Args:
         query: the text.
         tables: the columns of each table.
+        functions: in Python, by their names in lower case. A call of one of them has its alias, and
+            is within a cast to the type of its result; so are its arguments.
 
     Raises:
-        ConfigurationError: it is not a query, or names what there is not.
+        ConfigurationError: it is not a query, gives a function other arguments, or names what there
+            is not.
         QueryRefused: a clause of it cannot be translated.
     """
     tree = _query(query)
     _check(tree, tables)
-    tree = _named(tree)
+    tree = _called(_named(tree), functions or {})
     used = _used(tree, tables)
     try:
         tree = qualify(
@@ -171,7 +177,100 @@ def parse(query: str, tables: Mapping[str, Types]) -> ParsedQuery:
         )
     except sqlglot.errors.SqlglotError as error:
         raise ConfigurationError(f"{_first_line(error)} {_known(tables)}") from None
+    _check_arguments(tree, {each.alias: each for each in (functions or {}).values()})
     return ParsedQuery(tree, tuple(used), tuple(_unique(tree.named_selects)))
+
+
+# Functions of the user.
+
+
+def check_name(name: str) -> None:
+    """Check that SQL has no function of a name.
+
+    Raises:
+        ConfigurationError: it has.
+    """
+    special = {*_WINDOWS, *_AGGREGATES, *_FUNCTIONS, *_WITH_UNIT, *_OTHERS}
+    try:
+        call = sqlglot.parse_one(f"{name}(1)", dialect=_Calcite)
+    except sqlglot.errors.SqlglotError:
+        call = None
+    if not isinstance(call, exp.Anonymous) or name.upper() in special:
+        raise ConfigurationError(
+            f"The parser of SQL has a function {shown(name)}: give yours another name."
+        )
+
+
+_OTHERS = frozenset(["CARDINALITY", "CHARACTER_LENGTH", "MAP"])
+
+
+def _called(tree: exp.Query, functions: Mapping[str, SqlFunction]) -> exp.Query:
+    """Mark calls of functions of the user, with casts of arguments and results."""
+    for node in list(tree.find_all(exp.Anonymous)):
+        function = functions.get(node.name.lower())
+        if function is None:
+            continue
+        given, most = len(node.expressions), len(function.parameters)
+        if not function.least <= given <= most:
+            wanted = f"{most}" if function.least == most else f"{function.least} to {most}"
+            raise ConfigurationError(
+                f"The function {function.name} has {wanted} arguments, and the query gives {given}."
+            )
+        for argument, parameter in zip(list(node.expressions), function.parameters, strict=False):
+            _put_within(argument, exp.Cast(to=_type(parameter.column)))
+        call = _aggregate_call(node, function) if function.is_aggregate else node
+        call.set("this", function.alias)
+        _put_within(call, exp.Cast(to=_type(function.result.column)))
+    return tree
+
+
+def _aggregate_call(node: exp.Anonymous, function: SqlFunction) -> exp.Expr:
+    (argument,) = node.expressions
+    outer = node.parent
+    if isinstance(outer, exp.Window) or isinstance(argument.this, exp.Distinct):
+        clause = "OVER" if isinstance(outer, exp.Window) else "DISTINCT"
+        raise QueryRefused(f"{clause} with the function {function.name}")
+    call = exp.AnonymousAggFunc(this=function.alias, expressions=[argument])
+    if isinstance(outer, exp.Filter):
+        condition = outer.expression.this
+        argument.set("this", exp.Case(ifs=[exp.If(this=condition, true=argument.this)]))
+        outer.replace(call)
+    else:
+        node.replace(call)
+    return call
+
+
+def _put_within(node: exp.Expr, outer: exp.Expr) -> None:
+    node.replace(outer)
+    outer.set("this", node)
+
+
+_RANKS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
+"""Types of numbers; each can be an argument for those behind it."""
+
+
+def _check_arguments(tree: exp.Query, functions: Mapping[str, SqlFunction]) -> None:
+    for node in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc):
+        function = functions.get(node.name)
+        for cast in () if function is None else node.expressions:
+            given = cast.this
+            if function is not None and not _fits(given.type, cast.to):
+                wanted, found = cast.to.sql(_Calcite), given.type.sql(_Calcite)
+                raise ConfigurationError(
+                    f"The function {function.name} takes {wanted}, and the query gives "
+                    f"{shown(given.sql(_Calcite))}, which is {found}: CAST it."
+                )
+
+
+def _fits(given: exp.DataType | None, wanted: exp.DataType) -> bool:
+    if given is None or given.is_type(exp.DataType.Type.UNKNOWN, exp.DataType.Type.NULL):
+        return True
+    names = given.this.name, wanted.this.name
+    if set(names) <= {*_RANKS}:
+        return _RANKS.index(names[0]) <= _RANKS.index(names[1])
+    groups = ((*_TEXTS, exp.DataType.Type.TEXT), (*_TIMESTAMPS, exp.DataType.Type.TIMESTAMPNTZ))
+    same = any(given.is_type(*group) and wanted.is_type(*group) for group in groups)
+    return same or names[0] == names[1]
 
 
 def window_function(node: exp.Expr) -> tuple[str, list[exp.Expr]] | None:
@@ -189,16 +288,34 @@ def has_windows(query: ParsedQuery) -> bool:
 _WINDOWS = frozenset(["TUMBLE", "HOP", "SESSION"])
 
 
-def settings(ddl: str) -> None:
-    """Check statements of DDL: those that set an option are ignored.
+def tokens(text: str, argument: str) -> list[Token]:
+    """Return the tokens of statements.
+
+    Args:
+        text: the statements.
+        argument: that has them, in messages.
 
     Raises:
-        ConfigurationError: it is not DDL.
-        QueryRefused: it is a statement that does something.
+        ConfigurationError: a text or a quoted name does not end.
     """
-    for statement in _parsed(ddl):
-        if not isinstance(statement, exp.Set):
-            raise QueryRefused(f"the statement {_command(statement)} in ddl")
+    if not isinstance(text, str):
+        raise ConfigurationError(f"{argument} is of type {type(text).__name__}: give a text.")
+    try:
+        return list(sqlglot.tokenize(text, dialect=_Calcite))
+    except sqlglot.errors.SqlglotError:  # Its message has a part of the text.
+        raise ConfigurationError(
+            f"{argument} is not valid SQL: a text in quotes, or a comment, does not end."
+        ) from None
+
+
+def tables_in(query: str) -> frozenset[str]:
+    """Return the names of the tables that a query reads, and those of its WITH.
+
+    Raises:
+        ConfigurationError: it is not a query.
+        QueryRefused: it is another statement.
+    """
+    return frozenset(table.name for table in _query(query).find_all(exp.Table))
 
 
 def _parsed(text: str) -> list[exp.Expr]:
@@ -513,12 +630,19 @@ def _as(node: exp.Expr, kind: exp.DataType | None) -> exp.Expr:
     return exp.Cast(this=node, to=kind.copy())
 
 
+_LARGE = exp.Literal.number(1 << 53)
+
+
 def _rounded(node: exp.Ceil | exp.Floor) -> exp.Expr:
     """Keep the type of floating-point numbers, and truncate timestamps."""
     unit = node.args.get("to")
     if unit is not None:
         return _rounded_time(node, unit.name.upper())
-    return _as(node.copy(), node.this.type) if node.this.is_type(*_FLOATS) else node
+    if not node.this.is_type(*_FLOATS):
+        return node
+    # Spark's result is a BIGINT, which has not all of them; large ones are whole.
+    is_small = exp.LT(this=exp.Abs(this=node.this.copy()), expression=_LARGE.copy())
+    return exp.If(this=is_small, true=_as(node.copy(), node.this.type), false=node.this.copy())
 
 
 def _rounded_time(node: exp.Ceil | exp.Floor, unit: str) -> exp.Expr:
@@ -574,7 +698,11 @@ _TIMESTAMPS = (
     exp.DataType.Type.TIMESTAMPTZ,
     exp.DataType.Type.TIMESTAMPLTZ,
 )
-_TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR, exp.DataType.Type.NCHAR)
+_TEXTS = (
+    exp.DataType.Type.VARCHAR,
+    exp.DataType.Type.CHAR,
+    exp.DataType.Type.NCHAR,
+)
 
 
 def _cast(node: exp.Cast) -> exp.Expr:
@@ -605,6 +733,21 @@ def _like(node: exp.Like) -> exp.Expr:
     return node
 
 
+def _similar(node: exp.SimilarTo) -> exp.Expr:
+    from sparkbeam.replacements.calcite_patterns import regex_of_similar
+
+    pattern = node.expression
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        raise QueryRefused("SIMILAR TO with a pattern that is no text in the query")
+    regex = exp.Literal.string(rf"(?s)^(?:{regex_of_similar(pattern.this)})\z")
+    return exp.RegexpLike(this=node.this, expression=regex)
+
+
+def _extract(node: exp.Extract) -> exp.Expr:
+    """Return whole seconds too."""
+    return _as(node.copy(), exp.DataType.build("bigint"))
+
+
 def _now(node: exp.Expr) -> exp.Expr:
     """Return the time in UTC."""
     now = _call("UNIX_MICROS", exp.CurrentTimestamp())
@@ -613,6 +756,12 @@ def _now(node: exp.Expr) -> exp.Expr:
 
 def _today(node: exp.Expr) -> exp.Expr:
     return exp.Cast(this=_now(node), to=exp.DataType.build("DATE"))
+
+
+def _user_aggregate(node: exp.AnonymousAggFunc) -> exp.Expr:
+    """Call the function with the list of the values, which has no nulls."""
+    values = _call("COLLECT_LIST", *node.expressions)
+    return _call(node.name, values)
 
 
 def _function(node: exp.Anonymous) -> exp.Expr:
@@ -638,9 +787,12 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Floor: _rounded,
     exp.Bracket: _element,
     exp.Cast: _cast,
+    exp.Extract: _extract,
     exp.Like: _like,
+    exp.SimilarTo: _similar,
     exp.CurrentTimestamp: _now,
     exp.Localtimestamp: _now,
     exp.CurrentDate: _today,
     exp.Anonymous: _function,
+    exp.AnonymousAggFunc: _user_aggregate,
 }

@@ -7,35 +7,34 @@ become functions in Python, which the planner compiles to columns.
 import itertools
 import keyword
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
+from sparkbeam.connectors.schemas import row_constraint, without_none
 from sparkbeam.replacements.calcite import ParsedQuery, QueryRefused, window_function
-
-_Kind = exp.DataType.Type
-
-
-@dataclass(frozen=True)
-class Value:
-    """An expression over a row.
-
-    Attributes:
-        source: its text in Python; the row is ``row``.
-        kind: the type of its values.
-        nullable: it may be None.
-    """
-
-    source: str
-    kind: Any
-    nullable: bool = False
+from sparkbeam.replacements.calcite_functions import called, moved
+from sparkbeam.replacements.calcite_values import (
+    KINDS,
+    REAL,
+    WHOLE,
+    Value,
+    alike,
+    as_kind,
+    held,
+    is_integer,
+    present,
+    strict,
+    unknown,
+    wider,
+)
+from sparkbeam.replacements.user_functions import Parameter, SqlFunction
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,8 @@ class Aggregate:
     Attributes:
         step: makes the rows: the keys, followed by an input of each aggregate.
         keys: the number of keys.
-        functions: of the aggregates: ``sum``, ``min``, ``max`` or ``distinct``.
+        functions: of the aggregates: ``sum``, ``min``, ``max``, ``distinct``, or the alias of one
+            of the user.
         windows: the windows; None for those of the input.
         bounds: the start and the end of the window follow as two columns.
         nullable: whether each aggregate meets None.
@@ -107,35 +107,63 @@ class JoinSteps:
 
 
 @dataclass(frozen=True)
+class Unnest:
+    """Rows for each element of an array, which is the column behind those of the row.
+
+    Attributes:
+        step: makes the rows.
+        array: of a row.
+        element: the type of its elements.
+    """
+
+    step: "Step"
+    array: Value
+    element: Value
+
+
+@dataclass(frozen=True)
 class Union:
     """The rows of several steps."""
 
     steps: tuple["Step", ...]
 
 
-Step = Scan | Project | Aggregate | JoinSteps | Union
+Step = Scan | Project | Aggregate | JoinSteps | Unnest | Union
 
 _Scope = Mapping[str, Mapping[str, Value]]
 """Columns of each relation by name."""
 
 
-def steps_of(query: ParsedQuery, tables: Mapping[str, Mapping[str, tuple[Any, bool]]]) -> Project:
+def steps_of(
+    query: ParsedQuery,
+    tables: Mapping[str, Mapping[str, tuple[Any, bool]]],
+    functions: Mapping[str, SqlFunction] | None = None,
+) -> Project:
     """Return the steps of a query.
 
     Args:
         query: the query.
         tables: the type of each column of the tables, and whether it may be None.
+        functions: of the user, by their aliases.
 
     Raises:
         QueryRefused: a clause of it cannot run in windows or in streaming.
     """
-    return _Lowering(tables).query(query.tree)
+    return _Lowering(tables, functions or {}).query(query.tree)
 
 
 class _Lowering:
-    def __init__(self, tables: Mapping[str, Mapping[str, tuple[Any, bool]]]) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, Mapping[str, tuple[Any, bool]]],
+        functions: Mapping[str, SqlFunction],
+    ) -> None:
         self._tables = tables
+        self._functions = functions
         self._named: dict[str, tuple[Step, dict[str, Value]]] = {}
+
+    def _expressions(self, scope: _Scope) -> "_Expressions":
+        return _Expressions(scope, self._functions)
 
     def query(self, tree: exp.Query) -> Project:
         with_ = tree.args.get("with_") or exp.With()
@@ -209,19 +237,21 @@ class _Lowering:
         for join in tree.args.get("joins") or ():
             step, scope = self._joined(step, scope, join, used)
         where = tree.args.get("where")
-        condition = None if where is None else _Expressions(scope).holds(where.this)
+        condition = None if where is None else self._expressions(scope).holds(where.this)
         items = [item.this if isinstance(item, exp.Alias) else item for item in tree.expressions]
         group, having = tree.args.get("group"), tree.args.get("having")
         parts = [*items, *([having.this] if having else [])]
         if group or any(part.find(exp.AggFunc) for part in parts):
             found = self._aggregated(step, scope, condition, group, items, having)
         else:
-            found = Project(step, tuple(map(_Expressions(scope).value, items)), condition)
+            found = Project(step, tuple(map(self._expressions(scope).value, items)), condition)
         return _distinct(found) if tree.args.get("distinct") else found
 
     def _joined(
         self, step: Step, scope: _Scope, join: exp.Join, used: set[tuple[str, str]]
     ) -> tuple[Step, _Scope]:
+        if isinstance(join.this, exp.Unnest):
+            return self._unnested(step, scope, join)
         name, side = join.this.alias_or_name, join.side.lower()
         how = {"": "inner", "full": "outer"}.get(side, side)
         left, left_scope = _positioned(step, scope)
@@ -239,8 +269,11 @@ class _Lowering:
             raise QueryRefused("a JOIN without equal columns in windows or in streaming")
         if rest and how != "inner":
             raise QueryRefused(f"a condition of a {side.upper()} JOIN beside equal columns")
-        of_left, of_right = _Expressions(left_scope), _Expressions(right_scope)
-        pairs = [_alike(of_left.value(one), of_right.value(other)) for one, other in keys]
+        of_left, of_right = (
+            self._expressions(left_scope),
+            self._expressions(right_scope),
+        )
+        pairs = [alike(of_left.value(one), of_right.value(other)) for one, other in keys]
         left_keys, right_keys = (tuple(map(_as_key, side)) for side in zip(*pairs, strict=True))
         whole = JoinSteps(left, right, how, left_keys, right_keys)
         joined: _Scope = {
@@ -250,8 +283,23 @@ class _Lowering:
         joined = _numbered(joined)
         if not rest:
             return whole, joined
-        expressions = _Expressions(joined)
+        expressions = self._expressions(joined)
         return _positioned(whole, joined, " and ".join(map(expressions.holds, rest)))
+
+    def _unnested(self, step: Step, scope: _Scope, join: exp.Join) -> tuple[Step, _Scope]:
+        unnest = join.this
+        alias = unnest.args.get("alias")
+        if join.side or join.args.get("on") or len(unnest.expressions) != 1 or alias is None:
+            raise QueryRefused("UNNEST other than of one array in FROM in windows or in streaming")
+        whole, columns = _positioned(step, scope)
+        array = self._expressions(columns).value(unnest.expressions[0])
+        hint = convert_to_beam_type(array.kind)
+        inner, nullable = without_none(getattr(hint, "inner_type", Any))
+        if inner is Any or row_constraint(inner) is not None:
+            raise QueryRefused("UNNEST of what is no array of simple values in windows")
+        element = Value(f"row.c{len(whole.values)}", inner, nullable)
+        name = alias.columns[0].name if alias.columns else alias.name
+        return Unnest(whole, array, element), {**columns, alias.name: {name: element}}
 
     def _aggregated(
         self,
@@ -267,7 +315,7 @@ class _Lowering:
             group.args.get(n) for n in ("rollup", "cube", "grouping_sets")
         ):
             raise QueryRefused("GROUPING SETS in windows or in streaming")
-        expressions = _Expressions(scope)
+        expressions = self._expressions(scope)
         keys, windows = [], None
         for key in group.expressions if group is not None else ():
             call = window_function(key)
@@ -290,7 +338,7 @@ class _Lowering:
             for each in part.find_all(exp.AggFunc)
         }
         bounds = windows is not None and any(_bound(node) for part in parts for node in part.walk())
-        behind = _Expressions({}, known, bounds=bounds)
+        behind = _Expressions({}, self._functions, known, bounds=bounds)
         if windows is not None and any(_inner_time(key) for key in keys):
             raise QueryRefused("a window function within an expression of GROUP BY")
         own = (*(packed or [Value("0", int)]), *(aggregation.inputs or [Value("1", int)]))
@@ -357,13 +405,13 @@ def _distinct(step: Project) -> Project:
 
 def _as_key(value: Value) -> Value:
     """Return a value as part of a key, of a type with a deterministic coder."""
-    return _strict(int, "{}.micros", value) if value.kind is Timestamp else value
+    return strict(int, "{}.micros", value) if value.kind is Timestamp else value
 
 
 def _of_key(value: Value, at: int) -> Value:
     """Return the value of a part of a key of an aggregation."""
     key = Value(f"row.k{at}", value.kind, value.nullable)
-    return _strict(Timestamp, "Timestamp(micros={})", key) if value.kind is Timestamp else key
+    return strict(Timestamp, "Timestamp(micros={})", key) if value.kind is Timestamp else key
 
 
 def attribute(name: str) -> str:
@@ -456,6 +504,8 @@ class _Aggregation:
             (argument,) = argument.expressions
         if isinstance(node, exp.Count) and isinstance(argument, exp.Star):
             return Value(self._count(None, condition), int)
+        if isinstance(node, exp.AnonymousAggFunc):
+            return self._of_user(node)
         if isinstance(argument, exp.Star) or not isinstance(
             node, exp.Count | exp.Sum | exp.Avg | exp.Min | exp.Max
         ):
@@ -475,13 +525,20 @@ class _Aggregation:
             return Value(count, int)
         return self._of_sum(node, value, count)
 
+    def _of_user(self, node: exp.AnonymousAggFunc) -> Value:
+        function = self._expressions.functions[node.name]
+        value = self._expressions.argument(node.expressions[0].this, function.parameters[0])
+        return Value(
+            self._add(function.alias, value), function.result.type, function.result.nullable
+        )
+
     def _of_sum(self, node: exp.AggFunc, value: Value, count: str) -> Value:
-        first, again = _held(value)
+        first, again = held(value)
         zero = Value(f"(0 if {first} is None else {again})", value.kind)
         total = self._add("sum", zero if value.nullable else value)
         source = total
         if isinstance(node, exp.Avg):
-            is_whole = _is_integer(value.kind)
+            is_whole = is_integer(value.kind)
             source = f"quotient({total}, {count})" if is_whole else f"({total} / {count})"
         if not value.nullable:
             return Value(source, value.kind)
@@ -504,35 +561,6 @@ class _Aggregation:
 
 # Expressions.
 
-_KINDS: Mapping[Any, Any] = {
-    _Kind.BOOLEAN: bool,
-    _Kind.TINYINT: np.int8,
-    _Kind.SMALLINT: np.int16,
-    _Kind.INT: np.int32,
-    _Kind.BIGINT: int,
-    _Kind.FLOAT: np.float32,
-    _Kind.DOUBLE: float,
-    _Kind.VARCHAR: str,
-    _Kind.CHAR: str,
-    _Kind.TEXT: str,
-    _Kind.TIMESTAMP: Timestamp,
-}
-_WHOLE = (np.int8, np.int16, np.int32, np.int64, int)
-_REAL = (np.float32, np.float64, float)
-
-
-def _is_integer(kind: Any) -> bool:
-    return kind in _WHOLE
-
-
-def _wider(left: Any, right: Any) -> Any:
-    if left in _REAL or right in _REAL:
-        return float
-    if Decimal in (left, right):
-        return Decimal
-    return left if left is right else int if {left, right} & {int} else np.int32
-
-
 _COMPARISONS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.EQ: ("==", "!="),
     exp.NEQ: ("!=", "=="),
@@ -549,14 +577,21 @@ class _Expressions:
 
     Args:
         scope: the columns of each relation.
+        functions: of the user, by their aliases.
         known: values by the text of their expression.
         bounds: rows have the bounds of their windows.
     """
 
     def __init__(
-        self, scope: _Scope, known: Mapping[str, Value] | None = None, *, bounds: bool = False
+        self,
+        scope: _Scope,
+        functions: Mapping[str, SqlFunction],
+        known: Mapping[str, Value] | None = None,
+        *,
+        bounds: bool = False,
     ) -> None:
         self._scope = scope
+        self.functions = functions
         self._known = known or {}
         self._bounds = bounds
         self._methods: dict[type[exp.Expr], Callable[[Any], Value]] = {
@@ -566,18 +601,12 @@ class _Expressions:
             exp.Paren: lambda node: self.value(node.this),
             exp.Alias: lambda node: self.value(node.this),
             exp.Filter: lambda node: self.value(node.this),
-            exp.Neg: lambda node: self._strict(self._kind_of(node.this), "(-{})", node.this),
-            exp.Abs: lambda node: self._strict(self._kind_of(node.this), "abs({})", node.this),
-            exp.Upper: lambda node: self._strict(str, "{}.upper()", node.this),
-            exp.Lower: lambda node: self._strict(str, "{}.lower()", node.this),
-            exp.Length: lambda node: self._strict(np.int32, "len({})", node.this),
-            exp.DPipe: lambda node: self._strict(str, "({} + {})", node.left, node.right),
+            exp.Neg: self._negative,
             exp.Div: self._division,
             exp.Mod: self._modulo,
             exp.Case: self._case,
             exp.Coalesce: self._coalesce,
             exp.Cast: self._cast,
-            exp.Substring: self._substring,
             exp.Anonymous: self._call,
         }
 
@@ -590,19 +619,19 @@ class _Expressions:
         known = self._known.get(node.sql())
         if known is not None:
             return known
+        if isinstance(node, exp.Add | exp.Sub) and isinstance(node.right, exp.Interval):
+            return moved(node, self.value)
         if isinstance(node, exp.Binary) and type(node) in _ARITHMETIC:
             left, right = self.value(node.left), self.value(node.right)
-            if not {left.kind, right.kind} <= {*_WHOLE, *_REAL, Decimal}:
-                raise _unknown(node)
+            if not {left.kind, right.kind} <= {*WHOLE, *REAL, Decimal}:
+                raise unknown(node)
             text = f"({{}} {_ARITHMETIC[type(node)]} {{}})"
-            kind = _wider(left.kind, right.kind)
-            return _strict(kind, text, _as(left, kind), _as(right, kind))
+            kind = wider(left.kind, right.kind)
+            return strict(kind, text, as_kind(left, kind), as_kind(right, kind))
         if isinstance(node, exp.Boolean) or _is_condition(node):
             return self._truth(node)
         method = self._methods.get(type(node))
-        if method is None:
-            raise _unknown(node)
-        return method(node)
+        return called(node, self.value) if method is None else method(node)
 
     def holds(self, node: exp.Expr, *, negated: bool = False) -> str:
         """Return the text of a condition: true if a boolean expression is true, or is false.
@@ -634,15 +663,15 @@ class _Expressions:
             return self._compared(node, negated=negated)
         value = self.value(node)
         if value.kind is not bool:
-            raise _unknown(node)
+            raise unknown(node)
         return f"({value.source} is {not negated})"
 
     def _compared(self, node: exp.Binary, *, negated: bool) -> str:
         left, right = self.value(node.left), self.value(node.right)
-        if {left.kind, right.kind} & {*_REAL, Decimal} and left.kind is not right.kind:
-            kind = _wider(left.kind, right.kind)
-            left, right = _as(left, kind), _as(right, kind)
-        nulls, (one, other) = _present(left, right)
+        if {left.kind, right.kind} & {*REAL, Decimal} and left.kind is not right.kind:
+            kind = wider(left.kind, right.kind)
+            left, right = as_kind(left, kind), as_kind(right, kind)
+        nulls, (one, other) = present(left, right)
         test = f"{one} {_COMPARISONS[type(node)][negated]} {other}"
         if negated and float in (left.kind, right.kind):
             test = f"not {one} {_COMPARISONS[type(node)][0]} {other}"
@@ -653,7 +682,7 @@ class _Expressions:
             value = self.value(node.this)
             return f"({value.source} is {'not ' if negated else ''}None)"
         if not isinstance(node.expression, exp.Boolean):
-            raise _unknown(node)
+            raise unknown(node)
         test = self.holds(node.this, negated=not node.expression.this)
         return f"(not {test})" if negated else test
 
@@ -681,11 +710,9 @@ class _Expressions:
             raise QueryRefused(f"the column {node.sql()} outside of GROUP BY")
         return found
 
-    def _kind_of(self, node: exp.Expr) -> Any:
-        return self.value(node).kind
-
-    def _strict(self, kind: Any, text: str, *nodes: exp.Expr) -> Value:
-        return _strict(kind, text, *map(self.value, nodes))
+    def _negative(self, node: exp.Neg) -> Value:
+        value = self.value(node.this)
+        return strict(value.kind, "(-{})", value)
 
     def _literal(self, node: exp.Literal) -> Value:
         if node.is_string:
@@ -693,7 +720,7 @@ class _Expressions:
         if "e" in node.this.lower():
             number = float(node.this)
             if math.isinf(number):
-                raise _unknown(node)
+                raise unknown(node)
             return Value(repr(number), float)
         if "." in node.this:
             return Value(f"Decimal({node.this!r})", Decimal)
@@ -702,16 +729,16 @@ class _Expressions:
 
     def _division(self, node: exp.Div) -> Value:
         left, right = self.value(node.left), self.value(node.right)
-        kind = _wider(left.kind, right.kind)
-        if not _is_integer(kind):
-            return _strict(kind, "({} / {})", _as(left, kind), _as(right, kind))
-        return _strict(kind, "quotient({}, {})", left, right)
+        kind = wider(left.kind, right.kind)
+        if not is_integer(kind):
+            return strict(kind, "({} / {})", as_kind(left, kind), as_kind(right, kind))
+        return strict(kind, "quotient({}, {})", left, right)
 
     def _modulo(self, node: exp.Mod) -> Value:
         left, right = self.value(node.left), self.value(node.right)
-        if not (_is_integer(left.kind) and _is_integer(right.kind)):
-            raise _unknown(node)
-        return _strict(_wider(left.kind, right.kind), "modulo({}, {})", left, right)
+        if not (is_integer(left.kind) and is_integer(right.kind)):
+            raise unknown(node)
+        return strict(wider(left.kind, right.kind), "modulo({}, {})", left, right)
 
     def _case(self, node: exp.Case) -> Value:
         default = node.args.get("default") or exp.Null()
@@ -722,8 +749,8 @@ class _Expressions:
                 test = exp.EQ(this=node.this, expression=test)
             value = self.value(each.args["true"])
             kind = value.kind if found.kind is Any else found.kind
-            if value.kind not in (kind, Any) and {value.kind, kind} <= {*_WHOLE, *_REAL}:
-                kind = _wider(value.kind, kind)
+            if value.kind not in (kind, Any) and {value.kind, kind} <= {*WHOLE, *REAL}:
+                kind = wider(value.kind, kind)
             source = f"({value.source} if {self.holds(test)} else {found.source})"
             found = Value(source, kind, value.nullable or found.nullable)
         return found
@@ -735,39 +762,70 @@ class _Expressions:
             if not value.nullable:
                 found = value
                 continue
-            first, again = _held(value)
+            first, again = held(value)
             source = f"({again} if {first} is not None else {found.source})"
             found = Value(source, value.kind, found.nullable)
         return found
 
+    def argument(self, node: exp.Expr, parameter: Parameter) -> Value:
+        """Return the value of an argument of a function of the user.
+
+        Raises:
+            QueryRefused: it has another type.
+        """
+        value = self.value(node)
+        if value.kind in (parameter.type, Any):
+            return value
+        if parameter.type in REAL and value.kind in (*WHOLE, *REAL, Decimal):
+            return strict(parameter.type, "float({})", value)
+        if parameter.type in WHOLE and is_integer(value.kind):
+            return strict(parameter.type, "int({})", value)
+        found = as_kind(value, parameter.type)
+        if found.kind is not parameter.type:
+            raise unknown(node)
+        return found
+
+    def _of_user(self, node: exp.Anonymous) -> Value:
+        function = self.functions[node.name]
+        arguments = [
+            (self.argument(cast.this, parameter), parameter)
+            for cast, parameter in zip(node.expressions, function.parameters, strict=False)
+        ]
+        sources, nulls = [], []
+        for value, parameter in arguments:
+            first, again = ("", value.source) if parameter.nullable else held(value)
+            is_tested = value.nullable and not parameter.nullable
+            nulls += [f"{first} is not None"] if is_tested else []
+            sources.append(again if is_tested else value.source)
+        source = f"{function.alias}({', '.join(sources)})"
+        result = function.result
+        if not nulls:
+            return Value(source, result.type, result.nullable)
+        return Value(f"({source} if {' and '.join(nulls)} else None)", result.type, nullable=True)
+
     def _cast(self, node: exp.Cast) -> Value:
-        kind = _KINDS.get(node.to.this)
+        if isinstance(node.this, exp.AnonymousAggFunc):
+            return self.value(node.this)
+        if isinstance(node.this, exp.Anonymous) and node.this.name in self.functions:
+            return self._of_user(node.this)
+        kind = KINDS.get(node.to.this)
         if kind is Timestamp and isinstance(node.this, exp.Literal):
             return _time(node.this)
         value = self.value(node.this)
         if kind is value.kind and not node.to.expressions:
             return value
-        if kind in _WHOLE and value.kind in (*_WHOLE, *_REAL, Decimal, str):
-            return _strict(kind, "int({})", value)
-        if kind in _REAL and value.kind in (*_WHOLE, *_REAL, Decimal, str):
-            return _strict(kind, "float({})", value)
-        if kind is str and _is_integer(value.kind) and not node.to.expressions:
-            return _strict(kind, "str({})", value)
-        raise _unknown(node)
-
-    def _substring(self, node: exp.Substring) -> Value:
-        start, length = node.args.get("start"), node.args.get("length")
-        numbers = [int(part.name) for part in (start, length) if isinstance(part, exp.Literal)]
-        if len(numbers) != (1 if length is None else 2) or numbers[0] < 1:
-            raise _unknown(node)
-        begin = numbers[0] - 1
-        end = "" if length is None else str(begin + numbers[1])
-        return self._strict(str, f"{{}}[{begin}:{end}]", node.this)
+        if kind in WHOLE and value.kind in (*WHOLE, *REAL, Decimal, str):
+            return strict(kind, "int({})", value)
+        if kind in REAL and value.kind in (*WHOLE, *REAL, Decimal, str):
+            return strict(kind, "float({})", value)
+        if kind is str and is_integer(value.kind) and not node.to.expressions:
+            return strict(kind, "str({})", value)
+        raise unknown(node)
 
     def _call(self, node: exp.Anonymous) -> Value:
         bound = _bound(node)
         if bound is None or not self._bounds:
-            raise _unknown(node)
+            return called(node, self.value)
         return Value(f"row.{bound}", Timestamp)
 
 
@@ -775,70 +833,10 @@ def _time(node: exp.Literal) -> Value:
     try:
         moment = Timestamp.from_rfc3339(node.this.replace(" ", "T") + "Z")
     except ValueError:
-        raise _unknown(node) from None
+        raise unknown(node) from None
     return Value(f"Timestamp(micros={moment.micros})", Timestamp)
 
 
 def _is_condition(node: exp.Expr) -> bool:
     others = exp.Not | exp.And | exp.Or | exp.Is | exp.Between | exp.In
     return isinstance(node, others) or type(node) in _COMPARISONS
-
-
-def _strict(kind: Any, text: str, *values: Value) -> Value:
-    """Return an expression that is None if one of its parts is."""
-    nulls, sources = _present(*values)
-    source = text.format(*sources)
-    if not nulls:
-        return Value(source, kind)
-    return Value(f"({source} if {' and '.join(nulls)} else None)", kind, nullable=True)
-
-
-def _present(*values: Value) -> tuple[list[str], list[str]]:
-    """Return tests that nullable values are present, and the texts of all values behind these."""
-    tests, sources = [], []
-    for value in values:
-        first, again = _held(value) if value.nullable else ("", value.source)
-        if value.nullable:
-            tests.append(f"{first} is not None")
-        sources.append(again)
-    return tests, sources
-
-
-def _held(value: Value) -> tuple[str, str]:
-    """Return the text of a value where it is first computed, and where it is used again.
-
-    The name of a value is that of its text, so that equal expressions have equal texts.
-    """
-    if _SHORT.fullmatch(value.source):
-        return value.source, value.source
-    name = f"v{blake2b(value.source.encode(), digest_size=10).hexdigest()}"
-    return f"({name} := {value.source})", name
-
-
-_SHORT = re.compile(r"row\.\w+")
-
-
-def _as(value: Value, kind: Any) -> Value:
-    if kind is float and value.kind is Decimal:
-        return _strict(float, "float({})", value)
-    if kind is Decimal and _is_integer(value.kind):
-        return _strict(Decimal, "Decimal({})", value)
-    return value
-
-
-def _alike(left: Value, right: Value) -> tuple[Value, Value]:
-    """Return two values as the same type."""
-    if left.kind is right.kind or not {left.kind, right.kind} <= {*_WHOLE, *_REAL, Decimal}:
-        return left, right
-    kind = _wider(left.kind, right.kind)
-    left, right = (
-        replace(
-            _strict(float, "float({})", value) if kind is float else _as(value, kind), kind=kind
-        )
-        for value in (left, right)
-    )
-    return left, right
-
-
-def _unknown(node: exp.Expr) -> QueryRefused:
-    return QueryRefused(f"the expression {node.sql()[:60]} in windows or in streaming")

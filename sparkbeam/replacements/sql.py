@@ -21,8 +21,9 @@ from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError, UnsupportedTransform
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import to_table
-from sparkbeam.plan.spark_io import READ_URN, ReadSpec
+from sparkbeam.plan.spark_io import READ_URN, QueryFunction, ReadSpec
 from sparkbeam.replacements.sql_rows import SqlRows, decoded, is_whole, result_type
+from sparkbeam.replacements.user_functions import SqlFunction
 from sparkbeam.upstream.external import arguments_of
 
 _CALCITE = "calcite"
@@ -31,6 +32,19 @@ _CALCITE = "calcite"
 def replacing(transform: Any, pipeline: Pipeline) -> "SparkSql":
     """Return the transform that stands in for Beam's ``SqlTransform``."""
     return SparkSql(**arguments_of(transform))
+
+
+def with_functions(transform: Any, functions: Mapping[str, SqlFunction]) -> "SparkSql":
+    """Return the query of Beam's ``SqlTransform`` with functions.
+
+    Raises:
+        ConfigurationError: SQL has a function of the name of one of them.
+    """
+    from sparkbeam.replacements import calcite
+
+    for function in functions.values():
+        calcite.check_name(function.name)
+    return SparkSql(**arguments_of(transform), functions=functions)
 
 
 class SparkSql(beam.PTransform[Any, PCollection[Any]]):
@@ -42,15 +56,24 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
     Args:
         query: the query.
         dialect: ``"calcite"``, or None.
-        ddl: statements that set options of Beam's planner, which have no effect.
+        ddl: statements that declare external tables, which the query may read; those that set
+            options of Beam's planner have no effect.
+        functions: in Python, by their names in lower case.
 
     Raises:
         ConfigurationError: when it is created or applied: the query is not valid.
         UnsupportedTransform: when it is applied: a clause has no counterpart.
     """
 
-    def __init__(self, query: str, dialect: str | None = None, ddl: str | None = None) -> None:
+    def __init__(
+        self,
+        query: str,
+        dialect: str | None = None,
+        ddl: str | None = None,
+        functions: Mapping[str, SqlFunction] | None = None,
+    ) -> None:
         super().__init__()
+        self._functions = functions or {}
         self._query = query
         self._ddl = ddl
         self._applied = ""
@@ -67,15 +90,16 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         resolve.require_spark(pipeline, "SqlTransform")
         self._applied = pipeline.transforms_stack[-1].full_label
         try:
+            tables |= self._external_tables(pipeline, tables)
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
-            calcite.settings(self._ddl or "")
-            query = calcite.parse(self._query, {name: each.types for name, each in rows.items()})
+            types = {name: each.types for name, each in rows.items()}
+            query = calcite.parse(self._query, types, self._functions)
             read = {name: rows[name] for name in query.tables}
             if calcite.has_windows(query) or _is_windowed(pipeline, read):
-                return _applied(_steps(query, read), query, read)
-            steps = _row_by_row(query, read)
+                return self._applied_to(read, self._steps(query, read), query.columns)
+            steps = self._row_by_row(query, read)
             if steps is not None:
-                return _applied(steps, query, read)
+                return self._applied_to(read, steps, query.columns)
             text = query.spark_sql({name: each.types for name, each in read.items()})
         except calcite.QueryRefused as refused:
             raise UnsupportedTransform(
@@ -91,10 +115,32 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             schema.add(name, field.dataType, field.nullable)
         return self._queried(pipeline, text, read, schema)
 
+    def _external_tables(
+        self, pipeline: Pipeline, inputs: Mapping[str, PCollection[Any]]
+    ) -> dict[str, PCollection[Any]]:
+        """Return the rows of the tables of the DDL that the query reads."""
+        if not self._ddl:
+            return {}
+        from sparkbeam.replacements import calcite, calcite_ddl, sql_tables
+
+        declared = calcite_ddl.declared(self._ddl)
+        for name in inputs.keys() & declared.keys():
+            raise ConfigurationError(
+                f"ddl declares the table {shown(name)}, which is an input of the query."
+            )
+        used = calcite.tables_in(self._query)
+        return {
+            name: sql_tables.read(table, pipeline)
+            for name, table in declared.items()
+            if name in used
+        }
+
     def _analyzed(self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows]) -> StructType:
         session = resolve.session_of(pipeline)
         try:
-            return query_frames.schema_of(session, text, [each.schema for each in read.values()])
+            return query_frames.schema_of(
+                session, text, [each.schema for each in read.values()], self._of_spark()
+            )
         except Exception as error:
             raise ConfigurationError(
                 f"'{self._applied}': Spark cannot analyze the query: {problem(error, '', ())}"
@@ -112,9 +158,46 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             query=text,
             columns=tuple(schema.names),
             inputs=tuple(each.json() for each in schemas.values()),
+            functions=self._of_spark(),
         )
         result = (cells or pipeline) | "Query" >> _Query(spec, result_type(schema))
         return decoded(result, schema, read.values())
+
+    def _of_spark(self) -> tuple[QueryFunction, ...]:
+        return tuple(function.of_spark(self._applied) for function in self._functions.values())
+
+    def _aliases(self) -> dict[str, SqlFunction]:
+        return {each.alias: each for each in self._functions.values()}
+
+    def _steps(self, query: Any, read: Mapping[str, SqlRows]) -> Any:
+        from sparkbeam.replacements.calcite_steps import steps_of
+
+        return steps_of(query, {name: each.kinds for name, each in read.items()}, self._aliases())
+
+    def _row_by_row(self, query: Any, read: Mapping[str, SqlRows]) -> Any:
+        """Return the steps of a query that looks at one row at a time; None for another.
+
+        And for one of rows of Spark's. Other rows would be kept, go to Spark and come back.
+        """
+        from sparkbeam.replacements.calcite import QueryRefused
+        from sparkbeam.replacements.calcite_steps import Scan
+
+        makers = [each.pcollection.producer for each in read.values()]
+        if any(one is None or isinstance(one.transform, ReadFromSpark | _Query) for one in makers):
+            return None
+        try:
+            steps = self._steps(query, read)
+        except QueryRefused:
+            return None
+        return steps if isinstance(steps.step, Scan) else None
+
+    def _applied_to(
+        self, read: Mapping[str, SqlRows], steps: Any, names: tuple[str, ...]
+    ) -> PCollection[Any]:
+        from sparkbeam.replacements.sql_lowered import Lowered
+
+        tables = {name: each.pcollection for name, each in read.items()}
+        return Lowered(tables, self._aliases()).result(steps, names)
 
 
 def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:
@@ -123,37 +206,6 @@ def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:
         return True
     inputs = [each.pcollection for each in read.values()]
     return not all(each.is_bounded and is_whole(each) for each in inputs)
-
-
-def _steps(query: Any, read: Mapping[str, SqlRows]) -> Any:
-    from sparkbeam.replacements.calcite_steps import steps_of
-
-    return steps_of(query, {name: each.kinds for name, each in read.items()})
-
-
-def _row_by_row(query: Any, read: Mapping[str, SqlRows]) -> Any:
-    """Return the steps of a query that looks at one row at a time, outside Spark; None for others.
-
-    Rows that are not Spark's would be kept, go to Spark and come back.
-    """
-    from sparkbeam.replacements.calcite import QueryRefused
-    from sparkbeam.replacements.calcite_steps import Scan
-
-    makers = [each.pcollection.producer for each in read.values()]
-    if any(one is None or isinstance(one.transform, ReadFromSpark | _Query) for one in makers):
-        return None
-    try:
-        steps = _steps(query, read)
-    except QueryRefused:
-        return None
-    return steps if isinstance(steps.step, Scan) else None
-
-
-def _applied(steps: Any, query: Any, read: Mapping[str, SqlRows]) -> PCollection[Any]:
-    from sparkbeam.replacements.sql_lowered import Lowered
-
-    tables = {name: each.pcollection for name, each in read.items()}
-    return Lowered(tables).result(steps, query.columns)
 
 
 class _Table(beam.PTransform[PCollection[Any], PCollection[Any]]):

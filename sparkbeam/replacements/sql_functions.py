@@ -1,9 +1,16 @@
 """Functions and aggregates of lowered queries, which run in workers: they need no parser of SQL."""
 
+import functools
+import math
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
+from apache_beam.utils.timestamp import Timestamp
 
 
 def quotient(left: int, right: int) -> int:
@@ -14,6 +21,139 @@ def quotient(left: int, right: int) -> int:
 def modulo(left: int, right: int) -> int:
     """Return the remainder of a truncated division; it has the sign of ``left``."""
     return left % abs(right) if left >= 0 else -(-left % abs(right))
+
+
+# Texts.
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    """Replace parts of a text; an empty part is not replaced."""
+    return text.replace(old, new) if old else text
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Return whether a regular expression matches a whole text."""
+    return _compiled(pattern).fullmatch(text) is not None
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.DOTALL)
+
+
+# Numbers.
+
+
+def nullif(value: Any, other: Any) -> Any:
+    """Return a value, or None if it is equal to another one."""
+    return None if value is not None and value == other else value
+
+
+def rounded(number: Any, digits: int) -> Any:
+    """Round a number half away from zero; the result has its type."""
+    if isinstance(number, float) and not math.isfinite(number):
+        return number
+    with localcontext() as context:
+        context.prec = 400
+        exact = number if isinstance(number, Decimal) else Decimal(repr(_plain(number)))
+        found = exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    if isinstance(number, Decimal):
+        return found
+    return float(found) if isinstance(number, float | np.floating) else int(found)
+
+
+def _plain(number: Any) -> Any:
+    return number.item() if isinstance(number, np.generic) else number
+
+
+def floor(number: Any) -> Any:
+    """Round a number down; the result has its type."""
+    return _whole(number, math.floor, ROUND_FLOOR)
+
+
+def ceiling(number: Any) -> Any:
+    """Round a number up; the result has its type."""
+    return _whole(number, math.ceil, ROUND_CEILING)
+
+
+def _whole(number: Any, of_float: Callable[[float], int], rounding: str) -> Any:
+    if isinstance(number, Decimal):
+        with localcontext() as context:
+            context.prec = 400
+            return number.to_integral_value(rounding)
+    return float(of_float(number)) if math.isfinite(number) else number
+
+
+def root(number: float) -> float:
+    """Return the square root; that of a negative number is not a number."""
+    return math.sqrt(number) if number >= 0 else math.nan
+
+
+def power(base: float, exponent: float) -> float:
+    """Return a power; one that is too large is infinite."""
+    with np.errstate(all="ignore"):
+        return float(np.power(np.float64(base), np.float64(exponent)))
+
+
+def exponential(number: float) -> float:
+    """Return a power of Euler's number; one that is too large is infinite."""
+    with np.errstate(all="ignore"):
+        return float(np.exp(np.float64(number)))
+
+
+# Times.
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6, "DAY": 86400 * 10**6}
+
+
+def floor_time(time: Timestamp, unit: str) -> Timestamp:
+    """Return the begin of the unit in which a time is; weeks begin on Mondays."""
+    if unit in _MICROS:
+        return Timestamp(micros=time.micros - time.micros % _MICROS[unit])
+    day = _datetime(time).replace(hour=0, minute=0, second=0, microsecond=0)
+    if unit == "WEEK":
+        return Timestamp.from_utc_datetime(day - timedelta(days=day.weekday()))
+    month = {"MONTH": day.month, "QUARTER": (day.month - 1) // 3 * 3 + 1}.get(unit, 1)
+    return Timestamp.from_utc_datetime(day.replace(month=month, day=1))
+
+
+def ceiling_time(time: Timestamp, unit: str) -> Timestamp:
+    """Return a time that is the begin of a unit, or else the begin of the next one."""
+    begin = floor_time(time, unit)
+    if begin == time:
+        return time
+    if unit in _MICROS:
+        return Timestamp(micros=begin.micros + _MICROS[unit])
+    longest = {"WEEK": 7, "MONTH": 31, "QUARTER": 92}.get(unit, 366)
+    return floor_time(begin + longest * 86400, unit)
+
+
+def part_of_time(unit: str, time: Timestamp) -> int:
+    """Return a part of a time in UTC: weeks are those of ISO, and Sunday is day 1 of a week."""
+    if unit in ("HOUR", "MINUTE", "SECOND"):
+        whole = time.micros // _MICROS[unit]
+        return int(whole % (24 if unit == "HOUR" else 60))
+    moment = _datetime(time)
+    return _PARTS[unit](moment)
+
+
+_PARTS: dict[str, Callable[[datetime], int]] = {
+    "YEAR": lambda moment: moment.year,
+    "QUARTER": lambda moment: (moment.month + 2) // 3,
+    "MONTH": lambda moment: moment.month,
+    "WEEK": lambda moment: moment.isocalendar().week,
+    "DAY": lambda moment: moment.day,
+    "DOW": lambda moment: moment.isoweekday() % 7 + 1,
+    "DOY": lambda moment: moment.timetuple().tm_yday,
+}
+
+
+def _datetime(time: Timestamp) -> datetime:
+    return _EPOCH + timedelta(microseconds=time.micros)
+
+
+# Aggregates.
 
 
 class Best(beam.CombineFn):
@@ -42,6 +182,39 @@ class Best(beam.CombineFn):
     def _of(self, values: Any) -> Any:
         present = [value for value in values if value is not None]
         return self._choose(present) if present else None
+
+
+class Present(beam.CombineFn):
+    """Another CombineFn over the values that are not None.
+
+    Args:
+        combine: the other one.
+    """
+
+    def __init__(self, combine: beam.CombineFn) -> None:
+        super().__init__()
+        self._combine = combine
+
+    def setup(self) -> None:
+        self._combine.setup()
+
+    def create_accumulator(self) -> Any:
+        return self._combine.create_accumulator()
+
+    def add_input(self, accumulator: Any, value: Any) -> Any:
+        return accumulator if value is None else self._combine.add_input(accumulator, value)
+
+    def merge_accumulators(self, accumulators: Any) -> Any:
+        return self._combine.merge_accumulators(accumulators)
+
+    def compact(self, accumulator: Any) -> Any:
+        return self._combine.compact(accumulator)
+
+    def extract_output(self, accumulator: Any) -> Any:
+        return self._combine.extract_output(accumulator)
+
+    def teardown(self) -> None:
+        self._combine.teardown()
 
 
 class CountDistinct(beam.CombineFn):

@@ -1,5 +1,6 @@
 """Steps of queries as Beam's transforms: they keep windows, triggers and lateness."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -22,6 +23,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from sparkbeam.joins.equijoin import Join
 from sparkbeam.joins.incremental import IncrementalJoin
+from sparkbeam.replacements import sql_functions
 from sparkbeam.replacements.calcite_steps import (
     Aggregate,
     JoinSteps,
@@ -29,16 +31,13 @@ from sparkbeam.replacements.calcite_steps import (
     Scan,
     Step,
     Union,
-    Value,
+    Unnest,
     Windows,
 )
-from sparkbeam.replacements.sql_functions import (
-    Best,
-    CountDistinct,
-    modulo,
-    quotient,
-)
+from sparkbeam.replacements.calcite_values import Value
+from sparkbeam.replacements.sql_functions import Best, CountDistinct, Present
 from sparkbeam.replacements.sql_rows import is_whole
+from sparkbeam.replacements.user_functions import SqlFunction
 
 
 class Lowered:
@@ -46,10 +45,16 @@ class Lowered:
 
     Args:
         tables: the PCollections by name.
+        functions: of the user, by their aliases.
     """
 
-    def __init__(self, tables: Mapping[str, PCollection[Any]]) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, PCollection[Any]],
+        functions: Mapping[str, SqlFunction] | None = None,
+    ) -> None:
         self._tables = tables
+        self._functions = {name: each.function for name, each in (functions or {}).items()}
         self._labels = 0
         self._made: dict[Step, PCollection[Any]] = {}
 
@@ -81,6 +86,8 @@ class Lowered:
                 return self._aggregate(step)
             case JoinSteps():
                 return self._join(step)
+            case Unnest():
+                return self._unnest(step)
             case Union():
                 parts = [self._rows(part) for part in step.steps]
                 return parts | self._label("Union") >> beam.Flatten()
@@ -88,10 +95,10 @@ class Lowered:
     def _project(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
         rows = self._rows(step.step)
         if step.condition is not None:
-            rows = rows | self._label("Where") >> beam.Filter(function(step.condition))
+            rows = rows | self._label("Where") >> beam.Filter(self._function(step.condition))
         kind = _row_type(names, step.values)
         source = f"made({', '.join(value.source for value in step.values)})"
-        made = function(source, made=_class_of(kind))
+        made = self._function(source, made=_class_of(kind))
         return rows | self._label("Select") >> beam.Map(made).with_output_types(kind)
 
     def _aggregate(self, step: Aggregate) -> PCollection[Any]:
@@ -101,7 +108,7 @@ class Lowered:
         keys = {f"k{at}": f"c{at}" for at in range(step.keys)}
         grouping: Any = beam.GroupBy(**keys)
         for at, name in enumerate(step.functions):
-            combine = _combine(name, nullable=step.nullable[at])
+            combine = self._combine(name, nullable=step.nullable[at])
             grouping = grouping.aggregate_field(f"c{step.keys + at}", combine, f"a{at}")
         found: PCollection[Any] = rows | self._label("Group by") >> grouping
         if not step.bounds:
@@ -114,7 +121,7 @@ class Lowered:
         )
 
     def _windowed(self, rows: PCollection[Any], windows: Windows) -> PCollection[Any]:
-        stamp = function(f"stamped(row, {windows.time.source})", stamped=TimestampedValue)
+        stamp = self._function(f"stamped(row, {windows.time.source})", stamped=TimestampedValue)
         before = rows.windowing
         given: dict[str, Any] = {}
         if not isinstance(before.triggerfn, DefaultTrigger):
@@ -130,7 +137,7 @@ class Lowered:
     def _join(self, step: JoinSteps) -> PCollection[Any]:
         left, right = self._rows(step.left), self._rows(step.right)
         kind = _key_type(step.left_keys, step.right_keys)
-        keys = _key(step.left_keys, 1, kind), _key(step.right_keys, 2, kind)
+        keys = self._key(step.left_keys, 1, kind), self._key(step.right_keys, 2, kind)
         values = (*_columns(step.left), *_columns(step.right))
         names = tuple(f"c{at}" for at in range(len(values)))
         row = _row_type(names, [replace(value, nullable=True) for value in values])
@@ -145,6 +152,16 @@ class Lowered:
             on=on, how=step.how, result=pair
         )
         return joined
+
+    def _unnest(self, step: Unnest) -> PCollection[Any]:
+        rows = self._rows(step.step)
+        names = tuple(f"c{at}" for at in range(len(_columns(step.step)) + 1))
+        kind = _row_type(names, [*_columns(step.step), step.element])
+        made = self._function(
+            f"[made(*row, element) for element in ({step.array.source} or ())]",
+            made=_class_of(kind),
+        )
+        return rows | self._label("Unnest") >> beam.FlatMap(made).with_output_types(kind)
 
     def _incremental(
         self,
@@ -166,6 +183,26 @@ class Lowered:
         return joined | self._label("Pair") >> beam.MapTuple(
             lambda key, rows: pair(key, *rows)
         ).with_output_types(_returned(pair))
+
+    def _function(self, source: str, **named: Any) -> Callable[..., Any]:
+        return function(source, **self._functions, **named)
+
+    def _key(self, values: tuple[Value, ...], side: int, kind: Any) -> Callable[[Any], Any]:
+        """Return the function of the key of a row; null is equal to nothing."""
+        sources = [value.source for value in values]
+        nulls = [f"{value.source} is None" for value in values if value.nullable]
+        mark = f"({side} if {' or '.join(nulls)} else 0)" if nulls else "0"
+        made = self._function(f"({mark}, {', '.join(sources)})")
+        return typehints.with_output_types(kind)(made)
+
+    def _combine(self, name: str, *, nullable: bool) -> Any:
+        if name == "distinct":
+            return CountDistinct()
+        if name in self._functions:
+            combine = self._functions[name]
+            return Present(combine) if nullable else combine
+        plain: Any = {"sum": sum, "min": min, "max": max}[name]
+        return Best(plain) if nullable and name != "sum" else plain
 
     def _looked_up(
         self,
@@ -191,7 +228,11 @@ class Lowered:
         return left | self._label("Look up") >> look_up
 
 
-_NAMES = {"Decimal": Decimal, "Timestamp": Timestamp, "quotient": quotient, "modulo": modulo}
+_NAMES = {
+    "Decimal": Decimal,
+    "Timestamp": Timestamp,
+    **{name: each for name, each in vars(sql_functions).items() if inspect.isfunction(each)},
+}
 """Names in the expressions of :class:`Value`."""
 
 
@@ -253,14 +294,6 @@ def _returned(function: Callable[..., Any]) -> Any:
     return typehints.decorators.get_type_hints(function).simple_output_type("key")
 
 
-def _key(values: tuple[Value, ...], side: int, kind: Any) -> Callable[[Any], Any]:
-    """Return the function of the key of a row; null is equal to nothing."""
-    sources = [value.source for value in values]
-    nulls = [f"{value.source} is None" for value in values if value.nullable]
-    mark = f"({side} if {' or '.join(nulls)} else 0)" if nulls else "0"
-    return typehints.with_output_types(kind)(function(f"({mark}, {', '.join(sources)})"))
-
-
 def _pair(step: JoinSteps, row: RowTypeConstraint) -> Callable[[Any, Any, Any], Any]:
     """Return the function of a key and a row of each side that makes the joined row."""
     absent = {"one": ("right", "outer"), "other": ("left", "outer")}
@@ -278,10 +311,3 @@ def _window_fn(windows: Windows) -> WindowFn:
     if windows.function == "HOP":
         return SlidingWindows(size, Duration(micros=windows.period))
     return Sessions(size) if windows.function == "SESSION" else FixedWindows(size)
-
-
-def _combine(name: str, *, nullable: bool) -> Any:
-    if name == "distinct":
-        return CountDistinct()
-    plain: Any = {"sum": sum, "min": min, "max": max}[name]
-    return Best(plain) if nullable and name != "sum" else plain

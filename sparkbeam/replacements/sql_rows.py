@@ -129,6 +129,12 @@ def decoded(
     return result | "Decode" >> beam.Map(_Rows(made, changes)).with_output_types(made)
 
 
+def column_types(rows: RowTypeConstraint) -> dict[str, st.DataType]:
+    """Return the types of the columns of a table by name; the fields have types of Spark."""
+    fields = (_column(name, kind) for name, kind in rows._fields)
+    return {field.name: field.dataType for field in fields if field is not None}
+
+
 def result_type(schema: st.StructType) -> RowTypeConstraint:
     """Return the type of the rows of a result."""
     types: list[tuple[str, Any]] = [

@@ -85,16 +85,17 @@ def _queries() -> Any:
     """Return the provider of ``Sql``."""
     from apache_beam.yaml import yaml_provider
 
-    def sql(query: str, dialect: str | None = None) -> Any:
+    def sql(query: str, dialect: str | None = None, ddl: str | None = None) -> Any:
         """Run a query in Beam SQL, in Calcite's dialect.
 
         Args:
             query: the query.
             dialect: "calcite".
+            ddl: statements that declare external tables.
         """
         from sparkbeam.replacements.sql import SparkSql
 
-        return "Sql" >> SparkSql(query, dialect)
+        return "Sql" >> SparkSql(query, dialect, ddl)
 
     return yaml_provider.InlineProvider({"Sql": sql})
 

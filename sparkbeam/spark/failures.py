@@ -10,6 +10,7 @@ import pyspark
 
 from sparkbeam.common.display_text import beginning
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
+from sparkbeam.plan.spark_io import QUERY_FUNCTION
 from sparkbeam.spark.checkpoint_damage import FULL, damage
 from sparkbeam.spark.worker_deaths import Deaths
 from sparkbeam.upstream.spark import (
@@ -22,6 +23,7 @@ from sparkbeam.upstream.spark import (
 from sparkbeam.wire.failure import FailureReports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
+_FUNCTION_FAILED = re.compile(rf"Step '(?P<label>[^\n]*?)' failed: {QUERY_FUNCTION} [^\n]*")
 _SIDE_WINDOW_FAILED = "the WindowFn of its side input gives no window"
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
@@ -69,6 +71,9 @@ def explained(
         if died is not None:
             # Spark's text adds nothing.
             return died
+        in_query = _FUNCTION_FAILED.search(shown)
+        if in_query is not None:
+            return PipelineFailed(in_query[0], in_query["label"])
         label = _query_of(error, queries)
         who = "Spark" if label is None else f"Query '{label}'"
         failed = (

@@ -145,7 +145,7 @@ def test_an_empty_input_has_no_rows(spark: Any) -> None:
         (SqlTransform("SELECT nosuch(id) FROM PCOLLECTION"), ConfigurationError, "(?i)nosuch"),
         (SqlTransform("SELECT 1", dialect="zetasql"), ConfigurationError, "dialect='zetasql'"),
         (SqlTransform("DROP TABLE t"), UnsupportedTransform, "'Query' cannot run.*DROP"),
-        (SqlTransform("SELECT 1", ddl="DROP TABLE t"), UnsupportedTransform, "DROP in ddl"),
+        (SqlTransform("SELECT 1", ddl="DROP DATABASE t"), UnsupportedTransform, "DROP DATABASE in"),
     ],
 )
 def test_a_wrong_query_is_an_error_with_the_label(

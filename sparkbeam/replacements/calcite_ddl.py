@@ -1,0 +1,237 @@
+"""Statements of Beam SQL that declare tables, and those that set options.
+
+Grammar: https://beam.apache.org/documentation/dsls/sql/extensions/create-external-table/
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from keyword import iskeyword
+from typing import Any
+
+from sqlglot import Token, TokenType
+
+from sparkbeam.common.arguments import listed, shown
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.replacements.calcite import QueryRefused, tokens
+from sparkbeam.replacements.sql_records import SCALARS, Field, Kind, ListOf, MapOf, RowOf, Scalar
+
+
+@dataclass(frozen=True)
+class ExternalTable:
+    """A table that ``CREATE EXTERNAL TABLE`` declares.
+
+    Attributes:
+        name: its name.
+        columns: its columns.
+        type: of what holds it, such as ``text``, in lower case.
+        location: of it; empty for none.
+        properties: further ones, which may be secrets.
+    """
+
+    name: str
+    columns: RowOf
+    type: str
+    location: str = field(repr=False)
+    properties: Mapping[str, Any] = field(repr=False)
+
+
+def declared(ddl: str) -> dict[str, ExternalTable]:
+    """Return the tables that statements declare, by name; options that they set are ignored.
+
+    Raises:
+        ConfigurationError: it is not DDL, or declares a table twice.
+        QueryRefused: it has another statement.
+    """
+    found: dict[str, ExternalTable] = {}
+    for statement in _statements(tokens(ddl, "ddl")):
+        _Statement(statement).apply(found)
+    return found
+
+
+def _statements(found: list[Token]) -> list[list[Token]]:
+    parts: list[list[Token]] = [[]]
+    for token in found:
+        if token.token_type is TokenType.SEMICOLON:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
+
+
+_SYNONYMS = {"INT": "INTEGER", "NUMERIC": "DECIMAL", "DEC": "DECIMAL", "CHARACTER": "CHAR"}
+
+
+class _Statement:
+    """Parser of a statement.
+
+    Args:
+        found: its tokens.
+    """
+
+    def __init__(self, found: list[Token]) -> None:
+        self._tokens = found
+        self._at = 0
+
+    def apply(self, tables: dict[str, ExternalTable]) -> None:
+        """Add the table of the statement to others, or remove it from them."""
+        if self._takes("SET") or self._takes("RESET"):
+            return
+        if self._takes("CREATE", "EXTERNAL", "TABLE") or self._takes("CREATE", "TABLE"):
+            self._create(tables)
+        elif self._takes("DROP", "TABLE"):
+            self._drop(tables)
+        else:
+            raise QueryRefused(f"the statement {self._first_words()} in ddl")
+        if self._at < len(self._tokens):
+            raise self._wrong("the end of the statement")
+
+    def _first_words(self) -> str:
+        words = [each for each in self._tokens[:2] if each.token_type not in _VALUES]
+        return " ".join(each.text.upper()[:20] for each in words)
+
+    def _create(self, tables: dict[str, ExternalTable]) -> None:
+        keeps = self._takes("IF", "NOT", "EXISTS")
+        name = self._name()
+        columns = self._fields("(", ")")
+        if self._takes("PARTITIONED BY"):
+            raise QueryRefused(f"PARTITIONED BY of the table {shown(name)}")
+        if self._takes("COMMENT"):
+            self._text()
+        self._need("TYPE")
+        kind = self._text() if self._next_is(TokenType.STRING) else self._name()
+        location = self._text() if self._takes("LOCATION") else ""
+        properties = self._properties(name) if self._takes("TBLPROPERTIES") else {}
+        if name in tables and keeps:
+            return
+        if name in tables:
+            raise ConfigurationError(f"ddl declares the table {shown(name)} twice.")
+        tables[name] = ExternalTable(name, columns, kind.lower(), location, properties)
+
+    def _drop(self, tables: dict[str, ExternalTable]) -> None:
+        may_miss = self._takes("IF", "EXISTS")
+        name = self._name()
+        if name not in tables and not may_miss:
+            raise ConfigurationError(
+                f"ddl drops the table {shown(name)}, which it has not declared."
+            )
+        tables.pop(name, None)
+
+    def _properties(self, table: str) -> Mapping[str, Any]:
+        try:
+            found = json.loads(self._text())
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise ConfigurationError(
+                f"TBLPROPERTIES of the table {shown(table)} must be an object in JSON, "
+                """for example '{"format": "json"}'."""
+            )
+        return found
+
+    def _fields(self, begin: str, end: str) -> RowOf:
+        self._need(begin)
+        fields = [self._field()]
+        while self._takes(","):
+            fields.append(self._field())
+        self._need(end)
+        names = [each.name for each in fields]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ConfigurationError(f"ddl declares the column {shown(twice[0])} twice.")
+        for name in names:
+            if not name.isidentifier() or iskeyword(name) or name.startswith("_"):
+                raise ConfigurationError(
+                    f"ddl declares the column {shown(name)}, which cannot be an attribute of a row "
+                    "in Python: read the records in a step of the pipeline that renames it."
+                )
+        return RowOf(tuple(fields))
+
+    def _field(self) -> Field:
+        name, kind = self._name(), self._kind()
+        nullable = not self._takes("NOT", "NULL")
+        self._takes("NULL")
+        if self._takes("COMMENT"):
+            self._text()
+        return Field(name, kind, nullable)
+
+    def _kind(self) -> Kind:
+        if self._takes("ARRAY"):
+            self._need("<")
+            element = self._kind()
+            self._need(">")
+            return ListOf(element)
+        if self._takes("MAP"):
+            self._need("<")
+            key = self._kind()
+            self._need(",")
+            item = self._kind()
+            self._need(">")
+            return MapOf(key, item)
+        if self._takes("ROW"):
+            return self._fields("<", ">")
+        return self._scalar()
+
+    def _scalar(self) -> Scalar:
+        name = self._name().upper()
+        name = _SYNONYMS.get(name, name)
+        if name not in SCALARS:
+            raise ConfigurationError(
+                f"ddl has a column of the type {shown(name)}; known are "
+                f"{listed([*SCALARS, 'ARRAY', 'MAP', 'ROW'])}."
+            )
+        self._takes("PRECISION")
+        if self._takes("("):
+            while not self._takes(")"):
+                self._taken("')'")
+        return Scalar(name)
+
+    def _name(self) -> str:
+        token = self._taken("a name")
+        is_word = token.text.replace("_", "a").replace("$", "a").isalnum()
+        if token.token_type is TokenType.IDENTIFIER:
+            return token.text
+        if token.token_type in _VALUES or not is_word:
+            self._at -= 1
+            raise self._wrong("a name")
+        return token.text
+
+    def _text(self) -> str:
+        if not self._next_is(TokenType.STRING):
+            raise self._wrong("a text in single quotes")
+        return self._taken("a text").text
+
+    def _next_is(self, kind: TokenType) -> bool:
+        return self._at < len(self._tokens) and self._tokens[self._at].token_type is kind
+
+    def _takes(self, *words: str) -> bool:
+        """Go on behind some words, and return whether they are there."""
+        following = self._tokens[self._at : self._at + len(words)]
+        found = [each.text.upper() for each in following if each.token_type not in _QUOTED]
+        if found != list(words):
+            return False
+        self._at += len(words)
+        return True
+
+    def _need(self, word: str) -> None:
+        if not self._takes(word):
+            raise self._wrong(word)
+
+    def _taken(self, wanted: str) -> Token:
+        if self._at >= len(self._tokens):
+            raise self._wrong(wanted)
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _wrong(self, wanted: str) -> ConfigurationError:
+        """Return the error of a statement that ends, or has something else, at this place."""
+        at = min(self._at, len(self._tokens) - 1)
+        token = self._tokens[at]
+        ends = "ends" if self._at > at else "has something else"
+        return ConfigurationError(
+            f"ddl needs {wanted} in line {token.line}, column {token.col}, and {ends} there."
+        )
+
+
+_QUOTED = frozenset([TokenType.STRING, TokenType.IDENTIFIER])
+_VALUES = frozenset([TokenType.STRING, TokenType.NUMBER])

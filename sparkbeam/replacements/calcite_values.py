@@ -1,0 +1,125 @@
+"""Values of expressions in SQL as expressions in Python."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from apache_beam.utils.timestamp import Timestamp
+from sqlglot import exp
+
+from sparkbeam.replacements.calcite import QueryRefused
+
+_Kind = exp.DataType.Type
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression over a row.
+
+    Attributes:
+        source: its text in Python; the row is ``row``.
+        kind: the type of its values.
+        nullable: it may be None.
+    """
+
+    source: str
+    kind: Any
+    nullable: bool = False
+
+
+KINDS: Mapping[Any, Any] = {
+    _Kind.BOOLEAN: bool,
+    _Kind.TINYINT: np.int8,
+    _Kind.SMALLINT: np.int16,
+    _Kind.INT: np.int32,
+    _Kind.BIGINT: int,
+    _Kind.FLOAT: np.float32,
+    _Kind.DOUBLE: float,
+    _Kind.VARCHAR: str,
+    _Kind.CHAR: str,
+    _Kind.TEXT: str,
+    _Kind.TIMESTAMP: Timestamp,
+    _Kind.TIMESTAMPNTZ: Timestamp,
+}
+WHOLE = (np.int8, np.int16, np.int32, np.int64, int)
+REAL = (np.float32, np.float64, float)
+
+
+def is_integer(kind: Any) -> bool:
+    """Return whether a type is one of whole numbers."""
+    return kind in WHOLE
+
+
+def wider(left: Any, right: Any) -> Any:
+    """Return the type of the result of arithmetic."""
+    if left in REAL or right in REAL:
+        return float
+    if Decimal in (left, right):
+        return Decimal
+    return left if left is right else int if {left, right} & {int} else np.int32
+
+
+def strict(kind: Any, text: str, *values: Value) -> Value:
+    """Return an expression that is None if one of its parts is."""
+    nulls, sources = present(*values)
+    source = text.format(*sources)
+    if not nulls:
+        return Value(source, kind)
+    return Value(f"({source} if {' and '.join(nulls)} else None)", kind, nullable=True)
+
+
+def present(*values: Value) -> tuple[list[str], list[str]]:
+    """Return tests that nullable values are present, and the texts of all values behind these."""
+    tests, sources = [], []
+    for value in values:
+        first, again = held(value) if value.nullable else ("", value.source)
+        if value.nullable:
+            tests.append(f"{first} is not None")
+        sources.append(again)
+    return tests, sources
+
+
+def held(value: Value) -> tuple[str, str]:
+    """Return the text of a value where it is first computed, and where it is used again.
+
+    The name of a value is that of its text, so that equal expressions have equal texts.
+    """
+    if _SHORT.fullmatch(value.source):
+        return value.source, value.source
+    name = f"v{blake2b(value.source.encode(), digest_size=10).hexdigest()}"
+    return f"({name} := {value.source})", name
+
+
+_SHORT = re.compile(r"row\.\w+")
+
+
+def as_kind(value: Value, kind: Any) -> Value:
+    """Return a number as a ``float`` or ``Decimal``; others stay what they are."""
+    if kind is float and value.kind is Decimal:
+        return strict(float, "float({})", value)
+    if kind is Decimal and is_integer(value.kind):
+        return strict(Decimal, "Decimal({})", value)
+    return value
+
+
+def alike(left: Value, right: Value) -> tuple[Value, Value]:
+    """Return two values as the same type."""
+    if left.kind is right.kind or not {left.kind, right.kind} <= {*WHOLE, *REAL, Decimal}:
+        return left, right
+    kind = wider(left.kind, right.kind)
+    left, right = (
+        replace(
+            strict(float, "float({})", value) if kind is float else as_kind(value, kind), kind=kind
+        )
+        for value in (left, right)
+    )
+    return left, right
+
+
+def unknown(node: exp.Expr) -> QueryRefused:
+    """Return the error of an expression that has no value here."""
+    return QueryRefused(f"the expression {node.sql()[:60]} in windows or in streaming")

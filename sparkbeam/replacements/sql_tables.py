@@ -1,0 +1,281 @@
+"""External tables of SQL as reads of the pipeline."""
+
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io import ReadFromAvro, ReadFromParquet, ReadFromText
+from apache_beam.io.kafka import ReadFromKafka
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.pipeline import Pipeline
+from apache_beam.pvalue import PBegin, PCollection
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from sparkbeam.common.arguments import listed, shown
+from sparkbeam.connectors import resolve
+from sparkbeam.connectors.latest import quoted
+from sparkbeam.connectors.problems import problem
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.io.dataframe import FromDataFrame
+from sparkbeam.replacements.calcite_ddl import ExternalTable
+from sparkbeam.replacements.managed_config import ManagedConfig
+from sparkbeam.replacements.sql_records import (
+    FORMS,
+    CsvRows,
+    JsonRows,
+    LineRows,
+    RecordRows,
+    Scalar,
+)
+from sparkbeam.replacements.sql_rows import column_types, result_type
+
+
+def read(table: ExternalTable, pipeline: Pipeline) -> PCollection[Any]:
+    """Return the rows of a table.
+
+    Raises:
+        ConfigurationError: its type is not supported, or its location or properties are wrong.
+    """
+    make = _TYPES.get(table.type)
+    if make is None:
+        raise ConfigurationError(
+            f"The table {shown(table.name)} is of the type {shown(table.type)}, which cannot be "
+            f"read here: known are {listed(_TYPES)}. Read it with a transform of Python, such as "
+            "sparkbeam.io.ReadFromSpark, and apply the query to its rows."
+        )
+    config = ManagedConfig(f"The table {shown(table.name)} of ddl", table.properties)
+    return pipeline | f"Read {table.name}" >> make(table, config)
+
+
+class _Files(beam.PTransform[PBegin, PCollection[Any]]):
+    """Rows of the records of files.
+
+    Args:
+        table: the table.
+        read: the transform of a pattern of paths.
+        rows: the function of the rows of a record.
+    """
+
+    def __init__(
+        self, table: ExternalTable, read: Callable[[str], Any], rows: Callable[[Any], list[Any]]
+    ) -> None:
+        super().__init__()
+        self._table = table
+        self._read = read
+        self._rows = beam.FlatMap(rows).with_output_types(table.columns.type)
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        try:
+            read = self._read(_pattern(self._table))
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"The LOCATION of the table {shown(self._table.name)} of ddl has no file that can "
+                f"be read ({type(error).__name__}): give a path, a pattern, or a folder with a "
+                "slash behind it."
+            ) from None
+        found: PCollection[Any] = pbegin | "Records" >> read | "Rows" >> self._rows
+        return found
+
+
+def _pattern(table: ExternalTable) -> str:
+    if not table.location:
+        raise ConfigurationError(f"The table {shown(table.name)} of ddl needs a LOCATION.")
+    return f"{table.location}*" if table.location.endswith("/") else table.location
+
+
+def _text(table: ExternalTable, config: ManagedConfig) -> Any:
+    format = (config.text("format") or "csv").lower()
+    form = config.text("csvformat") or "default"
+    config.finish()
+    rows: Callable[[Any], list[Any]]
+    if format == "json":
+        rows = JsonRows(table.name, table.columns)
+    elif format == "lines":
+        _check_single_text(table)
+        rows = LineRows(table.name, table.columns)
+    else:
+        # The name of a form of CSV may be the format.
+        rows = _csv(table, form if format == "csv" else format)
+    return _Files(table, ReadFromText, rows)
+
+
+def _csv(table: ExternalTable, form: str) -> CsvRows:
+    if form.lower() not in FORMS:
+        raise ConfigurationError(
+            f"The table {shown(table.name)} of ddl has the format {shown(form)}; known are "
+            f"{listed(['csv', 'json', 'lines', *FORMS])}."
+        )
+    for field in table.columns.fields:
+        if not isinstance(field.kind, Scalar):
+            raise ConfigurationError(
+                f"The column {shown(field.name)} of the table {shown(table.name)} is no simple "
+                "type, and its format is CSV: give another format."
+            )
+    return CsvRows(table.name, table.columns, FORMS[form.lower()])
+
+
+def _check_single_text(table: ExternalTable) -> None:
+    if [field.kind.type for field in table.columns.fields] != [str]:
+        raise ConfigurationError(
+            f"The table {shown(table.name)} of ddl has the format lines: give it one column, of "
+            "the type VARCHAR."
+        )
+
+
+def _avro(table: ExternalTable, config: ManagedConfig) -> Any:
+    config.finish()
+    return _Files(table, ReadFromAvro, RecordRows(table.name, table.columns))
+
+
+def _parquet(table: ExternalTable, config: ManagedConfig) -> Any:
+    config.finish()
+    return _Parquet(table)
+
+
+class _Parquet(beam.PTransform[PBegin, PCollection[Any]]):
+    """Rows of Parquet, which stay with Spark in batch."""
+
+    def __init__(self, table: ExternalTable) -> None:
+        super().__init__()
+        self._table = table
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        table, pipeline = self._table, pbegin.pipeline
+        if pipeline.options.view_as(StandardOptions).streaming:
+            rows = RecordRows(table.name, table.columns)
+            found: PCollection[Any] = pbegin | _Files(table, ReadFromParquet, rows)
+            return found
+        frame = _frame(resolve.session_of(pipeline), table)
+        return pbegin | _ReadTable(frame)
+
+
+class _ReadTable(FromDataFrame):
+    def _element_type(self, schema: StructType) -> Any:
+        return result_type(schema)
+
+
+def _frame(session: Any, table: ExternalTable) -> Any:
+    """Return the DataFrame of the declared columns, in their types."""
+    try:
+        frame = session.read.parquet(_pattern(table))
+        found = {field.name: field.dataType for field in frame.schema.fields}
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(
+            f"Spark cannot read the table {shown(table.name)}: {problem(error, 'parquet', ())}"
+        ) from None
+    return frame.select(
+        *(
+            _cast(table, name, found.get(name), wanted)
+            for name, wanted in column_types(table.columns.type).items()
+        )
+    )
+
+
+def _cast(table: ExternalTable, name: str, found: DataType | None, wanted: DataType) -> Any:
+    column = sf.col(quoted(name))
+    if found is None:
+        raise ConfigurationError(
+            f"The files of the table {shown(table.name)} have no column {shown(name)}."
+        )
+    same = any(isinstance(found, kinds) and isinstance(wanted, kinds) for kinds in _AS_THEY_ARE)
+    if same or found.simpleString() == _with_zone(wanted):
+        return column
+    if isinstance(wanted, ArrayType | MapType | StructType):
+        raise ConfigurationError(
+            f"The column {shown(name)} of the table {shown(table.name)} is "
+            f"{found.simpleString()} in its files, and another type in ddl."
+        )
+    return column.cast(wanted).alias(name)
+
+
+_AS_THEY_ARE = ((DecimalType,), (TimestampType, TimestampNTZType))
+"""Types that keep their precision and zone until the query reads them."""
+
+
+def _with_zone(kind: DataType) -> str:
+    return kind.simpleString().replace("timestamp_ntz", "timestamp")
+
+
+def _kafka(table: ExternalTable, config: ManagedConfig) -> Any:
+    server, _, topic = table.location.partition("/")
+    servers = [*filter(None, [server]), *config.names("bootstrap_servers")]
+    topics = [*filter(None, [topic]), *config.names("topics")]
+    if not servers or not topics:
+        raise ConfigurationError(
+            f"The table {shown(table.name)} of ddl needs a broker and a topic: give "
+            "LOCATION 'broker:9092/topic', or bootstrap_servers and topics in TBLPROPERTIES."
+        )
+    if any(field.name == "headers" for field in table.columns.fields):
+        raise ConfigurationError(
+            f"The table {shown(table.name)} of ddl has headers: read it with ReadFromKafka and "
+            "with_metadata=True, and apply the query to its rows."
+        )
+    format = (config.text("format") or "csv").lower()
+    policy = config.text("watermark.type") or "ProcessingTime"
+    consumer = config.texts("consumer_config")
+    config.finish()
+    if format not in ("csv", "json") or policy not in _POLICIES:
+        raise ConfigurationError(
+            f"The table {shown(table.name)} of ddl has a format or a watermark.type that is not "
+            f"known here: give csv or json, and one of {listed(_POLICIES)}. Decode other records "
+            "in a step behind ReadFromKafka, and apply the query to its rows."
+        )
+    json = JsonRows(table.name, table.columns)
+    rows = json if format == "json" else _csv(table, "default")
+    return _Topics(
+        {"bootstrap.servers": ",".join(servers), **consumer}, topics, _POLICIES[policy], table, rows
+    )
+
+
+_POLICIES = {
+    "ProcessingTime": ReadFromKafka.processing_time_policy,
+    "LogAppendTime": ReadFromKafka.log_append_time,
+    "CreateTime": ReadFromKafka.create_time_policy,
+}
+
+
+class _Topics(beam.PTransform[PBegin, PCollection[Any]]):
+    """Rows of the values of records, in batch from the first one that there is."""
+
+    def __init__(
+        self,
+        consumer: Mapping[str, str],
+        topics: list[str],
+        policy: str,
+        table: ExternalTable,
+        rows: Callable[[Any], list[Any]],
+    ) -> None:
+        super().__init__()
+        self._consumer = dict(consumer)
+        self._topics = topics
+        self._policy = policy
+        self._rows = beam.FlatMap(rows).with_output_types(table.columns.type)
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        if not pbegin.pipeline.options.view_as(StandardOptions).streaming:
+            self._consumer.setdefault("auto.offset.reset", "earliest")
+        read = ReadFromKafka(self._consumer, self._topics, timestamp_policy=self._policy)
+        values = pbegin | "Records" >> read | "Values" >> beam.Map(itemgetter(1))
+        found: PCollection[Any] = values | "Rows" >> self._rows
+        return found
+
+
+_TYPES: Mapping[str, Callable[[ExternalTable, ManagedConfig], Any]] = {
+    "avro": _avro,
+    "kafka": _kafka,
+    "parquet": _parquet,
+    "text": _text,
+}
+"""The transform of a table by its type."""

@@ -1,0 +1,214 @@
+"""Expressions have the same values in batch, by Spark, as in windows, by steps of Beam."""
+
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that
+from apache_beam.transforms.sql import SqlTransform
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from in_process_batch import BatchRunner
+
+from sparkbeam import SparkRunner, UnsupportedTransform, with_sql_functions
+from sparkbeam.io import ReadFromSpark
+
+pytest.importorskip("sqlglot")
+
+from sparkbeam.connectors.query_frames import queried, timed
+from sparkbeam.replacements.calcite import parse
+from sparkbeam.replacements.calcite_steps import steps_of
+from sparkbeam.replacements.sql_lowered import Lowered
+from sparkbeam.replacements.sql_rows import SqlRows
+
+
+class Mixed(NamedTuple):
+    id: int
+    i: int | None
+    f: float | None
+    s: str | None
+    t: Timestamp
+    d: Decimal | None
+    a: list[int]
+
+
+ROWS = [
+    Mixed(1, 7, 2.5, " abc_b% ", Timestamp(1709992815.25), Decimal("2.5"), [1, 2]),
+    Mixed(2, -7, -2.5, "é𝄞b\nb", Timestamp(-0.5), Decimal("-2.500000000000000001"), []),
+    Mixed(3, None, None, None, Timestamp(0), None, [7]),
+    Mixed(4, 2**62, 1e300, "", Timestamp(221845392000.999999), Decimal(10) ** 19, [-(2**63)]),
+    Mixed(5, 0, -0.0, "xxabcxx", Timestamp(-12212553600), Decimal(0), []),
+    Mixed(6, -(2**63), math.inf, "a.c", Timestamp(951782400), Decimal("-0.5"), [3, 3]),
+    Mixed(7, 15, math.nan, "ABC|(z)", Timestamp(1735603200), Decimal("0.000001"), []),
+    Mixed(8, -25, 0.125, "a\\b", Timestamp(1704067200), Decimal(25), []),
+]
+
+EXPRESSIONS = [
+    "TRIM(s), TRIM(LEADING FROM s), TRIM(TRAILING 'x' FROM s), TRIM(BOTH 'x' FROM s)",
+    "POSITION('b' IN s), POSITION('' IN s), POSITION(s IN 'xxabcxx'), POSITION('𝄞' IN s)",
+    "REPLACE(s, 'b', '{}'), REPLACE(s, '', 'x'), REPLACE(s, 'a', s), REPLACE(s, s, 'é')",
+    "CONCAT(s, '-', s), SUBSTRING(s FROM 2), SUBSTRING(s FROM 2 FOR 2), CHAR_LENGTH(s)",
+    "s LIKE 'a%', s LIKE '%b', s LIKE '%b%', s LIKE 'a.c', s LIKE 'a_c', s LIKE '_%b_b'",
+    "s NOT LIKE 'a%', s LIKE '%', s LIKE '', s LIKE '%!_b!%%' ESCAPE '!', s LIKE 'a\\b'",
+    "s SIMILAR TO 'a.c|xx%', s SIMILAR TO '[a-z_% ]+', s SIMILAR TO '%(abc|b_)%'",
+    "s SIMILAR TO '[[:UPPER:]]{3}_%', s SIMILAR TO '[^[:ALPHA:]]%', NOT s SIMILAR TO 'a%'",
+    "ROUND(f), ROUND(f, 1), ROUND(f, 2), ROUND(i / 10, -1), ROUND(d), ROUND(d, 1), ROUND(i)",
+    "FLOOR(f), CEIL(f), FLOOR(d), CEIL(d), FLOOR(i), CEIL(-f), FLOOR(f / 3)",
+    "SQRT(f), SQRT(CAST(i AS DOUBLE)), POWER(f, 2), POWER(f, -1), POWER(2, f), EXP(f)",
+    "POWER(i, 0.5), SQRT(ABS(f)), ABS(d), ABS(f), POWER(f, f)",
+    "NULLIF(i, 7), NULLIF(s, ''), NULLIF(f, 2.5), COALESCE(NULLIF(i, 0), -1), NULLIF(id, NULL)",
+    "i IS DISTINCT FROM 7, s IS NOT DISTINCT FROM NULL, i IS NOT DISTINCT FROM i",
+    "EXTRACT(YEAR FROM t), EXTRACT(QUARTER FROM t), EXTRACT(MONTH FROM t), EXTRACT(WEEK FROM t)",
+    "EXTRACT(DAY FROM t), EXTRACT(DOW FROM t), EXTRACT(DOY FROM t), EXTRACT(HOUR FROM t)",
+    "EXTRACT(MINUTE FROM t), EXTRACT(SECOND FROM t), YEAR(t), HOUR(t), EXTRACT(YEAR FROM t) / 7",
+    "FLOOR(t TO SECOND), FLOOR(t TO MINUTE), FLOOR(t TO HOUR), FLOOR(t TO DAY)",
+    "FLOOR(t TO MONTH), FLOOR(t TO YEAR), FLOOR(t TO WEEK), FLOOR(t TO QUARTER)",
+    "t - INTERVAL '90' SECOND, TIMESTAMPADD(HOUR, id - 3, t), TIMESTAMPADD(DAY, -1, t)",
+    "TIMESTAMPDIFF(DAY, t, TIMESTAMP '2000-02-29 00:00:00'), TIMESTAMPDIFF(SECOND, t, t)",
+]
+
+
+def same(value: Any) -> Any:
+    """Return a value in a form that is equal to another one of SQL."""
+    if isinstance(value, Timestamp):
+        return str(value.to_utc_datetime())
+    if hasattr(value, "year"):
+        return str(value)
+    if isinstance(value, float) and math.isnan(value):
+        return "nan"
+    # The last digits of powers are those of a library in C, and of another one in Java.
+    return float(f"{value:.14g}") if isinstance(value, float | Decimal) else value
+
+
+def compared(spark: Any, query: str) -> None:
+    with beam.Pipeline(runner=BatchRunner()) as pipeline:
+        rows = pipeline | beam.Create(ROWS).with_output_types(Mixed)
+        table = SqlRows.of(rows, "PCOLLECTION")
+        types = {"PCOLLECTION": table.types}
+        parsed = parse(query, types)
+        data = [(*row[:4], row.t.to_utc_datetime(), *row[5:], 0) for row in ROWS]
+        frame = spark.createDataFrame(data, timed(table.schema))
+        found = queried(spark, parsed.spark_sql(types), [frame]).collect()
+        expected = sorted((tuple(map(same, row[:-1])) for row in found), key=repr)
+        steps = steps_of(parsed, {"PCOLLECTION": table.kinds})
+        result = Lowered({"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
+
+        def check(given: list[Any]) -> None:
+            assert sorted((tuple(map(same, row)) for row in given), key=repr) == expected
+
+        assert_that(result, check)
+
+
+@pytest.mark.part(3)
+@pytest.mark.parametrize("expressions", EXPRESSIONS)
+def test_values_are_those_of_spark(spark: Any, expressions: str) -> None:
+    compared(spark, f"SELECT id, {expressions} FROM PCOLLECTION")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id FROM PCOLLECTION WHERE s LIKE '%b%' OR s SIMILAR TO '(A|x)%'",
+        "SELECT id, x, x + 1 AS y FROM PCOLLECTION, UNNEST(a) AS u(x) WHERE x > 1",
+        "SELECT x, COUNT(*) AS n FROM PCOLLECTION p CROSS JOIN UNNEST(p.a) AS x GROUP BY x",
+        "SELECT p.id, q.s FROM (SELECT id, x FROM PCOLLECTION, UNNEST(a) AS u(x)) p "
+        "JOIN PCOLLECTION q ON q.id = p.x",
+        "SELECT EXTRACT(YEAR FROM t) AS y, MAX(TRIM(s)) AS s FROM PCOLLECTION "
+        "GROUP BY EXTRACT(YEAR FROM t) HAVING COUNT(*) > 0",
+    ],
+)
+def test_rows_are_those_of_spark(spark: Any, query: str) -> None:
+    compared(spark, query)
+
+
+OVER_COLUMNS = [
+    "CHAR_LENGTH(s), CONCAT(s, 'x'), LOWER(s), POSITION('b' IN s), REPLACE(s, 'a', 'b'), TRIM(s)",
+    "SUBSTRING(s FROM 2), UPPER(s), s || 'x', s LIKE 'a%', s LIKE '%a', s LIKE '%a%', s LIKE 'a'",
+    "ABS(i), CEIL(f), FLOOR(f), MOD(i, 3), SQRT(f), NULLIF(i, 3), COALESCE(i, id), i / 2",
+    "TIMESTAMPADD(DAY, 1, t), TIMESTAMPDIFF(DAY, t, t), t + INTERVAL '1' HOUR",
+    "i IS DISTINCT FROM id, CASE WHEN i > 1 THEN 2 END, CAST(i AS DOUBLE), plus(i)",
+]
+FOR_EACH_ROW = [
+    *("REPLACE(s, s, 'x')", "s LIKE 'a_b'", "s SIMILAR TO 'a|b'", "EXP(f)", "POWER(f, 2)"),
+    *("ROUND(f, 1)", "EXTRACT(HOUR FROM t)", "YEAR(t)", "FLOOR(t TO HOUR)", "CEIL(t TO DAY)"),
+]
+SCHEMA = "id bigint not null, i bigint, f double not null, s string, t timestamp not null"
+
+
+def plus(n: int) -> int:
+    return n + 1
+
+
+def planned(spark: Any, folder: Path, expressions: str) -> str:
+    """Return how the selection of a query over columns is run."""
+    path = str(folder / "rows")
+    spark.createDataFrame([], SCHEMA).write.parquet(path)
+    runner = SparkRunner(spark)
+    pipeline = beam.Pipeline(runner=runner)
+    rows = pipeline | ReadFromSpark("parquet", {"path": path}, SCHEMA)
+    query = SqlTransform(f"SELECT {expressions} FROM PCOLLECTION")
+    _ = rows | beam.WindowInto(FixedWindows(1)) | with_sql_functions(query, plus=plus)
+    (line,) = [line for line in runner.explain(pipeline).stages.splitlines() if "Select" in line]
+    return line
+
+
+@pytest.mark.parametrize("expressions", OVER_COLUMNS)
+def test_expressions_are_computed_over_columns(
+    spark: Any, tmp_path: Path, expressions: str
+) -> None:
+    assert planned(spark, tmp_path, expressions).endswith(": columns")
+
+
+@pytest.mark.part(3)
+@pytest.mark.parametrize("expression", FOR_EACH_ROW)
+def test_expressions_are_computed_for_each_row(spark: Any, tmp_path: Path, expression: str) -> None:
+    assert ": elements, because it calls" in planned(spark, tmp_path, expression)
+
+
+def test_expressions_are_computed_in_windows() -> None:
+    with beam.Pipeline(runner=BatchRunner()) as pipeline:
+        rows = pipeline | beam.Create([ROWS[4]._replace(a=[3, 4]), ROWS[1]]).with_output_types(
+            Mixed
+        )
+        windowed = (
+            rows
+            | beam.Map(lambda row: TimestampedValue(row, len(row.a))).with_output_types(
+                rows.element_type
+            )
+            | beam.WindowInto(FixedWindows(1))
+        )
+        found = windowed | SqlTransform(
+            "SELECT TRIM(BOTH 'x' FROM s) AS s, e FROM PCOLLECTION, "
+            "UNNEST(a) AS t(e) WHERE s SIMILAR TO '%x%'"
+        )
+        told = found | beam.Map(lambda row, w=beam.DoFn.WindowParam: (int(w.end), *row))
+
+        def check(given: list[Any]) -> None:
+            assert sorted(given) == [(3, "abc", 3), (3, "abc", 4)]
+
+        assert_that(told | "All" >> beam.WindowInto(GlobalWindows()), check)
+
+
+@pytest.mark.parametrize(
+    ("expression", "clause"),
+    [
+        ("s SIMILAR TO '[a'", "pattern '\\[a' of SIMILAR TO"),
+        ("s SIMILAR TO 'a|*'", "of SIMILAR TO, which is not valid"),
+        ("s LIKE 'a!b' ESCAPE '!'", "escape is before no wildcard"),
+        ("s LIKE s", "s"),
+        ("LOG10(f)", "LOG"),
+        ("FLOOR(t TO DECADE)", "DECADE"),
+        ("POSITION(i IN s)", "i"),
+    ],
+)
+def test_what_cannot_be_computed_is_named(expression: str, clause: str) -> None:
+    rows = beam.Pipeline(runner=BatchRunner()) | beam.Create(ROWS).with_output_types(Mixed)
+    with pytest.raises(UnsupportedTransform, match=clause):
+        _ = (
+            rows
+            | beam.WindowInto(FixedWindows(1))
+            | SqlTransform(f"SELECT {expression} AS x FROM PCOLLECTION")
+        )
