@@ -1,0 +1,319 @@
+"""Expressions of SQL over rows as expressions in Python."""
+
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from apache_beam.utils.timestamp import Timestamp
+from sqlglot import exp
+
+from sparkbeam.replacements.calcite import QueryRefused
+from sparkbeam.replacements.calcite_functions import called, moved
+from sparkbeam.replacements.calcite_values import (
+    KINDS,
+    REAL,
+    WHOLE,
+    Value,
+    as_kind,
+    held,
+    is_integer,
+    present,
+    strict,
+    unknown,
+    wider,
+)
+from sparkbeam.replacements.user_functions import Parameter, SqlFunction
+
+Scope = Mapping[str, Mapping[str, Value]]
+"""Columns of each relation by name."""
+
+_COMPARISONS: Mapping[type[exp.Expr], tuple[str, str]] = {
+    exp.EQ: ("==", "!="),
+    exp.NEQ: ("!=", "=="),
+    exp.LT: ("<", ">="),
+    exp.LTE: ("<=", ">"),
+    exp.GT: (">", "<="),
+    exp.GTE: (">=", "<"),
+}
+_ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+
+
+class Expressions:
+    """Translator of expressions to Python.
+
+    Args:
+        scope: the columns of each relation.
+        functions: of the user, by their aliases.
+        known: values by the text of their expression.
+        bounds: rows have the bounds of their windows.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        functions: Mapping[str, SqlFunction],
+        known: Mapping[str, Value] | None = None,
+        *,
+        bounds: bool = False,
+    ) -> None:
+        self._scope = scope
+        self.functions = functions
+        self._known = known or {}
+        self._bounds = bounds
+        self._methods: dict[type[exp.Expr], Callable[[Any], Value]] = {
+            exp.Column: self._column,
+            exp.Literal: self._literal,
+            exp.Null: lambda _: Value("None", Any, nullable=True),
+            exp.Paren: lambda node: self.value(node.this),
+            exp.Alias: lambda node: self.value(node.this),
+            exp.Filter: lambda node: self.value(node.this),
+            exp.Neg: self._negative,
+            exp.Div: self._division,
+            exp.Mod: self._modulo,
+            exp.Case: self._case,
+            exp.Coalesce: self._coalesce,
+            exp.Cast: self._cast,
+            exp.Anonymous: self._call,
+        }
+
+    def value(self, node: exp.Expr) -> Value:
+        """Return the value of an expression.
+
+        Raises:
+            QueryRefused: it cannot be computed in windows or in streaming.
+        """
+        known = self._known.get(node.sql())
+        if known is not None:
+            return known
+        if isinstance(node, exp.Add | exp.Sub) and isinstance(node.right, exp.Interval):
+            return moved(node, self.value)
+        if isinstance(node, exp.Binary) and type(node) in _ARITHMETIC:
+            left, right = self.value(node.left), self.value(node.right)
+            if not {left.kind, right.kind} <= {*WHOLE, *REAL, Decimal}:
+                raise unknown(node)
+            text = f"({{}} {_ARITHMETIC[type(node)]} {{}})"
+            kind = wider(left.kind, right.kind)
+            return strict(kind, text, as_kind(left, kind), as_kind(right, kind))
+        if isinstance(node, exp.Boolean) or _is_condition(node):
+            return self._truth(node)
+        method = self._methods.get(type(node))
+        return called(node, self.value) if method is None else method(node)
+
+    def holds(self, node: exp.Expr, *, negated: bool = False) -> str:
+        """Return the text of a condition: true if a boolean expression is true, or is false.
+
+        Args:
+            node: the expression.
+            negated: whether the expression has to be false.
+        """
+        match node:
+            case exp.Paren():
+                return self.holds(node.this, negated=negated)
+            case exp.Boolean():
+                return str(bool(node.this) is not negated)
+            case exp.Not():
+                return self.holds(node.this, negated=not negated)
+            case exp.And() | exp.Or():
+                word = "and" if isinstance(node, exp.And) is not negated else "or"
+                parts = (self.holds(part, negated=negated) for part in (node.left, node.right))
+                return f"({f' {word} '.join(parts)})"
+            case exp.Is():
+                return self._is(node, negated=negated)
+            case exp.Between():
+                low = exp.GTE(this=node.this, expression=node.args["low"])
+                high = exp.LTE(this=node.this, expression=node.args["high"])
+                return self.holds(exp.And(this=low, expression=high), negated=negated)
+            case exp.In():
+                return self._in(node, negated=negated)
+        if isinstance(node, exp.Binary) and type(node) in _COMPARISONS:
+            return self._compared(node, negated=negated)
+        value = self.value(node)
+        if value.kind is not bool:
+            raise unknown(node)
+        return f"({value.source} is {not negated})"
+
+    def _compared(self, node: exp.Binary, *, negated: bool) -> str:
+        left, right = self.value(node.left), self.value(node.right)
+        if {left.kind, right.kind} & {*REAL, Decimal} and left.kind is not right.kind:
+            kind = wider(left.kind, right.kind)
+            left, right = as_kind(left, kind), as_kind(right, kind)
+        nulls, (one, other) = present(left, right)
+        test = f"{one} {_COMPARISONS[type(node)][negated]} {other}"
+        if negated and float in (left.kind, right.kind):
+            test = f"not {one} {_COMPARISONS[type(node)][0]} {other}"
+        return f"({' and '.join([*nulls, test])})"
+
+    def _is(self, node: exp.Is, *, negated: bool) -> str:
+        if isinstance(node.expression, exp.Null):
+            value = self.value(node.this)
+            return f"({value.source} is {'not ' if negated else ''}None)"
+        if not isinstance(node.expression, exp.Boolean):
+            raise unknown(node)
+        test = self.holds(node.this, negated=not node.expression.this)
+        return f"(not {test})" if negated else test
+
+    def _in(self, node: exp.In, *, negated: bool) -> str:
+        if not node.expressions:
+            raise QueryRefused("IN (SELECT …) in windows or in streaming")
+        tests = [exp.EQ(this=node.this, expression=each) for each in node.expressions]
+        parts = (self.holds(test, negated=negated) for test in tests)
+        return f"({(' and ' if negated else ' or ').join(parts)})"
+
+    def _truth(self, node: exp.Expr) -> Value:
+        true = self.holds(node)
+        nullable = any(self._may_be_null(part) for part in node.find_all(exp.Column))
+        if not nullable and not self._known:
+            return Value(true, bool)
+        false = self.holds(node, negated=True)
+        return Value(f"(True if {true} else False if {false} else None)", bool, nullable=True)
+
+    def _may_be_null(self, node: exp.Column) -> bool:
+        return self._column(node).nullable
+
+    def _column(self, node: exp.Column) -> Value:
+        found = self._scope.get(node.table, {}).get(node.name)
+        if found is None:
+            raise QueryRefused(f"the column {node.sql()} outside of GROUP BY")
+        return found
+
+    def _negative(self, node: exp.Neg) -> Value:
+        value = self.value(node.this)
+        return strict(value.kind, "(-{})", value)
+
+    def _literal(self, node: exp.Literal) -> Value:
+        if node.is_string:
+            return Value(repr(node.this), str)
+        if "e" in node.this.lower():
+            number = float(node.this)
+            if math.isinf(number):
+                raise unknown(node)
+            return Value(repr(number), float)
+        if "." in node.this:
+            return Value(f"Decimal({node.this!r})", Decimal)
+        whole = int(node.this)
+        return Value(repr(whole), np.int32 if whole < 1 << 31 else int)
+
+    def _division(self, node: exp.Div) -> Value:
+        left, right = self.value(node.left), self.value(node.right)
+        kind = wider(left.kind, right.kind)
+        if not is_integer(kind):
+            return strict(kind, "({} / {})", as_kind(left, kind), as_kind(right, kind))
+        return strict(kind, "quotient({}, {})", left, right)
+
+    def _modulo(self, node: exp.Mod) -> Value:
+        left, right = self.value(node.left), self.value(node.right)
+        if not (is_integer(left.kind) and is_integer(right.kind)):
+            raise unknown(node)
+        return strict(wider(left.kind, right.kind), "modulo({}, {})", left, right)
+
+    def _case(self, node: exp.Case) -> Value:
+        default = node.args.get("default") or exp.Null()
+        found = self.value(default)
+        for each in reversed(node.args["ifs"]):
+            test = each.this
+            if node.this is not None:
+                test = exp.EQ(this=node.this, expression=test)
+            value = self.value(each.args["true"])
+            kind = value.kind if found.kind is Any else found.kind
+            if value.kind not in (kind, Any) and {value.kind, kind} <= {*WHOLE, *REAL}:
+                kind = wider(value.kind, kind)
+            source = f"({value.source} if {self.holds(test)} else {found.source})"
+            found = Value(source, kind, value.nullable or found.nullable)
+        return found
+
+    def _coalesce(self, node: exp.Coalesce) -> Value:
+        *firsts, last = map(self.value, (node.this, *node.expressions))
+        found = last
+        for value in reversed(firsts):
+            if not value.nullable:
+                found = value
+                continue
+            first, again = held(value)
+            source = f"({again} if {first} is not None else {found.source})"
+            found = Value(source, value.kind, found.nullable)
+        return found
+
+    def argument(self, node: exp.Expr, parameter: Parameter) -> Value:
+        """Return the value of an argument of a function of the user.
+
+        Raises:
+            QueryRefused: it has another type.
+        """
+        value = self.value(node)
+        if value.kind in (parameter.type, Any):
+            return value
+        if parameter.type in REAL and value.kind in (*WHOLE, *REAL, Decimal):
+            return strict(parameter.type, "float({})", value)
+        if parameter.type in WHOLE and is_integer(value.kind):
+            return strict(parameter.type, "int({})", value)
+        found = as_kind(value, parameter.type)
+        if found.kind is not parameter.type:
+            raise unknown(node)
+        return found
+
+    def _of_user(self, node: exp.Anonymous) -> Value:
+        function = self.functions[node.name]
+        arguments = [
+            (self.argument(cast.this, parameter), parameter)
+            for cast, parameter in zip(node.expressions, function.parameters, strict=False)
+        ]
+        sources, nulls = [], []
+        for value, parameter in arguments:
+            first, again = ("", value.source) if parameter.nullable else held(value)
+            is_tested = value.nullable and not parameter.nullable
+            nulls += [f"{first} is not None"] if is_tested else []
+            sources.append(again if is_tested else value.source)
+        source = f"{function.alias}({', '.join(sources)})"
+        result = function.result
+        if not nulls:
+            return Value(source, result.type, result.nullable)
+        return Value(f"({source} if {' and '.join(nulls)} else None)", result.type, nullable=True)
+
+    def _cast(self, node: exp.Cast) -> Value:
+        if isinstance(node.this, exp.AnonymousAggFunc):
+            return self.value(node.this)
+        if isinstance(node.this, exp.Anonymous) and node.this.name in self.functions:
+            return self._of_user(node.this)
+        kind = KINDS.get(node.to.this)
+        if kind is Timestamp and isinstance(node.this, exp.Literal):
+            return _time(node.this)
+        value = self.value(node.this)
+        if kind is value.kind and not node.to.expressions:
+            return value
+        if kind in WHOLE and value.kind in (*WHOLE, *REAL, Decimal, str):
+            return strict(kind, "int({})", value)
+        if kind in REAL and value.kind in (*WHOLE, *REAL, Decimal, str):
+            return strict(kind, "float({})", value)
+        if kind is str and is_integer(value.kind) and not node.to.expressions:
+            return strict(kind, "str({})", value)
+        raise unknown(node)
+
+    def _call(self, node: exp.Anonymous) -> Value:
+        bound = bound_of(node)
+        if bound is None or not self._bounds:
+            return called(node, self.value)
+        return Value(f"row.{bound}", Timestamp)
+
+
+def _time(node: exp.Literal) -> Value:
+    try:
+        moment = Timestamp.from_rfc3339(node.this.replace(" ", "T") + "Z")
+    except ValueError:
+        raise unknown(node) from None
+    return Value(f"Timestamp(micros={moment.micros})", Timestamp)
+
+
+def _is_condition(node: exp.Expr) -> bool:
+    others = exp.Not | exp.And | exp.Or | exp.Is | exp.Between | exp.In
+    return isinstance(node, others) or type(node) in _COMPARISONS
+
+
+def bound_of(node: exp.Expr) -> str | None:
+    """Return which bound of its window an expression is: ``start`` or ``end``."""
+    if not isinstance(node, exp.Anonymous):
+        return None
+    function, _, bound = node.name.upper().partition("_")
+    is_bound = function in ("TUMBLE", "HOP", "SESSION") and bound in ("START", "END")
+    return bound.lower() if is_bound else None
