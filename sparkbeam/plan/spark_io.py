@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
-from apache_beam.internal import pickler
-
 from sparkbeam.common.display_text import shortened
 from sparkbeam.kafka.subscription import Subscription
 from sparkbeam.plan.model import Plan
@@ -82,6 +80,8 @@ class QueryFunction:
 
     @cached_property
     def _call(self) -> Callable[..., Any]:
+        from apache_beam.internal import pickler  # Who plans a source has no use for Beam.
+
         call: Callable[..., Any] = pickler.loads(self.call)
         return call
 

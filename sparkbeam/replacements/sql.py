@@ -177,12 +177,15 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
     def _row_by_row(self, query: Any, read: Mapping[str, SqlRows]) -> Any:
         """Return the steps of a query that looks at one row at a time; None for another.
 
-        And for one of rows of Spark's. Other rows would be kept, go to Spark and come back.
+        None too for rows of Spark's, and for functions of the user, whose results Spark's types
+        limit. Other rows would be kept, go to Spark and come back.
         """
         from sparkbeam.replacements.calcite import QueryRefused
         from sparkbeam.replacements.calcite_steps import Scan
 
         makers = [each.pcollection.producer for each in read.values()]
+        if self._functions:
+            return None
         if any(one is None or isinstance(one.transform, ReadFromSpark | _Query) for one in makers):
             return None
         try:

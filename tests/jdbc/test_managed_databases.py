@@ -145,7 +145,7 @@ def test_a_configuration_that_cannot_be_read_is_an_error() -> None:
     [
         ({"table": "t", "keep": ["a"], "only": "b"}, "give one of keep, drop and only"),
         ({"table": "t", "partition_fields": ["bucket(a)"]}, r"'bucket\(a\)' is not a partition"),
-        ({"table": "t", "sort_fields": ["a"]}, "sort_fields has no counterpart"),
+        ({"table": "t", "write_properties": {"a": "b"}}, "write_properties has no counterpart"),
     ],
 )
 def test_a_wrong_write_is_an_error_with_label_and_key(config: dict[str, Any], message: str) -> None:

@@ -102,7 +102,7 @@ def compared(spark: Any, query: str) -> None:
         assert_that(result, check)
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("expressions", EXPRESSIONS)
 def test_values_are_those_of_spark(spark: Any, expressions: str) -> None:
     compared(spark, f"SELECT id, {expressions} FROM PCOLLECTION")

@@ -139,7 +139,7 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("query", QUERIES)
 def test_functions_do_the_same_in_batch_and_in_windows(spark: Any, query: str) -> None:
     result = rows(beam.Pipeline(runner=SparkRunner(spark))) | with_sql_functions(
