@@ -50,12 +50,15 @@ def write(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
         formats = [_format(name, given) for name in ("key_serializer", "value_serializer")]
         record = _Row(topic) if with_headers else _Pair(*formats)
         options = kafka_arguments.spark_options(config, _SERIALIZERS)
-        found: beam.PTransform[Any, Any]
+        sink: beam.PTransform[Any, PDone]
         if TRANSACTIONAL_ID in config:
-            found = _WriteTransactions(TransactionWriter(config, topic or ""), record, options)
+            writer = TransactionWriter(config, topic or "")
+            sink = _WriteTransactions(writer, tuple(sorted(options.items())))
         else:
             of_topic = {} if with_headers or topic is None else {"topic": topic}
-            found = _WriteRecords(options | of_topic, record, _ROWS if with_headers else _PAIRS)
+            schema = _ROWS if with_headers else _PAIRS
+            sink = WriteToSpark("kafka", options | of_topic, schema)
+        found = _WriteRecords(record, sink)
     found.label = transform.label
     return found
 
@@ -68,16 +71,14 @@ class _WriteRecords(beam.PTransform[PCollection[Any], PDone]):
     """Writes elements as records.
 
     Args:
-        options: of the sink.
         record: converts an element to a row.
-        schema: of the rows.
+        sink: writes the rows.
     """
 
-    def __init__(self, options: dict[str, str], record: Any, schema: StructType) -> None:
+    def __init__(self, record: "_Pair | _Row", sink: beam.PTransform[Any, PDone]) -> None:
         super().__init__()
-        self._options = options
         self._record = record
-        self._schema = schema
+        self._sink = sink
 
     def default_label(self) -> str:
         return "WriteToKafka"
@@ -86,37 +87,17 @@ class _WriteRecords(beam.PTransform[PCollection[Any], PDone]):
         with told_by(self.label):
             self._record.check(elements.element_type)
         rows = elements | "Records" >> beam.Map(self._record).with_output_types(dict[str, Any])
-        return rows | "Write" >> WriteToSpark("kafka", self._options, self._schema)
+        return rows | "Write" >> self._sink
 
 
 class _WriteTransactions(beam.PTransform[PCollection[Any], PDone]):
-    """Writes the elements of each micro-batch as records in one transaction.
+    """Writes the rows of each micro-batch in one transaction.
 
     Args:
         writer: writes them.
-        record: converts an element to a row.
         options: of the writer, to recognize secrets.
     """
 
-    def __init__(
-        self, writer: TransactionWriter, record: "_Pair | _Row", options: dict[str, str]
-    ) -> None:
-        super().__init__()
-        self._writer = writer
-        self._record = record
-        self._options = options
-
-    def default_label(self) -> str:
-        return "WriteToKafka"
-
-    def expand(self, elements: PCollection[Any]) -> PDone:
-        with told_by(self.label):
-            self._record.check(elements.element_type)
-        rows = elements | "Records" >> beam.Map(self._record).with_output_types(dict[str, Any])
-        return rows | "Write" >> _ToWriter(self._writer, tuple(sorted(self._options.items())))
-
-
-class _ToWriter(beam.PTransform[PCollection[Any], PDone]):
     def __init__(self, writer: TransactionWriter, options: Options) -> None:
         super().__init__()
         self._writer = writer
