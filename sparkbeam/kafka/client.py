@@ -15,7 +15,9 @@ Partition = tuple[str, int]
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
-_SECONDS = 60.0
+SECONDS = 60.0
+"""Time in which Kafka has to answer."""
+
 _NO_GROUP = "sparkbeam"
 _END = "_PARTITION_EOF"
 _MOVING = {
@@ -47,7 +49,7 @@ class Client:
         settings = {GROUP: _NO_GROUP, **client_config(config)}
         # Its lines about lost connections would fill logs; errors are raised.
         own = {"enable.auto.commit": False, "enable.partition.eof": True, "log_level": 2}
-        self._consumer = self._asked(lambda: self._kafka.Consumer({**settings, **own}, logger=_LOG))
+        self._consumer = asked(lambda: self._kafka.Consumer({**settings, **own}, logger=_LOG))
 
     def __enter__(self) -> Self:
         return self
@@ -59,6 +61,11 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @property
+    def group(self) -> Any:
+        """The group, as a producer names it that commits its offsets in a transaction."""
+        return self._consumer.consumer_group_metadata()
 
     def close(self) -> None:
         """Disconnect."""
@@ -73,7 +80,7 @@ class Client:
         return [(topic, number) for topic in topics for number in self._numbers(topic)]
 
     def _numbers(self, topic: str) -> list[int]:
-        found = self._asked(lambda: self._consumer.list_topics(topic, timeout=_SECONDS))
+        found = asked(lambda: self._consumer.list_topics(topic, timeout=SECONDS))
         known = found.topics[topic]
         if known.error is not None:
             raise KafkaError(f"Topic '{topic}': {known.error.str()}.")
@@ -82,21 +89,19 @@ class Client:
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """Return the first offset of a partition and the one behind its last record."""
         place = self._place(partition)
-        first, end = self._asked(
-            lambda: self._consumer.get_watermark_offsets(place, timeout=_SECONDS)
-        )
+        first, end = asked(lambda: self._consumer.get_watermark_offsets(place, timeout=SECONDS))
         return first, end
 
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the committed offsets of the group; partitions without one are missing."""
         places = [*map(self._place, partitions)]
-        found = self._asked(lambda: self._known(self._consumer.committed(places, timeout=_SECONDS)))
+        found = asked(lambda: self._known(self._consumer.committed(places, timeout=SECONDS)))
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def at_time(self, partitions: Iterable[Partition], millis: int) -> dict[Partition, int]:
         """Return the offset of the first record of at least a timestamp; the end without one."""
         places = [self._place(partition, millis) for partition in partitions]
-        found = self._asked(lambda: self._consumer.offsets_for_times(places, timeout=_SECONDS))
+        found = asked(lambda: self._consumer.offsets_for_times(places, timeout=SECONDS))
         return {
             (each.topic, each.partition): each.offset
             if each.offset >= 0
@@ -111,7 +116,7 @@ class Client:
             KafkaError: not all are committed.
         """
         places = [self._place(partition, offset) for partition, offset in offsets.items()]
-        self._asked(lambda: self._known(self._consumer.commit(offsets=places, asynchronous=False)))
+        asked(lambda: self._known(self._consumer.commit(offsets=places, asynchronous=False)))
 
     def records(self, partition: Partition, start: int, end: int) -> Iterator[Any]:
         """Yield the messages of a range of offsets.
@@ -119,12 +124,12 @@ class Client:
         Raises:
             KafkaError: they cannot be read.
         """
-        self._asked(lambda: self._consumer.assign([self._place(partition, start)]))
+        asked(lambda: self._consumer.assign([self._place(partition, start)]))
         offset = start
         while offset < end:
-            message = self._asked(lambda: self._consumer.poll(_SECONDS))
+            message = asked(lambda: self._consumer.poll(SECONDS))
             if message is None:
-                raise KafkaError(f"No answer for {_SECONDS:.0f} seconds.")
+                raise KafkaError(f"No answer for {SECONDS:.0f} seconds.")
             error = message.error()
             if error is not None and error.name() != _END:
                 raise KafkaError(error.str())
@@ -141,19 +146,28 @@ class Client:
                 raise self._kafka.KafkaException(each.error)
         return places
 
-    def _asked(self, ask: Callable[[], T]) -> T:
-        """Ask Kafka; again while a group or a partition moves to another broker."""
-        end = time.monotonic() + _SECONDS
-        while True:
-            try:
-                return ask()
-            except self._kafka.KafkaException as error:
-                told = error.args[0]
-                if not isinstance(told, self._kafka.KafkaError):
-                    raise KafkaError(str(told)) from None
-                if told.name() not in _MOVING or time.monotonic() > end:
-                    raise KafkaError(told.str()) from None
-            time.sleep(_PAUSE_SECONDS)
+
+def asked(ask: Callable[[], T]) -> T:
+    """Return an answer of Kafka.
+
+    It is asked again while it is not ready, and while a group or a partition moves to another
+    broker.
+
+    Raises:
+        KafkaError: it does not answer, or refuses.
+    """
+    end = time.monotonic() + SECONDS
+    while True:
+        try:
+            return ask()
+        except confluent_kafka().KafkaException as error:
+            told = error.args[0]
+            if not isinstance(told, confluent_kafka().KafkaError):
+                raise KafkaError(str(told)) from None
+            passes = told.name() in _MOVING or told.retriable()
+            if not passes or time.monotonic() > end:
+                raise KafkaError(told.str()) from None
+        time.sleep(_PAUSE_SECONDS)
 
 
 def confluent_kafka() -> Any:

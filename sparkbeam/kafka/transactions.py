@@ -6,11 +6,17 @@ that send with one ``transactional.id``, Kafka refuses the one that has begun fi
 """
 
 import logging
-import time
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-from sparkbeam.kafka.client import KafkaError, confluent_kafka
+from sparkbeam.kafka.client import (
+    SECONDS,
+    Client,
+    KafkaError,
+    Partition,
+    asked,
+    confluent_kafka,
+)
 from sparkbeam.kafka.client_config import GROUP, Use, client_config
 
 TRANSACTIONAL_ID = "transactional.id"
@@ -28,11 +34,8 @@ _SETTINGS = {
 } | {"max.request.size": "message.max.bytes"}
 """Settings of a Java producer with their names in librdkafka."""
 
-_SECONDS = 60.0
 _PAUSE = 0.2
 _LOG = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 def producer_config(config: Mapping[str, str]) -> dict[str, str]:
@@ -65,7 +68,7 @@ class TransactionWriter:
         self._run = ""
         self._epoch = 0
         self._producer: Any = None
-        self._consumer: Any = None
+        self._client: Client | None = None
         self._failed: Any = None
 
     def of_run(self, run: str) -> None:
@@ -83,20 +86,17 @@ class TransactionWriter:
         """
         kafka = confluent_kafka()
         self._epoch = epoch_id
-        quiet = {"log_level": 2}
-        settings = {**producer_config(self._config), **quiet}
+        settings = {**producer_config(self._config), "log_level": 2}
         self._producer = kafka.Producer(settings, logger=_LOG)
         # This ends what an earlier task has begun, so that the offset below is the last one.
-        self._asked(lambda: self._producer.init_transactions(_SECONDS))
+        asked(lambda: self._producer.init_transactions(SECONDS))
         group = f"{self._config[TRANSACTIONAL_ID]}.{self._run}"
-        reading = {**client_config(self._config, _PRODUCER), **quiet, GROUP: group}
-        reading |= {"isolation.level": "read_committed", "enable.auto.commit": False}
-        self._consumer = kafka.Consumer(reading, logger=_LOG)
-        (place,) = self._asked(lambda: self._consumer.committed([self._place()], _SECONDS))
-        if place.offset > epoch_id:
+        self._client = Client({**self._config, GROUP: group, "isolation.level": "read_committed"})
+        written = self._client.committed([self._place])
+        if written.get(self._place, 0) > epoch_id:
             self._leave()
             return False
-        self._asked(self._producer.begin_transaction)
+        asked(self._producer.begin_transaction)
         return True
 
     def process(self, element: Mapping[str, Any]) -> None:
@@ -133,25 +133,28 @@ class TransactionWriter:
             if error is None:
                 self._commit()
             else:
-                self._producer.abort_transaction(_SECONDS)
+                self._producer.abort_transaction(SECONDS)
         finally:
             self._leave()
 
     def _commit(self) -> None:
-        group = self._consumer.consumer_group_metadata()
-        written = [self._place(self._epoch + 1)]
-        self._asked(lambda: self._producer.flush(_SECONDS))
+        assert self._client is not None
+        group = self._client.group
+        written = [confluent_kafka().TopicPartition(*self._place, self._epoch + 1)]
+        asked(lambda: self._producer.flush(SECONDS))
         self._check()
-        self._asked(lambda: self._producer.send_offsets_to_transaction(written, group, _SECONDS))
-        self._asked(lambda: self._producer.commit_transaction(_SECONDS))
+        asked(lambda: self._producer.send_offsets_to_transaction(written, group, SECONDS))
+        asked(lambda: self._producer.commit_transaction(SECONDS))
 
     def _leave(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-        self._producer = self._consumer = None
+        if self._client is not None:
+            self._client.close()
+        self._producer = self._client = None
 
-    def _place(self, *offset: int) -> Any:
-        return confluent_kafka().TopicPartition(self._topic, 0, *offset)
+    @property
+    def _place(self) -> Partition:
+        """The partition whose offset is the number of the next micro-batch."""
+        return self._topic, 0
 
     def _delivered(self, error: Any, message: Any) -> None:
         self._failed = self._failed or error
@@ -159,16 +162,3 @@ class TransactionWriter:
     def _check(self) -> None:
         if self._failed is not None:
             raise KafkaError(self._failed.str())
-
-    def _asked(self, ask: Callable[[], T]) -> T:
-        """Return an answer; ask again for a while if Kafka is not ready for it."""
-        kafka = confluent_kafka()
-        deadline = time.monotonic() + _SECONDS
-        while True:
-            try:
-                return ask()
-            except kafka.KafkaException as error:
-                told = error.args[0]
-                if not told.retriable() or time.monotonic() > deadline:
-                    raise KafkaError(told.str()) from None
-            time.sleep(_PAUSE)

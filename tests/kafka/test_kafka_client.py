@@ -12,6 +12,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.client import Client, KafkaError
 from sparkbeam.kafka.client_config import client_config
 from sparkbeam.kafka.subscription import Subscription
+from sparkbeam.kafka.transactions import TransactionWriter
 
 LOGIN = "org.apache.kafka.common.security.{} required {};"
 
@@ -142,3 +143,16 @@ def test_an_offset_that_is_refused_is_an_error(
     refused = confluent_kafka.KafkaError.GROUP_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="Group authorization failed"):
         ask(client_of(monkeypatch, refused, raised=raised))
+
+
+def test_a_transaction_does_not_begin_while_it_is_unknown_what_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = confluent_kafka.KafkaError.GROUP_AUTHORIZATION_FAILED
+    consumer = client_of(monkeypatch, refused, raised=False)._consumer
+    consumer.close = lambda: None
+    producer = SimpleNamespace(init_transactions=lambda seconds: None)
+    monkeypatch.setattr(confluent_kafka, "Producer", lambda *_, **__: producer)
+    config = {"bootstrap.servers": "nowhere:1", "transactional.id": "x"}
+    with pytest.raises(KafkaError, match="Group authorization failed"):
+        TransactionWriter(config, "t").open(0, 3)
