@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 from apache_beam.coders import RowCoder
@@ -125,6 +125,19 @@ def _field(kind: schema_pb2.FieldType) -> Shape:
 _Taken: TypeAlias = tuple[beam_runner_api_pb2.PTransform, Shape, Result, Compiled | None]
 
 
+class _Flow(NamedTuple):
+    """Flow of columns from some PCollections.
+
+    Attributes:
+        taken: the transforms that get columns, with the columns and the result of each, and the
+            function of which these are results; None if they are not.
+        columns: the PCollections that hold columns.
+    """
+
+    taken: list[_Taken]
+    columns: frozenset[str]
+
+
 class Walk:
     """Flow of columns through a stage.
 
@@ -139,7 +152,7 @@ class Walk:
     def __init__(self, stage: Stage, tagged: tuple[tuple[str, Shape], ...] = ()) -> None:
         self._stage = stage
         self.parsed = parsed(stage)
-        self._known: dict[tuple[tuple[str, Shape], ...], list[_Taken]] = {}
+        self._known: dict[tuple[tuple[str, Shape], ...], _Flow] = {}
         self._tagged = tagged
 
     @cached_property
@@ -209,23 +222,9 @@ class Walk:
         """Return the step of a transform; None for a sink, which may be called like a step."""
         return None if transform.spec.urn == SINK_URN else self.steps[transform.unique_name]
 
-    def columns(self, begins: Begun) -> Iterator[str]:
-        """Yield the PCollections that hold columns."""
-        waiting = [pcollection for pcollection, _ in begins]
-        for transform, _, result, _ in self._followed(begins):
-            is_made = isinstance(result, RecordShape)
-            if is_made or (isinstance(result, Compiled) and not result.is_empty):
-                waiting += transform.outputs.values()
-        found: set[str] = set()
-        while waiting:
-            pcollection = waiting.pop()
-            if pcollection in found:
-                continue
-            found.add(pcollection)
-            yield pcollection
-            for transform in self.parsed.readers(pcollection):
-                if self.passes_on(transform):
-                    waiting += transform.outputs.values()
+    def columns(self, begins: Begun) -> frozenset[str]:
+        """Return the PCollections that hold columns."""
+        return self._flow(begins).columns
 
     def passes_on(self, transform: beam_runner_api_pb2.PTransform) -> bool:
         """Return whether a step hands its elements on unchanged and reads none of them."""
@@ -331,18 +330,18 @@ class Walk:
         return port
 
     def _followed(self, begins: Begun) -> list[_Taken]:
-        """Return the transforms that get columns, with the columns and the result of each.
+        return self._flow(begins).taken
 
-        And the function of which they are results; None if they are not.
-        """
+    def _flow(self, begins: Begun) -> _Flow:
         known = self._known.get(tuple(begins))
         if known is None:
-            known = self._known[tuple(begins)] = list(self._follow(begins))
+            known = self._known[tuple(begins)] = self._new_flow(begins)
         return known
 
-    def _follow(self, begins: Begun) -> Iterator[_Taken]:
+    def _new_flow(self, begins: Begun) -> _Flow:
         waiting: list[tuple[str, Shape, Compiled | None]] = [(*some, None) for some in begins]
         known: set[tuple[str, Shape, str | None]] = set()
+        taken: list[_Taken] = []
         while waiting:
             pcollection, shape, maker = waiting.pop(0)
             content = pcollection, shape, _tag_of(maker)
@@ -356,11 +355,12 @@ class Walk:
                     continue
                 step = self._step(transform)
                 result = None if step is None else step.operator.output_type(step, shape)
-                yield transform, shape, result, maker
+                taken.append((transform, shape, result, maker))
                 if isinstance(result, Compiled) and not result.is_empty:
                     waiting += [(output, result.outcome, result) for output in outputs]
                 elif isinstance(result, RecordShape):
                     waiting += [(output, result, None) for output in outputs]
+        return _Flow(taken, frozenset(pcollection for pcollection, *_ in known))
 
 
 def _tag_of(maker: Compiled | None) -> str | None:
