@@ -196,8 +196,8 @@ def _from(field: FieldDescriptor) -> Callable[[Any], Any]:
     if field.message_type is not None:
         return _row
     if field.enum_type is not None:
-        names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
-        return lambda number: names.get(number, str(number))
+        values = field.enum_type.values_by_number
+        return lambda number: values[number].name if number in values else str(number)
     return _within if field.cpp_type == FieldDescriptor.CPPTYPE_UINT64 else _same
 
 
@@ -244,8 +244,8 @@ def _into(field: FieldDescriptor) -> Callable[[Any], Any]:
     """Return the function that makes the value in a message of one in a row."""
     if field.enum_type is None:
         return _same
-    numbers = {name: one.number for name, one in field.enum_type.values_by_name.items()}
-    return lambda value: numbers[value] if isinstance(value, str) else value
+    values = field.enum_type.values_by_name
+    return lambda value: values[value].number if isinstance(value, str) else value
 
 
 def _items(row: Any) -> Mapping[str, Any]:
