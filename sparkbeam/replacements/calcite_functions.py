@@ -22,17 +22,12 @@ from sparkbeam.replacements.calcite_values import (
     strict,
     unknown,
 )
+from sparkbeam.replacements.sql_functions import MICROS
 
 _Values = Callable[[exp.Expr], Value]
 """Function of the value of an expression."""
 
-MICROS: Mapping[str, int] = {
-    "SECOND": 10**6,
-    "MINUTE": 60 * 10**6,
-    "HOUR": 3600 * 10**6,
-    "DAY": 86400 * 10**6,
-    "WEEK": 7 * 86400 * 10**6,
-}
+_FIXED: Mapping[str, int] = {**MICROS, "WEEK": 7 * MICROS["DAY"]}
 """Microseconds of units of time that have a fixed length."""
 
 
@@ -206,7 +201,7 @@ def _whole(name: str) -> Callable[[Any, _Values], Value]:
     return make
 
 
-_UNITS = frozenset([*MICROS, "MONTH", "QUARTER", "YEAR"])
+_UNITS = frozenset([*_FIXED, "MONTH", "QUARTER", "YEAR"])
 
 _PARTS = frozenset(
     ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE", "SECOND"]
@@ -239,7 +234,7 @@ def moved(node: exp.Add | exp.Sub, value: _Values) -> Value:
     time, interval = value(node.left), node.right
     assert isinstance(interval, exp.Interval)
     unit = interval.args.get("unit")
-    micros = MICROS.get(unit.name.upper()) if isinstance(unit, exp.Var) else None
+    micros = _FIXED.get(unit.name.upper()) if isinstance(unit, exp.Var) else None
     if time.kind is not Timestamp or micros is None or not interval.name.lstrip("-").isdigit():
         raise unknown(node)
     sign = "-" if isinstance(node, exp.Sub) else "+"
@@ -264,9 +259,9 @@ def _time_between(node: exp.Anonymous, value: _Values) -> Value:
 
 def _unit_and_two(node: exp.Anonymous, value: _Values) -> tuple[int, Value, Value]:
     unit, *others = node.expressions
-    if len(others) != 2 or unit.name.upper() not in MICROS:
+    if len(others) != 2 or unit.name.upper() not in _FIXED:
         raise unknown(node)
-    return MICROS[unit.name.upper()], value(others[0]), value(others[1])
+    return _FIXED[unit.name.upper()], value(others[0]), value(others[1])
 
 
 _FUNCTIONS: dict[type[exp.Expr], Callable[[Any, _Values], Value]] = {

@@ -25,6 +25,7 @@ from sparkbeam.replacements.calcite_values import (
     is_integer,
     strict,
 )
+from sparkbeam.replacements.sql_functions import MICROS
 from sparkbeam.replacements.user_functions import SqlFunction
 
 
@@ -428,8 +429,6 @@ def _equal_sides(
 
 # Windows.
 
-_MICROS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6, "DAY": 86400 * 10**6}
-
 
 def _windows(function: str, parts: list[exp.Expr], expressions: "Expressions") -> Windows:
     if len(parts) != (3 if function == "HOP" else 2):
@@ -445,9 +444,9 @@ def _windows(function: str, parts: list[exp.Expr], expressions: "Expressions") -
 def _micros(interval: exp.Expr) -> int:
     unit = interval.args.get("unit")
     name = "" if unit is None else unit.name.upper().removesuffix("S")
-    if not isinstance(interval, exp.Interval) or name not in _MICROS:
+    if not isinstance(interval, exp.Interval) or name not in MICROS:
         raise QueryRefused(f"the interval {interval.sql()} of a window")
-    return int(Decimal(interval.this.name) * _MICROS[name])
+    return int(Decimal(interval.this.name) * MICROS[name])
 
 
 def _inner_time(key: exp.Expr) -> bool:

@@ -95,9 +95,9 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             types = {name: each.types for name, each in rows.items()}
             query = calcite.parse(self._query, types, self._functions)
             read = {name: rows[name] for name in query.tables}
-            if calcite.has_windows(query) or _is_windowed(pipeline, read):
-                return self._applied_to(read, self._steps(query, read), query.columns)
-            steps = self._row_by_row(query, read)
+            is_windowed = calcite.has_windows(query) or _is_windowed(pipeline, read)
+            lower = self._steps if is_windowed else self._row_by_row
+            steps = lower(query, read)
             if steps is not None:
                 return self._applied_to(read, steps, query.columns)
             text = query.spark_sql({name: each.types for name, each in read.items()})

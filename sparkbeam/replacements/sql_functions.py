@@ -104,13 +104,14 @@ def exponential(number: float) -> float:
 # Times.
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6, "DAY": 86400 * 10**6}
+MICROS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6, "DAY": 86400 * 10**6}
+"""Microseconds of the units of time up to a day."""
 
 
 def floor_time(time: Timestamp, unit: str) -> Timestamp:
     """Return the begin of the unit in which a time is; weeks begin on Mondays."""
-    if unit in _MICROS:
-        return Timestamp(micros=time.micros - time.micros % _MICROS[unit])
+    if unit in MICROS:
+        return Timestamp(micros=time.micros - time.micros % MICROS[unit])
     day = _datetime(time).replace(hour=0, minute=0, second=0, microsecond=0)
     if unit == "WEEK":
         return Timestamp.from_utc_datetime(day - timedelta(days=day.weekday()))
@@ -123,8 +124,8 @@ def ceiling_time(time: Timestamp, unit: str) -> Timestamp:
     begin = floor_time(time, unit)
     if begin == time:
         return time
-    if unit in _MICROS:
-        return Timestamp(micros=begin.micros + _MICROS[unit])
+    if unit in MICROS:
+        return Timestamp(micros=begin.micros + MICROS[unit])
     longest = {"WEEK": 7, "MONTH": 31, "QUARTER": 92}.get(unit, 366)
     return floor_time(begin + longest * 86400, unit)
 
@@ -132,7 +133,7 @@ def ceiling_time(time: Timestamp, unit: str) -> Timestamp:
 def part_of_time(unit: str, time: Timestamp) -> int:
     """Return a part of a time in UTC: weeks are those of ISO, and Sunday is day 1 of a week."""
     if unit in ("HOUR", "MINUTE", "SECOND"):
-        whole = time.micros // _MICROS[unit]
+        whole = time.micros // MICROS[unit]
         return int(whole % (24 if unit == "HOUR" else 60))
     moment = _datetime(time)
     return _PARTS[unit](moment)

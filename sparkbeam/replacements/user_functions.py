@@ -189,53 +189,49 @@ def _parameter(name: str, what: str, annotation: Any) -> Parameter:
 # Calls by Spark.
 
 
+@dataclass(frozen=True)
 class _Call:
     """Call of a function with values of columns.
 
-    Args:
+    Attributes:
         signature: of the function.
         label: of the query.
     """
 
-    def __init__(self, signature: SqlFunction, label: str) -> None:
-        self._name = signature.name
-        self._label = label
-        self._function = signature.function
-        self._parameters = signature.parameters
-        self._result = signature.result
+    signature: SqlFunction
+    label: str
 
     def __call__(self, *values: Any) -> Any:
-        for value, parameter in zip(values, self._parameters, strict=False):
+        called = self.signature
+        for value, parameter in zip(values, called.parameters, strict=False):
             if value is None and not parameter.nullable:
                 return None
-        with _told(self._label, self._name):
-            return _to_column(self._result, self._function(*map(_of_column, values)))
+        with _told(self.label, called.name):
+            return _to_column(called.result, called.function(*map(_of_column, values)))
 
 
+@dataclass(frozen=True)
 class _Aggregate:
     """Result of an aggregate over the list of its values.
 
-    Args:
+    Attributes:
         signature: of the aggregate.
         label: of the query.
     """
 
-    def __init__(self, signature: SqlFunction, label: str) -> None:
-        self._name = signature.name
-        self._label = label
-        self._combine = signature.function
-        self._result = signature.result
+    signature: SqlFunction
+    label: str
 
     def __call__(self, values: list[Any]) -> Any:
-        combine = self._combine
-        with _told(self._label, self._name):
+        combine = self.signature.function
+        with _told(self.label, self.signature.name):
             combine.setup()
             accumulator = combine.create_accumulator()
             for value in values:
                 accumulator = combine.add_input(accumulator, _of_column(value))
             found = combine.extract_output(accumulator)
             combine.teardown()
-            return _to_column(self._result, found)
+            return _to_column(self.signature.result, found)
 
 
 @contextmanager
