@@ -38,7 +38,7 @@ from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import Capability, has, is_remote, lack
 from sparkbeam.spark.failures import explained
 from sparkbeam.streaming.available_now import AvailableNowRun, has_caught_up
-from sparkbeam.streaming.batch_limits import rows_are_small
+from sparkbeam.streaming.batch_limits import in_pieces, rows_are_small
 from sparkbeam.streaming.checkpoint_files import (
     Files,
     ServerFiles,
@@ -187,10 +187,10 @@ class StreamingExecution:
         self._stopping = False
         sources = self._sources(own)
         self._commits = KafkaCommits(sources, self._feedback)
-        in_pieces = self._in_pieces(sources)
-        sink = self._sink(generation, in_pieces=in_pieces)
+        pieces = self._in_pieces(sources)
+        sink = self._sink(generation, in_pieces=pieces)
         writer = (
-            self._rows(sources, own, generation, in_pieces=in_pieces)
+            self._rows(sources, own, generation, pieces=pieces)
             .writeStream.foreachBatch(sink)
             .option("checkpointLocation", self._checkpoint)
             .trigger(**self._trigger_arguments())
@@ -513,7 +513,7 @@ class StreamingExecution:
         ]
 
     def _in_pieces(self, sources: list[SourceFrame]) -> bool:
-        """Return whether rows between layers are small, so that Spark need not measure rows."""
+        """Return whether rows are cut into small ones, so that Spark need not measure them."""
         # Spark's sinks receive whole rows, and the user's functions in a DataFrame may get large
         # ones. Over Connect the query's copy of the session is not reachable.
         return (
@@ -524,7 +524,7 @@ class StreamingExecution:
         )
 
     def _rows(
-        self, sources: list[SourceFrame], own: Files, generation: Generation, *, in_pieces: bool
+        self, sources: list[SourceFrame], own: Files, generation: Generation, *, pieces: bool
     ) -> Any:
         first, *later = layer_tasks(
             uuid.uuid4().hex,
@@ -536,13 +536,13 @@ class StreamingExecution:
             checkpoint_id(own),
             self._failures,
             self._reporter,
-            in_pieces=in_pieces,
+            in_pieces=pieces,
             check=generation.check_if_seen,
         )
         marked = not any(source.has_plan for source in sources)
         rows = self._ticks(first, generation, marked=marked)
         for source in sources:
-            rows = rows.unionAll(source.through(first))
+            rows = rows.unionAll(source.through(first, in_pieces if pieces else None))
         for task in later:
             rows = self._by_shard(rows.groupBy("shard"), task)
         return rows

@@ -4,7 +4,7 @@ The first layer runs where the rows of a micro-batch are read. Its observations 
 sink, and in the feedback to the next tick.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,11 +70,17 @@ class SourceFrame:
         """True for an arbitrary Spark plan, with its own sources, watermarks and state."""
         return not self.spec.format
 
-    def through(self, first: LayerTask) -> Any:
-        """Return a DataFrame of the first layer's output for the rows."""
+    def through(self, first: LayerTask, cut: Callable[[Any], Any] | None = None) -> Any:
+        """Return a DataFrame of the first layer's output for the rows.
+
+        Args:
+            first: the first layer.
+            cut: cuts rows into pieces; None to pass them whole.
+        """
         time = TickTime(self.checkpoint) if self.spec.timestamp_column is None else None
         layer = RowsLayer(first, self.label, self.spec, self.tag, time)
-        return self.frame.mapInArrow(layer, DDL)
+        rows = self.frame if cut is None else cut(self.frame)
+        return rows.mapInArrow(layer, DDL)
 
 
 def source_frame(

@@ -28,8 +28,9 @@ from pyspark.sql.types import (
 from streams import note, notes, run_available
 
 from sparkbeam.io import ForeachBatch, ReadFromSpark
-from sparkbeam.streaming.batch_limits import limit_rows, rows_are_small
+from sparkbeam.streaming.batch_limits import in_pieces, limit_rows, rows_are_small
 from sparkbeam.wire.messages import DDL, PIECE_BYTES, SCHEMA, Joiner, Message
+from sparkbeam.wire.row_pieces import PIECE, joined
 
 BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -73,10 +74,10 @@ def read_texts(row: Any) -> int:
 
 @pytest.mark.parametrize(
     ("read", "delivers", "most"),
-    [(read_numbers, False, 16_384), (read_texts, False, ROWS), (read_numbers, True, ROWS)],
+    [(read_numbers, False, 16_384), (read_texts, False, 16_384), (read_numbers, True, ROWS)],
     ids=["numbers", "texts", "numbers for a sink"],
 )
-def test_rows_of_numbers_are_counted_and_others_measured(
+def test_rows_are_counted_unless_a_sink_gets_them(
     spark: Any, tmp_path: Path, read: Callable[[Any], int], delivers: bool, most: int
 ) -> None:
     folder = tmp_path / "notes"
@@ -167,20 +168,57 @@ NUMBERS = row(LongType(), row(DecimalType(38, 3), BooleanType(), TimestampType()
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        StringType(),
-        VarcharType(3),
-        BinaryType(),
-        ArrayType(LongType()),
-        MapType(LongType(), LongType()),
-        row(StringType()),
-        VariantType(),
-    ],
+    [ArrayType(LongType()), MapType(LongType(), LongType()), row(StringType()), VariantType()],
     ids=str,
 )
 def test_what_may_be_of_any_size_is_measured(kind: DataType) -> None:
     assert rows_are_small([NUMBERS])
     assert not rows_are_small([NUMBERS, row(LongType(), kind)])
+
+
+@pytest.mark.parametrize("kind", [StringType(), BinaryType(), VarcharType(3)], ids=str)
+def test_texts_are_small_in_pieces(kind: DataType) -> None:
+    assert rows_are_small([NUMBERS, row(LongType(), kind)])
+
+
+TEXTS = ["", None, "a", "ä€😀" * 700, "x" * 2048, "y" * 2047, "z" * 2049, "\0" * 20_000, "w"]
+
+
+@pytest.mark.parametrize("others", [0, 1, 40], ids=str)
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_rows_in_pieces_are_joined_to_what_they_were(spark: Any, kind: str, others: int) -> None:
+    more = [(*(f"{n}{text}" for n in range(others)), at) for at, text in enumerate(TEXTS)]
+    names = [f"t{n}" for n in range(others)]
+    schema = ", ".join(["text string", *(f"{name} string" for name in names), "at int"])
+    given = spark.createDataFrame([(text, *m) for text, m in zip(TEXTS, more, strict=True)], schema)
+    frame = given.coalesce(1).selectExpr(
+        f"CAST(text AS {kind}) AS text", *names, "at", "at AS text"
+    )
+    found = in_pieces(frame).toArrow()
+    assert found.column_names == [*frame.columns, PIECE]
+    assert max(len(text or "") for text in found.column(0).to_pylist()) <= 2048
+    expected = frame.toArrow().combine_chunks()
+    for rows in (1, 3, 16, 16_384):
+        batches = found.combine_chunks().to_batches(max_chunksize=rows)
+        assert pa.Table.from_batches(joined(iter(batches))).equals(expected)
+
+
+def test_large_rows_get_to_the_pipeline_as_they_were(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    path = str(tmp_path / "numbers")
+    text = f"IF(id % {ROWS // 4} = 7, repeat(string(id), 1000000), string(id)) AS text"
+    frame = spark.range(ROWS, numPartitions=2).selectExpr(text, "timestamp_seconds(7) AS at")
+    frame.write.parquet(path)
+    source = ReadFromSpark("parquet", {"path": path}, schema=frame.schema, timestamp_column="at")
+
+    def build(p: beam.Pipeline) -> None:
+        large = p | source | beam.Filter(lambda row: len(row.text) > 9)
+        _ = large | beam.Map(lambda row: note(folder, row.text[:5], zlib.crc32(row.text.encode())))
+
+    run_available(spark, tmp_path / "checkpoint", build)
+    numbers = range(7, ROWS, ROWS // 4)
+    texts = [1_000_000 * str(number) for number in numbers]
+    assert notes(folder) == {text[:5]: [zlib.crc32(text.encode())] for text in texts}
 
 
 def test_wide_rows_are_measured_and_so_is_what_nothing_is_known_of() -> None:

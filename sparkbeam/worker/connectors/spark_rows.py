@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from apache_beam.coders import coder_impl, coders
 from apache_beam.internal import pickler
@@ -90,9 +91,11 @@ class RowReader:
         return self._maker.filled([found.get(name) for name in self._spec.columns], count)
 
     def _note(self, partitions: pa.Array, micros: Micros) -> None:
-        table = pa.table({"partition": partitions, "time": micros})
-        for row in table.group_by("partition").aggregate([("time", "max")]).to_pylist():
-            self._note_one(str(row["partition"]), coded_micros(row["time_max"]))
+        found = partitions.dictionary_encode(null_encoding="encode")
+        newest = np.full(len(found.dictionary), np.iinfo(np.int64).min)
+        np.maximum.at(newest, found.indices.to_numpy(), micros)
+        for partition, most in zip(found.dictionary.to_pylist(), newest.tolist(), strict=True):
+            self._note_one(str(partition), coded_micros(most))
 
     def _note_one(self, partition: str, micros: int) -> None:
         self.newest[partition] = max(micros, self.newest.get(partition, micros))
