@@ -29,7 +29,12 @@ from sparkbeam.upstream.beam_file_sinks import (
     tells_windows_apart,
     windowed,
 )
-from sparkbeam.worker.connectors.pane_files import DestinationFiles, TemplateFiles, WritePanes
+from sparkbeam.worker.connectors.pane_files import (
+    DestinationFiles,
+    TemplateFiles,
+    WritePanes,
+    WriteTuples,
+)
 
 _WINDOWS = (
     "in a stream the files of a window are written when it fires, and the global window never "
@@ -46,7 +51,7 @@ def to_files(
         ConfigurationError: no window of the input fires.
     """
     elements = _input(pipeline)
-    if elements.is_bounded and not pipeline.options.view_as(StandardOptions).streaming:
+    if not _in_stream(elements, pipeline):
         return None
     never = _in_one_window(elements) and elements.windowing.triggerfn == DefaultTrigger()
     if never and not elements.is_bounded:
@@ -57,14 +62,16 @@ def to_files(
 def to_sink(transform: WriteImpl, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
     """Return the replacement of a write to a ``FileBasedSink``.
 
-    None for other sinks, and for a bounded input, which Beam's own transform writes at its end.
+    None for other sinks, and in batch. A bounded input is written at its end.
 
     Raises:
         ConfigurationError: no window of the input fires, or files of all windows have one name.
     """
     elements, sink = _input(pipeline), transform.sink
-    if elements.is_bounded or not isinstance(sink, FileBasedSink):
+    if not isinstance(sink, FileBasedSink) or not _in_stream(elements, pipeline):
         return None
+    if elements.is_bounded:
+        return _WriteAtEnd(sink)
     if _in_one_window(elements) and not sink.triggering_frequency:
         raise ConfigurationError(f"{_WINDOWS}, or set triggering_frequency=60 of the write.")
     found = by_window(sink)
@@ -81,6 +88,10 @@ def _input(pipeline: beam.Pipeline) -> PCollection[Any]:
     """Return the input of the transform that is applied."""
     (elements,) = pipeline.transforms_stack[-1].inputs
     return elements
+
+
+def _in_stream(elements: PCollection[Any], pipeline: beam.Pipeline) -> bool:
+    return not elements.is_bounded or pipeline.options.view_as(StandardOptions).streaming
 
 
 def _in_one_window(elements: PCollection[Any]) -> bool:
@@ -141,6 +152,38 @@ class _WriteToSink(beam.PTransform[Any, Any]):
             pairs
             | "GroupByWindow" >> beam.GroupByKey()
             | "WritePanes" >> beam.ParDo(WritePanes(TemplateFiles(sink))).with_output_types(str)
+        )
+
+
+class _WriteAtEnd(beam.PTransform[Any, Any]):
+    """Write a bounded input to files that are named by a template, also if it is empty.
+
+    Args:
+        sink: the sink.
+    """
+
+    def __init__(self, sink: FileBasedSink) -> None:
+        super().__init__()
+        self._sink = sink
+
+    def default_label(self) -> str:
+        return "WriteImpl"
+
+    def expand(self, elements: PCollection[Any]) -> PCollection[Any]:
+        # The second one makes the group of an empty input.
+        some = Tuple[None, Tuple[elements.element_type or AnyType, ...]]
+        pairs = (
+            elements
+            | "Globally" >> beam.WindowInto(GlobalWindows())
+            | "Pair" >> beam.Map(lambda element: (None, (element,))).with_output_types(some)
+        )
+        nothing = beam.Create([(None, ())], reshuffle=False).with_output_types(some)
+        files = TemplateFiles(self._sink, of_nothing=True)
+        return (
+            (pairs, elements.pipeline | "Nothing" >> nothing)
+            | "WithNothing" >> beam.Flatten()
+            | "Group" >> beam.GroupByKey()
+            | "WritePanes" >> beam.ParDo(WriteTuples(files)).with_output_types(str)
         )
 
 

@@ -2,7 +2,8 @@
 
 It looks for FOLDER/in/*.txt a number of times, and writes the words of windows of a second below
 FOLDER/out, by each of Beam's writes. It dies where it gets to the POINT after it has passed it a
-number of times; see ``sinks_program``. Without a point it runs to the end.
+number of times; see ``sinks_program``. Without a point it runs to the end. With no POLLS it writes
+WORDS, which are bounded.
 
 Usage: files_program.py FOLDER POLLS [POINT PASSED]
 """
@@ -24,6 +25,7 @@ from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session as sessions
 
 INTERVAL = 0.4
+WORDS = [f"{letter}{number}" for letter in "abcd" for number in range(5000)]
 
 
 WRITES: dict[str, tuple[Any, Callable[[Path], Any]]] = {
@@ -63,21 +65,25 @@ def main(folder: Path, polls: int, point: str = "", passed: str = "0") -> None:
         sinks_program.kill_at(point, int(passed), out)
 
     def build(p: beam.Pipeline) -> None:
-        match: Any = fileio.MatchContinuously(
-            str(folder / "in/*.txt"), INTERVAL, start_timestamp=0, stop_timestamp=polls * INTERVAL
-        )
-        words = (
-            p
-            | match
-            | fileio.ReadMatches()
-            | beam.FlatMap(lambda file: file.read_utf8().split())
-            | beam.WindowInto(FixedWindows(1))
-        )
+        words = p | beam.Create(WORDS) if not polls else _looked_for(p, folder, polls)
         for kind, (elements, write) in WRITES.items():
             of_kind = words if elements is None else words | f"To {kind}" >> elements
             _ = of_kind | f"Write {kind}" >> write(out / kind)
 
     streams.run_to_the_end(spark, folder / "checkpoint", build)
+
+
+def _looked_for(p: beam.Pipeline, folder: Path, polls: int) -> Any:
+    match: Any = fileio.MatchContinuously(
+        str(folder / "in/*.txt"), INTERVAL, start_timestamp=0, stop_timestamp=polls * INTERVAL
+    )
+    return (
+        p
+        | match
+        | fileio.ReadMatches()
+        | beam.FlatMap(lambda file: file.read_utf8().split())
+        | beam.WindowInto(FixedWindows(1))
+    )
 
 
 if __name__ == "__main__":

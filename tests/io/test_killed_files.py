@@ -16,8 +16,9 @@ from pathlib import Path
 
 import files_program
 import pytest
-from files_program import WRITES
+from files_program import WORDS, WRITES
 from sinks_program import WITHIN
+from whole import is_whole
 from word_files import place, read
 
 Kill = tuple[str, int]
@@ -96,3 +97,25 @@ def test_files_are_read_and_written_once_however_often_the_driver_is_killed(
     assert {len(contents) for contents in seen.values()} == {1}
     assert not [path for path in out.glob("*/*") if path.name.startswith(".") or path.is_dir()]
     assert all(path.name[0] == path.read_text()[0] for path in (out / "files").iterdir())
+
+
+BOUNDED: list[Kill] = [
+    (WITHIN, 0),
+    (WITHIN, 5),
+    ("before Spark's commit", 0),
+    (WITHIN, 2),
+    ("before a micro-batch", 1),
+]
+
+
+@pytest.mark.timeout(300)
+def test_bounded_files_are_written_once_and_leave_no_temporary_ones(tmp_path: Path) -> None:
+    kills = BOUNDED if is_whole() else BOUNDED[:1]
+    out = tmp_path / "out"
+    for kill in [*kills, None]:
+        done = run(tmp_path, "0", *map(str, kill or ()))
+        assert done.returncode in ((0,) if kill is None else (0, -signal.SIGKILL)), done.stderr
+    for kind in WRITES:
+        found = [word for path in (out / kind).iterdir() for word in read(path)]
+        assert sorted(found) == sorted(WORDS), kind
+    assert not [path for path in out.glob("*/*") if path.name.startswith(".") or path.is_dir()]

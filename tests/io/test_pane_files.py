@@ -235,18 +235,68 @@ def test_a_triggering_frequency_makes_windows(tmp_path: Path) -> None:
     assert written(tmp_path) == {"words-[0.0, 20.0)-00000-of-00001": [*FIRST, *SECOND]}
 
 
-def test_a_bounded_input_is_written_at_its_end(tmp_path: Path) -> None:
+AT_END: dict[str, tuple[list[str], Any, Sink, dict[str, list[str]]]] = {
+    "files by destination": (
+        FIRST,
+        None,
+        lambda out: fileio.WriteToFiles(str(out), shards=1),
+        {"output-00000-of-00001": FIRST},
+    ),
+    "text": (
+        FIRST,
+        None,
+        lambda out: beam.io.WriteToText(str(out / "words"), file_name_suffix=".txt", num_shards=2),
+        {"words-00000-of-00002.txt": FIRST[::2], "words-00001-of-00002.txt": FIRST[1::2]},
+    ),
+    "parquet": (
+        FIRST,
+        DICTS,
+        lambda out: beam.io.WriteToParquet(
+            str(out / "words"), COLUMNS, file_name_suffix=".parquet"
+        ),
+        {"words-00000-of-00001.parquet": FIRST},
+    ),
+    "windows": (
+        FIRST,
+        beam.WindowInto(FixedWindows(10)),
+        lambda out: beam.io.WriteToText(str(out / "words"), shard_name_template=""),
+        {"words": FIRST},
+    ),
+    "nothing": (
+        [],
+        None,
+        lambda out: beam.io.WriteToText(str(out / "words"), num_shards=2, header="word"),
+        {"words-00000-of-00002": ["word"], "words-00001-of-00002": ["word"]},
+    ),
+    "no file of nothing": (
+        [],
+        None,
+        lambda out: beam.io.WriteToText(str(out / "words"), skip_if_empty=True),
+        {},
+    ),
+}
+"""Bounded elements, what converts them, their sink, and the files, by kind."""
+
+
+@pytest.mark.parametrize("kind", AT_END)
+def test_a_bounded_input_is_written_at_its_end_wherever_the_query_crashes(
+    tmp_path: Path, kind: str
+) -> None:
+    elements, convert, sink, expected = AT_END[kind]
+
     def run_bounded() -> None:
         options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path / 'c'}"])
         with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
-            words = p | beam.Create(FIRST, reshuffle=False)
-            _ = words | fileio.WriteToFiles(str(tmp_path / "out"), shards=1)
+            words = p | beam.Create(elements, reshuffle=False)
+            if convert is not None:
+                words = words | "Convert" >> convert
+            _ = words | "Write" >> sink(tmp_path / "out")
 
     crashes = Crashes()
     spark = Spark(crashes)
     crashes.until_it_ends(run_bounded)
-    assert written(tmp_path) == {"output-00000-of-00001": FIRST}
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["output-00000-of-00001"]
+    assert written(tmp_path) == expected
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_dir()]
 
 
 def test_panes_of_the_global_window_are_counted(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Protocol
 
 from apache_beam.io.filebasedsink import FileBasedSink
@@ -46,6 +47,7 @@ class Layout(Protocol):
     Attributes:
         shards: the number of files that elements are distributed over.
         filled: files are written for shards without elements too.
+        of_nothing: so they are if no shard has elements.
     """
 
     @property
@@ -53,6 +55,9 @@ class Layout(Protocol):
 
     @property
     def filled(self) -> bool: ...
+
+    @property
+    def of_nothing(self) -> bool: ...
 
     def folder(self, name: str) -> str:
         """Return the path of the folder for temporary files, with this name in it."""
@@ -87,7 +92,7 @@ class WritePanes(DoFn):
         window: Any = DoFn.WindowParam,
         pane: Any = DoFn.PaneInfoParam,
     ) -> Iterator[Any]:
-        """Write the elements of a group; a group without elements has no files."""
+        """Write the elements of a group."""
         key, elements = group
         folder = self._layout.folder(f"{random.getrandbits(128):032x}")
         _remove(folder)
@@ -106,6 +111,20 @@ class WritePanes(DoFn):
             yield self._layout.result(name, *file)
 
 
+class WriteTuples(WritePanes):
+    """Write groups of tuples of elements, which may be empty."""
+
+    def process(
+        self,
+        group: tuple[Any, Iterable[tuple[Any, ...]]],
+        window: Any = DoFn.WindowParam,
+        pane: Any = DoFn.PaneInfoParam,
+    ) -> Iterator[Any]:
+        """Write the elements of all tuples of a group."""
+        key, tuples = group
+        yield from super().process((key, chain.from_iterable(tuples)), window, pane)
+
+
 def _written(layout: Layout, key: Any, elements: Iterable[Any], folder: str) -> list[str]:
     """Write elements in turn to the shards, and return the paths in the order of the shards."""
     writers: list[Writer | None] = [None] * layout.shards
@@ -119,10 +138,11 @@ def _written(layout: Layout, key: Any, elements: Iterable[Any], folder: str) -> 
         if writer.at_capacity():
             paths[shard].append(writer.close())
             writers[shard] = None
+    filled = layout.filled and (number >= 0 or layout.of_nothing)
     for some, last in zip(paths, writers, strict=True):
         if last is not None:
             some.append(last.close())
-        elif layout.filled and number >= 0 and not some:
+        elif filled and not some:
             some.append(layout.open(key, folder).close())
     return [path for some in paths for path in some]
 
@@ -158,6 +178,7 @@ class DestinationFiles:
 
     write: FilesWrite
     filled: ClassVar[bool] = False
+    of_nothing: ClassVar[bool] = False
 
     @property
     def shards(self) -> int:
@@ -212,9 +233,11 @@ class TemplateFiles:
 
     Args:
         sink: the sink.
+        of_nothing: files are written without elements too.
     """
 
     sink: FileBasedSink
+    of_nothing: bool = False
 
     @property
     def shards(self) -> int:
