@@ -77,6 +77,9 @@ def client_config(config: Mapping[str, str], use: Use = _OFFSETS) -> dict[str, s
     if "ssl.endpoint.identification.algorithm" in config:
         algorithm = config["ssl.endpoint.identification.algorithm"]
         found["ssl.endpoint.identification.algorithm"] = algorithm or "none"
+    if "config.providers" in config:
+        remedy = "give the secrets themselves, read in the program such as from os.environ"
+        raise _unknown(use, "config.providers", remedy)
     found |= dict(_stores(config, use))
     if config.get("sasl.mechanism", "PLAIN") not in _MECHANISMS:
         mechanism = shown(config["sasl.mechanism"])

@@ -27,6 +27,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from schema_registry import SchemaRegistry
 from waiting import until
+from whole import is_whole
 
 from sparkbeam.common.spark_packages import package_for
 from sparkbeam.kafka.client import KafkaError
@@ -51,6 +52,11 @@ PERSON = {
 WINDOW, HOUR = 10, 3600
 USER, PASSWORD = "reader", "geheim-4711"
 NO_BROKER = "no broker: "
+
+BEGUN, SENT, NUMBERED = "begun", "sent", "numbered"
+COMMITTED, DELIVERED = "committed", "delivered"
+POINTS = (BEGUN, SENT, NUMBERED, COMMITTED, DELIVERED)
+"""Points of a transaction in their order; the last one is between the sink and Spark's commit."""
 
 Record = tuple[int, bytes | None, bytes, int]
 """Partition, key, value, and timestamp in seconds."""
@@ -376,7 +382,7 @@ def encoded(kafka: Kafka) -> Any:
 
 
 def transactions(kafka: Kafka) -> Any:
-    """Each micro-batch is written once, over repeated tasks and a driver that is killed."""
+    """Each micro-batch is written once, over repeated tasks."""
     topic = kafka.topic("transactions")
     config = {**kafka.config, "transactional.id": "writer"}
 
@@ -410,22 +416,33 @@ def transactions(kafka: Kafka) -> Any:
         "begun": [begun, again],
         "fenced": bool(fenced),
         "values": kafka.values(topic),
-        "killed": _killed(kafka),
     }
 
 
-def _killed(kafka: Kafka) -> Any:
-    """The exit codes of drivers, and what they have written."""
+def killed(kafka: Kafka) -> Any:
+    """The exit codes of drivers that die in transactions, and the records that readers see."""
     source, target = kafka.topic("copied"), kafka.topic("copies")
     now = int(time.time())  # A broker deletes records that are older than a week.
     kafka.send(source, [*numbers(0, 25, now), *numbers(1, 25, now, first=25)])
     place = [json.dumps(kafka.config), source, target, kafka.path("copies")]
     program = str(Path(__file__).with_name("transactions_program.py"))
-    codes = []
-    for point in (["0"], ["1"], []):
-        command = [sys.executable, program, *place, *point]
+    codes, seen = [], []
+    for kill in (*kills(), ()):
+        command = [sys.executable, program, *place, *map(str, kill)]
         codes.append(subprocess.run(command, start_new_session=True, check=False).returncode)
-    return [codes, sorted(map(int, kafka.values(target)))]
+        if is_whole() and kill == (NUMBERED, 0):
+            # The transaction is open, and holds readers back until Kafka ends it.
+            kafka.send(target, [(number, None, b"-1", now) for number in range(2)])
+            until(lambda: kafka.values(target).count("-1") == 2, seconds=120)
+        seen.append(sorted(map(int, kafka.values(target))))
+    return [codes, seen]
+
+
+def kills() -> list[tuple[str, int]]:
+    """Points of transactions and the number of a micro-batch, as drivers get there in turn."""
+    if not is_whole():
+        return [(NUMBERED, 0)]
+    return [(point, epoch) for epoch in range(4) for point in POINTS]
 
 
 def partitions(kafka: Kafka) -> Any:
@@ -531,7 +548,18 @@ def _refusal(read: ReadFromKafka) -> str:
 SCENARIOS = {
     each.__name__: each
     for each in (
-        *(batch, bounded, encoded, transactions, groups, page, partitions, appended, growth),
+        *(
+            batch,
+            bounded,
+            encoded,
+            transactions,
+            killed,
+            groups,
+            page,
+            partitions,
+            appended,
+            growth,
+        ),
         *(outage, refusals),
     )
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -13,7 +14,7 @@ pytest.importorskip("confluent_kafka")
 kafka_program = pytest.importorskip("kafka_program")
 pytestmark = pytest.mark.timeout(900)
 
-SCENARIOS = ("batch", "groups", "page")
+SCENARIOS = ("batch", "groups", "page", "killed")
 MORE = (
     ("bounded", "encoded", "transactions", "partitions", "appended", "refusals", "growth", "outage")
     if is_whole()
@@ -103,11 +104,23 @@ def test_a_micro_batch_is_written_once_in_a_transaction(found: dict[str, Any]) -
     assert sorted(told["values"]) == ["a", "b", "c"]
 
 
-@long
-def test_records_are_there_once_over_a_driver_that_is_killed_before_sparks_commit(
+def test_readers_see_each_record_once_over_drivers_that_are_killed_in_a_transaction(
     found: dict[str, Any],
 ) -> None:
-    assert found["transactions"]["killed"] == [[-9, -9, 0], [*range(50)]]
+    codes, seen = found["killed"]
+    kills = len(codes) - 1
+    assert kills == (20 if is_whole() else 1)
+    assert codes == [*[-signal.SIGKILL] * kills, 0]
+    # Of a micro-batch readers see nothing, or all.
+    assert {sum(value >= 0 for value in values) % 10 for values in seen} == {0}
+    assert [value for value in seen[-1] if value >= 0] == [*range(50)]
+
+
+@long
+def test_a_transaction_that_is_left_open_holds_readers_back_for_its_timeout(
+    found: dict[str, Any],
+) -> None:
+    assert found["killed"][1][-1][:2] == [-1, -1]
 
 
 @long

@@ -77,6 +77,7 @@ def test_certificates_in_pem_and_pkcs12_are_kept() -> None:
         ({"ssl.keystore.location": "/a", "ssl.keystore.type": "PEM"}, "ssl.keystore.type='PEM'"),
         (with_login("oauthbearer.OAuthBearerLoginModule", 'x="geheim"'), "sasl.jaas.config"),
         (with_login("plain.PlainLoginModule", 'username="u"'), "sasl.jaas.config"),
+        ({"config.providers": "env"}, "config.providers"),
         (
             {"sasl.kerberos.service.name": "kafka", "sasl.mechanism": "GSSAPI"},
             "sasl.mechanism='GSSAPI'",
