@@ -25,6 +25,7 @@ from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.write import to_function, to_writer
+from sparkbeam.replacements.managed_config import SECRET_MANAGER, no_secret_manager
 from sparkbeam.replacements.table_reads import TableRows, reading
 from sparkbeam.upstream.external import arguments_of, classpath_of
 from sparkbeam.worker.connectors.database_client import StatementWriter
@@ -120,11 +121,8 @@ def _config(row: Mapping[str, Any]) -> dict[str, Any]:
 def _database(given: Mapping[str, Any], classpath: Sequence[str]) -> Database:
     jars = [jar for jar in classpath if jar not in jdbc.DEFAULT_JDBC_CLASSPATH]
     jars += jars_of(given.get("driver_jars"))
-    if given.get("secret_manager"):
-        raise ConfigurationError(
-            "secret_manager is not supported: the password would have to be resolved by Java. "
-            "Resolve it in the program, and give the result as password."
-        )
+    if given.get(SECRET_MANAGER):
+        raise no_secret_manager(SECRET_MANAGER, "password")
     most = given.get("max_connections")
     return Database(
         given["jdbc_url"],

@@ -20,7 +20,13 @@ from sparkbeam.replacements.jdbc import (
     jars_of,
     properties_of,
 )
-from sparkbeam.replacements.managed_config import ManagedConfig, loaded, one_of
+from sparkbeam.replacements.managed_config import (
+    SECRET_MANAGER,
+    ManagedConfig,
+    loaded,
+    no_secret_manager,
+    one_of,
+)
 from sparkbeam.upstream.external import managed_configuration
 
 READS: Mapping[str, str] = {
@@ -118,11 +124,8 @@ def write_database(system: str, config: ManagedConfig) -> "beam.PTransform[Any, 
 
 
 def _database(system: str, config: ManagedConfig) -> Database:
-    if config.text("secret_manager"):
-        raise ConfigurationError(
-            f"{config.name}: secret_manager is not supported. Resolve the secret in the program, "
-            "and give the result as password."
-        )
+    if config.text(SECRET_MANAGER):
+        raise ConfigurationError(f"{config.name}: {no_secret_manager(SECRET_MANAGER, 'password')}")
     config.ignore("jdbc_type")
     found = Database(
         config.required("jdbc_url"),

@@ -9,6 +9,21 @@ from apache_beam.io.filesystems import FileSystems
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 
+SECRET_MANAGER = "secret_manager"
+
+
+def no_secret_manager(name: str, secret: str) -> ConfigurationError:
+    """Return the error for a transform that is to get a secret from a manager of secrets.
+
+    Args:
+        name: of the option.
+        secret: the option that has the secret.
+    """
+    return ConfigurationError(
+        f"{name} is not supported: no manager of secrets is asked for {secret}. Read the secret in "
+        f"the program, such as from os.environ, give it as {secret}, and leave {name} out."
+    )
+
 
 class ManagedConfig:
     """Keys of a configuration, each of which must be taken.
@@ -87,6 +102,9 @@ class ManagedConfig:
             ConfigurationError: one is not.
         """
         unknown = [key for key in self._given if key not in self._known]
+        manager = next((key for key in unknown if key.startswith(SECRET_MANAGER)), None)
+        if manager is not None:
+            raise ConfigurationError(f"{self.name}: {no_secret_manager(manager, 'the secret')}")
         if unknown:
             raise ConfigurationError(
                 f"{self.name}: the configuration has {listed(unknown)}, which has no meaning here. "

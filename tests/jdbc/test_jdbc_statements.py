@@ -106,7 +106,11 @@ def test_only_a_mark_outside_of_texts_and_comments_is_a_parameter(
         ("jdbc:mysql://h/d?who=1", {"statement": "?"}, "parameter 'who' .* leave it out"),
         ("postgresql://h/d", {}, "jdbc_url is not the URL of a database"),
         ("jdbc:x:y", {"connection_properties": "fetchsize=1"}, "'fetchsize' is an option of Spark"),
-        ("jdbc:x:y", {"secret_manager": "GoogleCloudSecretManager"}, "secret_manager is not supp"),
+        (
+            "jdbc:x:y",
+            {"secret_manager": "GoogleCloudSecretManager"},
+            "'Store': secret_manager is not",
+        ),
     ],
 )
 def test_a_wrong_argument_is_an_error_that_names_it(

@@ -112,6 +112,16 @@ WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [
     ("postgres", PLACE, "give either location or read_query"),
     ("postgres", {**PLACE, "location": "t", "tabel": 1}, "has tabel, which has no meaning"),
     ("postgres", {**PLACE, "location": 3}, "'location' in the configuration must be a text"),
+    (
+        "postgres",
+        {**PLACE, "location": "t", "secret_manager": "GoogleCloudSecretManager"},
+        "secret_manager is not supported: .* os.environ, give it as password",
+    ),
+    (
+        "kafka",
+        {"bootstrap_servers": "h:1", "topic": "t", "secret_manager_name": "x"},
+        "secret_manager_name is not supported: .* give it as the secret",
+    ),
     ("mysql", {**PLACE, "location": "t"}, "another database than jdbc:mysql"),
     ("postgres", None, "the configuration must be a dictionary"),
     ("delta", {"table": "/t", "version": 1, "timestamp": "x"}, "give either version or timestamp"),
