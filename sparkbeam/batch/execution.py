@@ -420,7 +420,7 @@ class BatchExecution:
     def _deliver(self) -> None:
         """Write the rows of Spark's sinks; all their inputs are persisted."""
         for sink in self._plan.sinks:
-            if sink.label in self._delivered:
+            if sink.name in self._delivered:
                 continue
             self._proceed()
             self._describe(f"Writes '{sink.label}'")
@@ -428,7 +428,7 @@ class BatchExecution:
             delivery = Delivery(sink, plain_row, self._reports)
             order = [sf.monotonically_increasing_id().alias("place")] if delivery.spec.key else []
             delivery(rows.select(*order, "value"), 0)
-            self._delivered.add(sink.label)
+            self._delivered.add(sink.name)
 
     def _collect_side_inputs(self, stage: Stage) -> list[bytes]:
         missing = sorted(

@@ -56,17 +56,19 @@ class Delivery:
     Attributes:
         tags: of its input ports.
         spec: of the sink.
-        name: the label of its transform.
+        label: the user's label of its transform.
+        name: its own name in the pipeline.
     """
 
     def __init__(self, sink: SparkSink, unpack: Unpack, reports: FailureReports) -> None:
         self.tags = sink.inputs
         self.spec = WriteSpec.unpack(sink.payload)
-        self.name = sink.label
+        self.label = sink.label
+        self.name = sink.name
         self._unpack = unpack
         self._reports = reports
         self._run = uuid.uuid4().hex[:12]
-        self._label_hash = zlib.crc32(sink.label.encode())
+        self._hash = zlib.crc32(sink.name.encode())
 
     def __call__(
         self, values: Any, batch_id: int, place: "WriteTarget | None" = None, run: str | None = None
@@ -86,10 +88,10 @@ class Delivery:
         with self.reporting():
             if self.spec.writer:
                 task = CellsToWriter(
-                    self.name,
+                    self.label,
                     self.spec.writer,
                     batch_id,
-                    f"{run or self._run}.{self._label_hash:08x}",
+                    f"{run or self._run}.{self._hash:08x}",
                     self._unpack,
                     self._reports,
                 )
@@ -116,10 +118,10 @@ class Delivery:
         if self.spec.function:
             function = cloudpickle.loads(self.spec.function)
             if run is not None and hasattr(function, "of_run"):  # One of our own.
-                function = function.of_run(f"{run}.{self._label_hash:08x}")
+                function = function.of_run(f"{run}.{self._hash:08x}")
             function(rows, batch_id)
         elif self.spec.source == console.FORMAT:
-            console.write_table(rows, batch_id, self.name, self.spec.options)
+            console.write_table(rows, batch_id, self.label, self.spec.options)
         else:
             self._write(rows, place or WriteTarget(self.spec))
 
@@ -209,9 +211,9 @@ class Delivery:
         if gave_up(text):
             return error  # The run is restarted.
         if self.spec.function and self.spec.format is None:
-            return self._reports.report(error, self.name)
+            return self._reports.report(error, self.label)
         summary = problem(error, self.spec.format, self.spec.options)
-        return self._reports.report(SinkFailed(summary), self.name)
+        return self._reports.report(SinkFailed(summary), self.label)
 
 
 def table_of_cells(values: Any, schema: str) -> Any:

@@ -38,7 +38,6 @@ from sparkbeam.plan.object_identity import (
     identity,
     shortened,
     steady,
-    steady_names,
     without_code,
 )
 from sparkbeam.plan.pardo_functions import par_do_payload
@@ -113,21 +112,17 @@ def _ports(plan: Plan) -> dict[str, dict[str, Any]]:
                 _add_reader(found, tag, f"{stage.id} {side.local_name}")
     for sink in plan.sinks:
         for tag in sink.inputs:
-            _add_reader(found, tag, f"sink {steady(sink.label)}")
+            _add_reader(found, tag, f"sink {steady(sink.name)}")
     return found
 
 
 def _results(sinks: Sequence[SparkSink]) -> dict[str, Parts]:
-    """Return the dependencies of the results of sinks that deliver them whole, by label."""
-    specs = {sink.label: WriteSpec.unpack(sink.payload) for sink in sinks}
-    names = steady_names(label for label, spec in specs.items() if spec.is_complete)
+    """Return the dependencies of the results of sinks that deliver them whole, by name."""
+    specs = [(steady(sink.name), WriteSpec.unpack(sink.payload)) for sink in sinks]
     return {
-        name: {
-            "label": name,
-            "key": ", ".join(specs[label].key),
-            "schema": specs[label].schema or "",
-        }
-        for label, name in names.items()
+        name: {"label": name, "key": ", ".join(spec.key), "schema": spec.schema or ""}
+        for name, spec in specs
+        if spec.is_complete
     }
 
 

@@ -249,12 +249,14 @@ class SparkSink:
     """An end of a pipeline that Spark writes: what takes its rows is not a stage.
 
     Attributes:
-        label: the user's transform label.
+        label: the user's transform label, which sinks of one composite share.
+        name: the name of the sink's own transform, which is unique.
         payload: the transform's own description of itself.
         inputs: the tags of the ports that feed it, each of cells of bytes.
     """
 
     label: str
+    name: str
     payload: bytes = field(repr=False)
     inputs: tuple[int, ...]
 

@@ -244,17 +244,29 @@ class _Translation:
         return view_firings.telling_ports(views, reads)
 
     def _sinks(self) -> Iterator[SparkSink]:
+        results: dict[str, str] = {}
         for transform in self._writes:
             (written,) = transform.inputs.values()
             tags = self._ports(written, ElementRows())
             label = self._label(transform.unique_name)
-            if WriteSpec.unpack(transform.spec.payload).has_manifest and not self._streaming:
+            name = transform.unique_name.rpartition("/")[0] or transform.unique_name
+            spec = WriteSpec.unpack(transform.spec.payload)
+            if spec.has_manifest and not self._streaming:
                 raise UnsupportedTransform(
                     label,
                     "layout='manifest' is the log of a stream's micro-batches.",
                     "Leave layout out in batch, or run the pipeline with --streaming.",
                 )
-            yield SparkSink(label, transform.spec.payload, tags)
+            if spec.is_complete and self._streaming:
+                other = results.setdefault(steady(name), name)
+                if other != name:
+                    raise UnsupportedTransform(
+                        label,
+                        f"a checkpoint cannot tell the complete results of '{other}' and '{name}' "
+                        "apart, whose names differ only in a line of code.",
+                        "Give the transform around one of them a label.",
+                    )
+            yield SparkSink(label, name, transform.spec.payload, tags)
 
     def _sources(self) -> Iterator[Source]:
         """Yield the sources of which something is read."""

@@ -5,13 +5,14 @@ from. So a repeated micro-batch computes the same result, and a restart continue
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from sparkbeam.common.untrusted_json import MOST_BYTES
 from sparkbeam.connectors.latest import latest
 from sparkbeam.errors import CheckpointFailed
+from sparkbeam.plan.object_identity import steady
 from sparkbeam.streaming.checkpoint_files import damaged
 from sparkbeam.streaming.generation import OwnFiles
 
@@ -24,24 +25,19 @@ class KeptResults:
 
     Args:
         files: the driver's own under the query's checkpoint.
-        names: their names in storage, by the labels of the sinks.
     """
 
-    def __init__(self, files: OwnFiles, names: Mapping[str, str]) -> None:
+    def __init__(self, files: OwnFiles) -> None:
         self._files = files
-        self._folders = {
-            label: f"{_FOLDER}/{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-            for label, name in names.items()
-        }
         self._last: dict[str, tuple[int, pa.Table]] = {}
 
     def joined(
-        self, label: str, key: Sequence[str], rows: pa.Table, batch_id: int, *, begun: bool
+        self, name: str, key: Sequence[str], rows: pa.Table, batch_id: int, *, begun: bool
     ) -> pa.Table:
         """Merge a micro-batch into the result of a sink, and store it.
 
         Args:
-            label: of the sink.
+            name: of the sink.
             key: the columns that identify a row.
             rows: of the micro-batch.
             batch_id: its number.
@@ -50,7 +46,7 @@ class KeptResults:
         Raises:
             CheckpointFailed: the previous result cannot be read, or this one not written.
         """
-        folder = self._folders[label]
+        folder = f"{_FOLDER}/{hashlib.sha256(steady(name).encode()).hexdigest()[:16]}"
         before, result = self._before(folder, rows.schema, batch_id)
         if begun and before < 0:
             raise damaged(self._files.path(folder), how="missing")
@@ -58,7 +54,7 @@ class KeptResults:
         content = _packed(result)
         if len(content) > MOST_BYTES:
             raise CheckpointFailed(
-                f"The result of '{label}' has grown to {len(content) >> 20} MiB, and a checkpoint "
+                f"The result of '{name}' has grown to {len(content) >> 20} MiB, and a checkpoint "
                 f"keeps at most {MOST_BYTES >> 20}: use output_mode='update', or a key with fewer "
                 "values."
             )

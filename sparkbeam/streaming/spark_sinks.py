@@ -15,7 +15,6 @@ from sparkbeam.connectors import console
 from sparkbeam.connectors.catalog_tables import CatalogTable
 from sparkbeam.connectors.delivery import Delivery, WriteTarget
 from sparkbeam.plan.model import SparkSink
-from sparkbeam.plan.object_identity import steady_names
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.streaming.checkpoint_files import checkpoint_id, damaged
 from sparkbeam.streaming.complete_results import KeptResults
@@ -43,8 +42,7 @@ class SparkSinks:
     ) -> None:
         self._deliveries = [Delivery(sink, unpack, reports) for sink in sinks]
         self._files = files
-        whole = [each.name for each in self._deliveries if each.spec.is_complete]
-        self._results = KeptResults(files, steady_names(whole))
+        self._results = KeptResults(files)
         self._file_sinks: dict[str, FileSink] = {}
         self._written: dict[str, int] = {}
         self._tables: dict[str, CatalogTable | None] = {}
@@ -143,7 +141,7 @@ class SparkSinks:
     ) -> None:
         name = _short_hash(delivery.name, 16)
         if name not in self._written:
-            self._written[name] = self._noted(name, delivery.name, batch_id)
+            self._written[name] = self._noted(name, delivery.label, batch_id)
         if self._written[name] < batch_id:
             if _is_local(delivery.spec):
                 self._give(delivery, values, batch_id, place, begun=self._written[name] >= 0)

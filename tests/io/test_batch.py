@@ -212,3 +212,27 @@ def test_another_runner_is_an_error_when_a_transform_is_applied() -> None:
 def test_a_schema_is_asked_for_where_the_type_tells_none(spark: Any) -> None:
     with pytest.raises(ConfigurationError, match="give schema="):
         _ = pipeline_on(spark) | beam.Create([{"id": 1}]) | WriteToSpark("noop")
+
+
+@pytest.mark.parametrize("mode", ["batch", "stream"])
+def test_sinks_of_one_composite_have_places_of_their_own(
+    mode: str, spark: Any, source: Path, tmp_path: Path
+) -> None:
+    class Store(beam.PTransform[Any, Any]):
+        def expand(self, rows: Any) -> Any:
+            for name in ("one", "other"):
+                stored = rows | name >> WriteToSpark("json", {"path": tmp_path / name}, "id bigint")
+            return stored
+
+    def build(pipeline: beam.Pipeline) -> None:
+        ids = pipeline | ReadFromSpark("json", {"path": source}, SCHEMA)
+        _ = ids | beam.Map(lambda row: {"id": row.id}) | "Store" >> Store()
+
+    if mode == "stream":
+        streams.run_available(spark, tmp_path / "checkpoint", build)
+    else:
+        with pipeline_on(spark) as pipeline:
+            build(pipeline)
+    for name in ("one", "other"):
+        found = spark.read.schema("id bigint").json(str(tmp_path / name)).collect()
+        assert sorted(row.id for row in found) == [1, 2], name

@@ -23,7 +23,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from sparkbeam import ConfigurationError, PipelineFailed
 from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.connectors.schemas import arrow_schema
-from sparkbeam.errors import CheckpointFailed
+from sparkbeam.errors import CheckpointFailed, UnsupportedTransform
 from sparkbeam.io import ForeachBatch, WriteToSpark
 from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.spark_io import WriteSpec
@@ -133,14 +133,34 @@ def test_rows_are_in_the_order_in_which_they_were_written() -> None:
     random.Random(0).shuffle(messages)
     spec = WriteSpec("console", schema=SCHEMA.json(), key=("key",))
     values = Batch(pa.Table.from_pylist(messages), Spark())
-    delivery = Delivery(SparkSink("Counts", spec.pack(), (1,)), unpack, FailureReports())
+    delivery = Delivery(SparkSink("Counts", "Counts", spec.pack(), (1,)), unpack, FailureReports())
     assert Delivery(
-        SparkSink("Counts", replace(spec, key=()).pack(), (1,)), unpack, FailureReports()
+        SparkSink("Counts", "Counts", replace(spec, key=()).pack(), (1,)), unpack, FailureReports()
     ).table(values)["count"].to_pylist() == list(range(48))
     assert delivery.table(values).to_pydict() == {
         "key": ["key 0", "key 1", "key 2"],
         "count": [43, 45, 47],
     }
+
+
+@pytest.mark.parametrize("mode", ["append", "update", "complete"])
+def test_sinks_of_one_composite_write_each_for_itself(
+    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Store(beam.PTransform[Any, Any]):
+        def expand(self, rows: Any) -> Any:
+            key = [] if mode == "append" else ["key"]
+            for name in ("One", "Other"):
+                stored = rows | console(name, output_mode=mode, key=key)
+            return stored
+
+    def build(p: beam.Pipeline) -> Any:
+        return counts(p) | "Counts" >> Store()
+
+    run(Spark(), tmp_path, build)
+    shown = re.findall(r"Batch: (\d+) \(Counts\)\n-+\n((?:\(.*\n)*)", capsys.readouterr().out)
+    assert len(shown) == 2 * (SECONDS - 1)
+    assert shown[::2] == shown[1::2]
 
 
 class TestComplete:
@@ -204,6 +224,27 @@ class TestComplete:
             run(spark, tmp_path, lambda p: counts(p) | console(key=[]))
         with pytest.raises(ConfigurationError, match="'Counts' did not have output_mode='compl"):
             run(spark, tmp_path, lambda p: counts(p) | console(output_mode="complete"))
+
+    def test_results_whose_names_differ_in_a_line_of_code_are_an_error(
+        self, tmp_path: Path
+    ) -> None:
+        class Counts(beam.PTransform[Any, Any]):
+            def expand(self, rows: Any) -> Any:
+                return rows | console(output_mode="complete")
+
+        def build(p: beam.Pipeline) -> Any:
+            rows = counts(p)
+            _ = rows | "Of <lambda at a.py:1>" >> Counts()
+            return rows | "Of <lambda at a.py:2>" >> Counts()
+
+        with pytest.raises(UnsupportedTransform) as refused:
+            run(Spark(), tmp_path, build)
+        assert str(refused.value) == (
+            "Transform 'Of <lambda at a.py:2>' cannot run on Spark: a checkpoint cannot tell the "
+            "complete results of 'Of <lambda at a.py:1>/Counts' and 'Of <lambda at a.py:2>/Counts' "
+            "apart, whose names differ only in a line of code. Give the transform around one of "
+            "them a label."
+        )
 
     @pytest.mark.parametrize("damage", ["missing", "damaged"])
     def test_a_lost_result_is_told_and_not_begun_anew(self, damage: str, tmp_path: Path) -> None:
