@@ -17,14 +17,28 @@ _SECONDS = 30
 _MOST_BYTES = 1 << 24
 _ACCEPT = "application/vnd.schemaregistry.v1+json"
 _MAGIC, _HEADER = 0, 5
+AVRO, JSON = "AVRO", "JSON"
 _LOGINS = ("basic.auth.user.info", "schema.registry.basic.auth.user.info")
 
 SETTINGS = frozenset([*_LOGINS, "basic.auth.credentials.source"])
-"""Settings of a consumer that are for the registry alone."""
+"""Settings of a client that are for the registry alone."""
 
 
 class RegistryError(Exception):
     """The registry does not answer, or refuses."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A schema in a registry.
+
+    Attributes:
+        number: its id.
+        tree: the schema.
+    """
+
+    number: int
+    tree: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -39,14 +53,24 @@ class Registry:
     url: str
     login: str | None = field(default=None, repr=False)
 
-    def latest(self, subject: str) -> dict[str, Any]:
-        """Return the latest Avro schema of a subject.
+    def latest(self, subject: str, kind: str = AVRO) -> Registered:
+        """Return the latest schema of a subject.
+
+        Args:
+            subject: its name.
+            kind: the type that the schema must have, ``AVRO`` or ``JSON``.
 
         Raises:
             RegistryError: there is none, or the registry does not answer.
         """
         name = urllib.parse.quote(subject, safe="")
-        return self._schema(f"subjects/{name}/versions/latest", f"subject {shown(subject)}")
+        place, what = f"subjects/{name}/versions/latest", f"subject {shown(subject)}"
+        answer = self._asked(place, what)
+        tree = _tree(answer, what, kind)
+        number = answer.get("id")
+        if not isinstance(number, int):
+            raise RegistryError(f"The {what} has a schema without an id.")
+        return Registered(number, tree)
 
     def schema(self, number: int) -> dict[str, Any]:
         """Return the Avro schema with an id, which is asked for once in a process.
@@ -55,17 +79,6 @@ class Registry:
             RegistryError: there is none, or the registry does not answer.
         """
         return _schema(self, number)
-
-    def _schema(self, path: str, what: str) -> dict[str, Any]:
-        answer = self._asked(path, what)
-        kind = answer.get("schemaType", "AVRO")
-        if kind != "AVRO" or answer.get("references"):
-            found = f"of type {shown(kind)}" if kind != "AVRO" else "with references to others"
-            raise RegistryError(f"The {what} has a schema {found}; only whole AVRO schemas work.")
-        try:
-            return loaded(str(answer["schema"]))
-        except (KeyError, ValueError):
-            raise RegistryError(f"The {what} has a schema that is no Avro record.") from None
 
     def _asked(self, path: str, what: str) -> dict[str, Any]:
         request = urllib.request.Request(f"{self.url}/{path}", headers={"Accept": _ACCEPT})
@@ -87,7 +100,20 @@ class Registry:
 
 @lru_cache(maxsize=1000)
 def _schema(registry: Registry, number: int) -> dict[str, Any]:
-    return registry._schema(f"schemas/ids/{number}", f"schema {number}")
+    what = f"schema {number}"
+    return _tree(registry._asked(f"schemas/ids/{number}", what), what, AVRO)
+
+
+def _tree(answer: Mapping[str, Any], what: str, kind: str) -> dict[str, Any]:
+    """Return the schema in an answer."""
+    found = answer.get("schemaType", AVRO)
+    if found != kind or answer.get("references"):
+        other = f"of type {shown(found)}" if found != kind else "with references to others"
+        raise RegistryError(f"The {what} has a schema {other}; only whole {kind} schemas work.")
+    try:
+        return loaded(str(answer["schema"]))
+    except (KeyError, ValueError):
+        raise RegistryError(f"The {what} has a schema that is no {kind} object.") from None
 
 
 def registry(name: str, url: str, config: Mapping[str, str]) -> Registry:
@@ -96,7 +122,7 @@ def registry(name: str, url: str, config: Mapping[str, str]) -> Registry:
     Args:
         name: of the transform, for errors.
         url: the address, which may have an account in it.
-        config: of the consumer, which may have a login.
+        config: of the client of Kafka, which may have a login.
 
     Raises:
         ConfigurationError: it is no URL of HTTP.
@@ -133,3 +159,8 @@ def taken_apart(data: bytes) -> tuple[int, bytes]:
             "schema."
         )
     return int.from_bytes(data[1:_HEADER], "big"), data[_HEADER:]
+
+
+def put_together(number: int, record: bytes) -> bytes:
+    """Return a record with the id of its schema, in the form of the registry's serializers."""
+    return bytes([_MAGIC]) + number.to_bytes(_HEADER - 1, "big") + record

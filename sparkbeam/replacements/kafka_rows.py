@@ -10,7 +10,7 @@ from apache_beam.typehints import Tuple
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.kafka.registry import SETTINGS, registry
+from sparkbeam.kafka.registry import AVRO, JSON, SETTINGS, registry
 from sparkbeam.replacements import proto_rows, registry_rows
 from sparkbeam.replacements.kafka_arguments import AUTO_COMMIT, RESET, SERVERS
 from sparkbeam.replacements.managed_config import ManagedConfig
@@ -66,18 +66,26 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
 
 def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """Return a write of rows as the values of records without keys; raises like :func:`read`."""
-    format, given = _format(config, _WRITTEN, ""), config.tree("schema")
+    updates = config.texts("producer_config_updates")
+    url, subject = config.text(_REGISTRY), config.text(_SUBJECT)
+    format, given = _format(config, _WRITTEN, AVRO if url else ""), config.tree("schema")
+    if url or subject:
+        _check_registry(config, (AVRO,), format, given)
     messages = _messages(config, given) if format == "PROTO" else None
     producer = {
         SERVERS: config.required("bootstrap_servers"),
-        **config.texts("producer_config_updates"),
+        **{name: value for name, value in updates.items() if name not in SETTINGS},
     }
     records = WriteToKafka(producer, config.required("topic"))
     errors = config.tree("error_handling")
     config.finish()
 
     def written(rows: Any) -> Any:
-        encode = _encoder(config, format, given, messages, rows.element_type)
+        if url:
+            place = registry(config.name, url, updates)
+            encode = registry_rows.formatter(config.name, place, subject, rows.element_type)
+        else:
+            encode = _encoder(config, format, given, messages, rows.element_type)
         pairs = rows | "Format" >> beam.Map(lambda row: (None, encode(row))).with_output_types(
             Tuple[Optional[bytes], bytes]  # noqa: UP045 - Beam's own types.
         )
@@ -89,15 +97,12 @@ def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
 def _parser(config: ManagedConfig, consumer: Mapping[str, str]) -> tuple[Any, Any]:
     """Return the schema of the rows, and the function that makes a row of bytes."""
     url, subject = config.text(_REGISTRY), config.text(_SUBJECT)
-    format = _format(config, _READ, "AVRO" if url else "RAW")
+    format = _format(config, _READ, AVRO if url else "RAW")
     given = config.tree("schema")
     if url or subject:
-        if not (url and subject) or given or format != "AVRO":
-            raise ConfigurationError(
-                f"{config.name}: a schema registry needs {_REGISTRY} and {_SUBJECT}, the format "
-                "AVRO, and no schema besides."
-            )
-        return registry_rows.parser(config.name, registry(config.name, url, consumer), subject)
+        _check_registry(config, (AVRO, JSON), format, given)
+        place = registry(config.name, url, consumer)
+        return registry_rows.parser(config.name, place, subject, format)
     if format == "PROTO":
         messages = _messages(config, given)
         return messages.schema, messages.row
@@ -105,6 +110,16 @@ def _parser(config: ManagedConfig, consumer: Mapping[str, str]) -> tuple[Any, An
         return yaml_payloads.parser(format, given)
     except Exception as error:  # What Beam finds wrong with a schema.
         raise _wrong_schema(config, error) from None
+
+
+def _check_registry(
+    config: ManagedConfig, known: tuple[str, ...], format: str, schema: Mapping[str, Any] | None
+) -> None:
+    if not (config.text(_REGISTRY) and config.text(_SUBJECT)) or schema or format not in known:
+        raise ConfigurationError(
+            f"{config.name}: a schema registry needs {_REGISTRY} and {_SUBJECT}, the format "
+            f"{' or '.join(known)}, and no schema besides."
+        )
 
 
 def _messages(config: ManagedConfig, schema: Mapping[str, Any] | None) -> proto_rows.Messages:

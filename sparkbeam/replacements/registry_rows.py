@@ -1,30 +1,113 @@
-"""Rows of records whose Avro schemas are in a schema registry."""
+"""Rows of records whose schemas are in a schema registry."""
 
 import io
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from sparkbeam.common.arguments import listed
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.kafka.registry import Registry, RegistryError, taken_apart
+from sparkbeam.kafka.registry import (
+    AVRO,
+    JSON,
+    Registered,
+    Registry,
+    RegistryError,
+    put_together,
+    taken_apart,
+)
 from sparkbeam.upstream import yaml_payloads
 
 
-def parser(name: str, registry: Registry, subject: str) -> tuple[Any, "Parser"]:
+def parser(
+    name: str, registry: Registry, subject: str, format: str = AVRO
+) -> tuple[Any, Callable[[bytes], Any]]:
     """Return the schema of the rows, and the function that makes a row of bytes.
 
     Args:
         name: of the transform, for errors.
         registry: has the schemas.
         subject: the one whose latest schema the rows have.
+        format: of the records, ``AVRO`` or ``JSON``.
 
     Raises:
         ConfigurationError: the registry has no such schema, or does not answer.
     """
+    schema = _latest(name, registry, subject, format)
+    if format == JSON:
+        rows, to_row = yaml_payloads.parser(JSON, schema.tree)
+        return rows, JsonParser(to_row)
+    rows, to_row = yaml_payloads.avro_rows(schema.tree)
+    return rows, Parser(registry, schema.tree, to_row)
+
+
+def formatter(name: str, registry: Registry, subject: str, kind: Any) -> Callable[[Any], bytes]:
+    """Return the function that makes a record of a row by the latest Avro schema of a subject.
+
+    Args:
+        name: of the transform, for errors.
+        registry: has the schema.
+        subject: its name.
+        kind: the type of the rows.
+
+    Raises:
+        ConfigurationError: the registry has no such schema, or the rows do not have its fields.
+    """
+    schema = _latest(name, registry, subject, AVRO)
+    fields = {field["name"]: field for field in schema.tree.get("fields", ())}
+    given = yaml_payloads.field_names(kind)
+    unknown = [field for field in given if field not in fields]
+    missing = [at for at, field in fields.items() if at not in given and "default" not in field]
+    if unknown or missing:
+        problem = f"lacks {listed(unknown)}" if unknown else f"needs {listed(missing)}"
+        raise ConfigurationError(
+            f"{name}: the latest schema of {subject} {problem}, and the rows have "
+            f"{listed(given)}. Register a schema of the rows, or select their fields."
+        )
+    return Formatter(schema.number, yaml_payloads.formatter(AVRO, schema.tree, kind))
+
+
+def _latest(name: str, registry: Registry, subject: str, kind: str) -> Registered:
     try:
-        schema = registry.latest(subject)
+        return registry.latest(subject, kind)
     except RegistryError as error:
         raise ConfigurationError(f"{name}: {error}") from None
-    rows, to_row = yaml_payloads.avro_rows(schema)
-    return rows, Parser(registry, schema, to_row)
+
+
+@dataclass(frozen=True)
+class JsonParser:
+    """Decoding of JSON behind the id of its schema.
+
+    Args:
+        to_row: makes a row of JSON.
+    """
+
+    to_row: Callable[[bytes], Any]
+
+    def __call__(self, data: bytes) -> Any:
+        """Return the row in the value of a record.
+
+        Raises:
+            ValueError: it has another form, or does not fit the schema.
+        """
+        return self.to_row(taken_apart(data)[1])
+
+
+@dataclass(frozen=True)
+class Formatter:
+    """Encoding of rows behind the id of their schema.
+
+    Args:
+        number: the id.
+        encode: makes bytes of a row.
+    """
+
+    number: int
+    encode: Callable[[Any], bytes]
+
+    def __call__(self, row: Any) -> bytes:
+        """Return the value of a record."""
+        return put_together(self.number, self.encode(row))
 
 
 class Parser:

@@ -1,4 +1,4 @@
-"""A schema registry on loopback, as much of it as readers ask for."""
+"""A schema registry on loopback, as much of it as pipelines ask for."""
 
 import base64
 import io
@@ -54,8 +54,9 @@ class SchemaRegistry:
 
     def register(self, subject: str, schema: Any, **others: Any) -> int:
         """Adds a version of a subject; returns its id."""
-        self._schemas.append((subject, {"schema": json.dumps(schema), **others}))
-        return len(self._schemas)
+        number = len(self._schemas) + 1
+        self._schemas.append((subject, {"id": number, "schema": json.dumps(schema), **others}))
+        return number
 
     def encoded(self, number: int, record: Any) -> bytes:
         """A record as Confluent's serializer writes it."""

@@ -119,9 +119,9 @@ def test_rows_become_values() -> None:
             {
                 "confluent_schema_registry_url": "http://r",
                 "confluent_schema_registry_subject": "s",
-                "format": "JSON",
+                "format": "RAW",
             },
-            "the format AVRO",
+            "the format AVRO or JSON",
         ),
         ({"format": "RAW", "message_name": "a"}, "message_name, which has no meaning here"),
         ({"format": "JSON"}, "the schema does not fit the format"),

@@ -66,6 +66,75 @@ def test_records_become_rows_of_the_latest_schema(server: SchemaRegistry, runner
         assert_that(found, equal_to([(1, "nobody", []), (2, "ada", [0.5])]))
 
 
+PERSON = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
+}
+
+
+def test_json_behind_the_id_of_its_schema_becomes_rows(server: SchemaRegistry) -> None:
+    number = server.register("people-value", PERSON, schemaType="JSON")
+    schema, parse = registry_rows.parser("here", Registry(server.url), "people-value", "JSON")
+    assert [field.name for field in schema.fields] == ["id", "name"]
+    row = parse(b"\0" + number.to_bytes(4, "big") + b'{"id": 1, "name": "ada"}')
+    assert (row.id, row.name) == (1, "ada")
+    with pytest.raises(ValueError, match="Confluent's serializers"):
+        parse(b'{"id": 1, "name": "ada"}')
+
+
+def test_a_managed_read_of_json_has_the_rows_of_the_subject(server: SchemaRegistry) -> None:
+    server.register("people-value", PERSON, schemaType="JSON")
+    pipeline = beam.Pipeline(SparkRunner(), argv=["--streaming"])
+    rows = pipeline | kafka_rows.read("kafka", config(server, format="JSON"))
+    assert list(rows.element_type.__annotations__) == ["id", "name"]
+
+
+@pytest.mark.parametrize("runner", [FnApiRunner, BatchRunner])
+def test_rows_become_records_of_the_latest_schema(server: SchemaRegistry, runner: Any) -> None:
+    server.register("people-value", FIRST)
+    number = server.register("people-value", SECOND)
+    place = Registry(server.url)
+    with beam.Pipeline(runner()) as pipeline:
+        rows = (
+            pipeline
+            | beam.Create([(1, "ada"), (2, "b")])
+            | beam.MapTuple(lambda id, name: beam.Row(name=str(name), id=int(id)))
+        )
+        encode = registry_rows.formatter("here", place, "people-value", rows.element_type)
+        records = [{"id": 1, "name": "ada", "sizes": []}, {"id": 2, "name": "b", "sizes": []}]
+        expected = [server.encoded(number, record) for record in records]
+        assert_that(rows | beam.Map(encode), equal_to(expected))
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (beam.Row(id=1, size=2), "lacks size, and the rows have id, size"),
+        (beam.Row(name="a"), "needs id, and the rows have name"),
+    ],
+)
+def test_rows_that_do_not_fit_the_latest_schema_are_an_error(
+    server: SchemaRegistry, row: beam.Row, told: str
+) -> None:
+    server.register("people-value", SECOND)
+    rows = beam.Pipeline(SparkRunner(), argv=["--streaming"]) | beam.Create([row])
+    with pytest.raises(ConfigurationError) as refused:
+        _ = rows | kafka_rows.write("kafka", config(server))
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "others", [{"format": "JSON"}, {"schema": FIRST}, {"confluent_schema_registry_subject": None}]
+)
+def test_what_a_write_with_a_registry_needs_is_told(
+    server: SchemaRegistry, others: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"needs .* the format AVRO, and no schema besides"
+    ):
+        kafka_rows.write("kafka", config(server, **others))
+
+
 def test_a_schema_is_asked_for_once(server: SchemaRegistry) -> None:
     number = server.register("people-value", FIRST)
     _, parse = registry_rows.parser("here", Registry(server.url), "people-value")
@@ -113,7 +182,7 @@ def test_a_password_is_in_no_text() -> None:
     [
         (SECOND, {"schemaType": "PROTOBUF"}, "of type 'PROTOBUF'"),
         (SECOND, {"references": [{"name": "a"}]}, "with references to others"),
-        ("string", {}, "is no Avro record"),
+        ("string", {}, "is no AVRO object"),
     ],
 )
 def test_other_schemas_are_an_error(
