@@ -89,8 +89,8 @@ def in_pieces(frame: Any) -> Any:
         if isinstance(kinds[name], BinaryType):
             piece = f"encode({piece}, '{_BYTES_AS_TEXT}')"
         columns[name] = f"IF({is_long} AND {name} IS NOT NULL, {piece}, {name})"
-    number = f"IF({is_long}, number + 1, 0)"
-    return rows.selectExpr(*columns.values(), number).toDF(*frame.columns, PIECE)
+    counted = f"IF({is_long}, number + 1, 0)"
+    return rows.selectExpr(*columns.values(), counted).toDF(*frame.columns, PIECE)
 
 
 def _cut(name: str, size: int, kind: DataType) -> str:
