@@ -13,7 +13,7 @@ from sqlglot import Token, TokenType
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.replacements.calcite import QueryRefused, tokens
+from sparkbeam.replacements.calcite_dialect import QueryRefused, tokens
 from sparkbeam.replacements.sql_records import SCALARS, Field, Kind, ListOf, MapOf, RowOf, Scalar
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
-from sparkbeam.replacements.calcite import QueryRefused
+from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.calcite_functions import called, moved
 from sparkbeam.replacements.calcite_values import (
     KINDS,

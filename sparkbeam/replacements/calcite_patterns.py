@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from sparkbeam.replacements.calcite import QueryRefused
+from sparkbeam.replacements.calcite_dialect import QueryRefused
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
 from sparkbeam.connectors.schemas import row_constraint, without_none
-from sparkbeam.replacements.calcite import ParsedQuery, QueryRefused, window_function
+from sparkbeam.replacements.calcite import ParsedQuery
+from sparkbeam.replacements.calcite_calls import window_function
+from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.calcite_expressions import Expressions, Scope, bound_of
 from sparkbeam.replacements.calcite_values import (
     Value,

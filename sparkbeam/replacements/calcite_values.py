@@ -11,7 +11,7 @@ import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
-from sparkbeam.replacements.calcite import QueryRefused
+from sparkbeam.replacements.calcite_dialect import QueryRefused
 
 _Kind = exp.DataType.Type
 

@@ -5,6 +5,7 @@ result is a source of the pipeline. See :mod:`sparkbeam.plan.queried_sources`.
 """
 
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import apache_beam as beam
@@ -40,10 +41,11 @@ def with_functions(transform: Any, functions: Mapping[str, SqlFunction]) -> "Spa
     Raises:
         ConfigurationError: SQL has a function of the name of one of them.
     """
-    from sparkbeam.replacements import calcite
+    _require_parser()
+    from sparkbeam.replacements import calcite_calls
 
     for function in functions.values():
-        calcite.check_name(function.name)
+        calcite_calls.check_name(function.name)
     return SparkSql(**arguments_of(transform), functions=functions)
 
 
@@ -84,7 +86,9 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         return "SqlTransform"
 
     def expand(self, inputs: Any) -> PCollection[Any]:
+        _require_parser()
         from sparkbeam.replacements import calcite
+        from sparkbeam.replacements.calcite_dialect import QueryRefused
 
         pipeline, tables = _tables(inputs)
         resolve.require_spark(pipeline, "SqlTransform")
@@ -101,7 +105,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             if steps is not None:
                 return self._applied_to(read, steps, query.columns)
             text = query.spark_sql({name: each.types for name, each in read.items()})
-        except calcite.QueryRefused as refused:
+        except QueryRefused as refused:
             raise UnsupportedTransform(
                 self._applied,
                 f"SQL on Spark does not translate {refused.clause}.",
@@ -180,7 +184,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         None too for rows of Spark's, and for functions of the user, whose results Spark's types
         limit. Other rows would be kept, go to Spark and come back.
         """
-        from sparkbeam.replacements.calcite import QueryRefused
+        from sparkbeam.replacements.calcite_dialect import QueryRefused
         from sparkbeam.replacements.calcite_steps import Scan
 
         makers = [each.pcollection.producer for each in read.values()]
@@ -201,6 +205,13 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
 
         tables = {name: each.pcollection for name, each in read.items()}
         return Lowered(tables, self._aliases()).result(steps, names)
+
+
+def _require_parser() -> None:
+    if find_spec("sqlglot") is None:
+        raise ConfigurationError(
+            "SQL needs the package sqlglot, which is not installed: pip install 'sparkbeam[sql]'."
+        )
 
 
 def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:

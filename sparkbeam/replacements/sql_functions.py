@@ -4,7 +4,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
@@ -103,7 +103,6 @@ def exponential(number: float) -> float:
 
 # Times.
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6, "DAY": 86400 * 10**6}
 """Microseconds of the units of time up to a day."""
 
@@ -112,7 +111,7 @@ def floor_time(time: Timestamp, unit: str) -> Timestamp:
     """Return the begin of the unit in which a time is; weeks begin on Mondays."""
     if unit in MICROS:
         return Timestamp(micros=time.micros - time.micros % MICROS[unit])
-    day = _datetime(time).replace(hour=0, minute=0, second=0, microsecond=0)
+    day = time.to_utc_datetime(has_tz=True).replace(hour=0, minute=0, second=0, microsecond=0)
     if unit == "WEEK":
         return Timestamp.from_utc_datetime(day - timedelta(days=day.weekday()))
     month = {"MONTH": day.month, "QUARTER": (day.month - 1) // 3 * 3 + 1}.get(unit, 1)
@@ -135,7 +134,7 @@ def part_of_time(unit: str, time: Timestamp) -> int:
     if unit in ("HOUR", "MINUTE", "SECOND"):
         whole = time.micros // MICROS[unit]
         return int(whole % (24 if unit == "HOUR" else 60))
-    moment = _datetime(time)
+    moment = time.to_utc_datetime(has_tz=True)
     return _PARTS[unit](moment)
 
 
@@ -148,10 +147,6 @@ _PARTS: dict[str, Callable[[datetime], int]] = {
     "DOW": lambda moment: moment.isoweekday() % 7 + 1,
     "DOY": lambda moment: moment.timetuple().tm_yday,
 }
-
-
-def _datetime(time: Timestamp) -> datetime:
-    return _EPOCH + timedelta(microseconds=time.micros)
 
 
 # Aggregates.

@@ -11,7 +11,8 @@ from sparkbeam.errors import ConfigurationError
 
 pytest.importorskip("sqlglot")
 
-from sparkbeam.replacements.calcite import QueryRefused, parse
+from sparkbeam.replacements.calcite import parse
+from sparkbeam.replacements.calcite_dialect import QueryRefused
 
 DDL = (
     "id bigint not null, s string, f double not null, ts timestamp_ntz, a array<bigint>, "

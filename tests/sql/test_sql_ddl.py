@@ -24,8 +24,8 @@ from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 
 pytest.importorskip("sqlglot")
 
-from sparkbeam.replacements.calcite import QueryRefused
 from sparkbeam.replacements.calcite_ddl import declared
+from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.sql_records import FORMS, RowOf
 
 

@@ -1,0 +1,128 @@
+"""Calls of functions of the user, and of those that assign windows, in queries."""
+
+from collections.abc import Mapping
+
+import sqlglot
+from sqlglot import exp
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.replacements.calcite_dialect import (
+    TEXTS,
+    TIMESTAMPS,
+    WITH_UNIT,
+    Calcite,
+    QueryRefused,
+    data_type,
+)
+from sparkbeam.replacements.calcite_spark import RENAMED
+from sparkbeam.replacements.calcite_timestamps import AGGREGATES
+from sparkbeam.replacements.user_functions import SqlFunction
+
+
+def check_name(name: str) -> None:
+    """Check that SQL has no function of a name.
+
+    Raises:
+        ConfigurationError: it has.
+    """
+    special = {*WINDOWS, *AGGREGATES, *RENAMED, *WITH_UNIT, *_OTHERS}
+    try:
+        call = sqlglot.parse_one(f"{name}(1)", dialect=Calcite)
+    except sqlglot.errors.SqlglotError:
+        call = None
+    if not isinstance(call, exp.Anonymous) or name.upper() in special:
+        raise ConfigurationError(
+            f"The parser of SQL has a function {shown(name)}: give yours another name."
+        )
+
+
+_OTHERS = frozenset(["CARDINALITY", "CHARACTER_LENGTH", "MAP"])
+
+
+def called(tree: exp.Query, functions: Mapping[str, SqlFunction]) -> exp.Query:
+    """Mark calls of functions of the user, with casts of arguments and results."""
+    for node in list(tree.find_all(exp.Anonymous)):
+        function = functions.get(node.name.lower())
+        if function is None:
+            continue
+        given, most = len(node.expressions), len(function.parameters)
+        if not function.least <= given <= most:
+            wanted = f"{most}" if function.least == most else f"{function.least} to {most}"
+            raise ConfigurationError(
+                f"The function {function.name} has {wanted} arguments, and the query gives {given}."
+            )
+        for argument, parameter in zip(list(node.expressions), function.parameters, strict=False):
+            _put_within(argument, exp.Cast(to=data_type(parameter.column)))
+        call = _aggregate_call(node, function) if function.is_aggregate else node
+        call.set("this", function.alias)
+        _put_within(call, exp.Cast(to=data_type(function.result.column)))
+    return tree
+
+
+def _aggregate_call(node: exp.Anonymous, function: SqlFunction) -> exp.Expr:
+    (argument,) = node.expressions
+    outer = node.parent
+    if isinstance(outer, exp.Window) or isinstance(argument.this, exp.Distinct):
+        clause = "OVER" if isinstance(outer, exp.Window) else "DISTINCT"
+        raise QueryRefused(f"{clause} with the function {function.name}")
+    call = exp.AnonymousAggFunc(this=function.alias, expressions=[argument])
+    if isinstance(outer, exp.Filter):
+        condition = outer.expression.this
+        argument.set("this", exp.Case(ifs=[exp.If(this=condition, true=argument.this)]))
+        outer.replace(call)
+    else:
+        node.replace(call)
+    return call
+
+
+def _put_within(node: exp.Expr, outer: exp.Expr) -> None:
+    node.replace(outer)
+    outer.set("this", node)
+
+
+_RANKS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
+"""Types of numbers; each can be an argument for those behind it."""
+
+
+def check_arguments(tree: exp.Query, functions: Mapping[str, SqlFunction]) -> None:
+    """Check the types of the arguments of calls in a query with types.
+
+    Args:
+        tree: the query.
+        functions: by their aliases.
+
+    Raises:
+        ConfigurationError: one does not fit its parameter.
+    """
+    for node in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc):
+        function = functions.get(node.name)
+        for cast in () if function is None else node.expressions:
+            given = cast.this
+            if function is not None and not _fits(given.type, cast.to):
+                wanted, found = cast.to.sql(Calcite), given.type.sql(Calcite)
+                raise ConfigurationError(
+                    f"The function {function.name} takes {wanted}, and the query gives "
+                    f"{shown(given.sql(Calcite))}, which is {found}: CAST it."
+                )
+
+
+def _fits(given: exp.DataType | None, wanted: exp.DataType) -> bool:
+    if given is None or given.is_type(exp.DataType.Type.UNKNOWN, exp.DataType.Type.NULL):
+        return True
+    names = given.this.name, wanted.this.name
+    if set(names) <= {*_RANKS}:
+        return _RANKS.index(names[0]) <= _RANKS.index(names[1])
+    groups = ((*TEXTS, exp.DataType.Type.TEXT), (*TIMESTAMPS, exp.DataType.Type.TIMESTAMPNTZ))
+    same = any(given.is_type(*group) and wanted.is_type(*group) for group in groups)
+    return same or names[0] == names[1]
+
+
+def window_function(node: exp.Expr) -> tuple[str, list[exp.Expr]] | None:
+    """Return the name and the arguments of a function that assigns windows; None for others."""
+    if not isinstance(node, exp.Anonymous) or node.name.upper() not in WINDOWS:
+        return None
+    return node.name.upper(), node.expressions
+
+
+WINDOWS = frozenset(["TUMBLE", "HOP", "SESSION"])

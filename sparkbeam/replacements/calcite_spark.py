@@ -1,0 +1,223 @@
+"""Expressions of Beam SQL in Spark's dialect, with the values that they have in Calcite."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from sparkbeam.replacements.calcite_dialect import (
+    FLOATS,
+    INTEGERS,
+    TEXTS,
+    TIMESTAMPS,
+    Calcite,
+    QueryRefused,
+)
+
+_EPOCH = exp.Literal.string("1970-01-01 00:00:00")
+
+
+def to_spark(tree: exp.Query) -> None:
+    """Replace expressions by Spark's, innermost first."""
+    for node in reversed(list(tree.dfs())):
+        change = _CHANGES.get(type(node))
+        if change is None:
+            continue
+        parent, key, index = node.parent, node.arg_key, node.index
+        changed = change(node)
+        if changed is not node and parent is not None and key is not None:
+            changed.type = node.type
+            parent.set(key, changed, index)
+
+
+def _division(node: exp.Div) -> exp.Expr:
+    """Truncate the quotient of integers."""
+    parts = (node.left, node.right)
+    if all(part.is_type(*INTEGERS) for part in parts):
+        return _as(exp.IntDiv(this=node.left, expression=node.right), node.type)
+    if any(part.is_type(exp.DataType.Type.UNKNOWN) for part in parts):
+        raise QueryRefused(
+            f"the division {node.sql(Calcite)}, as the type of its operands is unknown; CAST them"
+        )
+    return exp.Div(this=node.left, expression=node.right, typed=False)
+
+
+def _average(node: exp.Avg) -> exp.Expr:
+    """Truncate the average of integers."""
+    value = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
+    if not value.is_type(*INTEGERS):
+        return node
+    if isinstance(node.parent, exp.Window | exp.Filter):
+        return node
+    whole = exp.IntDiv(this=exp.Sum(this=node.this), expression=exp.Count(this=node.this.copy()))
+    return _as(whole, value.type)
+
+
+def _window(node: exp.Window | exp.Filter) -> exp.Expr:
+    average = node.this
+    if isinstance(average, exp.Avg) and average.this.is_type(*INTEGERS):
+        if isinstance(node.parent, exp.Window):
+            return node
+        return _as(node.copy(), average.this.type)
+    return node
+
+
+def _as(node: exp.Expr, kind: exp.DataType | None) -> exp.Expr:
+    if kind is None or kind.is_type(exp.DataType.Type.UNKNOWN):
+        kind = exp.DataType.build("bigint")
+    return exp.Cast(this=node, to=kind.copy())
+
+
+_LARGE = exp.Literal.number(1 << 53)
+
+
+def _rounded(node: exp.Ceil | exp.Floor) -> exp.Expr:
+    """Keep the type of floating-point numbers, and truncate timestamps."""
+    unit = node.args.get("to")
+    if unit is not None:
+        return _rounded_time(node, unit.name.upper())
+    if not node.this.is_type(*FLOATS):
+        return node
+    # Spark's result is a BIGINT, which has not all of them; large ones are whole.
+    is_small = exp.LT(this=exp.Abs(this=node.this.copy()), expression=_LARGE.copy())
+    return exp.If(this=is_small, true=_as(node.copy(), node.this.type), false=node.this.copy())
+
+
+def _rounded_time(node: exp.Ceil | exp.Floor, unit: str) -> exp.Expr:
+    floor = _floor(node.this, unit)
+    if isinstance(node, exp.Floor):
+        return floor
+    after = _call("TIMESTAMPADD", exp.var(unit), exp.Literal.number(1), floor.copy())
+    is_floor = exp.EQ(this=floor, expression=node.this.copy())
+    return exp.If(this=is_floor, true=node.this.copy(), false=after)
+
+
+def _floor(time: exp.Expr, unit: str) -> exp.Expr:
+    """Truncate a time without DATE_TRUNC, which depends on the time zone of the session."""
+    day = exp.Cast(this=time.copy(), to=exp.DataType.build("DATE"))
+    if unit in ("HOUR", "MINUTE", "SECOND"):
+        whole = _between(unit, day, time)
+        return _call("TIMESTAMPADD", exp.var(unit), whole, _ntz(day.copy()))
+    return _ntz(day if unit == "DAY" else _call("TRUNC", day, exp.Literal.string(unit)))
+
+
+def _between(unit: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
+    """Return the number of units between two times.
+
+    TIMESTAMPDIFF of times that differ by less than a month depends on the session's time zone.
+    """
+    elapsed = exp.Paren(this=exp.Sub(this=_ntz(end.copy()), expression=_ntz(start.copy())))
+    count, of = ("7", "DAY") if unit == "WEEK" else ("1", unit)
+    one = exp.Interval(this=exp.Literal.string(count), unit=exp.var(of))
+    return exp.IntDiv(this=elapsed, expression=one)
+
+
+def _call(name: str, *parts: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=name, expressions=list(parts))
+
+
+def _ntz(node: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=node, to=exp.DataType.build("TIMESTAMPNTZ"))
+
+
+def _element(node: exp.Bracket) -> exp.Expr:
+    """Count elements of arrays from 1, and return null for those that there are not."""
+    if len(node.expressions) != 1:
+        raise QueryRefused(f"the element {node.sql(Calcite)}")
+    (key,) = node.expressions
+    if not node.this.is_type(exp.DataType.Type.MAP) and key.is_type(*INTEGERS):
+        key = exp.Cast(this=key, to=exp.DataType.build("INT"))
+    return _call("TRY_ELEMENT_AT", node.this, key)
+
+
+def _cast(node: exp.Cast) -> exp.Expr:
+    """Cut and pad texts; times are those of UTC."""
+    to = node.to
+    if to.is_type(*TIMESTAMPS):
+        return _ntz(node.this)
+    if to.is_type(exp.DataType.Type.DECIMAL) and not to.expressions:
+        return exp.Cast(this=node.this, to=exp.DataType.build("DECIMAL(38, 18)"))
+    if not to.is_type(*TEXTS):
+        return node
+    text: exp.Expr = exp.Cast(this=node.this, to=exp.DataType.build("TEXT"))
+    if node.this.is_type(exp.DataType.Type.BOOLEAN):
+        text = exp.Upper(this=text)
+    is_char = not to.is_type(exp.DataType.Type.VARCHAR)
+    length = to.expressions[0].this if to.expressions else exp.Literal.number(1)
+    if is_char:
+        return _call("RPAD", text, length, exp.Literal.string(" "))
+    return exp.Left(this=text, expression=length) if to.expressions else text
+
+
+def _like(node: exp.Like) -> exp.Expr:
+    """Take backslashes in patterns as they are."""
+    pattern = node.expression
+    if isinstance(node.parent, exp.Escape) or not isinstance(pattern, exp.Literal):
+        return node
+    node.set("expression", exp.Literal.string(pattern.this.replace("\\", "\\\\")))
+    return node
+
+
+def _similar(node: exp.SimilarTo) -> exp.Expr:
+    from sparkbeam.replacements.calcite_patterns import regex_of_similar
+
+    pattern = node.expression
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        raise QueryRefused("SIMILAR TO with a pattern that is no text in the query")
+    regex = exp.Literal.string(rf"(?s)^(?:{regex_of_similar(pattern.this)})\z")
+    return exp.RegexpLike(this=node.this, expression=regex)
+
+
+def _extract(node: exp.Extract) -> exp.Expr:
+    """Return whole seconds too."""
+    return _as(node.copy(), exp.DataType.build("bigint"))
+
+
+def _now(node: exp.Expr) -> exp.Expr:
+    """Return the time in UTC."""
+    now = _call("UNIX_MICROS", exp.CurrentTimestamp())
+    return _call("TIMESTAMPADD", exp.var("MICROSECOND"), now, _ntz(_EPOCH.copy()))
+
+
+def _today(node: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=_now(node), to=exp.DataType.build("DATE"))
+
+
+def _user_aggregate(node: exp.AnonymousAggFunc) -> exp.Expr:
+    """Call the function with the list of the values, which has no nulls."""
+    values = _call("COLLECT_LIST", *node.expressions)
+    return _call(node.name, values)
+
+
+def _function(node: exp.Anonymous) -> exp.Expr:
+    if node.name.upper() == "TIMESTAMPDIFF" and node.expressions[0].name in _FIXED_UNITS:
+        unit, start, end = node.expressions
+        return _between(unit.name, start, end)
+    name = RENAMED.get(node.name.upper())
+    if name is not None:
+        node.set("this", name)
+    return node
+
+
+_FIXED_UNITS = frozenset(["SECOND", "MINUTE", "HOUR", "DAY", "WEEK"])
+
+RENAMED: Mapping[str, str] = {"COLLECT": "COLLECT_LIST", "ROW": "STRUCT"}
+
+_CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
+    exp.Div: _division,
+    exp.Avg: _average,
+    exp.Window: _window,
+    exp.Filter: _window,
+    exp.Ceil: _rounded,
+    exp.Floor: _rounded,
+    exp.Bracket: _element,
+    exp.Cast: _cast,
+    exp.Extract: _extract,
+    exp.Like: _like,
+    exp.SimilarTo: _similar,
+    exp.CurrentTimestamp: _now,
+    exp.Localtimestamp: _now,
+    exp.CurrentDate: _today,
+    exp.Anonymous: _function,
+    exp.AnonymousAggFunc: _user_aggregate,
+}
