@@ -35,7 +35,6 @@ from sparkbeam.replacements.user_functions import SqlFunction
 _NO_CLAUSES: Mapping[type[exp.Expr], str] = {
     exp.MatchRecognize: "MATCH_RECOGNIZE",
     exp.Pivot: "PIVOT",
-    exp.Lateral: "LATERAL",
     exp.TableSample: "TABLESAMPLE",
     exp.JSONTable: "JSON_TABLE",
     exp.Placeholder: "a placeholder '?'",
@@ -168,8 +167,13 @@ def _check(tree: exp.Query, tables: Mapping[str, Types]) -> None:
         clause = _NO_CLAUSES.get(type(node))
         if clause is not None:
             raise QueryRefused(clause)
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Func):
+        is_table = isinstance(node, exp.Table) and isinstance(node.this, exp.Func)
+        is_lateral = isinstance(node, exp.Lateral) and isinstance(node.this, exp.Func)
+        if (is_table or is_lateral) and not isinstance(node.this, exp.Unnest):
             raise QueryRefused(f"the table function {node.this.sql(Calcite)[:40]}")
+        options = node.args.get("limit_options") if isinstance(node, exp.Fetch) else None
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+            raise QueryRefused("FETCH with PERCENT or WITH TIES")
     own = {cte.alias for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         name = table.name
@@ -210,6 +214,14 @@ def _named(tree: exp.Query) -> exp.Query:
         for at, item in enumerate(select.expressions):
             if not isinstance(item, exp.Alias | exp.Column | exp.Star | exp.Dot):
                 item.replace(exp.alias_(item.copy(), f"EXPR${at}", quoted=True))
+    for fetch in tree.find_all(exp.Fetch):
+        if fetch.args.get("count") is None:
+            fetch.set("count", exp.Literal.number(1))
+    for lateral in list(tree.find_all(exp.Lateral)):
+        if isinstance(lateral.this, exp.Unnest):
+            unnest = lateral.this
+            unnest.set("alias", lateral.args.get("alias"))
+            lateral.replace(unnest)
     for unnest in tree.find_all(exp.Unnest):
         alias = unnest.args.get("alias")
         if alias is not None and not alias.columns:

@@ -130,6 +130,40 @@ def _element(node: exp.Bracket) -> exp.Expr:
     return _call("TRY_ELEMENT_AT", node.this, key)
 
 
+def _unnest(node: exp.Unnest) -> exp.Expr:
+    """Join the elements of an array to the row that has it; positions begin with 1."""
+    alias, position = node.args.get("alias"), node.args.get("offset")
+    is_joined = isinstance(node.parent, exp.Join)
+    if not (is_joined or position) or alias is None:
+        return node
+    if len(node.expressions) != 1:
+        raise QueryRefused("UNNEST of several arrays")
+    (array,) = node.expressions
+    columns = alias.columns
+    rows: exp.Expr
+    if not position:
+        rows = _call("INLINE" if len(columns) > 1 else "EXPLODE", array)
+    elif isinstance(position, exp.Identifier) and len(columns) == 1:
+        rows = _numbered(array, columns[0], position)
+        alias.append("columns", position.copy())
+    else:
+        raise QueryRefused("WITH ORDINALITY without a name of the element and of its position")
+    if not is_joined:
+        return exp.Subquery(this=rows.this, alias=alias)
+    return exp.Lateral(this=rows, alias=alias)
+
+
+def _numbered(array: exp.Expr, element: exp.Identifier, position: exp.Identifier) -> exp.Subquery:
+    """Return the query of the elements of an array and of their positions."""
+    one = exp.Add(this=exp.column(position.copy()), expression=exp.Literal.number(1))
+    select = exp.select(exp.column(element.copy()), exp.alias_(one, position.copy()))
+    names = exp.TableAlias(
+        this=exp.to_identifier("sparkbeam_elements"), columns=[position.copy(), element.copy()]
+    )
+    exploded = exp.Table(this=_call("POSEXPLODE", array), alias=names)
+    return exp.Subquery(this=select.from_(exploded))
+
+
 def _cast(node: exp.Cast) -> exp.Expr:
     """Cut and pad texts; times are those of UTC."""
     to = node.to
@@ -212,6 +246,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Floor: _rounded,
     exp.Bracket: _element,
     exp.Cast: _cast,
+    exp.Unnest: _unnest,
     exp.Extract: _extract,
     exp.Like: _like,
     exp.SimilarTo: _similar,

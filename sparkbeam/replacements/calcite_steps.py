@@ -6,7 +6,7 @@ become functions in Python, which the planner compiles to columns.
 
 import itertools
 import keyword
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -15,11 +15,14 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
+from sparkbeam.common.arguments import shown
 from sparkbeam.connectors.schemas import row_constraint, without_none
 from sparkbeam.replacements.calcite import ParsedQuery
 from sparkbeam.replacements.calcite_calls import window_function
 from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.calcite_expressions import Expressions, Scope, bound_of
+from sparkbeam.replacements.calcite_order import first_rows, further_keys, orders
+from sparkbeam.replacements.calcite_timestamps import is_plain
 from sparkbeam.replacements.calcite_values import (
     Value,
     alike,
@@ -27,7 +30,7 @@ from sparkbeam.replacements.calcite_values import (
     is_integer,
     strict,
 )
-from sparkbeam.replacements.sql_functions import MICROS
+from sparkbeam.replacements.sql_functions import MICROS, Order
 from sparkbeam.replacements.user_functions import SqlFunction
 
 
@@ -108,11 +111,30 @@ class Unnest:
         step: makes the rows.
         array: of a row.
         element: the type of its elements.
+        outer: a row without elements stays, with None.
     """
 
     step: "Step"
     array: Value
     element: Value
+    outer: bool = False
+
+
+@dataclass(frozen=True)
+class Top:
+    """The first rows of each window in an order.
+
+    Attributes:
+        step: makes the rows.
+        orders: the columns by which they are ordered, the first one first.
+        count: the number of rows.
+        skipped: the number of rows before these.
+    """
+
+    step: "Step"
+    orders: tuple[Order, ...]
+    count: int
+    skipped: int
 
 
 @dataclass(frozen=True)
@@ -122,7 +144,7 @@ class Union:
     steps: tuple["Step", ...]
 
 
-Step = Scan | Project | Aggregate | JoinSteps | Unnest | Union
+Step = Scan | Project | Aggregate | JoinSteps | Unnest | Top | Union
 
 
 def steps_of(
@@ -163,16 +185,19 @@ class _Lowering:
         for cte in with_.expressions:
             names = [each.name for each in cte.args["alias"].columns] or cte.this.named_selects
             self._named[cte.alias] = self._columns_of(self.query(cte.this), names)
-        for name in ("order", "limit", "offset"):
-            if tree.args.get(name):
-                raise QueryRefused(f"{name.upper()} in windows or in streaming")
         if isinstance(tree, exp.Subquery):
-            return self.query(tree.this)
+            return self._first(self.query(tree.this), tree)
         if isinstance(tree, exp.SetOperation):
-            return self._set_operation(tree)
+            return self._first(self._set_operation(tree), tree)
         if not isinstance(tree, exp.Select):
             raise QueryRefused(f"{tree.key.upper()} in windows or in streaming")
         return self._select(tree)
+
+    @staticmethod
+    def _first(step: Project, tree: exp.Query) -> Project:
+        """Return the first rows of a query, which is ordered by columns of its result."""
+        names = [exp.column(name, quoted=True) for name in tree.named_selects]
+        return _limited(step, tree, names)
 
     def _set_operation(self, tree: exp.SetOperation) -> Project:
         if not isinstance(tree, exp.Union):
@@ -231,18 +256,24 @@ class _Lowering:
         condition = None if where is None else self._expressions(scope).holds(where.this)
         items = [item.this if isinstance(item, exp.Alias) else item for item in tree.expressions]
         group, having = tree.args.get("group"), tree.args.get("having")
-        parts = [*items, *([having.this] if having else [])]
+        further = further_keys(tree, items)
+        if further and tree.args.get("distinct"):
+            raise QueryRefused("DISTINCT with ORDER BY of what is not selected")
+        parts = [*items, *further, *([having.this] if having else [])]
         if group or any(part.find(exp.AggFunc) for part in parts):
-            found = self._aggregated(step, scope, condition, group, items, having)
+            all_items = [*items, *further]
+            found = self._aggregated(step, scope, condition, group, all_items, having)
         else:
-            found = Project(step, tuple(map(self._expressions(scope).value, items)), condition)
-        return _distinct(found) if tree.args.get("distinct") else found
+            value = self._expressions(scope).value
+            found = Project(step, tuple(map(value, [*items, *further])), condition)
+        whole = _distinct(found) if tree.args.get("distinct") else found
+        return _limited(whole, tree, [*items, *further], len(items))
 
     def _joined(
         self, step: Step, scope: Scope, join: exp.Join, used: set[tuple[str, str]]
     ) -> tuple[Step, Scope]:
-        if isinstance(join.this, exp.Unnest):
-            return self._unnested(step, scope, join)
+        if isinstance(join.this, exp.Unnest | exp.Lateral):
+            return self._lateral(step, scope, join)
         name, side = join.this.alias_or_name, join.side.lower()
         how = {"": "inner", "full": "outer"}.get(side, side)
         left, left_scope = _positioned(step, scope)
@@ -277,10 +308,51 @@ class _Lowering:
         expressions = self._expressions(joined)
         return _positioned(whole, joined, " and ".join(map(expressions.holds, rest)))
 
-    def _unnested(self, step: Step, scope: Scope, join: exp.Join) -> tuple[Step, Scope]:
-        unnest = join.this
+    def _lateral(self, step: Step, scope: Scope, join: exp.Join) -> tuple[Step, Scope]:
+        on, source = join.args.get("on"), join.this
+        always = on is None or (isinstance(on, exp.Boolean) and on.this)
+        is_left = join.side.upper() == "LEFT"
+        if not always or (join.side and not (is_left and isinstance(source, exp.Unnest))):
+            raise QueryRefused(
+                "a JOIN of UNNEST or LATERAL with a condition in windows or in streaming"
+            )
+        if isinstance(source, exp.Unnest):
+            return self._unnested(step, scope, source, outer=is_left)
+        return self._correlated(step, scope, source)
+
+    def _correlated(self, step: Step, scope: Scope, lateral: exp.Lateral) -> tuple[Step, Scope]:
+        """Return the rows with those that a query makes of each of them."""
+        query, alias = lateral.this.this, lateral.args["alias"]
+        source = query.args.get("from_")
+        relations = [each.this for each in (source, *(query.args.get("joins") or ())) if each]
+        if (
+            not isinstance(query, exp.Select)
+            or not is_plain(query, without=("joins",))
+            or not all(isinstance(each, exp.Unnest) for each in relations)
+            or any(each.side or each.args.get("on") for each in query.args.get("joins") or ())
+        ):
+            raise QueryRefused(
+                "LATERAL other than of expressions of the row and of elements of its arrays in "
+                "windows or in streaming"
+            )
+        inner = scope
+        for relation in relations:
+            if relation.alias_or_name in inner:
+                raise QueryRefused(f"the name {shown(relation.alias_or_name)} within LATERAL")
+            step, inner = self._unnested(step, inner, relation)
+        expressions = self._expressions(inner)
+        where = query.args.get("where")
+        condition = None if where is None else expressions.holds(where.this)
+        names = [each.name for each in alias.columns] or query.named_selects
+        made = dict(zip(names, map(expressions.value, query.expressions), strict=True))
+        kept = {name: inner[name] for name in scope}
+        return _positioned(step, {**kept, alias.name: made}, condition)
+
+    def _unnested(
+        self, step: Step, scope: Scope, unnest: exp.Unnest, *, outer: bool = False
+    ) -> tuple[Step, Scope]:
         alias = unnest.args.get("alias")
-        if join.side or join.args.get("on") or len(unnest.expressions) != 1 or alias is None:
+        if len(unnest.expressions) != 1 or alias is None or unnest.args.get("offset"):
             raise QueryRefused("UNNEST other than of one array in FROM in windows or in streaming")
         whole, columns = _positioned(step, scope)
         array = self._expressions(columns).value(unnest.expressions[0])
@@ -288,9 +360,9 @@ class _Lowering:
         inner, nullable = without_none(getattr(hint, "inner_type", Any))
         if inner is Any or row_constraint(inner) is not None:
             raise QueryRefused("UNNEST of what is no array of simple values in windows")
-        element = Value(f"row.c{len(whole.values)}", inner, nullable)
+        element = Value(f"row.c{len(whole.values)}", inner, nullable or outer)
         name = alias.columns[0].name if alias.columns else alias.name
-        return Unnest(whole, array, element), {**columns, alias.name: {name: element}}
+        return Unnest(whole, array, element, outer), {**columns, alias.name: {name: element}}
 
     def _aggregated(
         self,
@@ -351,6 +423,25 @@ class _Lowering:
         )
         condition = None if having is None else behind.holds(having.this)
         return Project(whole, tuple(map(behind.value, items)), condition)
+
+
+def _limited(
+    step: Project, tree: exp.Query, items: Sequence[exp.Expr], selected: int | None = None
+) -> Project:
+    """Return the rows to which a query is limited.
+
+    Args:
+        step: makes all rows.
+        tree: the query.
+        items: the expressions of the columns of the step.
+        selected: the number of those that are in the result; None for all.
+    """
+    rows = first_rows(tree)
+    if rows is None:
+        return step
+    kinds = [value.kind for value in step.values]
+    columns = tuple(replace(value, source=f"row.c{at}") for at, value in enumerate(step.values))
+    return Project(Top(step, orders(tree, items, kinds), *rows), columns[:selected])
 
 
 def _positioned(step: Step, scope: Scope, condition: str | None = None) -> tuple[Project, Scope]:

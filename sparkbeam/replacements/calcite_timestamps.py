@@ -52,9 +52,9 @@ class Timestamps:
         """Return the expression of the timestamp of a row."""
         source = select.args.get("from_")
         if source is None:
-            return exp.Literal.number(_FIRST) if _is_plain(select) else exp.Literal.number(_END)
+            return exp.Literal.number(_FIRST) if is_plain(select) else exp.Literal.number(_END)
         relation = source.this
-        if not _is_plain(select) or not self._has_time(relation):
+        if not is_plain(select) or not self._has_time(relation):
             return exp.Literal.number(_END)
         return exp.column(TIME, table=exp.to_identifier(relation.alias_or_name, quoted=True))
 
@@ -77,9 +77,14 @@ class _Ends(Timestamps):
 _GROUPING = ("group", "having", "distinct", "joins", "limit", "offset", "order", "qualify")
 
 
-def _is_plain(select: exp.Select) -> bool:
-    """Return whether a query only selects and projects rows, one by one."""
-    if any(select.args.get(name) for name in _GROUPING):
+def is_plain(select: exp.Select, without: tuple[str, ...] = ()) -> bool:
+    """Return whether a query only selects and projects rows, one by one.
+
+    Args:
+        select: the query.
+        without: clauses that do not matter.
+    """
+    if any(select.args.get(name) for name in _GROUPING if name not in without):
         return False
     parts = [*select.expressions, select.args.get("where")]
     return not any(_gathers(node) for part in parts if part is not None for node in part.walk())

@@ -4,12 +4,14 @@ import functools
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
+from apache_beam import coders
 from apache_beam.utils.timestamp import Timestamp
 
 
@@ -229,3 +231,69 @@ class CountDistinct(beam.CombineFn):
 
     def extract_output(self, values: set[Any]) -> int:
         return len(values)
+
+
+@dataclass(frozen=True)
+class Order:
+    """Order of rows by a column; NaN is greater than all other numbers.
+
+    Attributes:
+        column: its name.
+        descending: the greatest value comes first.
+        nulls_first: None comes before all values, or else behind them.
+    """
+
+    column: str
+    descending: bool
+    nulls_first: bool
+
+    def sort(self, rows: list[Any]) -> None:
+        """Sort rows; those with equal values keep their order."""
+        rows.sort(key=self._key, reverse=self.descending)
+
+    def _key(self, row: Any) -> tuple[Any, ...]:
+        value = getattr(row, self.column)
+        if value is None:
+            return (2,) if self.nulls_first == self.descending else (-1,)
+        return (0, value) if value == value else (1,)
+
+
+class First(beam.CombineFn):
+    """The first rows in an order, as a list.
+
+    Args:
+        orders: the order; the first one counts most.
+        count: the number of rows.
+        skipped: the number of rows before these.
+        coder: of the rows.
+    """
+
+    def __init__(
+        self, orders: tuple[Order, ...], count: int, skipped: int, coder: coders.Coder
+    ) -> None:
+        super().__init__()
+        self._orders = orders
+        self._skipped = skipped
+        self._end = skipped + count if count else 0
+        self._coder = coder
+
+    def create_accumulator(self) -> list[Any]:
+        return []
+
+    def add_input(self, rows: list[Any], row: Any) -> list[Any]:
+        rows.append(row)
+        return rows if len(rows) < 2 * self._end + 100 else self.compact(rows)
+
+    def merge_accumulators(self, accumulators: Any) -> list[Any]:
+        return self.compact([row for rows in accumulators for row in rows])
+
+    def compact(self, rows: list[Any]) -> list[Any]:
+        for order in reversed(self._orders):
+            order.sort(rows)
+        return rows[: self._end]
+
+    def extract_output(self, rows: list[Any]) -> list[Any]:
+        return self.compact(rows)[self._skipped :]
+
+    def get_accumulator_coder(self) -> coders.Coder:
+        return coders.ListCoder(self._coder)

@@ -30,12 +30,13 @@ from sparkbeam.replacements.calcite_steps import (
     Project,
     Scan,
     Step,
+    Top,
     Union,
     Unnest,
     Windows,
 )
 from sparkbeam.replacements.calcite_values import Value
-from sparkbeam.replacements.sql_functions import Best, CountDistinct, Present
+from sparkbeam.replacements.sql_functions import Best, CountDistinct, First, Present
 from sparkbeam.replacements.sql_rows import is_whole
 from sparkbeam.replacements.user_functions import SqlFunction
 
@@ -88,6 +89,8 @@ class Lowered:
                 return self._join(step)
             case Unnest():
                 return self._unnest(step)
+            case Top():
+                return self._top(step)
             case Union():
                 parts = [self._rows(part) for part in step.steps]
                 return parts | self._label("Union") >> beam.Flatten()
@@ -157,11 +160,22 @@ class Lowered:
         rows = self._rows(step.step)
         names = tuple(f"c{at}" for at in range(len(_columns(step.step)) + 1))
         kind = _row_type(names, [*_columns(step.step), step.element])
+        none = (None,) if step.outer else ()
         made = self._function(
-            f"[made(*row, element) for element in ({step.array.source} or ())]",
+            f"[made(*row, element) for element in ({step.array.source} or {none})]",
             made=_class_of(kind),
         )
         return rows | self._label("Unnest") >> beam.FlatMap(made).with_output_types(kind)
+
+    def _top(self, step: Top) -> PCollection[Any]:
+        rows = self._rows(step.step)
+        kind: Any = rows.element_type
+        first = First(step.orders, step.count, step.skipped, coders.registry.get_coder(kind))
+        combine = beam.CombineGlobally(first).without_defaults()
+        lists = rows | self._label("First rows") >> combine.with_output_types(typehints.List[kind])
+        each = beam.FlatMap(lambda found: found).with_output_types(kind)
+        found: PCollection[Any] = lists | self._label("Rows") >> each
+        return found
 
     def _incremental(
         self,

@@ -125,6 +125,26 @@ def test_expressions_have_the_values_of_beam_sql(
         ("SELECT id FROM PCOLLECTION INTERSECT ALL SELECT 7 FROM PCOLLECTION", [(7,)]),
         ("SELECT x FROM PCOLLECTION, UNNEST(a) AS t(x)", [(1,), (2,)]),
         ("SELECT x FROM PCOLLECTION p CROSS JOIN UNNEST(p.a) AS x", [(1,), (2,)]),
+        ("SELECT x FROM PCOLLECTION p, LATERAL UNNEST(p.a) AS t(x)", [(1,), (2,)]),
+        (
+            "SELECT x, q.s FROM PCOLLECTION p, UNNEST(p.a) AS t(x) JOIN PCOLLECTION q "
+            "ON q.id = x + 6",
+            [(1, "abc")],
+        ),
+        (
+            "SELECT p.id, x, i FROM PCOLLECTION p, UNNEST(p.a) WITH ORDINALITY AS t(x, i)",
+            [(7, 1, 1), (7, 2, 2)],
+        ),
+        (
+            "SELECT p.id, x FROM PCOLLECTION p LEFT JOIN UNNEST(p.a) AS t(x) ON TRUE",
+            [(7, 1), (7, 2), (-7, None)],
+        ),
+        ("SELECT y FROM PCOLLECTION p, LATERAL (SELECT p.id / 2 AS y) AS l", [(3,), (-3,)]),
+        (
+            "SELECT n FROM PCOLLECTION p, LATERAL (SELECT COUNT(*) FROM PCOLLECTION q "
+            "WHERE q.id < p.id) AS l(n)",
+            [(1,), (0,)],
+        ),
         ("VALUES (1, 'a'), (2, 'b')", [(1, "a"), (2, "b")]),
         ("SELECT EXPR$0 FROM (SELECT COUNT(*) FROM PCOLLECTION)", [(2,)]),
         ("WITH w AS (SELECT id i FROM PCOLLECTION) SELECT i FROM w WHERE i > 0", [(7,)]),
@@ -219,6 +239,8 @@ def test_a_wrong_query_is_an_error(query: str, message: str) -> None:
         ("INSERT INTO PCOLLECTION SELECT 1, 'a'", "the statement INSERT"),
         ("SELECT id FROM PCOLLECTION TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
         ("SELECT * FROM range(10)", "the table function"),
+        ("SELECT 1 FROM PCOLLECTION, LATERAL TABLE(f(id)) AS t(x)", "the table function"),
+        ("SELECT id FROM PCOLLECTION FETCH FIRST 1 ROWS WITH TIES", "WITH TIES"),
     ],
 )
 def test_a_clause_that_is_not_translated_is_named(query: str, clause: str) -> None:

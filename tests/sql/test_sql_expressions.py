@@ -116,11 +116,55 @@ def test_values_are_those_of_spark(spark: Any, expressions: str) -> None:
         "SELECT x, COUNT(*) AS n FROM PCOLLECTION p CROSS JOIN UNNEST(p.a) AS x GROUP BY x",
         "SELECT p.id, q.s FROM (SELECT id, x FROM PCOLLECTION, UNNEST(a) AS u(x)) p "
         "JOIN PCOLLECTION q ON q.id = p.x",
+        "SELECT p.id, x, q.s FROM PCOLLECTION p, UNNEST(p.a) AS u(x) JOIN PCOLLECTION q "
+        "ON q.id = x",
+        "SELECT id, x FROM PCOLLECTION p LEFT JOIN UNNEST(p.a) AS u(x) ON TRUE",
+        "SELECT id, x FROM PCOLLECTION p, LATERAL UNNEST(p.a) AS u(x)",
+        "SELECT p.id, y, y + 1 AS z FROM PCOLLECTION p, LATERAL (SELECT p.i / 2 AS y) AS l "
+        "WHERE y > -3",
+        "SELECT p.id, y, q.id AS q FROM PCOLLECTION p, LATERAL (SELECT e + p.id FROM "
+        "UNNEST(p.a) AS u(e) WHERE e > 1 OR p.id < 2) AS l(y) JOIN PCOLLECTION q ON q.id = y",
         "SELECT EXTRACT(YEAR FROM t) AS y, MAX(TRIM(s)) AS s FROM PCOLLECTION "
         "GROUP BY EXTRACT(YEAR FROM t) HAVING COUNT(*) > 0",
     ],
 )
 def test_rows_are_those_of_spark(spark: Any, query: str) -> None:
+    compared(spark, query)
+
+
+ORDERED = [
+    *("i LIMIT 3", "i DESC LIMIT 3", "i NULLS FIRST LIMIT 3", "i DESC NULLS LAST LIMIT 2 OFFSET 6"),
+    *("f, id LIMIT 4", "f DESC, id LIMIT 3", "s LIMIT 4", "s DESC LIMIT 3 OFFSET 1"),
+    *("d LIMIT 3", "d DESC LIMIT 4", "t LIMIT 3", "t DESC FETCH FIRST 2 ROWS ONLY"),
+    *("i IS NULL, ABS(f) DESC, id LIMIT 5", "2 DESC, 1 LIMIT 4", "n LIMIT 2", "n / 2, id LIMIT 9"),
+    *(
+        "id LIMIT 0",
+        "id LIMIT 100 OFFSET 7",
+        "s LIKE 'a%' DESC, -id OFFSET 2 ROWS FETCH NEXT ROW ONLY",
+    ),
+]
+
+
+@pytest.mark.part(3)
+@pytest.mark.parametrize("order", ORDERED)
+def test_the_first_rows_are_those_of_spark(spark: Any, order: str) -> None:
+    compared(spark, f"SELECT id, f, i AS n FROM PCOLLECTION ORDER BY {order}")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT i > 0, COUNT(*) AS n FROM PCOLLECTION GROUP BY i > 0 ORDER BY COUNT(*) LIMIT 1",
+        "SELECT MAX(id) AS m FROM PCOLLECTION GROUP BY i > 0 ORDER BY SUM(f) LIMIT 2",
+        "SELECT DISTINCT i > 0 AS p FROM PCOLLECTION ORDER BY p DESC LIMIT 2",
+        "SELECT id FROM PCOLLECTION UNION ALL SELECT i FROM PCOLLECTION ORDER BY id DESC LIMIT 5",
+        "(SELECT id FROM PCOLLECTION ORDER BY id LIMIT 1) UNION ALL SELECT 10 FROM PCOLLECTION",
+        "SELECT p.id, q.s FROM (SELECT id FROM PCOLLECTION ORDER BY f LIMIT 3) p "
+        "JOIN PCOLLECTION q ON p.id = q.id",
+        "SELECT COUNT(*) AS n FROM (SELECT s FROM PCOLLECTION LIMIT 3) x",
+    ],
+)
+def test_first_rows_within_queries_are_those_of_spark(spark: Any, query: str) -> None:
     compared(spark, query)
 
 

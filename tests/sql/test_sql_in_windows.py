@@ -97,6 +97,26 @@ def seen(rows: Any) -> Any:
             [(8, 1.5), (20, 3.5), (28, 4.5)],
         ),
         (
+            "SELECT id FROM PCOLLECTION ORDER BY id DESC LIMIT 1",
+            FixedWindows(10),
+            [(10, 5), (20, 17), (30, -25)],
+        ),
+        (
+            "SELECT id FROM PCOLLECTION ORDER BY n LIMIT 1 OFFSET 1",
+            SlidingWindows(20, 10),
+            [(20, 17), (30, -25)],
+        ),
+        (
+            f"SELECT COUNT(*) AS n FROM PCOLLECTION GROUP BY TUMBLE(at, {TEN}) ORDER BY n LIMIT 1",
+            None,
+            [(10, 1), (20, 2), (30, 1)],
+        ),
+        (
+            "SELECT y FROM PCOLLECTION p, LATERAL (SELECT p.id + n AS y) l",
+            FixedWindows(10),
+            [(10, 6), (20, None), (20, 21), (30, -18)],
+        ),
+        (
             f"SELECT TUMBLE_START(at, {TEN}), TUMBLE_END(at, {TEN}), user, COUNT(*) "
             f"FROM PCOLLECTION WHERE id > 5 GROUP BY user, TUMBLE(at, {TEN}) "
             "HAVING COUNT(user) > 0",
@@ -194,7 +214,10 @@ def _plain(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("query", "clause"),
     [
-        ("SELECT id FROM PCOLLECTION ORDER BY id LIMIT 1", "ORDER"),
+        ("SELECT id FROM PCOLLECTION OFFSET 1", "OFFSET without LIMIT"),
+        ("SELECT id FROM PCOLLECTION LIMIT 1 + 1", "LIMIT or OFFSET 1 . 1"),
+        ("SELECT DISTINCT id FROM PCOLLECTION ORDER BY n LIMIT 1", "DISTINCT with ORDER BY"),
+        ("SELECT 1 FROM PCOLLECTION p, LATERAL (SELECT COUNT(*) FROM PCOLLECTION) l", "LATERAL"),
         ("SELECT id FROM PCOLLECTION EXCEPT SELECT n FROM PCOLLECTION", "EXCEPT"),
         ("SELECT LN(price) FROM PCOLLECTION", "LN"),
         ("SELECT STDDEV_POP(price) FROM PCOLLECTION", "STDDEV_POP"),
@@ -249,6 +272,27 @@ def test_triggers_and_lateness_of_the_input_hold() -> None:
         panes = sums | beam.Map(lambda row, pane=beam.DoFn.PaneInfoParam: (row[0], pane.timing))
         late_panes = panes | beam.Filter(lambda pane: pane[0] == 6) | beam.Map(lambda pane: pane[0])
         assert_that(late_panes | "All" >> beam.WindowInto(GlobalWindows()), equal_to([6]))
+
+
+def test_the_first_rows_of_a_window_are_those_of_its_panes() -> None:
+    options = PipelineOptions(["--streaming"])
+    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+        late = Click(9, "ada", 0.5, Timestamp(6), 1)
+        rows = pipeline | stream(
+            [(5, CLICKS[0]), (4, late._replace(id=2))],
+            [(15, CLICKS[1])],
+            [(6, late), (25, CLICKS[3])],
+        ).with_output_types(Click)
+        windowed = rows | beam.WindowInto(
+            FixedWindows(10),
+            trigger=AfterWatermark(late=AfterCount(1)),
+            accumulation_mode=AccumulationMode.ACCUMULATING,
+            allowed_lateness=100,
+        )
+        first = windowed | SqlTransform("SELECT id FROM PCOLLECTION ORDER BY id DESC LIMIT 2")
+        assert_that(
+            seen(first), equal_to([(10, 5), (10, 2), (20, 15), (10, 9), (10, 5), (30, -25)])
+        )
 
 
 def test_a_stream_is_joined_to_what_is_bounded() -> None:
