@@ -18,7 +18,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.replacements.calcite_calls import called, check_arguments, window_function
+from sparkbeam.replacements.calcite_calls import called, check_arguments, same_type, window_function
 from sparkbeam.replacements.calcite_dialect import (
     WITH_UNIT,
     Calcite,
@@ -92,13 +92,97 @@ class ParsedQuery:
         return text
 
 
+@dataclass(frozen=True)
+class Statement:
+    """A query, or an ``INSERT INTO`` of its rows.
+
+    Attributes:
+        query: the query.
+        table: into which its rows are inserted; None for a query.
+        columns: of the table that are given; empty for all.
+    """
+
+    query: exp.Query
+    table: str | None = None
+    columns: tuple[str, ...] = ()
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of the tables that are read, and those of WITH."""
+        return frozenset(table.name for table in self.query.find_all(exp.Table))
+
+    def inserted(self, query: ParsedQuery, types: Types) -> exp.Query:
+        """Return the query of the rows in the columns of the table.
+
+        Args:
+            query: the query, parsed.
+            types: the columns of the table.
+
+        Raises:
+            ConfigurationError: it has another number of columns, or the table has no such column.
+        """
+        names = self.columns or (*types,)
+        for name in names:
+            if name not in types:
+                raise ConfigurationError(
+                    f"The table {shown(self.table)} has no column {shown(name)}; it has "
+                    f"{listed([*types])}."
+                )
+        if len(names) != len(query.columns) or len({*names}) != len(names):
+            raise ConfigurationError(
+                f"INSERT INTO {self.table} names {len(names)} columns, and the query has "
+                f"{len(query.columns)}."
+            )
+        values = [exp.column(f"f{at}", table="inserted") for at in range(len(names))]
+        given = dict(zip(names, zip(values, query.tree.selects, strict=True), strict=True))
+        items = []
+        for name, text in types.items():
+            wanted = data_type(text)
+            value, item = given.get(name, (exp.Null(), exp.Null()))
+            is_same = item.type is not None and same_type(item.type, wanted)
+            cast = value if is_same else exp.Cast(this=value, to=wanted)
+            items.append(exp.alias_(cast, name, quoted=True))
+        alias = exp.TableAlias(
+            this=exp.to_identifier("inserted"), columns=[value.this.copy() for value in values]
+        )
+        rows = exp.Subquery(this=self.query.copy(), alias=alias)
+        return exp.select(*items).from_(rows)
+
+
+def statement(text: str) -> Statement:
+    """Return a query, or an ``INSERT INTO``.
+
+    Raises:
+        ConfigurationError: it is not valid.
+        QueryRefused: it is another statement.
+    """
+    found = statements(text)
+    if len(found) == 1 and isinstance(found[0], exp.Insert):
+        return _insertion(found[0])
+    return Statement(_query(text))
+
+
+def _insertion(tree: exp.Insert) -> Statement:
+    target = tree.this
+    columns = target.expressions if isinstance(target, exp.Schema) else ()
+    table = target.this if isinstance(target, exp.Schema) else target
+    if not isinstance(table, exp.Table) or table.db or tree.args.get("overwrite"):
+        raise QueryRefused("INSERT other than INSERT INTO a table of ddl")
+    query = _as_query(tree.expression)
+    if query is None:
+        raise QueryRefused("INSERT INTO of what is no query")
+    return Statement(query, table.name, tuple(each.name for each in columns))
+
+
 def parse(
-    query: str, tables: Mapping[str, Types], functions: Mapping[str, SqlFunction] | None = None
+    query: str | exp.Query,
+    tables: Mapping[str, Types],
+    functions: Mapping[str, SqlFunction] | None = None,
 ) -> ParsedQuery:
     """Parse a query and resolve its names.
 
     Args:
-        query: the text.
+        query: its text, or its syntax tree.
         tables: the columns of each table.
         functions: in Python, by their names in lower case. A call of one of them has its alias, and
             is within a cast to the type of its result; so are its arguments.
@@ -108,7 +192,7 @@ def parse(
             is not.
         QueryRefused: a clause of it cannot be translated.
     """
-    tree = _query(query)
+    tree = _query(query) if isinstance(query, str) else query.copy()
     _check(tree, tables)
     tree = called(_named(tree), functions or {})
     used = _used(tree, tables)
@@ -134,28 +218,22 @@ def has_windows(query: ParsedQuery) -> bool:
     return any(window_function(node) is not None for node in query.tree.walk())
 
 
-def tables_in(query: str) -> frozenset[str]:
-    """Return the names of the tables that a query reads, and those of its WITH.
-
-    Raises:
-        ConfigurationError: it is not a query.
-        QueryRefused: it is another statement.
-    """
-    return frozenset(table.name for table in _query(query).find_all(exp.Table))
-
-
 def _query(text: str) -> exp.Query:
     found = statements(text)
     if len(found) != 1:
         raise ConfigurationError(f"query has {len(found)} statements: give one query.")
-    (tree,) = found
+    query = _as_query(found[0])
+    if query is None:
+        raise QueryRefused(f"the statement {_command(found[0])}")
+    return query
+
+
+def _as_query(tree: exp.Expr | None) -> exp.Query | None:
     if isinstance(tree, exp.Values):
         tree = exp.select("*").from_(exp.alias_(tree, "values", table=True))
     if isinstance(tree, exp.Subquery):
         tree = tree.unnest()
-    if not isinstance(tree, exp.Query) or isinstance(tree, exp.Table):
-        raise QueryRefused(f"the statement {_command(tree)}")
-    return tree
+    return tree if isinstance(tree, exp.Query) and not isinstance(tree, exp.Table) else None
 
 
 def _command(statement: exp.Expr) -> str:

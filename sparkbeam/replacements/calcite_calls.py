@@ -113,9 +113,14 @@ def _fits(given: exp.DataType | None, wanted: exp.DataType) -> bool:
     names = given.this.name, wanted.this.name
     if set(names) <= {*_RANKS}:
         return _RANKS.index(names[0]) <= _RANKS.index(names[1])
+    return same_type(given, wanted)
+
+
+def same_type(given: exp.DataType, wanted: exp.DataType) -> bool:
+    """Return whether two types have the same values."""
     groups = ((*TEXTS, exp.DataType.Type.TEXT), (*TIMESTAMPS, exp.DataType.Type.TIMESTAMPNTZ))
     same = any(given.is_type(*group) and wanted.is_type(*group) for group in groups)
-    return same or names[0] == names[1]
+    return same or given.this == wanted.this
 
 
 def window_function(node: exp.Expr) -> tuple[str, list[exp.Expr]] | None:

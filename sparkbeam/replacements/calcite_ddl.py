@@ -59,6 +59,18 @@ def _statements(found: list[Token]) -> list[list[Token]]:
     return [part for part in parts if part]
 
 
+_OF_CATALOGS = (
+    "Read the table of a catalog with managed.Read(managed.ICEBERG, config={…}), and apply the "
+    "query to its rows; write rows with managed.Write."
+)
+_REMEDIES = {
+    "INSERT": "Make it the query, which has a ddl that declares its table.",
+    "CATALOG": _OF_CATALOGS,
+    "DATABASE": _OF_CATALOGS,
+    "ALTER": "Declare the table as it is, with CREATE EXTERNAL TABLE.",
+}
+"""Remedies for statements with a word."""
+
 _SYNONYMS = {"INT": "INTEGER", "NUMERIC": "DECIMAL", "DEC": "DECIMAL", "CHARACTER": "CHAR"}
 
 
@@ -82,7 +94,9 @@ class _Statement:
         elif self._takes("DROP", "TABLE"):
             self._drop(tables)
         else:
-            raise QueryRefused(f"the statement {self._first_words()} in ddl")
+            words = self._first_words()
+            remedy = next((text for word, text in _REMEDIES.items() if word in words.split()), "")
+            raise QueryRefused(f"the statement {words} in ddl", remedy)
         if self._at < len(self._tokens):
             raise self._wrong("the end of the statement")
 

@@ -35,11 +35,13 @@ class QueryRefused(Exception):
 
     Args:
         clause: names it.
+        remedy: the user can do.
     """
 
-    def __init__(self, clause: str) -> None:
+    def __init__(self, clause: str, remedy: str = "") -> None:
         super().__init__(clause)
         self.clause = clause
+        self.remedy = remedy or ("Write it in another way: docs/sql.md lists what is translated.")
 
 
 WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPDIFF", "TIMESTAMP_ADD", "TIMESTAMP_DIFF")

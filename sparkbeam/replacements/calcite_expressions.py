@@ -277,6 +277,8 @@ class Expressions:
         if isinstance(node.this, exp.Anonymous) and node.this.name in self.functions:
             return self._of_user(node.this)
         kind = KINDS.get(node.to.this)
+        if isinstance(node.this, exp.Null):
+            return Value("None", Any if kind is None else kind, nullable=True)
         if kind is Timestamp and isinstance(node.this, exp.Literal):
             return _time(node.this)
         value = self.value(node.this)

@@ -4,9 +4,9 @@ In batch, in the global window, the query is Spark's: the rows of PCollections a
 result is a source of the pipeline. See :mod:`sparkbeam.plan.queried_sources`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import StandardOptions
@@ -23,9 +23,12 @@ from sparkbeam.errors import ConfigurationError, UnsupportedTransform
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import to_table
 from sparkbeam.plan.spark_io import READ_URN, QueryFunction, ReadSpec
-from sparkbeam.replacements.sql_rows import SqlRows, decoded, is_whole, result_type
+from sparkbeam.replacements.sql_rows import SqlRows, column_types, decoded, is_whole, result_type
 from sparkbeam.replacements.user_functions import SqlFunction
 from sparkbeam.upstream.external import arguments_of
+
+if TYPE_CHECKING:
+    from sparkbeam.replacements.calcite_ddl import ExternalTable
 
 _CALCITE = "calcite"
 
@@ -56,7 +59,8 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
     keys as names, and those of a tuple their numbers.
 
     Args:
-        query: the query.
+        query: the query, or an ``INSERT INTO`` a table of ``ddl``, whose result are the rows that
+            it writes.
         dialect: ``"calcite"``, or None.
         ddl: statements that declare external tables, which the query may read; those that set
             options of Beam's planner have no effect.
@@ -94,50 +98,79 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         resolve.require_spark(pipeline, "SqlTransform")
         self._applied = pipeline.transforms_stack[-1].full_label
         try:
-            tables |= self._external_tables(pipeline, tables)
+            statement = calcite.statement(self._query)
+            declared = self._declared(tables)
+            tables |= self._read(pipeline, declared, statement.tables)
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
             types = {name: each.types for name, each in rows.items()}
-            query = calcite.parse(self._query, types, self._functions)
-            read = {name: rows[name] for name in query.tables}
-            is_windowed = calcite.has_windows(query) or _is_windowed(pipeline, read)
-            lower = self._steps if is_windowed else self._row_by_row
-            steps = lower(query, read)
-            if steps is not None:
-                return self._applied_to(read, steps, query.columns)
-            text = query.spark_sql({name: each.types for name, each in read.items()})
+            query = calcite.parse(statement.query, types, self._functions)
+            if statement.table is None:
+                return self._result(pipeline, query, rows)
+            target = _target(declared, statement.table)
+            kinds = column_types(target.columns.type)
+            inserted = statement.inserted(
+                query, {name: kind.simpleString() for name, kind in kinds.items()}
+            )
+            query = calcite.parse(inserted, types, self._functions)
+            return self._written(target, self._result(pipeline, query, rows))
         except QueryRefused as refused:
             raise UnsupportedTransform(
-                self._applied,
-                f"SQL on Spark does not translate {refused.clause}.",
-                "Write it in another way: docs/sql.md lists what is translated.",
+                self._applied, f"SQL on Spark does not translate {refused.clause}.", refused.remedy
             ) from None
         except ConfigurationError as error:
             raise ConfigurationError(f"'{self._applied}': {error}") from None
+
+    def _result(
+        self, pipeline: Pipeline, query: Any, rows: Mapping[str, SqlRows]
+    ) -> PCollection[Any]:
+        """Return the rows of a query."""
+        from sparkbeam.replacements.calcite import has_windows
+
+        read = {name: rows[name] for name in query.tables}
+        is_windowed = has_windows(query) or _is_windowed(pipeline, read)
+        lower = self._steps if is_windowed else self._row_by_row
+        steps = lower(query, read)
+        if steps is not None:
+            return self._applied_to(read, steps, query.columns)
+        text = query.spark_sql({name: each.types for name, each in read.items()})
         found = self._analyzed(pipeline, text, read)
         schema = StructType()
         for name, field in zip(query.columns, found.fields, strict=True):
             schema.add(name, field.dataType, field.nullable)
         return self._queried(pipeline, text, read, schema)
 
-    def _external_tables(
-        self, pipeline: Pipeline, inputs: Mapping[str, PCollection[Any]]
-    ) -> dict[str, PCollection[Any]]:
-        """Return the rows of the tables of the DDL that the query reads."""
+    @staticmethod
+    def _written(target: "ExternalTable", rows: PCollection[Any]) -> PCollection[Any]:
+        """Write rows to a table, and return them."""
+        from sparkbeam.replacements import sql_writes
+
+        sql_writes.write(target, rows)
+        return rows
+
+    def _declared(self, inputs: Mapping[str, PCollection[Any]]) -> "dict[str, ExternalTable]":
+        """Return the tables of the DDL."""
         if not self._ddl:
             return {}
-        from sparkbeam.replacements import calcite, calcite_ddl, sql_tables
+        from sparkbeam.replacements.calcite_ddl import declared
 
-        declared = calcite_ddl.declared(self._ddl)
-        for name in inputs.keys() & declared.keys():
+        tables = declared(self._ddl)
+        for name in inputs.keys() & tables.keys():
             raise ConfigurationError(
                 f"ddl declares the table {shown(name)}, which is an input of the query."
             )
-        used = calcite.tables_in(self._query)
-        return {
-            name: sql_tables.read(table, pipeline)
-            for name, table in declared.items()
-            if name in used
-        }
+        return tables
+
+    @staticmethod
+    def _read(
+        pipeline: Pipeline, declared: "Mapping[str, ExternalTable]", used: Collection[str]
+    ) -> dict[str, PCollection[Any]]:
+        """Return the rows of the tables of the DDL that the query reads."""
+        found = {name: table for name, table in declared.items() if name in used}
+        if not found:
+            return {}
+        from sparkbeam.replacements import sql_tables
+
+        return {name: sql_tables.read(table, pipeline) for name, table in found.items()}
 
     def _analyzed(self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows]) -> StructType:
         session = resolve.session_of(pipeline)
@@ -147,7 +180,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             )
         except Exception as error:
             raise ConfigurationError(
-                f"'{self._applied}': Spark cannot analyze the query: {problem(error, '', ())}"
+                f"Spark cannot analyze the query: {problem(error, '', ())}"
             ) from None
 
     def _queried(
@@ -212,6 +245,15 @@ def _require_parser() -> None:
         raise ConfigurationError(
             "SQL needs the package sqlglot, which is not installed: pip install 'sparkbeam[sql]'."
         )
+
+
+def _target(declared: "Mapping[str, ExternalTable]", name: str) -> "ExternalTable":
+    if name not in declared:
+        raise ConfigurationError(
+            f"INSERT INTO {name}: ddl declares no table of this name. Declare it with CREATE "
+            "EXTERNAL TABLE."
+        )
+    return declared[name]
 
 
 def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:

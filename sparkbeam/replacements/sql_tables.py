@@ -1,6 +1,7 @@
 """External tables of SQL as reads of the pipeline."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -53,8 +54,12 @@ def read(table: ExternalTable, pipeline: Pipeline) -> PCollection[Any]:
             f"read here: known are {listed(_TYPES)}. Read it with a transform of Python, such as "
             "sparkbeam.io.ReadFromSpark, and apply the query to its rows."
         )
-    config = ManagedConfig(f"The table {shown(table.name)} of ddl", table.properties)
-    return pipeline | f"Read {table.name}" >> make(table, config)
+    return pipeline | f"Read {table.name}" >> make(table, config_of(table))
+
+
+def config_of(table: ExternalTable) -> ManagedConfig:
+    """Return the properties of a table."""
+    return ManagedConfig(f"The table {shown(table.name)} of ddl", table.properties)
 
 
 class _Files(beam.PTransform[PBegin, PCollection[Any]]):
@@ -87,10 +92,20 @@ class _Files(beam.PTransform[PBegin, PCollection[Any]]):
         return found
 
 
-def _pattern(table: ExternalTable) -> str:
+def location_of(table: ExternalTable) -> str:
+    """Return the location of a table.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
     if not table.location:
         raise ConfigurationError(f"The table {shown(table.name)} of ddl needs a LOCATION.")
-    return f"{table.location}*" if table.location.endswith("/") else table.location
+    return table.location
+
+
+def _pattern(table: ExternalTable) -> str:
+    location = location_of(table)
+    return f"{location}*" if location.endswith("/") else location
 
 
 def _text(table: ExternalTable, config: ManagedConfig) -> Any:
@@ -101,7 +116,7 @@ def _text(table: ExternalTable, config: ManagedConfig) -> Any:
     if format == "json":
         rows = JsonRows(table.name, table.columns)
     elif format == "lines":
-        _check_single_text(table)
+        check_single_text(table)
         rows = LineRows(table.name, table.columns)
     else:
         # The name of a form of CSV may be the format.
@@ -110,21 +125,35 @@ def _text(table: ExternalTable, config: ManagedConfig) -> Any:
 
 
 def _csv(table: ExternalTable, form: str) -> CsvRows:
+    return CsvRows(table.name, table.columns, FORMS[check_form(table, form)])
+
+
+def check_form(table: ExternalTable, form: str) -> str:
+    """Return the name of a form of CSV that the columns of a table can have.
+
+    Raises:
+        ConfigurationError: it is not known, or a column is no simple type.
+    """
     if form.lower() not in FORMS:
         raise ConfigurationError(
             f"The table {shown(table.name)} of ddl has the format {shown(form)}; known are "
             f"{listed(['csv', 'json', 'lines', *FORMS])}."
         )
-    for field in table.columns.fields:
-        if not isinstance(field.kind, Scalar):
+    for each in table.columns.fields:
+        if not isinstance(each.kind, Scalar):
             raise ConfigurationError(
-                f"The column {shown(field.name)} of the table {shown(table.name)} is no simple "
+                f"The column {shown(each.name)} of the table {shown(table.name)} is no simple "
                 "type, and its format is CSV: give another format."
             )
-    return CsvRows(table.name, table.columns, FORMS[form.lower()])
+    return form.lower()
 
 
-def _check_single_text(table: ExternalTable) -> None:
+def check_single_text(table: ExternalTable) -> None:
+    """Check that a table has one column of texts.
+
+    Raises:
+        ConfigurationError: it has others.
+    """
     if [field.kind.type for field in table.columns.fields] != [str]:
         raise ConfigurationError(
             f"The table {shown(table.name)} of ddl has the format lines: give it one column, of "
@@ -208,7 +237,33 @@ def _with_zone(kind: DataType) -> str:
     return kind.simpleString().replace("timestamp_ntz", "timestamp")
 
 
-def _kafka(table: ExternalTable, config: ManagedConfig) -> Any:
+@dataclass(frozen=True)
+class KafkaPlace:
+    """The topics of a table, and the settings of their clients.
+
+    Attributes:
+        servers: the brokers.
+        topics: the names of the topics.
+        format: ``csv`` or ``json``.
+        policy: of the timestamps of records, one of :data:`_POLICIES`.
+        consumer: settings of the consumer.
+        producer: settings of the producer.
+    """
+
+    servers: list[str]
+    topics: list[str]
+    format: str
+    policy: str
+    consumer: Mapping[str, str] = field(repr=False)
+    producer: Mapping[str, str] = field(repr=False)
+
+
+def kafka_place(table: ExternalTable, config: ManagedConfig) -> KafkaPlace:
+    """Return the topics of a table.
+
+    Raises:
+        ConfigurationError: there is none, or a property or a column has no meaning here.
+    """
     server, _, topic = table.location.partition("/")
     servers = [*filter(None, [server]), *config.names("bootstrap_servers")]
     topics = [*filter(None, [topic]), *config.names("topics")]
@@ -217,14 +272,14 @@ def _kafka(table: ExternalTable, config: ManagedConfig) -> Any:
             f"The table {shown(table.name)} of ddl needs a broker and a topic: give "
             "LOCATION 'broker:9092/topic', or bootstrap_servers and topics in TBLPROPERTIES."
         )
-    if any(field.name == "headers" for field in table.columns.fields):
+    if any(each.name == "headers" for each in table.columns.fields):
         raise ConfigurationError(
             f"The table {shown(table.name)} of ddl has headers: read it with ReadFromKafka and "
             "with_metadata=True, and apply the query to its rows."
         )
     format = (config.text("format") or "csv").lower()
     policy = config.text("watermark.type") or "ProcessingTime"
-    consumer = config.texts("consumer_config")
+    consumer, producer = config.texts("consumer_config"), config.texts("producer_config")
     config.finish()
     if format not in ("csv", "json") or policy not in _POLICIES:
         raise ConfigurationError(
@@ -232,11 +287,15 @@ def _kafka(table: ExternalTable, config: ManagedConfig) -> Any:
             f"known here: give csv or json, and one of {listed(_POLICIES)}. Decode other records "
             "in a step behind ReadFromKafka, and apply the query to its rows."
         )
+    return KafkaPlace(servers, topics, format, policy, consumer, producer)
+
+
+def _kafka(table: ExternalTable, config: ManagedConfig) -> Any:
+    place = kafka_place(table, config)
     json = JsonRows(table.name, table.columns)
-    rows = json if format == "json" else _csv(table, "default")
-    return _Topics(
-        {"bootstrap.servers": ",".join(servers), **consumer}, topics, _POLICIES[policy], table, rows
-    )
+    rows = json if place.format == "json" else _csv(table, "default")
+    consumer = {"bootstrap.servers": ",".join(place.servers), **place.consumer}
+    return _Topics(consumer, place.topics, _POLICIES[place.policy], table, rows)
 
 
 _POLICIES = {

@@ -199,18 +199,20 @@ def test_a_wrong_declaration_is_an_error_without_values(spark: Any, ddl: str, me
 
 
 @pytest.mark.parametrize(
-    ("ddl", "statement"),
+    ("ddl", "statement", "remedy"),
     [
-        ("CREATE CATALOG c TYPE iceberg PROPERTIES ('a' = 'b')", "CREATE CATALOG"),
-        ("CREATE DATABASE d", "CREATE DATABASE"),
-        ("INSERT INTO t SELECT 1", "INSERT INTO"),
-        ("ALTER TABLE t ADD x", "ALTER TABLE"),
-        ("CREATE EXTERNAL TABLE t (i INT) PARTITIONED BY ('i') TYPE x", "PARTITIONED BY"),
+        ("CREATE CATALOG c TYPE iceberg PROPERTIES ('a' = 'b')", "CREATE CATALOG", "managed.Read"),
+        ("USE CATALOG c", "USE CATALOG", "managed.Read"),
+        ("CREATE DATABASE d", "CREATE DATABASE", "managed.Read"),
+        ("INSERT INTO t SELECT 1", "INSERT INTO", "Make it the query"),
+        ("ALTER TABLE t ADD x", "ALTER TABLE", "CREATE EXTERNAL TABLE"),
+        ("CREATE EXTERNAL TABLE t (i INT) PARTITIONED BY ('i') TYPE x", "PARTITIONED BY", "sql.md"),
     ],
 )
-def test_other_statements_are_named(ddl: str, statement: str) -> None:
-    with pytest.raises(QueryRefused, match=statement):
+def test_other_statements_are_named(ddl: str, statement: str, remedy: str) -> None:
+    with pytest.raises(QueryRefused, match=statement) as caught:
         declared(ddl)
+    assert remedy in caught.value.remedy
 
 
 def test_tables_are_declared_and_dropped_in_order() -> None:

@@ -1,0 +1,205 @@
+"""External tables of SQL as sinks of the pipeline, for ``INSERT INTO``."""
+
+import functools
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.io import WriteToAvro, WriteToParquet, WriteToText
+from apache_beam.io.kafka import WriteToKafka
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.pvalue import PCollection
+from apache_beam.typehints import Tuple
+
+from sparkbeam.common.arguments import listed, shown
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.replacements.calcite_ddl import ExternalTable
+from sparkbeam.replacements.managed_config import ManagedConfig
+from sparkbeam.replacements.sql_records import FORMS, Kind, ListOf, MapOf, RowOf, Scalar
+from sparkbeam.replacements.sql_tables import (
+    check_form,
+    check_single_text,
+    config_of,
+    kafka_place,
+    location_of,
+)
+from sparkbeam.replacements.sql_written import (
+    CsvLine,
+    RowWriter,
+    json_object,
+    line_of,
+    pairs_of_maps,
+)
+
+
+def write(table: ExternalTable, rows: PCollection[Any]) -> None:
+    """Write rows to a table, whose columns they have.
+
+    Raises:
+        ConfigurationError: its type is not supported, or its location or properties are wrong.
+    """
+    make = _TYPES.get(table.type)
+    if make is None:
+        raise ConfigurationError(
+            f"The table {shown(table.name)} is of the type {shown(table.type)}, which cannot be "
+            f"written here: known are {listed(_TYPES)}. Write the rows of the query with a "
+            "transform of Python, such as sparkbeam.io.WriteToSpark."
+        )
+    of_values, element, sink = make(table, config_of(table), _prefix_of(table, rows))
+    writer = RowWriter(table.name, table.columns, of_values)
+    records = rows | f"Records {table.name}" >> beam.Map(writer).with_output_types(element)
+    _ = records | f"Write {table.name}" >> sink
+
+
+_Sink = tuple[Callable[[Mapping[str, Any]], Any], Any, Any]
+"""The function of a record, the type of records, and the transform that writes them."""
+
+
+def _prefix_of(table: ExternalTable, rows: PCollection[Any]) -> Callable[[], str]:
+    """Return the function of the begin of the paths of new files.
+
+    In batch, files in a folder have new names, so that those of earlier runs stay.
+    """
+
+    def prefix() -> str:
+        location = location_of(table)
+        if any(each in location for each in "*?["):
+            raise ConfigurationError(
+                f"The LOCATION of the table {shown(table.name)} of ddl is a pattern: rows are "
+                "written to a folder, with a slash behind it, or to files that begin with a path."
+            )
+        if not location.endswith("/"):
+            return location
+        is_stream = rows.pipeline.options.view_as(StandardOptions).streaming
+        return f"{location}rows" if is_stream else f"{location}rows-{uuid.uuid4().hex[:12]}"
+
+    return prefix
+
+
+def _text(table: ExternalTable, config: ManagedConfig, prefix: Callable[[], str]) -> _Sink:
+    format = (config.text("format") or "csv").lower()
+    form = config.text("csvformat") or "default"
+    config.finish()
+    if format == "lines":
+        check_single_text(table)
+    of_values = line_of if format == "lines" else _line(table, format, form)
+    return of_values, str, WriteToText(prefix())
+
+
+def _line(table: ExternalTable, format: str, form: str) -> Callable[[Mapping[str, Any]], str]:
+    if format == "json":
+        return json_object
+    name = check_form(table, form if format == "csv" else format)
+    return CsvLine(FORMS[name])
+
+
+def _avro(table: ExternalTable, config: ManagedConfig, prefix: Callable[[], str]) -> _Sink:
+    config.finish()
+    schema = _avro_type(table.name, table.columns, "Row")
+    return dict, Any, WriteToAvro(prefix(), schema, file_name_suffix=".avro")
+
+
+def _avro_type(table: str, kind: Kind, name: str) -> Any:
+    if isinstance(kind, ListOf):
+        return {"type": "array", "items": ["null", _avro_type(table, kind.element, f"{name}_e")]}
+    if isinstance(kind, MapOf):
+        if kind.key.type is not str:
+            raise ConfigurationError(
+                f"The table {shown(table)} of ddl has a MAP whose keys are no VARCHAR, which Avro "
+                "does not have: give another type."
+            )
+        return {"type": "map", "values": ["null", _avro_type(table, kind.item, f"{name}_v")]}
+    if isinstance(kind, RowOf):
+        fields = []
+        for field in kind.fields:
+            found = _avro_type(table, field.kind, f"{name}_{field.name}")
+            fields.append(
+                {"name": field.name, "type": ["null", found] if field.nullable else found}
+            )
+        return {"type": "record", "name": name, "fields": fields}
+    assert isinstance(kind, Scalar)
+    return _AVRO[kind.name]
+
+
+_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 18}
+_AVRO: Mapping[str, Any] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER"), "int"),
+    **dict.fromkeys(("CHAR", "VARCHAR"), "string"),
+    **dict.fromkeys(("BINARY", "VARBINARY"), "bytes"),
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "DECIMAL": _DECIMAL,
+    "BOOLEAN": "boolean",
+    "DATE": {"type": "int", "logicalType": "date"},
+    "TIMESTAMP": {"type": "long", "logicalType": "timestamp-micros"},
+}
+
+
+def _parquet(table: ExternalTable, config: ManagedConfig, prefix: Callable[[], str]) -> _Sink:
+    config.finish()
+    schema = pa.schema(list(_arrow_type(table.columns)))
+    of_values = functools.partial(pairs_of_maps, columns=table.columns)
+    return of_values, Any, WriteToParquet(prefix(), schema, file_name_suffix=".parquet")
+
+
+def _arrow_type(kind: Kind) -> Any:
+    if isinstance(kind, ListOf):
+        return pa.list_(_arrow_type(kind.element))
+    if isinstance(kind, MapOf):
+        return pa.map_(_arrow_type(kind.key), _arrow_type(kind.item))
+    if isinstance(kind, RowOf):
+        return pa.struct(
+            [pa.field(each.name, _arrow_type(each.kind), each.nullable) for each in kind.fields]
+        )
+    assert isinstance(kind, Scalar)
+    return _ARROW[kind.name]
+
+
+_ARROW: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(("CHAR", "VARCHAR"), pa.string()),
+    **dict.fromkeys(("BINARY", "VARBINARY"), pa.binary()),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DECIMAL": pa.decimal128(38, 18),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
+
+
+def _kafka(table: ExternalTable, config: ManagedConfig, prefix: Callable[[], str]) -> _Sink:
+    place = kafka_place(table, config)
+    if len(place.topics) > 1:
+        raise ConfigurationError(
+            f"The table {shown(table.name)} of ddl has {len(place.topics)} topics: rows are "
+            "written to one."
+        )
+    line = _line(table, place.format, "default")
+    producer = {"bootstrap.servers": ",".join(place.servers), **place.producer}
+    return (
+        functools.partial(_pair, line),
+        Tuple[bytes, bytes],
+        WriteToKafka(producer, place.topics[0]),
+    )
+
+
+def _pair(
+    line: Callable[[Mapping[str, Any]], str], values: Mapping[str, Any]
+) -> tuple[bytes, bytes]:
+    return b"", line(values).encode()
+
+
+_TYPES: Mapping[str, Callable[[ExternalTable, ManagedConfig, Callable[[], str]], _Sink]] = {
+    "avro": _avro,
+    "kafka": _kafka,
+    "parquet": _parquet,
+    "text": _text,
+}
+"""What writes a table by its type."""
