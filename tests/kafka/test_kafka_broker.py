@@ -16,7 +16,17 @@ pytestmark = pytest.mark.timeout(900)
 
 SCENARIOS = ("batch", "groups", "page", "killed")
 MORE = (
-    ("bounded", "encoded", "transactions", "partitions", "appended", "refusals", "growth", "outage")
+    (
+        "sql",
+        "bounded",
+        "encoded",
+        "transactions",
+        "partitions",
+        "appended",
+        "refusals",
+        "growth",
+        "outage",
+    )
     if is_whole()
     else ()
 )
@@ -65,6 +75,12 @@ def test_rows_of_a_schema_are_written_and_read_beside_what_cannot_be_parsed(
 def test_a_group_starts_where_it_has_ended_and_a_checkpoint_goes_on(found: dict[str, Any]) -> None:
     read = [0, 0, 1, 10, 10, 11, 20, 20, 21]
     assert found["groups"] == [[read[: 3 * n], [2 * n, n]] for n in (1, 2, 3)]
+
+
+@pytest.mark.long
+def test_tables_of_sql_are_written_and_read(found: dict[str, Any]) -> None:
+    first, rows = [[-2, "c"], [-1, ""]], [[-2, "c"], [2**63 - 1, "ä, b"]]
+    assert found["sql"] == dict.fromkeys(("csv", "json"), [3, first, rows])
 
 
 def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
