@@ -40,6 +40,7 @@ _ROW_BYTES = 512
 _TEXT = 2048
 """Limits a batch to 8 MiB of numbers and 32 Mi letters of a source, or 128 MiB of pieces."""
 
+_BINARY = "UTF8_BINARY"
 _BYTES_AS_TEXT = "ISO-8859-1"
 
 _SHORTEST = 64
@@ -69,7 +70,7 @@ def in_pieces(frame: Any) -> Any:
     """
     names = [f"c{number}" for number in range(len(frame.columns))]
     kinds = {name: field.dataType for name, field in zip(names, frame.schema, strict=True)}
-    texts = [name for name in names if isinstance(kinds[name], _TEXTS)]
+    texts = [name for name in names if _is_text(kinds[name])]
     if not texts:
         return frame
     size = max(_TEXT // len(texts), _SHORTEST)
@@ -88,8 +89,8 @@ def in_pieces(frame: Any) -> Any:
         piece = f"coalesce(piece.`{number}`, '')"
         if isinstance(kinds[name], BinaryType):
             piece = f"encode({piece}, '{_BYTES_AS_TEXT}')"
-        columns[name] = f"IF({is_long} AND {name} IS NOT NULL, {piece}, {name})"
-    counted = f"IF({is_long}, number + 1, 0)"
+        columns[name] = f"IF(piece IS NULL OR {name} IS NULL, {name}, {piece})"
+    counted = "IF(piece IS NULL, 0, number + 1)"
     return rows.selectExpr(*columns.values(), counted).toDF(*frame.columns, PIECE)
 
 
@@ -111,7 +112,12 @@ def limit_rows(session: Any) -> None:
 
 
 def _size_without_texts(schema: StructType) -> float:
-    return sum(_size(field.dataType) for field in schema if not isinstance(field.dataType, _TEXTS))
+    return sum(_size(field.dataType) for field in schema if not _is_text(field.dataType))
+
+
+def _is_text(kind: DataType) -> bool:
+    """Return whether values can be cut; regular expressions know no other collation."""
+    return isinstance(kind, _TEXTS) and getattr(kind, "collation", _BINARY) == _BINARY
 
 
 def _size(kind: DataType) -> float:

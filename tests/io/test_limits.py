@@ -168,7 +168,13 @@ NUMBERS = row(LongType(), row(DecimalType(38, 3), BooleanType(), TimestampType()
 
 @pytest.mark.parametrize(
     "kind",
-    [ArrayType(LongType()), MapType(LongType(), LongType()), row(StringType()), VariantType()],
+    [
+        ArrayType(LongType()),
+        MapType(LongType(), LongType()),
+        row(StringType()),
+        StringType("UNICODE_CI"),
+        VariantType(),
+    ],
     ids=str,
 )
 def test_what_may_be_of_any_size_is_measured(kind: DataType) -> None:
