@@ -1,13 +1,15 @@
-"""Rows of a source in pieces, as :func:`sparkbeam.streaming.batch_limits.in_pieces` cuts them."""
+"""Rows of a source in pieces, as :func:`sparkbeam.streaming.batch_limits.in_pieces` cuts them.
+
+Nothing of Beam is imported here: see :mod:`sparkbeam.worker.streaming.spark_operators`.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from sparkbeam.columns.vectors import Positions
 
 PIECE = "sparkbeam_piece"
 """The last column of rows in pieces: the number of the piece from 1; 0 for a whole row."""
@@ -52,7 +54,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.record_batch(columns, whole.schema)
 
 
-def _column(pieces: pa.Array, starts: Positions) -> pa.Array:
+def _column(pieces: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
     nothing = _NOTHING.get(pieces.type)
     if nothing is None:
         return pieces.take(pa.array(starts))
