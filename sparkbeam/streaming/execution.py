@@ -38,7 +38,7 @@ from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import Capability, has, is_remote, lack
 from sparkbeam.spark.failures import explained
 from sparkbeam.streaming.available_now import AvailableNowRun, has_caught_up
-from sparkbeam.streaming.batch_limits import in_pieces, rows_are_small
+from sparkbeam.streaming.batch_limits import rows_are_small
 from sparkbeam.streaming.checkpoint_files import (
     Files,
     ServerFiles,
@@ -187,10 +187,10 @@ class StreamingExecution:
         self._stopping = False
         sources = self._sources(own)
         self._commits = KafkaCommits(sources, self._feedback)
-        pieces = self._in_pieces(sources)
-        sink = self._sink(generation, in_pieces=pieces)
+        in_pieces = self._in_pieces(sources)
+        sink = self._sink(generation, in_pieces=in_pieces)
         writer = (
-            self._rows(sources, own, generation, pieces=pieces)
+            self._rows(sources, own, generation, in_pieces=in_pieces)
             .writeStream.foreachBatch(sink)
             .option("checkpointLocation", self._checkpoint)
             .trigger(**self._trigger_arguments())
@@ -524,7 +524,7 @@ class StreamingExecution:
         )
 
     def _rows(
-        self, sources: list[SourceFrame], own: Files, generation: Generation, *, pieces: bool
+        self, sources: list[SourceFrame], own: Files, generation: Generation, *, in_pieces: bool
     ) -> Any:
         first, *later = layer_tasks(
             uuid.uuid4().hex,
@@ -536,13 +536,13 @@ class StreamingExecution:
             checkpoint_id(own),
             self._failures,
             self._reporter,
-            in_pieces=pieces,
+            in_pieces=in_pieces,
             check=generation.check_if_seen,
         )
         marked = not any(source.has_plan for source in sources)
         rows = self._ticks(first, generation, marked=marked)
         for source in sources:
-            rows = rows.unionAll(source.through(first, in_pieces if pieces else None))
+            rows = rows.unionAll(source.through(first))
         for task in later:
             rows = self._by_shard(rows.groupBy("shard"), task)
         return rows

@@ -4,7 +4,7 @@ The first layer runs where the rows of a micro-batch are read. Its observations 
 sink, and in the feedback to the next tick.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +16,7 @@ from sparkbeam.observe.collection.listener import reachable_at
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.spark.session import cores
+from sparkbeam.streaming.batch_limits import in_pieces
 from sparkbeam.streaming.checkpoint_files import Files, files, kept_places, next_epoch
 from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 from sparkbeam.streaming.feedback import FeedbackFiles
@@ -70,16 +71,11 @@ class SourceFrame:
         """True for an arbitrary Spark plan, with its own sources, watermarks and state."""
         return not self.spec.format
 
-    def through(self, first: LayerTask, cut: Callable[[Any], Any] | None = None) -> Any:
-        """Return a DataFrame of the first layer's output for the rows.
-
-        Args:
-            first: the first layer.
-            cut: cuts rows into pieces; None to pass them whole.
-        """
+    def through(self, first: LayerTask) -> Any:
+        """Return a DataFrame of the first layer's output for the rows."""
         time = TickTime(self.checkpoint) if self.spec.timestamp_column is None else None
         layer = RowsLayer(first, self.label, self.spec, self.tag, time)
-        rows = self.frame if cut is None else cut(self.frame)
+        rows = in_pieces(self.frame) if first.in_pieces else self.frame
         return rows.mapInArrow(layer, DDL)
 
 

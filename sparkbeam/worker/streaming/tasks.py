@@ -34,7 +34,7 @@ class LayerTask:
         checkpoint_id: identifies the checkpoint of the query among all others.
         reports: the failure reports of the run.
         reporter: the destination of live metrics; None if there is none.
-        in_pieces: True if output for a later layer is cut into pieces.
+        in_pieces: True if rows of sources, and output for a later layer, are cut into pieces.
         check: called before state is committed; raises an error if there is a newer driver.
     """
 
