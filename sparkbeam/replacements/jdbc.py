@@ -122,7 +122,7 @@ def _database(given: Mapping[str, Any], classpath: Sequence[str]) -> Database:
     jars = [jar for jar in classpath if jar not in jdbc.DEFAULT_JDBC_CLASSPATH]
     jars += jars_of(given.get("driver_jars"))
     if given.get(SECRET_MANAGER):
-        raise no_secret_manager(SECRET_MANAGER, "password")
+        raise ConfigurationError(no_secret_manager(SECRET_MANAGER, "password"))
     most = given.get("max_connections")
     return Database(
         given["jdbc_url"],

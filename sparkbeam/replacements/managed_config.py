@@ -12,14 +12,14 @@ from sparkbeam.errors import ConfigurationError
 SECRET_MANAGER = "secret_manager"
 
 
-def no_secret_manager(name: str, secret: str) -> ConfigurationError:
-    """Return the error for a transform that is to get a secret from a manager of secrets.
+def no_secret_manager(name: str, secret: str) -> str:
+    """Return the problem of a transform that is to get a secret from a manager of secrets.
 
     Args:
         name: of the option.
         secret: the option that has the secret.
     """
-    return ConfigurationError(
+    return (
         f"{name} is not supported: no manager of secrets is asked for {secret}. Read the secret in "
         f"the program, such as from os.environ, give it as {secret}, and leave {name} out."
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.io import ReadFromAvro, ReadFromParquet, ReadFromText
@@ -40,6 +40,9 @@ from sparkbeam.replacements.sql_records import (
 )
 from sparkbeam.replacements.sql_rows import column_types, result_type
 
+JSON, LINES = "json", "lines"
+_T = TypeVar("_T")
+
 
 def read(table: ExternalTable, pipeline: Pipeline) -> PCollection[Any]:
     """Return the rows of a table.
@@ -47,14 +50,34 @@ def read(table: ExternalTable, pipeline: Pipeline) -> PCollection[Any]:
     Raises:
         ConfigurationError: its type is not supported, or its location or properties are wrong.
     """
-    make = _TYPES.get(table.type)
-    if make is None:
+    make = of_type(
+        table,
+        _TYPES,
+        "read",
+        "Read it with a transform of Python, such as sparkbeam.io.ReadFromSpark, and apply the "
+        "query to its rows.",
+    )
+    return pipeline | f"Read {table.name}" >> make(table, config_of(table))
+
+
+def of_type(table: ExternalTable, known: Mapping[str, _T], done: str, remedy: str) -> _T:
+    """Return what there is for the type of a table.
+
+    Args:
+        table: the table.
+        known: by the types.
+        done: to the table, in the error.
+        remedy: the user can do.
+
+    Raises:
+        ConfigurationError: the type is not known.
+    """
+    if table.type not in known:
         raise ConfigurationError(
             f"The table {shown(table.name)} is of the type {shown(table.type)}, which cannot be "
-            f"read here: known are {listed(_TYPES)}. Read it with a transform of Python, such as "
-            "sparkbeam.io.ReadFromSpark, and apply the query to its rows."
+            f"{done} here: known are {listed(known)}. {remedy}"
         )
-    return pipeline | f"Read {table.name}" >> make(table, config_of(table))
+    return known[table.type]
 
 
 def config_of(table: ExternalTable) -> ManagedConfig:
@@ -109,35 +132,40 @@ def _pattern(table: ExternalTable) -> str:
 
 
 def _text(table: ExternalTable, config: ManagedConfig) -> Any:
+    return _Files(table, ReadFromText, _rows_of(table, text_form(table, config)))
+
+
+def _rows_of(table: ExternalTable, form: str) -> Callable[[Any], list[Any]]:
+    if form == JSON:
+        return JsonRows(table.name, table.columns)
+    if form == LINES:
+        return LineRows(table.name, table.columns)
+    return CsvRows(table.name, table.columns, FORMS[form])
+
+
+def text_form(table: ExternalTable, config: ManagedConfig) -> str:
+    """Return the form of the lines of a table: JSON, LINES, or the name of one of CSV.
+
+    Raises:
+        ConfigurationError: the columns cannot have it, or a property has no meaning.
+    """
     format = (config.text("format") or "csv").lower()
     form = config.text("csvformat") or "default"
     config.finish()
-    rows: Callable[[Any], list[Any]]
-    if format == "json":
-        rows = JsonRows(table.name, table.columns)
-    elif format == "lines":
-        check_single_text(table)
-        rows = LineRows(table.name, table.columns)
-    else:
-        # The name of a form of CSV may be the format.
-        rows = _csv(table, form if format == "csv" else format)
-    return _Files(table, ReadFromText, rows)
+    if format == JSON:
+        return JSON
+    if format == LINES:
+        _check_single_text(table)
+        return LINES
+    # The name of a form of CSV may be the format.
+    return _csv_form(table, form if format == "csv" else format)
 
 
-def _csv(table: ExternalTable, form: str) -> CsvRows:
-    return CsvRows(table.name, table.columns, FORMS[check_form(table, form)])
-
-
-def check_form(table: ExternalTable, form: str) -> str:
-    """Return the name of a form of CSV that the columns of a table can have.
-
-    Raises:
-        ConfigurationError: it is not known, or a column is no simple type.
-    """
+def _csv_form(table: ExternalTable, form: str) -> str:
     if form.lower() not in FORMS:
         raise ConfigurationError(
             f"The table {shown(table.name)} of ddl has the format {shown(form)}; known are "
-            f"{listed(['csv', 'json', 'lines', *FORMS])}."
+            f"{listed(['csv', JSON, LINES, *FORMS])}."
         )
     for each in table.columns.fields:
         if not isinstance(each.kind, Scalar):
@@ -148,12 +176,7 @@ def check_form(table: ExternalTable, form: str) -> str:
     return form.lower()
 
 
-def check_single_text(table: ExternalTable) -> None:
-    """Check that a table has one column of texts.
-
-    Raises:
-        ConfigurationError: it has others.
-    """
+def _check_single_text(table: ExternalTable) -> None:
     if [field.kind.type for field in table.columns.fields] != [str]:
         raise ConfigurationError(
             f"The table {shown(table.name)} of ddl has the format lines: give it one column, of "
@@ -244,7 +267,7 @@ class KafkaPlace:
     Attributes:
         servers: the brokers.
         topics: the names of the topics.
-        format: ``csv`` or ``json``.
+        form: of the values, JSON or the name of one of CSV.
         policy: of the timestamps of records, one of :data:`_POLICIES`.
         consumer: settings of the consumer.
         producer: settings of the producer.
@@ -252,7 +275,7 @@ class KafkaPlace:
 
     servers: list[str]
     topics: list[str]
-    format: str
+    form: str
     policy: str
     consumer: Mapping[str, str] = field(repr=False)
     producer: Mapping[str, str] = field(repr=False)
@@ -281,19 +304,19 @@ def kafka_place(table: ExternalTable, config: ManagedConfig) -> KafkaPlace:
     policy = config.text("watermark.type") or "ProcessingTime"
     consumer, producer = config.texts("consumer_config"), config.texts("producer_config")
     config.finish()
-    if format not in ("csv", "json") or policy not in _POLICIES:
+    if format not in ("csv", JSON) or policy not in _POLICIES:
         raise ConfigurationError(
             f"The table {shown(table.name)} of ddl has a format or a watermark.type that is not "
             f"known here: give csv or json, and one of {listed(_POLICIES)}. Decode other records "
             "in a step behind ReadFromKafka, and apply the query to its rows."
         )
-    return KafkaPlace(servers, topics, format, policy, consumer, producer)
+    form = JSON if format == JSON else _csv_form(table, "default")
+    return KafkaPlace(servers, topics, form, policy, consumer, producer)
 
 
 def _kafka(table: ExternalTable, config: ManagedConfig) -> Any:
     place = kafka_place(table, config)
-    json = JsonRows(table.name, table.columns)
-    rows = json if place.format == "json" else _csv(table, "default")
+    rows = _rows_of(table, place.form)
     consumer = {"bootstrap.servers": ",".join(place.servers), **place.consumer}
     return _Topics(consumer, place.topics, _POLICIES[place.policy], table, rows)
 

@@ -2,7 +2,8 @@
 
 import functools
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -13,25 +14,21 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints import Tuple
 
-from sparkbeam.common.arguments import listed, shown
+from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.replacements.calcite_ddl import ExternalTable
 from sparkbeam.replacements.managed_config import ManagedConfig
 from sparkbeam.replacements.sql_records import FORMS, Kind, ListOf, MapOf, RowOf, Scalar
 from sparkbeam.replacements.sql_tables import (
-    check_form,
-    check_single_text,
+    JSON,
+    LINES,
     config_of,
     kafka_place,
     location_of,
+    of_type,
+    text_form,
 )
-from sparkbeam.replacements.sql_written import (
-    CsvLine,
-    RowWriter,
-    json_object,
-    line_of,
-    pairs_of_maps,
-)
+from sparkbeam.replacements.sql_written import CsvLine, RowWriter, json_object, line_of
 
 
 def write(table: ExternalTable, rows: PCollection[Any]) -> None:
@@ -40,65 +37,68 @@ def write(table: ExternalTable, rows: PCollection[Any]) -> None:
     Raises:
         ConfigurationError: its type is not supported, or its location or properties are wrong.
     """
-    make = _TYPES.get(table.type)
-    if make is None:
-        raise ConfigurationError(
-            f"The table {shown(table.name)} is of the type {shown(table.type)}, which cannot be "
-            f"written here: known are {listed(_TYPES)}. Write the rows of the query with a "
-            "transform of Python, such as sparkbeam.io.WriteToSpark."
-        )
-    of_values, element, sink = make(table, config_of(table), _prefix_of(table, rows))
-    writer = RowWriter(table.name, table.columns, of_values)
-    records = rows | f"Records {table.name}" >> beam.Map(writer).with_output_types(element)
-    _ = records | f"Write {table.name}" >> sink
+    make = of_type(
+        table,
+        _TYPES,
+        "written",
+        "Write the rows of the query with a transform of Python, such as "
+        "sparkbeam.io.WriteToSpark.",
+    )
+    is_stream = rows.pipeline.options.view_as(StandardOptions).streaming
+    found = make(table, config_of(table), is_stream)
+    writer = RowWriter(table.name, table.columns, found.of_values, found.maps)
+    records = rows | f"Records {table.name}" >> beam.Map(writer).with_output_types(found.element)
+    _ = records | f"Write {table.name}" >> found.sink
 
 
-_Sink = tuple[Callable[[Mapping[str, Any]], Any], Any, Any]
-"""The function of a record, the type of records, and the transform that writes them."""
+@dataclass(frozen=True)
+class _Sink:
+    """How a table is written.
+
+    Attributes:
+        sink: the transform that writes records.
+        of_values: the function of the record of values.
+        element: the type of records.
+        maps: the type that maps have in values, of pairs.
+    """
+
+    sink: Any
+    of_values: Callable[[Mapping[str, Any]], Any] = dict
+    element: Any = Any
+    maps: Callable[[Iterable[tuple[Any, Any]]], Any] = dict
 
 
-def _prefix_of(table: ExternalTable, rows: PCollection[Any]) -> Callable[[], str]:
-    """Return the function of the begin of the paths of new files.
+def _prefix(table: ExternalTable, is_stream: bool) -> str:
+    """Return the begin of the paths of new files.
 
     In batch, files in a folder have new names, so that those of earlier runs stay.
     """
-
-    def prefix() -> str:
-        location = location_of(table)
-        if any(each in location for each in "*?["):
-            raise ConfigurationError(
-                f"The LOCATION of the table {shown(table.name)} of ddl is a pattern: rows are "
-                "written to a folder, with a slash behind it, or to files that begin with a path."
-            )
-        if not location.endswith("/"):
-            return location
-        is_stream = rows.pipeline.options.view_as(StandardOptions).streaming
-        return f"{location}rows" if is_stream else f"{location}rows-{uuid.uuid4().hex[:12]}"
-
-    return prefix
+    location = location_of(table)
+    if any(each in location for each in "*?["):
+        raise ConfigurationError(
+            f"The LOCATION of the table {shown(table.name)} of ddl is a pattern: rows are "
+            "written to a folder, with a slash behind it, or to files that begin with a path."
+        )
+    if not location.endswith("/"):
+        return location
+    return f"{location}rows" if is_stream else f"{location}rows-{uuid.uuid4().hex[:12]}"
 
 
-def _text(table: ExternalTable, config: ManagedConfig, prefix: Callable[[], str]) -> _Sink:
-    format = (config.text("format") or "csv").lower()
-    form = config.text("csvformat") or "default"
-    config.finish()
-    if format == "lines":
-        check_single_text(table)
-    of_values = line_of if format == "lines" else _line(table, format, form)
-    return of_values, str, WriteToText(prefix())
+def _text(table: ExternalTable, config: ManagedConfig, is_stream: bool) -> _Sink:
+    form = text_form(table, config)
+    return _Sink(WriteToText(_prefix(table, is_stream)), _line_of(form), str)
 
 
-def _line(table: ExternalTable, format: str, form: str) -> Callable[[Mapping[str, Any]], str]:
-    if format == "json":
+def _line_of(form: str) -> Callable[[Mapping[str, Any]], str]:
+    if form == JSON:
         return json_object
-    name = check_form(table, form if format == "csv" else format)
-    return CsvLine(FORMS[name])
+    return line_of if form == LINES else CsvLine(FORMS[form])
 
 
-def _avro(table: ExternalTable, config: ManagedConfig, prefix: Callable[[], str]) -> _Sink:
+def _avro(table: ExternalTable, config: ManagedConfig, is_stream: bool) -> _Sink:
     config.finish()
     schema = _avro_type(table.name, table.columns, "Row")
-    return dict, Any, WriteToAvro(prefix(), schema, file_name_suffix=".avro")
+    return _Sink(WriteToAvro(_prefix(table, is_stream), schema, file_name_suffix=".avro"))
 
 
 def _avro_type(table: str, kind: Kind, name: str) -> Any:
@@ -138,11 +138,11 @@ _AVRO: Mapping[str, Any] = {
 }
 
 
-def _parquet(table: ExternalTable, config: ManagedConfig, prefix: Callable[[], str]) -> _Sink:
+def _parquet(table: ExternalTable, config: ManagedConfig, is_stream: bool) -> _Sink:
     config.finish()
     schema = pa.schema(list(_arrow_type(table.columns)))
-    of_values = functools.partial(pairs_of_maps, columns=table.columns)
-    return of_values, Any, WriteToParquet(prefix(), schema, file_name_suffix=".parquet")
+    sink = WriteToParquet(_prefix(table, is_stream), schema, file_name_suffix=".parquet")
+    return _Sink(sink, maps=list)
 
 
 def _arrow_type(kind: Kind) -> Any:
@@ -174,20 +174,16 @@ _ARROW: Mapping[str, pa.DataType] = {
 }
 
 
-def _kafka(table: ExternalTable, config: ManagedConfig, prefix: Callable[[], str]) -> _Sink:
+def _kafka(table: ExternalTable, config: ManagedConfig, is_stream: bool) -> _Sink:
     place = kafka_place(table, config)
     if len(place.topics) > 1:
         raise ConfigurationError(
             f"The table {shown(table.name)} of ddl has {len(place.topics)} topics: rows are "
             "written to one."
         )
-    line = _line(table, place.format, "default")
+    pair = functools.partial(_pair, _line_of(place.form))
     producer = {"bootstrap.servers": ",".join(place.servers), **place.producer}
-    return (
-        functools.partial(_pair, line),
-        Tuple[bytes, bytes],
-        WriteToKafka(producer, place.topics[0]),
-    )
+    return _Sink(WriteToKafka(producer, place.topics[0]), pair, Tuple[bytes, bytes])
 
 
 def _pair(
@@ -196,10 +192,10 @@ def _pair(
     return b"", line(values).encode()
 
 
-_TYPES: Mapping[str, Callable[[ExternalTable, ManagedConfig, Callable[[], str]], _Sink]] = {
+_TYPES: Mapping[str, Callable[[ExternalTable, ManagedConfig, bool], _Sink]] = {
     "avro": _avro,
     "kafka": _kafka,
     "parquet": _parquet,
     "text": _text,
 }
-"""What writes a table by its type."""
+"""Functions of the sink of a table by its type; the last argument is true in a stream."""

@@ -7,9 +7,9 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -17,9 +17,7 @@ import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.common.arguments import shown
-from sparkbeam.replacements.sql_records import Csv, Field, Kind, ListOf, MapOf, RowOf
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from sparkbeam.replacements.sql_records import Csv, Kind, ListOf, MapOf, RowOf
 
 
 @dataclass(frozen=True)
@@ -31,46 +29,47 @@ class RowWriter:
         columns: its columns.
         of_values: the function of the record of the values by the name of their column; it raises a
             ``ValueError`` for values that have no record.
+        maps: the function of a map in values, of pairs.
     """
 
     table: str
     columns: RowOf
     of_values: Callable[[Mapping[str, Any]], Any]
+    maps: Callable[[Iterable[tuple[Any, Any]]], Any] = dict
 
     def __call__(self, row: Any) -> Any:
         try:
-            return self.of_values(
-                {field.name: _checked(field, getattr(row, field.name)) for field in self._fields}
-            )
+            return self.of_values(self._values(self.columns, row))
         except ValueError as error:
             raise ValueError(
                 f"A row cannot be written to the table {shown(self.table)}: {error}."
             ) from None
 
-    @property
-    def _fields(self) -> tuple[Field, ...]:
-        return self.columns.fields
+    def _values(self, columns: RowOf, row: Any) -> dict[str, Any]:
+        found = {}
+        for field in columns.fields:
+            value = getattr(row, field.name)
+            if value is None and not field.nullable:
+                raise ValueError(f"column {shown(field.name)}: null, which is NOT NULL")
+            found[field.name] = self._plain(field.kind, value)
+        return found
 
-
-def _checked(field: Field, value: Any) -> Any:
-    if value is None and not field.nullable:
-        raise ValueError(f"column {shown(field.name)}: null, which is NOT NULL")
-    return _plain(field.kind, value)
-
-
-def _plain(kind: Kind, value: Any) -> Any:
-    """Return a value as Avro and Arrow take it."""
-    if value is None:
-        return None
-    if isinstance(kind, ListOf):
-        return [_plain(kind.element, each) for each in value]
-    if isinstance(kind, MapOf):
-        return {_plain(kind.key, key): _plain(kind.item, item) for key, item in value.items()}
-    if isinstance(kind, RowOf):
-        return {each.name: _checked(each, getattr(value, each.name)) for each in kind.fields}
-    if isinstance(value, Timestamp):
-        return _EPOCH + timedelta(microseconds=value.micros)
-    return value.item() if isinstance(value, np.generic) else value
+    def _plain(self, kind: Kind, value: Any) -> Any:
+        """Return a value as Avro and Arrow take it."""
+        if value is None:
+            return None
+        if isinstance(kind, ListOf):
+            return [self._plain(kind.element, each) for each in value]
+        if isinstance(kind, MapOf):
+            return self.maps(
+                (self._plain(kind.key, key), self._plain(kind.item, item))
+                for key, item in value.items()
+            )
+        if isinstance(kind, RowOf):
+            return self._values(kind, value)
+        if isinstance(value, Timestamp):
+            return value.to_utc_datetime(has_tz=True)
+        return value.item() if isinstance(value, np.generic) else value
 
 
 @dataclass(frozen=True)
@@ -168,18 +167,3 @@ def line_of(values: Mapping[str, Any]) -> str:
     if text is None or "\n" in text:
         raise ValueError(f"column {shown(name)}: null, or a text of several lines")
     return str(text)
-
-
-def pairs_of_maps(values: Mapping[str, Any], columns: RowOf) -> dict[str, Any]:
-    """Return values with maps as lists of pairs, as Arrow takes them."""
-    return {field.name: _paired(field.kind, values[field.name]) for field in columns.fields}
-
-
-def _paired(kind: Kind, value: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(kind, ListOf):
-        return [_paired(kind.element, each) for each in value]
-    if isinstance(kind, MapOf):
-        return [(key, _paired(kind.item, item)) for key, item in value.items()]
-    return pairs_of_maps(value, kind) if isinstance(kind, RowOf) else value
