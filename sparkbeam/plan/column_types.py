@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -255,8 +255,9 @@ class Walk:
     def why_encoded(self, port: Port, begins: Begun) -> str | None:
         """Return the reason why a port that gets columns writes elements; None if it does not."""
         shapes = list(self._into(port, begins))
-        hands_on = any(self.hands_on(port, one) for one in shapes)
-        if isinstance(port.format, ElementRows) and not hands_on:
+        if isinstance(port.format, ElementRows) and not any(
+            map(partial(self.handed_on, port), shapes)
+        ):
             coder = self.parsed.coder(port.pcollection)
             return f"the coder {coder} may give back others" if shapes else None
         if isinstance(port.format, GroupRows) and shapes and not self.pairs(port, begins):
@@ -277,7 +278,7 @@ class Walk:
         if isinstance(port.format, GroupRows):
             yield from self.pairs(port, begins)
             return
-        yield from (shape for shape in self._into(port, begins) if self.hands_on(port, shape))
+        yield from filter(None, map(partial(self.handed_on, port), self._into(port, begins)))
 
     def joined(self, port: Port, begins: Begun) -> Iterator[RecordShape | Refused]:
         """Yield the shapes of a join side's pairs behind the join, or the reasons for elements."""
@@ -312,16 +313,16 @@ class Walk:
             if tag is not None and pair is not None and isinstance(pair.fields[1], RecordShape):
                 yield tag, pair.fields[1].fields[1]
 
-    def hands_on(self, port: Port, shape: Shape) -> bool:
-        """Return whether columns leave the stage unchanged by a port.
+    def handed_on(self, port: Port, shape: Shape) -> Shape | None:
+        """Return the shape with which columns leave the stage by a port; None if they do not.
 
         Args:
             port: a port of the stage.
-            shape: the shape of the columns.
+            shape: the shape of the columns in the stage.
         """
         if not isinstance(port.format, ElementRows) or not tells_all(shape):
-            return False
-        return given_back(self.parsed.coder(port.pcollection), empty_column(shape), shape) == shape
+            return None
+        return given_back(self.parsed.coder(port.pcollection), empty_column(shape), shape)
 
     def port_of(self, sink: beam_runner_api_pb2.PTransform) -> Port:
         """Return the port that a sink of the stage is for."""

@@ -100,19 +100,20 @@ class Needs:
     def _of_port(self, stage: Stage, port: Port, shape: Shape) -> Paths:
         """Return the parts that other stages read of the elements that they are handed."""
         plan, tag = self._plan, port.tag
+        handed_on = self._walk(stage).handed_on(port, shape)
         sides = [side for one in plan.stages for side in one.side_inputs]
         if (
             plan.streaming
             or any(tag in reader.sources for reader in sides)
             or any(tag in sink.inputs for sink in plan.sinks)
-            or not self._walk(stage).hands_on(port, shape)
+            or handed_on is None
         ):
             return ALL
         found: Paths = frozenset()
         for reader in plan.stages:
             if tag in reader.inputs:
                 main_input = self._walk(reader).parsed.main_input
-                found |= self._of(reader, main_input, shape) if reader.in_columns else ALL
+                found |= self._of(reader, main_input, handed_on) if reader.in_columns else ALL
         return found
 
 

@@ -6,6 +6,7 @@ become functions in Python, which the planner compiles to columns.
 
 import itertools
 import keyword
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -82,6 +83,7 @@ class Aggregate:
         windows: the windows; None for those of the input.
         bounds: the start and the end of the window follow as two columns.
         nullable: whether each aggregate meets None.
+        single: there is at most one row in each window.
     """
 
     step: "Step"
@@ -90,6 +92,7 @@ class Aggregate:
     nullable: tuple[bool, ...]
     windows: Windows | None = None
     bounds: bool = False
+    single: bool = False
 
 
 @dataclass(frozen=True)
@@ -296,7 +299,7 @@ class _Lowering:
             self._expressions(right_scope),
         )
         pairs = [alike(of_left.value(one), of_right.value(other)) for one, other in keys]
-        left_keys, right_keys = (tuple(map(_as_key, side)) for side in zip(*pairs, strict=True))
+        left_keys, right_keys = (tuple(map(as_key, side)) for side in zip(*pairs, strict=True))
         whole = JoinSteps(left, right, how, left_keys, right_keys)
         joined: Scope = {
             **_nullable(left_scope, how in ("right", "outer")),
@@ -389,10 +392,10 @@ class _Lowering:
             else:
                 windows = _windows(*call, expressions)
         of_keys = [expressions.value(key) for key in keys]
-        packed = [_as_key(value) for value in of_keys]
+        packed = [as_key(value) for value in of_keys]
         aggregation = _Aggregation(expressions, len(of_keys) or 1)
         known = {
-            key.sql(): _of_key(value, at)
+            key.sql(): of_key(value, f"row.k{at}")
             for at, (key, value) in enumerate(zip(keys, of_keys, strict=True))
         }
         known |= {
@@ -420,9 +423,28 @@ class _Lowering:
             tuple(aggregation.nullable or [False]),
             windows,
             bounds,
+            not of_keys or (windows is None and all(_is_bound(step, key) for key in of_keys)),
         )
         condition = None if having is None else behind.holds(having.this)
         return Project(whole, tuple(map(behind.value, items)), condition)
+
+
+def is_single(step: Step) -> bool:
+    """Return whether a step makes at most one row in each window."""
+    if isinstance(step, Project):
+        return is_single(step.step)
+    return isinstance(step, Aggregate) and step.single
+
+
+def _is_bound(step: Step, value: Value) -> bool:
+    """Return whether a value is a bound of the window in which a step makes the row."""
+    name = value.source.removeprefix("row.")
+    if isinstance(step, Aggregate):
+        return step.bounds and name in ("start", "end")
+    column = re.fullmatch(r"c(\d+)", name)
+    if column is None or not isinstance(step, Project):
+        return False
+    return _is_bound(step.step, step.values[int(column.group(1))])
 
 
 def _limited(
@@ -482,19 +504,24 @@ def _all(scope: Scope) -> list[Value]:
 
 def _distinct(step: Project) -> Project:
     own = [replace(value, source=f"row.c{at}") for at, value in enumerate(step.values)]
-    ones = Project(step, (*map(_as_key, own), Value("1", int)))
-    keys = tuple(_of_key(value, at) for at, value in enumerate(step.values))
+    ones = Project(step, (*map(as_key, own), Value("1", int)))
+    keys = tuple(of_key(value, f"row.k{at}") for at, value in enumerate(step.values))
     return Project(Aggregate(ones, len(keys), ("sum",), (False,)), keys)
 
 
-def _as_key(value: Value) -> Value:
+def as_key(value: Value) -> Value:
     """Return a value as part of a key, of a type with a deterministic coder."""
     return strict(int, "{}.micros", value) if value.kind is Timestamp else value
 
 
-def _of_key(value: Value, at: int) -> Value:
-    """Return the value of a part of a key of an aggregation."""
-    key = Value(f"row.k{at}", value.kind, value.nullable)
+def of_key(value: Value, source: str) -> Value:
+    """Return a value of which :func:`as_key` has made a part of a key.
+
+    Args:
+        value: what it was.
+        source: the text of that part.
+    """
+    key = replace(value, source=source)
     return strict(Timestamp, "Timestamp(micros={})", key) if value.kind is Timestamp else key
 
 

@@ -94,6 +94,20 @@ def held(value: Value) -> tuple[str, str]:
     return f"({name} := {value.source})", name
 
 
+def equal(value: Value, other: str) -> str:
+    """Return the test that a value is not None and equals another one; NaN equals NaN.
+
+    Args:
+        value: the value.
+        other: the text of one of the same type, a name or a part of one, which may be None.
+    """
+    first, again = held(value)
+    test = f"{again} == {other}"
+    if value.kind in REAL:
+        test = f"({test} or ({again} != {again} and {other} != {other}))"
+    return f"({first} is not None and {test})"
+
+
 _SHORT = re.compile(r"row\.\w+")
 
 

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import apache_beam as beam
 from apache_beam import coders, typehints
-from apache_beam.pvalue import AsMultiMap, PCollection
+from apache_beam.pvalue import AsMultiMap, AsSingleton, PCollection
 from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -23,6 +23,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from sparkbeam.joins.equijoin import Join
 from sparkbeam.joins.incremental import IncrementalJoin
+from sparkbeam.plan.same_windows import in_same_windows
 from sparkbeam.replacements import sql_functions
 from sparkbeam.replacements.calcite_steps import (
     Aggregate,
@@ -34,8 +35,11 @@ from sparkbeam.replacements.calcite_steps import (
     Union,
     Unnest,
     Windows,
+    as_key,
+    is_single,
+    of_key,
 )
-from sparkbeam.replacements.calcite_values import Value
+from sparkbeam.replacements.calcite_values import Value, equal
 from sparkbeam.replacements.sql_functions import Best, CountDistinct, First, Present
 from sparkbeam.replacements.sql_rows import is_whole
 from sparkbeam.replacements.user_functions import SqlFunction
@@ -144,6 +148,11 @@ class Lowered:
         values = (*_columns(step.left), *_columns(step.right))
         names = tuple(f"c{at}" for at in range(len(values)))
         row = _row_type(names, [replace(value, nullable=True) for value in values])
+        if step.how == "inner" and _fire_once_in_same_windows(left, right):
+            if is_single(step.right):
+                return self._beside(step, left, right, row)
+            if is_single(step.left):
+                return self._beside(_turned(step), right, left, row, turned=True)
         pair = _pair(step, row)
         if right.is_bounded and not left.is_bounded and step.how in ("inner", "left"):
             return self._looked_up(left, right, keys, pair, step.how)
@@ -155,6 +164,38 @@ class Lowered:
             on=on, how=step.how, result=pair
         )
         return joined
+
+    def _beside(
+        self,
+        step: JoinSteps,
+        left: PCollection[Any],
+        right: PCollection[Any],
+        row: RowTypeConstraint,
+        *,
+        turned: bool = False,
+    ) -> PCollection[Any]:
+        """Join rows to the only one of the right side in their window, which is a side input."""
+        columns = [
+            replace(value, source=f"row.c{at}") for at, value in enumerate(_columns(step.right))
+        ]
+        parts = (*step.right_keys, *map(as_key, columns))
+        kind = typehints.Tuple[tuple(map(_type_of, parts))]
+        packed = self._function(f"({', '.join(part.source for part in parts)},)")
+        only = right | self._label("Only row") >> beam.Map(packed).with_output_types(kind)
+        other = AsSingleton(only, None)
+        conditions = ["other is not None"]
+        for at, key in enumerate(step.left_keys):
+            conditions.append(equal(key, f"other[{at}]"))
+        holds = self._function(" and ".join(conditions), "row, other")
+        found = left | self._label("Join") >> beam.Filter(holds, other)
+        own = [f"row.c{at}" for at in range(len(_columns(step.left)))]
+        theirs = [
+            of_key(value, f"other[{len(step.right_keys) + at}]").source
+            for at, value in enumerate(columns)
+        ]
+        fields = [*theirs, *own] if turned else [*own, *theirs]
+        pair = self._function(f"made({', '.join(fields)})", "row, other", made=_class_of(row))
+        return found | self._label("Pair") >> beam.Map(pair, other).with_output_types(row)
 
     def _unnest(self, step: Unnest) -> PCollection[Any]:
         rows = self._rows(step.step)
@@ -198,8 +239,8 @@ class Lowered:
             lambda key, rows: pair(key, *rows)
         ).with_output_types(_returned(pair))
 
-    def _function(self, source: str, **named: Any) -> Callable[..., Any]:
-        return function(source, **self._functions, **named)
+    def _function(self, source: str, parameters: str = "row", **named: Any) -> Callable[..., Any]:
+        return function(source, parameters, **self._functions, **named)
 
     def _key(self, values: tuple[Value, ...], side: int, kind: Any) -> Callable[[Any], Any]:
         """Return the function of the key of a row; null is equal to nothing."""
@@ -264,11 +305,11 @@ def function(source: str, parameters: str = "row", **named: Any) -> Callable[...
 
 
 def _row_type(names: tuple[str, ...], values: Iterable[Value]) -> RowTypeConstraint:
-    fields: list[tuple[str, Any]] = [
-        (name, Optional[value.kind] if value.nullable else value.kind)  # noqa: UP045
-        for name, value in zip(names, values, strict=True)
-    ]
-    return RowTypeConstraint.from_fields(fields)
+    return RowTypeConstraint.from_fields(list(zip(names, map(_type_of, values), strict=True)))
+
+
+def _type_of(value: Value) -> Any:
+    return Optional[value.kind] if value.nullable else value.kind  # noqa: UP045
 
 
 def _class_of(kind: RowTypeConstraint) -> Any:
@@ -285,6 +326,23 @@ def _with_bounds(names: Iterable[str]) -> Callable[..., Any]:
         Row=beam.Row,
         asked=beam.DoFn.WindowParam,
     )
+
+
+def _fire_once_in_same_windows(left: PCollection[Any], right: PCollection[Any]) -> bool:
+    """Return whether windows of both sides are the same, and have all of their rows at once."""
+    return (
+        all(
+            each.is_bounded and isinstance(each.windowing.triggerfn, DefaultTrigger)
+            for each in (left, right)
+        )
+        and not left.windowing.windowfn.is_merging()
+        and in_same_windows(left, right)
+    )
+
+
+def _turned(step: JoinSteps) -> JoinSteps:
+    """Return an inner join with its sides exchanged."""
+    return JoinSteps(step.right, step.left, step.how, step.right_keys, step.left_keys)
 
 
 def _columns(step: Step) -> tuple[Value, ...]:

@@ -360,8 +360,7 @@ def test_columns_go_on_behind_a_reshuffle() -> None:
         rows = rows | "rows" >> beam.Map(lambda row: beam.Row(id=row.id))
         _ = rows | "spread" >> beam.Reshuffle() | "ids" >> beam.Map(lambda row: row.id)
 
-    # A Row becomes a NamedTuple when it is encoded.
-    assert told(build) == {"few": None, "names": None, "rows": None}
+    assert told(build) == {"few": None, "names": None, "rows": None, "ids": None}
 
 
 def test_columns_of_several_classes_go_on_behind_a_flatten() -> None:

@@ -135,6 +135,39 @@ def seen(rows: Any) -> Any:
             None,
             [(20, 2, Timestamp(10))] * 2,
         ),
+        (
+            "SELECT p.id, m.n FROM PCOLLECTION p JOIN (SELECT MAX(n) AS n FROM PCOLLECTION) m "
+            "ON p.n = m.n",
+            FixedWindows(10),
+            [(10, 5, 1), (20, 17, 4), (30, -25, 7)],
+        ),
+        (
+            "SELECT p.id FROM (SELECT MIN(price) AS low FROM PCOLLECTION WHERE id > 5) m "
+            "JOIN PCOLLECTION p ON p.price = m.low AND p.user <> 'ada'",
+            SlidingWindows(20, 10),
+            [(20, 15), (30, 15)],
+        ),
+        (
+            f"WITH counts AS (SELECT user, COUNT(*) AS c, HOP_START(at, {TEN}, {TEN}) AS s "
+            f"FROM PCOLLECTION GROUP BY user, HOP(at, {TEN}, {TEN})) "
+            "SELECT a.user, m.s FROM counts a JOIN (SELECT MAX(c) AS c, s FROM counts GROUP BY s) "
+            "m ON a.s = m.s AND a.c = m.c",
+            None,
+            [
+                (10, "ada", Timestamp(0)),
+                (20, "bob", Timestamp(10)),
+                (20, None, Timestamp(10)),
+                (30, "ada", Timestamp(20)),
+            ],
+        ),
+        (
+            f"SELECT a.c, p.id FROM (SELECT COUNT(*) AS c, TUMBLE_START(at, {TEN}) AS s FROM "
+            f"PCOLLECTION GROUP BY TUMBLE(at, {TEN})) a JOIN (SELECT MAX(id) AS id, "
+            f"TUMBLE_START(at, {TEN}) AS s FROM PCOLLECTION WHERE n > 1 GROUP BY "
+            f"TUMBLE(at, {TEN})) p ON a.s = p.s",
+            None,
+            [(20, 2, 17), (30, 1, -25)],
+        ),
     ],
 )
 def test_a_query_is_one_of_each_window(query: str, windows: Any, expected: list[Any]) -> None:
@@ -173,6 +206,19 @@ QUERIES = [
     "SELECT a.id, b.id FROM PCOLLECTION a FULL JOIN PCOLLECTION b ON a.n = b.id",
     "SELECT a.id, c.id FROM PCOLLECTION a JOIN PCOLLECTION b ON a.n = b.n JOIN PCOLLECTION c "
     "ON b.user = c.user WHERE c.price > 2",
+]
+
+
+QUERIES += [
+    f"SELECT p.id, m.* FROM PCOLLECTION p JOIN (SELECT {only} FROM PCOLLECTION{end}) m ON {on}"
+    for only, end, on in [
+        ("MAX(price) AS x", "", "p.price = m.x"),
+        ("MAX(at) AS x, COUNT(*) AS c", "", "p.at = m.x"),
+        ("MAX(n) AS x, MIN(user) AS u", "", "p.n + 0 = m.x AND UPPER(p.user) = UPPER(m.u)"),
+        ("SUM(n) AS x", " WHERE n > 100", "p.n = m.x"),
+        ("MAX(n) AS x", " HAVING COUNT(*) > 100", "p.n = m.x"),
+        ("MAX(n) AS x, MIN(n) AS y", "", "p.n = m.x AND p.id < m.y"),
+    ]
 ]
 
 
@@ -317,3 +363,27 @@ def test_a_trigger_of_the_global_window_fires_panes() -> None:
         )
         counts = rows | SqlTransform("SELECT COUNT(*) AS n FROM PCOLLECTION")
         assert_that(counts | beam.Map(lambda row: row.n), equal_to([4]))
+
+
+class Measured(NamedTuple):
+    value: float | None
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([1.5, float("nan"), None, float("nan")], 2),
+        ([0.0, -0.0, -1.0], 2),
+        ([None, None], 0),
+        ([], 0),
+    ],
+)
+def test_a_greatest_number_is_found_again(values: list[float | None], found: int) -> None:
+    with beam.Pipeline(runner=BatchRunner()) as pipeline:
+        rows = pipeline | beam.Create(list(map(Measured, values))).with_output_types(Measured)
+        windowed = rows | "In windows" >> beam.WindowInto(FixedWindows(10))
+        highest = windowed | SqlTransform(
+            "SELECT p.value FROM PCOLLECTION p JOIN (SELECT MAX(value) AS m FROM PCOLLECTION) q "
+            "ON p.value = q.m"
+        )
+        assert_that(seen(highest) | beam.combiners.Count.Globally(), equal_to([found]))

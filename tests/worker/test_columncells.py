@@ -120,6 +120,7 @@ KEPT: dict[str, tuple[coders.Coder, pa.Array, Any]] = {
     "a row with a field that may be None": (coders.registry.get_coder(Bid), BIDS, Bid),
     "a NamedTuple as anything": (ANY, BIDS, Bid),
     "Rows": (ANY, BIDS, beam.Row),
+    "Rows, of which it makes NamedTuples": (coders.registry.get_coder(Bid), BIDS, beam.Row),
     "nothing": (coders.VarIntCoder(), pa.array([], pa.int64()), None),
 }
 
@@ -131,7 +132,7 @@ def test_columns_come_back_where_the_coder_gives_them_back(name: str) -> None:
         block = block_of(part, shape_of(array.type, kind))
         back = encoded(coder, block)
         assert back is not None
-        assert elements(back) == elements(block)
+        assert [one[2:] for one in elements(back)] == [one[2:] for one in elements(block)]
         by_coder = [coder.decode(coder.encode(value)) for value in block.values]
         assert list(map(repr, back.values)) == list(map(repr, by_coder))
         assert list(map(type, back.values)) == list(map(type, by_coder))
@@ -147,7 +148,6 @@ REFUSED: dict[str, tuple[coders.Coder, pa.Array, Any]] = {
         pa.array([{"name": None, "age": 1}]),
         Person,
     ),
-    "a Row, of which it makes a NamedTuple": (coders.registry.get_coder(Bid), BIDS, beam.Row),
     "another class": (
         coders.registry.get_coder(Person),
         pa.array([{"user": "a", "price": 1, "ratio": 1.0}]),

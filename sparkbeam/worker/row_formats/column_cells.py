@@ -78,7 +78,7 @@ class ColumnCoder:
             raise FallBack("its elements hold accumulators")
         if not tells_all(column.shape):
             raise FallBack("its elements hold structs in lists or maps")
-        if given_back(self._value, column.array, column.shape) != column.shape:
+        if given_back(self._value, column.array, column.shape) is None:
             raise FallBack(f"the coder {self._value} may give back others")
         given = block.assigned
         times = block.time_column() if block.is_stamped else None
