@@ -131,7 +131,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         lower = self._steps if is_windowed else self._row_by_row
         steps = lower(query, read)
         if steps is not None:
-            return self._applied_to(read, steps, query.columns)
+            return self._applied_to(pipeline, read, steps, query.columns)
         text = query.spark_sql({name: each.types for name, each in read.items()})
         found = self._analyzed(pipeline, text, read)
         schema = StructType()
@@ -232,12 +232,12 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         return steps if isinstance(steps.step, Scan) else None
 
     def _applied_to(
-        self, read: Mapping[str, SqlRows], steps: Any, names: tuple[str, ...]
+        self, pipeline: Pipeline, read: Mapping[str, SqlRows], steps: Any, names: tuple[str, ...]
     ) -> PCollection[Any]:
         from sparkbeam.replacements.sql_lowered import Lowered
 
         tables = {name: each.pcollection for name, each in read.items()}
-        return Lowered(tables, self._aliases()).result(steps, names)
+        return Lowered(pipeline, tables, self._aliases()).result(steps, names)
 
 
 def _require_parser() -> None:

@@ -1,13 +1,16 @@
 """Steps of queries as Beam's transforms: they keep windows, triggers and lateness."""
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from typing import Any, Optional
 
 import apache_beam as beam
 from apache_beam import coders, typehints
+from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import AsMultiMap, PCollection
 from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import (
@@ -21,11 +24,13 @@ from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import named_tuple_from_schema
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.joins.equijoin import Join
 from sparkbeam.joins.incremental import IncrementalJoin
 from sparkbeam.replacements import sql_functions
 from sparkbeam.replacements.calcite_steps import (
     Aggregate,
+    Constants,
     JoinSteps,
     Project,
     Scan,
@@ -35,7 +40,7 @@ from sparkbeam.replacements.calcite_steps import (
     Unnest,
     Windows,
 )
-from sparkbeam.replacements.calcite_values import Value
+from sparkbeam.replacements.calcite_values import REAL, Value
 from sparkbeam.replacements.sql_functions import Best, CountDistinct, First, Present
 from sparkbeam.replacements.sql_rows import is_whole
 from sparkbeam.replacements.user_functions import SqlFunction
@@ -45,15 +50,18 @@ class Lowered:
     """Application of the steps of a query.
 
     Args:
+        pipeline: the pipeline.
         tables: the PCollections by name.
         functions: of the user, by their aliases.
     """
 
     def __init__(
         self,
+        pipeline: Pipeline,
         tables: Mapping[str, PCollection[Any]],
         functions: Mapping[str, SqlFunction] | None = None,
     ) -> None:
+        self._pipeline = pipeline
         self._tables = tables
         self._functions = {name: each.function for name, each in (functions or {}).items()}
         self._labels = 0
@@ -81,6 +89,8 @@ class Lowered:
         match step:
             case Scan():
                 return self._tables[step.table]
+            case Constants():
+                return self._constants(step)
             case Project():
                 return self._project(step, tuple(f"c{at}" for at in range(len(step.values))))
             case Aggregate():
@@ -92,8 +102,14 @@ class Lowered:
             case Top():
                 return self._top(step)
             case Union():
-                parts = [self._rows(part) for part in step.steps]
-                return parts | self._label("Union") >> beam.Flatten()
+                return self._union([self._rows(part) for part in step.steps])
+
+    def _constants(self, step: Constants) -> PCollection[Any]:
+        kind = _row_type(tuple(f"c{at}" for at in range(len(step.values))), step.values)
+        rows = (f"made({', '.join(value.source for value in row)})" for row in step.rows)
+        made = self._function(f"[{', '.join(rows)}]", made=_class_of(kind))
+        once = self._pipeline | self._label("Once") >> beam.Create([0])
+        return once | self._label("Values") >> beam.FlatMap(made).with_output_types(kind)
 
     def _project(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
         rows = self._rows(step.step)
@@ -177,6 +193,14 @@ class Lowered:
         found: PCollection[Any] = lists | self._label("Rows") >> each
         return found
 
+    def _union(self, parts: list[PCollection[Any]]) -> PCollection[Any]:
+        windows = [part.windowing.windowfn for part in parts]
+        if any(each != windows[0] for each in windows):
+            raise ConfigurationError(
+                "The parts of UNION are in different windows: give all the same beam.WindowInto(…)."
+            )
+        return parts | self._label("Union") >> beam.Flatten()
+
     def _incremental(
         self,
         left: PCollection[Any],
@@ -202,9 +226,10 @@ class Lowered:
         return function(source, **self._functions, **named)
 
     def _key(self, values: tuple[Value, ...], side: int, kind: Any) -> Callable[[Any], Any]:
-        """Return the function of the key of a row; null is equal to nothing."""
+        """Return the function of the key of a row; null and NaN are equal to nothing."""
         sources = [value.source for value in values]
         nulls = [f"{value.source} is None" for value in values if value.nullable]
+        nulls += [f"{value.source} != {value.source}" for value in values if value.kind in REAL]
         mark = f"({side} if {' or '.join(nulls)} else 0)" if nulls else "0"
         made = self._function(f"({mark}, {', '.join(sources)})")
         return typehints.with_output_types(kind)(made)
@@ -215,8 +240,8 @@ class Lowered:
         if name in self._functions:
             combine = self._functions[name]
             return Present(combine) if nullable else combine
-        plain: Any = {"sum": sum, "min": min, "max": max}[name]
-        return Best(plain) if nullable and name != "sum" else plain
+        plain: Any = _AGGREGATES[name]
+        return Best(plain) if nullable and name in ("min", "max") else plain
 
     def _looked_up(
         self,
@@ -242,8 +267,13 @@ class Lowered:
         return left | self._label("Look up") >> look_up
 
 
+_AGGREGATES = {"sum": sum, "decimals": sql_functions.decimal_total, "min": min, "max": max}
+
 _NAMES = {
     "Decimal": Decimal,
+    "date": date,
+    "inf": math.inf,
+    "nan": math.nan,
     "Timestamp": Timestamp,
     **{name: each for name, each in vars(sql_functions).items() if inspect.isfunction(each)},
 }

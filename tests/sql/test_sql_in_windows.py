@@ -188,7 +188,7 @@ def test_steps_have_the_rows_of_spark(spark: Any, query: str) -> None:
         found = queried(spark, parsed.spark_sql(types), [frame]).collect()
         expected = [tuple(map(_plain, row[:-1])) for row in found]
         steps = steps_of(parsed, {"PCOLLECTION": table.kinds})
-        rows = Lowered({"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
+        rows = Lowered(pipeline, {"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
         plain = rows | "Plain" >> beam.Map(lambda row: tuple(map(_plain, row)))
         assert_that(plain, equal_to(expected))
 
@@ -219,6 +219,19 @@ def _plain(value: Any) -> Any:
         ("SELECT DISTINCT id FROM PCOLLECTION ORDER BY n LIMIT 1", "DISTINCT with ORDER BY"),
         ("SELECT 1 FROM PCOLLECTION p, LATERAL (SELECT COUNT(*) FROM PCOLLECTION) l", "LATERAL"),
         ("SELECT id FROM PCOLLECTION EXCEPT SELECT n FROM PCOLLECTION", "EXCEPT"),
+        ("SELECT id FROM PCOLLECTION INTERSECT SELECT n FROM PCOLLECTION", "INTERSECT"),
+        ("SELECT SUM(id) FROM PCOLLECTION GROUP BY GROUPING SETS ((user), ())", "GROUPING SETS"),
+        ("SELECT SUM(DISTINCT id) FROM PCOLLECTION", "SUM.DISTINCT"),
+        ("SELECT SUM(user) FROM PCOLLECTION", "SUM of what is no number"),
+        ("SELECT user = id FROM PCOLLECTION", "user"),
+        ("SELECT user / 2 FROM PCOLLECTION", "user"),
+        ("SELECT CASE WHEN n > 1 THEN id ELSE user END FROM PCOLLECTION", "CASE"),
+        ("SELECT id FROM PCOLLECTION UNION ALL SELECT user FROM PCOLLECTION", "UNION"),
+        ("SELECT CAST(price AS VARCHAR) FROM PCOLLECTION", "VARCHAR"),
+        (
+            "SELECT x FROM PCOLLECTION, UNNEST(ARRAY[1, 2]) WITH ORDINALITY AS t(x, i)",
+            "UNNEST other than of one array",
+        ),
         ("SELECT LN(price) FROM PCOLLECTION", "LN"),
         ("SELECT STDDEV_POP(price) FROM PCOLLECTION", "STDDEV_POP"),
         ("SELECT id, ROW_NUMBER() OVER (ORDER BY id) FROM PCOLLECTION", "ROW_NUMBER"),
@@ -317,3 +330,30 @@ def test_a_trigger_of_the_global_window_fires_panes() -> None:
         )
         counts = rows | SqlTransform("SELECT COUNT(*) AS n FROM PCOLLECTION")
         assert_that(counts | beam.Map(lambda row: row.n), equal_to([4]))
+
+
+class Place(NamedTuple):
+    city: str
+    zip: int | None
+
+
+class Person(NamedTuple):
+    id: int
+    home: Place
+    other: Place | None
+
+
+def test_fields_of_rows_are_computed_with_in_windows() -> None:
+    people = [Person(1, Place("é", None), None), Person(2, Place("b", 5), Place("c", 7))]
+    with beam.Pipeline(runner=BatchRunner()) as pipeline:
+        rows = pipeline | beam.Create(people).with_output_types(Person)
+        found = (
+            rows
+            | beam.WindowInto(FixedWindows(1))
+            | SqlTransform(
+                "SELECT p.home.city AS city, p.home.zip + p.other.zip AS n, p.other.city IS NULL "
+                "FROM PCOLLECTION p WHERE (p.home.city <> p.other.city) IS NOT FALSE"
+            )
+        )
+        plain = found | beam.Map(tuple) | "All" >> beam.WindowInto(GlobalWindows())
+        assert_that(plain, equal_to([("é", None, True), ("b", 12, False)]))

@@ -100,7 +100,7 @@ PLACES = [
     ("parquet", None),
 ]
 VALUES = (
-    "SELECT 7 / 2, 'é', CAST(NULL AS DOUBLE), TIMESTAMP '2024-01-02 03:04:05.5', "
+    "SELECT 7 / 2, 'é', 0.5, TIMESTAMP '2024-01-02 03:04:05.5', "
     "DATE '2024-02-29', CAST(1.5 AS DECIMAL), ARRAY[1, 2]"
 )
 
@@ -124,7 +124,7 @@ def test_rows_of_a_query_are_inserted(
     expected: tuple[Any, ...] = (
         3,
         "é",
-        None,
+        0.5,
         Timestamp(1704164645.5),
         date(2024, 2, 29),
         Decimal("1.5"),
@@ -223,4 +223,41 @@ def test_a_row_that_does_not_fit_ends_the_pipeline(tmp_path: Path) -> None:
     rows = pipeline | beam.Create([beam.Row(s="a")]) | beam.WindowInto(FixedWindows(1))
     _ = rows | SqlTransform("INSERT INTO t (s) SELECT s FROM PCOLLECTION", ddl=ddl)
     with pytest.raises(PipelineFailed, match="table 't': column 'id': null, which is NOT NULL"):
+        pipeline.run().wait_until_finish()
+
+
+MIXED = "a INTEGER, x DOUBLE, n DECIMAL, d DATE, `at` TIMESTAMP, f FLOAT, s VARCHAR"
+
+
+@pytest.mark.parametrize("kind", ["text", "avro", "parquet"])
+def test_constants_are_inserted_in_a_stream_in_the_types_of_the_columns(
+    tmp_path: Path, kind: str
+) -> None:
+    ddl = f"CREATE EXTERNAL TABLE t ({MIXED}) TYPE {kind} LOCATION '{tmp_path}/t/'"
+    options = PipelineOptions(["--streaming"])
+    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+        _ = pipeline | SqlTransform(
+            "INSERT INTO t VALUES (7 / 2, 2.5, 1.25, DATE '2024-02-29', "
+            "TIMESTAMP '1969-12-31 23:59:59.5', 0.5, 'é'), (NULL, 1, 2, NULL, NULL, 3, '')",
+            ddl=ddl,
+        )
+        _ = pipeline | "Others" >> SqlTransform(
+            "INSERT INTO t (n, d) SELECT 7, '2024-3-1'", ddl=ddl.replace("/t/'", "/t/others'")
+        )
+    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+        rows = pipeline | SqlTransform("SELECT * FROM t", ddl=ddl)
+        time = Timestamp(-0.5)
+        expected = [
+            (3, 2.5, Decimal("1.25"), date(2024, 2, 29), time, 0.5, "é"),
+            (None, 1.0, Decimal(2), None, None, 3.0, ""),
+            (None, None, Decimal(7), date(2024, 3, 1), None, None, "" if kind == "text" else None),
+        ]
+        assert_that(rows | beam.Map(tuple), equal_to(expected))
+
+
+def test_a_constant_that_its_column_cannot_have_ends_the_pipeline(tmp_path: Path) -> None:
+    ddl = f"CREATE EXTERNAL TABLE t ({MIXED}) TYPE text LOCATION '{tmp_path}/'"
+    pipeline = beam.Pipeline(runner=BatchRunner(), options=PipelineOptions(["--streaming"]))
+    _ = pipeline | SqlTransform("INSERT INTO t (a) VALUES (3000000000)", ddl=ddl)
+    with pytest.raises(PipelineFailed, match="out of the range of 32 bits"):
         pipeline.run().wait_until_finish()
