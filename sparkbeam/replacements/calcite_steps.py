@@ -547,6 +547,8 @@ def _as_key(value: Value) -> Value:
     """
     if value.kind in REAL:
         return strict(value.kind, "({} + 0.0)", value)
+    if value.kind is Decimal:
+        return strict(Decimal, "without_zeros({})", value)
     return strict(int, "{}.micros", value) if value.kind is Timestamp else value
 
 

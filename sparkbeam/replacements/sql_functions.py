@@ -124,6 +124,12 @@ def decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
     return _exact(_DECIMALS.divide(left, right))
 
 
+def without_zeros(number: Decimal) -> Decimal:
+    """Return a decimal without zeros at its end, as equal ones are equal keys."""
+    found = _DECIMALS.add(number.normalize(_DECIMALS), Decimal(0))
+    return found.quantize(Decimal(1), context=_DECIMALS) if found == found.to_integral() else found
+
+
 def decimal_total(numbers: Iterable[Decimal]) -> Decimal:
     """Add all decimals."""
     return functools.reduce(decimal_sum, numbers, Decimal(0))

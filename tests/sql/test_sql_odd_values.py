@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 import pytest
-from apache_beam.testing.util import assert_that
+from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.sql import SqlTransform
-from apache_beam.transforms.window import FixedWindows
+from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 from in_process_batch import BatchRunner
 
@@ -220,6 +220,33 @@ def test_decimals_have_38_digits(expression: str, expected: Any) -> None:
 
     assert_that(rows, check)
     rows.pipeline.run().wait_until_finish()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT d, COUNT(*) FROM PCOLLECTION GROUP BY d",
+        "SELECT d, SUM(n) FROM (SELECT DISTINCT d, 2 AS n FROM PCOLLECTION UNION ALL "
+        "SELECT d, 1 FROM PCOLLECTION WHERE n > 1) GROUP BY d",
+    ],
+)
+def test_equal_decimals_are_one_group(query: str) -> None:
+    texts = ["1", "1.00", "100", "1E+2", "0.0", "-0", "0.12345678901234567"]
+    with beam.Pipeline(runner=BatchRunner()) as pipeline:
+        rows = pipeline | beam.Create(
+            [beam.Row(d=Decimal(text), n=at % 2 + 1) for at, text in enumerate(texts)]
+        )
+        found = rows | beam.WindowInto(FixedWindows(1)) | SqlTransform(query)
+        texts = (
+            found
+            | beam.MapTuple(lambda d, n: (str(d), n))
+            | "All" >> beam.WindowInto(GlobalWindows())
+        )
+        if "UNION" in query:
+            expected = [("1", 3), ("100", 3), ("0", 3), ("0.12345678901234567", 2)]
+        else:
+            expected = [("1", 2), ("100", 2), ("0", 2), ("0.12345678901234567", 1)]
+        assert_that(texts, equal_to(expected))
 
 
 def test_parts_of_a_union_are_in_the_same_windows() -> None:
