@@ -12,7 +12,6 @@ from sparkbeam.replacements.calcite_values import (
     KINDS,
     NUMBERS,
     REAL,
-    WHOLE,
     Value,
     is_integer,
     strict,
@@ -40,7 +39,7 @@ def cast(node: exp.Cast, value: Value) -> Value:
         return _text(node, value)
     if kind is Decimal:
         return _decimal(node, value)
-    if kind is value.kind:
+    if kind is value.kind and not node.to.is_type(exp.DataType.Type.TINYINT):
         return value
     if kind in (date, Timestamp):
         return _time(node, kind, value)
@@ -50,8 +49,9 @@ def cast(node: exp.Cast, value: Value) -> Value:
         text = "real_of_text({})" if value.kind is str else "float({})"
         return strict(kind, f"single({text})" if kind is np.float32 else text, value)
     text = "whole_of_text({})" if value.kind is str else "int({})"
-    fits = is_integer(value.kind) and WHOLE.index(value.kind) <= WHOLE.index(kind)
-    return strict(kind, text if fits else f"whole({text}, {_BITS[kind]})", value)
+    bits = 8 if node.to.is_type(exp.DataType.Type.TINYINT) else _BITS[kind]
+    fits = is_integer(value.kind) and _BITS.get(value.kind, 64) <= bits
+    return strict(kind, text if fits else f"whole({text}, {bits})", value)
 
 
 def _text(node: exp.Cast, value: Value) -> Value:

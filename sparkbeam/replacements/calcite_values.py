@@ -34,7 +34,7 @@ class Value:
 
 KINDS: Mapping[Any, Any] = {
     _Kind.BOOLEAN: bool,
-    _Kind.TINYINT: np.int8,
+    _Kind.TINYINT: np.int16,  # Beam's coder of int8 has no negative numbers.
     _Kind.SMALLINT: np.int16,
     _Kind.INT: np.int32,
     _Kind.BIGINT: int,

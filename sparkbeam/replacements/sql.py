@@ -100,6 +100,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         try:
             statement = calcite.statement(self._query)
             declared = self._declared(tables)
+            self._prepare(pipeline, declared, {*statement.tables, statement.table})
             tables |= self._read(pipeline, declared, statement.tables)
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
             types = {name: each.types for name, each in rows.items()}
@@ -159,6 +160,18 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
                 f"ddl declares the table {shown(name)}, which is an input of the query."
             )
         return tables
+
+    @staticmethod
+    def _prepare(
+        pipeline: Pipeline, declared: "Mapping[str, ExternalTable]", used: Collection[str | None]
+    ) -> None:
+        """Give the session what tables of the DDL need, before the query is analyzed."""
+        found = [table for name, table in declared.items() if name in used]
+        if found:
+            from sparkbeam.replacements.sql_managed import prepare
+
+            for table in found:
+                prepare(table, pipeline)
 
     @staticmethod
     def _read(

@@ -196,7 +196,8 @@ TABLE = "CREATE EXTERNAL TABLE t (id BIGINT NOT NULL, s VARCHAR) TYPE text LOCAT
         ("INSERT INTO t (id, x) SELECT 1, 2", TABLE, "has no column 'x'; it has id, s"),
         ("INSERT INTO t (id, id) SELECT 1, 2", TABLE, "names 2 columns"),
         ("INSERT INTO t SELECT 1, 'a'", TABLE.replace("xyzzy/", "xyzzy*"), "is a pattern"),
-        ("INSERT INTO t SELECT 1, 'a'", TABLE.replace("text", "mongodb"), "be written here"),
+        ("INSERT INTO t SELECT 1, 'a'", TABLE.replace("text", "bigquery"), "be written here"),
+        ("INSERT INTO t SELECT 1, 'a'", TABLE.replace("text", "mongodb"), "such as 'mongodb://"),
         (
             "INSERT INTO t SELECT 1, 'a'",
             TABLE.replace("/xyzzy/", "h:1/t").replace("text", "kafka")
@@ -223,6 +224,30 @@ def test_a_row_that_does_not_fit_ends_the_pipeline(tmp_path: Path) -> None:
     rows = pipeline | beam.Create([beam.Row(s="a")]) | beam.WindowInto(FixedWindows(1))
     _ = rows | SqlTransform("INSERT INTO t (s) SELECT s FROM PCOLLECTION", ddl=ddl)
     with pytest.raises(PipelineFailed, match="table 't': column 'id': null, which is NOT NULL"):
+        pipeline.run().wait_until_finish()
+
+
+def test_numbers_of_all_sizes_are_read_and_written(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "0").write_text(f"-128,-32768,{-(2**31)},{-(2**63)}\n127,32767,0,1\n")
+    columns = "a TINYINT, b SMALLINT, c INTEGER, d BIGINT"
+    ddl = "; ".join(
+        f"CREATE EXTERNAL TABLE {name} ({columns}) TYPE text LOCATION '{tmp_path}/{name}/'"
+        for name in "tu"
+    )
+    options = PipelineOptions(["--streaming"])
+    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+        rows = pipeline | SqlTransform("INSERT INTO u SELECT * FROM t", ddl=ddl)
+        sums = rows | "Sums" >> SqlTransform("SELECT SUM(a), MIN(b), MAX(a) FROM PCOLLECTION")
+        assert_that(sums | beam.Map(tuple), equal_to([(-1, -32768, 127)]))
+    (path,) = (tmp_path / "u").iterdir()
+    assert sorted(path.read_text().splitlines()) == [
+        f"-128,-32768,{-(2**31)},{-(2**63)}",
+        "127,32767,0,1",
+    ]
+    pipeline = beam.Pipeline(runner=BatchRunner(), options=options)
+    _ = pipeline | SqlTransform("INSERT INTO u SELECT b, b, b, b FROM t", ddl=ddl)
+    with pytest.raises(PipelineFailed, match=r"table 'u': -?[0-9]+ is no TINYINT"):
         pipeline.run().wait_until_finish()
 
 
