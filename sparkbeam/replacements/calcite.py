@@ -20,6 +20,8 @@ from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.replacements.calcite_calls import called, check_arguments, same_type, window_function
 from sparkbeam.replacements.calcite_dialect import (
+    FLOATS,
+    INTEGERS,
     WITH_UNIT,
     Calcite,
     QueryRefused,
@@ -85,7 +87,10 @@ class ParsedQuery:
         )
         if inputs:
             tree.set("with_", with_)
-        text = tree.sql("spark", unsupported_level=sqlglot.ErrorLevel.RAISE)
+        try:
+            text = tree.sql("spark", unsupported_level=sqlglot.ErrorLevel.RAISE)
+        except sqlglot.errors.UnsupportedError as error:
+            raise QueryRefused(first_line(error).rstrip(".")) from None
         text = text.replace("{", "{{").replace("}", "}}")
         for at in range(len(self.tables)):
             text = text.replace(f"`sparkbeam_t{at}`", f"{{t{at}}}")
@@ -133,18 +138,24 @@ class Statement:
                 f"INSERT INTO {self.table} names {len(names)} columns, and the query has "
                 f"{len(query.columns)}."
             )
-        values = [exp.column(f"f{at}", table="inserted") for at in range(len(names))]
+        found = query.tree.named_selects
+        is_renamed = len({*found}) != len(found)
+        if is_renamed:
+            found = [f"f{at}" for at in range(len(names))]
+        values = [exp.column(name, table="inserted", quoted=True) for name in found]
         given = dict(zip(names, zip(values, query.tree.selects, strict=True), strict=True))
         items = []
         for name, text in types.items():
             wanted = data_type(text)
             value, item = given.get(name, (exp.Null(), exp.Null()))
-            is_same = item.type is not None and same_type(item.type, wanted)
+            # The parser takes decimals in a query for doubles, and all whole numbers for INTEGER.
+            kind = None if wanted.is_type(*FLOATS, *INTEGERS) else item.type
+            is_same = kind is not None and same_type(kind, wanted)
             cast = value if is_same else exp.Cast(this=value, to=wanted)
             items.append(exp.alias_(cast, name, quoted=True))
-        alias = exp.TableAlias(
-            this=exp.to_identifier("inserted"), columns=[value.this.copy() for value in values]
-        )
+        alias = exp.TableAlias(this=exp.to_identifier("inserted"))
+        if is_renamed:
+            alias.set("columns", [value.this.copy() for value in values])
         rows = exp.Subquery(this=self.query.copy(), alias=alias)
         return exp.select(*items).from_(rows)
 
@@ -194,7 +205,7 @@ def parse(
     """
     tree = _query(query) if isinstance(query, str) else query.copy()
     _check(tree, tables)
-    tree = called(_named(tree), functions or {})
+    tree = called(_named(tree, tables), functions or {})
     used = _used(tree, tables)
     try:
         tree = qualify(
@@ -278,7 +289,7 @@ def _columns(types: Types) -> dict[str, Any]:
     return {name: data_type(kind) for name, kind in types.items()}
 
 
-def _named(tree: exp.Query) -> exp.Query:
+def _named(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
     """Give expressions without a name Calcite's: ``EXPR$0`` for the first one."""
     if not tree.args.get("limit") and not tree.args.get("offset"):
         tree.set("order", None)  # A PCollection has no order.
@@ -288,10 +299,13 @@ def _named(tree: exp.Query) -> exp.Query:
         elif node.name.upper() in WITH_UNIT:
             unit = node.expressions[0]
             unit.replace(exp.var(unit.name.removeprefix("SQL_TSI_").upper()))
+    for renamed in list(tree.find_all(exp.Subquery, exp.CTE)):
+        _keep_order(renamed)
     for select in tree.find_all(exp.Select):
         for at, item in enumerate(select.expressions):
             if not isinstance(item, exp.Alias | exp.Column | exp.Star | exp.Dot):
                 item.replace(exp.alias_(item.copy(), f"EXPR${at}", quoted=True))
+        _prefer_columns(select, tables)
     for fetch in tree.find_all(exp.Fetch):
         if fetch.args.get("count") is None:
             fetch.set("count", exp.Literal.number(1))
@@ -311,6 +325,33 @@ def _named(tree: exp.Query) -> exp.Query:
             names = [exp.to_identifier(f"EXPR${at}", quoted=True) for at in range(width)]
             alias.set("columns", names)
     return tree
+
+
+def _keep_order(node: exp.Expr) -> None:
+    """Put an ordered query into one that renames its columns, as its order has their names."""
+    alias = node.args.get("alias")
+    if alias is not None and alias.columns and node.this.args.get("order"):
+        inner = exp.Subquery(
+            this=node.this, alias=exp.TableAlias(this=exp.to_identifier("ordered"))
+        )
+        node.set("this", exp.select("*").from_(inner))
+
+
+def _prefer_columns(select: exp.Select, tables: Mapping[str, Types]) -> None:
+    """Have names in HAVING mean columns of tables before those of expressions that are selected."""
+    having, source = select.args.get("having"), select.args.get("from_")
+    if having is None or source is None:
+        return
+    relations = [source.this, *(join.this for join in select.args.get("joins") or ())]
+    for column in list(having.find_all(exp.Column)):
+        if column.table or column.parent_select is not select:
+            continue
+        for relation in relations:
+            is_table = isinstance(relation, exp.Table)
+            names = tables.get(relation.name, ()) if is_table else relation.named_selects
+            if column.name in names:
+                column.set("table", exp.to_identifier(relation.alias_or_name, quoted=True))
+                break
 
 
 def _build_map(node: exp.Bracket) -> None:

@@ -1,6 +1,7 @@
-"""Statements of Beam SQL that declare tables, and those that set options.
+"""Statements of Beam SQL that declare tables and catalogs, and those that set options.
 
-Grammar: https://beam.apache.org/documentation/dsls/sql/extensions/create-external-table/
+Grammar: https://beam.apache.org/documentation/dsls/sql/extensions/create-external-table/ and
+https://beam.apache.org/documentation/dsls/sql/ddl/
 """
 
 import json
@@ -18,6 +19,21 @@ from sparkbeam.replacements.sql_records import SCALARS, Field, Kind, ListOf, Map
 
 
 @dataclass(frozen=True)
+class Catalog:
+    """A catalog that ``CREATE CATALOG`` declares.
+
+    Attributes:
+        name: its name.
+        type: its type, such as ``iceberg``, in lower case.
+        properties: its properties, which may be secrets.
+    """
+
+    name: str
+    type: str
+    properties: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class ExternalTable:
     """A table that ``CREATE EXTERNAL TABLE`` declares.
 
@@ -27,6 +43,9 @@ class ExternalTable:
         type: of what holds it, such as ``text``, in lower case.
         location: of it; empty for none.
         properties: further ones, which may be secrets.
+        partitions: by which it is partitioned.
+        catalog: the catalog in use where it was declared; None for none.
+        database: likewise.
     """
 
     name: str
@@ -34,6 +53,29 @@ class ExternalTable:
     type: str
     location: str = field(repr=False)
     properties: Mapping[str, Any] = field(repr=False)
+    partitions: tuple[str, ...] = ()
+    catalog: Catalog | None = None
+    database: str = ""
+
+    def required_location(self) -> str:
+        """Return the location.
+
+        Raises:
+            ConfigurationError: there is none.
+        """
+        if not self.location:
+            raise ConfigurationError(f"The table {shown(self.name)} of ddl needs a LOCATION.")
+        return self.location
+
+
+@dataclass
+class _Declared:
+    """Tables and catalogs so far, and the catalog and the database in use."""
+
+    tables: dict[str, ExternalTable] = field(default_factory=dict)
+    catalogs: dict[str, Catalog] = field(default_factory=dict)
+    catalog: Catalog | None = None
+    database: str = ""
 
 
 def declared(ddl: str) -> dict[str, ExternalTable]:
@@ -43,10 +85,10 @@ def declared(ddl: str) -> dict[str, ExternalTable]:
         ConfigurationError: it is not DDL, or declares a table twice.
         QueryRefused: it has another statement.
     """
-    found: dict[str, ExternalTable] = {}
+    found = _Declared()
     for statement in _statements(tokens(ddl, "ddl")):
         _Statement(statement).apply(found)
-    return found
+    return found.tables
 
 
 def _statements(found: list[Token]) -> list[list[Token]]:
@@ -60,8 +102,8 @@ def _statements(found: list[Token]) -> list[list[Token]]:
 
 
 _OF_CATALOGS = (
-    "Read the table of a catalog with managed.Read(managed.ICEBERG, config={…}), and apply the "
-    "query to its rows; write rows with managed.Write."
+    "Declare the catalog with CREATE CATALOG and USE CATALOG, and its tables with CREATE EXTERNAL "
+    "TABLE … TYPE iceberg."
 )
 _REMEDIES = {
     "INSERT": "Make it the query, which has a ddl that declares its table.",
@@ -85,14 +127,26 @@ class _Statement:
         self._tokens = found
         self._at = 0
 
-    def apply(self, tables: dict[str, ExternalTable]) -> None:
-        """Add the table of the statement to others, or remove it from them."""
+    def apply(self, found: _Declared) -> None:
+        """Add the declaration of the statement to others, or remove it from them."""
         if self._takes("SET") or self._takes("RESET"):
             return
         if self._takes("CREATE", "EXTERNAL", "TABLE") or self._takes("CREATE", "TABLE"):
-            self._create(tables)
+            self._create(found)
         elif self._takes("DROP", "TABLE"):
-            self._drop(tables)
+            self._drop(found.tables, "table")
+        elif self._takes("CREATE", "CATALOG"):
+            self._create_catalog(found.catalogs)
+        elif self._takes("USE", "CATALOG"):
+            self._use_catalog(found)
+        elif self._takes("DROP", "CATALOG"):
+            self._drop(found.catalogs, "catalog")
+        elif self._takes("CREATE", "DATABASE"):
+            # Its catalog has it as soon as it has a table.
+            self._takes("IF", "NOT", "EXISTS")
+            self._path()
+        elif self._takes("USE", "DATABASE"):
+            found.database = self._path()
         else:
             words = self._first_words()
             remedy = next((text for word, text in _REMEDIES.items() if word in words.split()), "")
@@ -104,32 +158,97 @@ class _Statement:
         words = [each for each in self._tokens[:2] if each.token_type not in _VALUES]
         return " ".join(each.text.upper()[:20] for each in words)
 
-    def _create(self, tables: dict[str, ExternalTable]) -> None:
+    def _create(self, found: _Declared) -> None:
+        tables = found.tables
         keeps = self._takes("IF", "NOT", "EXISTS")
         name = self._name()
         columns = self._fields("(", ")")
-        if self._takes("PARTITIONED BY"):
-            raise QueryRefused(f"PARTITIONED BY of the table {shown(name)}")
+        partitions = self._texts() if self._takes("PARTITIONED BY") else ()
         if self._takes("COMMENT"):
             self._text()
         self._need("TYPE")
-        kind = self._text() if self._next_is(TokenType.STRING) else self._name()
+        kind = self._text_or_name()
+        if partitions and kind.lower() != "iceberg":
+            raise QueryRefused(f"PARTITIONED BY of the table {shown(name)}")
         location = self._text() if self._takes("LOCATION") else ""
         properties = self._properties(name) if self._takes("TBLPROPERTIES") else {}
         if name in tables and keeps:
             return
         if name in tables:
             raise ConfigurationError(f"ddl declares the table {shown(name)} twice.")
-        tables[name] = ExternalTable(name, columns, kind.lower(), location, properties)
+        tables[name] = ExternalTable(
+            name,
+            columns,
+            kind.lower(),
+            location,
+            properties,
+            partitions,
+            found.catalog,
+            found.database,
+        )
 
-    def _drop(self, tables: dict[str, ExternalTable]) -> None:
+    def _drop(self, declared: dict[str, Any], what: str) -> None:
         may_miss = self._takes("IF", "EXISTS")
         name = self._name()
-        if name not in tables and not may_miss:
+        if name not in declared and not may_miss:
             raise ConfigurationError(
-                f"ddl drops the table {shown(name)}, which it has not declared."
+                f"ddl drops the {what} {shown(name)}, which it has not declared."
             )
-        tables.pop(name, None)
+        declared.pop(name, None)
+
+    def _create_catalog(self, catalogs: dict[str, Catalog]) -> None:
+        keeps = self._takes("IF", "NOT", "EXISTS")
+        name = self._text_or_name()
+        self._need("TYPE")
+        kind = self._text_or_name().lower()
+        properties = self._pairs() if self._takes("PROPERTIES") else {}
+        if name in catalogs and keeps:
+            return
+        if name in catalogs:
+            raise ConfigurationError(f"ddl declares the catalog {shown(name)} twice.")
+        if kind != "iceberg":
+            raise ConfigurationError(
+                f"The catalog {shown(name)} of ddl is of the type {shown(kind)}; known is iceberg."
+            )
+        catalogs[name] = Catalog(name, kind, properties)
+
+    def _use_catalog(self, found: _Declared) -> None:
+        name = self._text_or_name()
+        if name not in found.catalogs and name != "default":
+            raise ConfigurationError(
+                f"ddl uses the catalog {shown(name)}, which it has not declared: declare it with "
+                "CREATE CATALOG."
+            )
+        found.catalog, found.database = found.catalogs.get(name), ""
+
+    def _pairs(self) -> dict[str, str]:
+        """Return texts by text, as ``('a' = 'b', …)``."""
+        found: dict[str, str] = {}
+        self._need("(")
+        while not self._takes(")"):
+            if found:
+                self._need(",")
+            key = self._text()
+            self._need("=")
+            found[key] = self._text()
+        return found
+
+    def _texts(self) -> tuple[str, ...]:
+        self._need("(")
+        found = [self._text()]
+        while self._takes(","):
+            found.append(self._text())
+        self._need(")")
+        return tuple(found)
+
+    def _path(self) -> str:
+        names = [self._name()]
+        while self._takes("."):
+            names.append(self._name())
+        return ".".join(names)
+
+    def _text_or_name(self) -> str:
+        return self._text() if self._next_is(TokenType.STRING) else self._name()
 
     def _properties(self, table: str) -> Mapping[str, Any]:
         try:

@@ -6,7 +6,7 @@ Only modules whose names begin with ``calcite`` import ``sqlglot``.
 from collections.abc import Mapping
 
 import sqlglot
-from sqlglot import Token, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
 
 from sparkbeam.common.arguments import shown
@@ -63,6 +63,10 @@ class Calcite(Dialect):
         """Tokens, with the quotes of names."""
 
         IDENTIFIERS = ["`", '"']  # noqa: RUF012
+        KEYWORDS = {  # noqa: RUF012
+            **sqlglot.Tokenizer.KEYWORDS,
+            "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+        }
 
     class Parser(sqlglot.Parser):
         """Parser that takes units of time as names, and SESSION as a function."""

@@ -1,7 +1,9 @@
 """Expressions of SQL over rows as expressions in Python."""
 
+import keyword
 import math
 from collections.abc import Callable, Mapping
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -9,17 +11,22 @@ import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
+from sparkbeam.connectors.schemas import row_constraint, without_none
+from sparkbeam.replacements.calcite_casts import cast
 from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.calcite_functions import called, moved
 from sparkbeam.replacements.calcite_values import (
-    KINDS,
+    NUMBERS,
     REAL,
     WHOLE,
     Value,
     as_kind,
+    common_kind,
+    converted,
     held,
     is_integer,
     present,
+    ranged,
     strict,
     unknown,
     wider,
@@ -37,7 +44,12 @@ _COMPARISONS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.GT: (">", "<="),
     exp.GTE: (">=", "<"),
 }
-_ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+_ARITHMETIC: Mapping[type[exp.Expr], tuple[str, str]] = {
+    exp.Add: ("+", "decimal_sum"),
+    exp.Sub: ("-", "decimal_difference"),
+    exp.Mul: ("*", "decimal_product"),
+}
+"""Operators of numbers, and functions of decimals."""
 
 
 class Expressions:
@@ -64,6 +76,7 @@ class Expressions:
         self._bounds = bounds
         self._methods: dict[type[exp.Expr], Callable[[Any], Value]] = {
             exp.Column: self._column,
+            exp.Dot: self._field,
             exp.Literal: self._literal,
             exp.Null: lambda _: Value("None", Any, nullable=True),
             exp.Paren: lambda node: self.value(node.this),
@@ -90,12 +103,8 @@ class Expressions:
         if isinstance(node, exp.Add | exp.Sub) and isinstance(node.right, exp.Interval):
             return moved(node, self.value)
         if isinstance(node, exp.Binary) and type(node) in _ARITHMETIC:
-            left, right = self.value(node.left), self.value(node.right)
-            if not {left.kind, right.kind} <= {*WHOLE, *REAL, Decimal}:
-                raise unknown(node)
-            text = f"({{}} {_ARITHMETIC[type(node)]} {{}})"
-            kind = wider(left.kind, right.kind)
-            return strict(kind, text, as_kind(left, kind), as_kind(right, kind))
+            symbol, of_decimals = _ARITHMETIC[type(node)]
+            return self._computed(node, f"({{}} {symbol} {{}})", of_decimals)
         if isinstance(node, exp.Boolean) or _is_condition(node):
             return self._truth(node)
         method = self._methods.get(type(node))
@@ -113,6 +122,8 @@ class Expressions:
                 return self.holds(node.this, negated=negated)
             case exp.Boolean():
                 return str(bool(node.this) is not negated)
+            case exp.Null():
+                return "False"
             case exp.Not():
                 return self.holds(node.this, negated=not negated)
             case exp.And() | exp.Or():
@@ -136,12 +147,14 @@ class Expressions:
 
     def _compared(self, node: exp.Binary, *, negated: bool) -> str:
         left, right = self.value(node.left), self.value(node.right)
-        if {left.kind, right.kind} & {*REAL, Decimal} and left.kind is not right.kind:
+        if {left.kind, right.kind} <= NUMBERS and left.kind is not right.kind:
             kind = wider(left.kind, right.kind)
             left, right = as_kind(left, kind), as_kind(right, kind)
+        elif left.kind is not right.kind and Any not in (left.kind, right.kind):
+            left, right = _as_times(node, left, right)
         nulls, (one, other) = present(left, right)
         test = f"{one} {_COMPARISONS[type(node)][negated]} {other}"
-        if negated and float in (left.kind, right.kind):
+        if negated and {left.kind, right.kind} & {*REAL}:
             test = f"not {one} {_COMPARISONS[type(node)][0]} {other}"
         return f"({' and '.join([*nulls, test])})"
 
@@ -163,14 +176,28 @@ class Expressions:
 
     def _truth(self, node: exp.Expr) -> Value:
         true = self.holds(node)
-        nullable = any(self._may_be_null(part) for part in node.find_all(exp.Column))
-        if not nullable and not self._known:
+        if not self._may_be_null(node):
             return Value(true, bool)
         false = self.holds(node, negated=True)
         return Value(f"(True if {true} else False if {false} else None)", bool, nullable=True)
 
-    def _may_be_null(self, node: exp.Column) -> bool:
-        return self._column(node).nullable
+    def _may_be_null(self, node: exp.Expr) -> bool:
+        """Return whether a condition may be neither true nor false."""
+        match node:
+            case exp.Boolean() | exp.Is():
+                return False
+            case exp.Paren() | exp.Not():
+                return self._may_be_null(node.this)
+            case exp.And() | exp.Or():
+                return self._may_be_null(node.left) or self._may_be_null(node.right)
+            case exp.Between():
+                parts = [node.this, node.args["low"], node.args["high"]]
+            case exp.In():
+                parts = [node.this, *node.expressions]
+            case _:
+                is_comparison = type(node) in _COMPARISONS
+                parts = [node.left, node.right] if is_comparison else [node]  # type: ignore[attr-defined]
+        return any(self.value(part).nullable for part in parts)
 
     def _column(self, node: exp.Column) -> Value:
         found = self._scope.get(node.table, {}).get(node.name)
@@ -178,9 +205,24 @@ class Expressions:
             raise QueryRefused(f"the column {node.sql()} outside of GROUP BY")
         return found
 
+    def _field(self, node: exp.Dot) -> Value:
+        owner = self.value(node.this)
+        rows = row_constraint(owner.kind)
+        fields = {} if rows is None else dict(rows._fields)
+        is_plain = node.name.isascii() and node.name.isidentifier()
+        if node.name not in fields or not is_plain or keyword.iskeyword(node.name):
+            raise unknown(node)
+        kind, nullable = without_none(fields[node.name])
+        found = strict(kind, f"{{}}.{node.name}", owner)
+        return Value(found.source, kind, found.nullable or nullable)
+
     def _negative(self, node: exp.Neg) -> Value:
         value = self.value(node.this)
-        return strict(value.kind, "(-{})", value)
+        if value.kind is Decimal:
+            return strict(Decimal, "decimal_difference(Decimal(0), {})", value)
+        if value.kind not in NUMBERS:
+            raise unknown(node)
+        return strict(value.kind, ranged("(-{})", value.kind), value)
 
     def _literal(self, node: exp.Literal) -> Value:
         if node.is_string:
@@ -193,14 +235,30 @@ class Expressions:
         if "." in node.this:
             return Value(f"Decimal({node.this!r})", Decimal)
         whole = int(node.this)
+        if whole >= 1 << 63:
+            return Value(f"Decimal({node.this!r})", Decimal)
         return Value(repr(whole), np.int32 if whole < 1 << 31 else int)
 
-    def _division(self, node: exp.Div) -> Value:
+    def _computed(self, node: exp.Binary, text: str, of_decimals: str) -> Value:
+        """Return the result of arithmetic.
+
+        Args:
+            node: the expression.
+            text: of the result in Python.
+            of_decimals: the function of two decimals.
+        """
         left, right = self.value(node.left), self.value(node.right)
+        if not {left.kind, right.kind} <= NUMBERS:
+            raise unknown(node)
         kind = wider(left.kind, right.kind)
-        if not is_integer(kind):
-            return strict(kind, "({} / {})", as_kind(left, kind), as_kind(right, kind))
-        return strict(kind, "quotient({}, {})", left, right)
+        found = f"{of_decimals}({{}}, {{}})" if kind is Decimal else ranged(text, kind)
+        return strict(kind, found, as_kind(left, kind), as_kind(right, kind))
+
+    def _division(self, node: exp.Div) -> Value:
+        kinds = self.value(node.left).kind, self.value(node.right).kind
+        is_whole = all(map(is_integer, kinds))
+        text = "quotient({}, {})" if is_whole else "({} / {})"
+        return self._computed(node, text, "decimal_quotient")
 
     def _modulo(self, node: exp.Mod) -> Value:
         left, right = self.value(node.left), self.value(node.right)
@@ -209,30 +267,29 @@ class Expressions:
         return strict(wider(left.kind, right.kind), "modulo({}, {})", left, right)
 
     def _case(self, node: exp.Case) -> Value:
-        default = node.args.get("default") or exp.Null()
-        found = self.value(default)
-        for each in reversed(node.args["ifs"]):
+        default = self.value(node.args.get("default") or exp.Null())
+        values = [self.value(each.args["true"]) for each in node.args["ifs"]]
+        kind = common_kind(node, *values, default)
+        found = converted(default, kind)
+        for each, value in reversed([*zip(node.args["ifs"], values, strict=True)]):
             test = each.this
             if node.this is not None:
                 test = exp.EQ(this=node.this, expression=test)
-            value = self.value(each.args["true"])
-            kind = value.kind if found.kind is Any else found.kind
-            if value.kind not in (kind, Any) and {value.kind, kind} <= {*WHOLE, *REAL}:
-                kind = wider(value.kind, kind)
-            source = f"({value.source} if {self.holds(test)} else {found.source})"
+            source = f"({converted(value, kind).source} if {self.holds(test)} else {found.source})"
             found = Value(source, kind, value.nullable or found.nullable)
         return found
 
     def _coalesce(self, node: exp.Coalesce) -> Value:
-        *firsts, last = map(self.value, (node.this, *node.expressions))
-        found = last
+        values = [*map(self.value, (node.this, *node.expressions))]
+        kind = common_kind(node, *values)
+        *firsts, found = (converted(value, kind) for value in values)
         for value in reversed(firsts):
             if not value.nullable:
                 found = value
                 continue
             first, again = held(value)
             source = f"({again} if {first} is not None else {found.source})"
-            found = Value(source, value.kind, found.nullable)
+            found = Value(source, kind, found.nullable)
         return found
 
     def argument(self, node: exp.Expr, parameter: Parameter) -> Value:
@@ -276,21 +333,7 @@ class Expressions:
             return self.value(node.this)
         if isinstance(node.this, exp.Anonymous) and node.this.name in self.functions:
             return self._of_user(node.this)
-        kind = KINDS.get(node.to.this)
-        if isinstance(node.this, exp.Null):
-            return Value("None", Any if kind is None else kind, nullable=True)
-        if kind is Timestamp and isinstance(node.this, exp.Literal):
-            return _time(node.this)
-        value = self.value(node.this)
-        if kind is value.kind and not node.to.expressions:
-            return value
-        if kind in WHOLE and value.kind in (*WHOLE, *REAL, Decimal, str):
-            return strict(kind, "int({})", value)
-        if kind in REAL and value.kind in (*WHOLE, *REAL, Decimal, str):
-            return strict(kind, "float({})", value)
-        if kind is str and is_integer(value.kind) and not node.to.expressions:
-            return strict(kind, "str({})", value)
-        raise unknown(node)
+        return cast(node, self.value(node.this))
 
     def _call(self, node: exp.Anonymous) -> Value:
         bound = bound_of(node)
@@ -299,12 +342,18 @@ class Expressions:
         return Value(f"row.{bound}", Timestamp)
 
 
-def _time(node: exp.Literal) -> Value:
-    try:
-        moment = Timestamp.from_rfc3339(node.this.replace(" ", "T") + "Z")
-    except ValueError:
-        raise unknown(node) from None
-    return Value(f"Timestamp(micros={moment.micros})", Timestamp)
+def _as_times(node: exp.Expr, *values: Value) -> tuple[Value, ...]:
+    """Return days, times and texts as days, or as times if one of them is.
+
+    Raises:
+        QueryRefused: they are not comparable.
+    """
+    kinds = {value.kind for value in values}
+    if not kinds <= {date, Timestamp, str}:
+        raise unknown(node)
+    kind = "TIMESTAMP" if Timestamp in kinds else "DATE"
+    to = exp.Cast(this=exp.Null(), to=exp.DataType.build(kind))
+    return tuple(cast(to, value) for value in values)
 
 
 def _is_condition(node: exp.Expr) -> bool:

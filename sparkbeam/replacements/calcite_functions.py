@@ -5,6 +5,7 @@ Those that Python has in the same form run over columns; others call functions o
 """
 
 from collections.abc import Callable, Mapping
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -14,11 +15,13 @@ from sqlglot import exp
 
 from sparkbeam.replacements.calcite_patterns import Pattern, like, similar
 from sparkbeam.replacements.calcite_values import (
+    NUMBERS,
     REAL,
     WHOLE,
     Value,
     alike,
     is_integer,
+    ranged,
     strict,
     unknown,
 )
@@ -63,7 +66,10 @@ def _of_text(kind: Any, text: str) -> Callable[[Any, _Values], Value]:
 
 def _abs(node: exp.Abs, value: _Values) -> Value:
     found = value(node.this)
-    return strict(found.kind, "abs({})", found)
+    if found.kind not in NUMBERS:
+        raise unknown(node)
+    text = "{}.copy_abs()" if found.kind is Decimal else ranged("abs({})", found.kind)
+    return strict(found.kind, text, found)
 
 
 def _joined(node: Any, value: _Values) -> Value:
@@ -182,7 +188,7 @@ def _rounded(node: exp.Round, value: _Values) -> Value:
         raise unknown(node)
     if is_integer(found.kind) and digits >= 0:
         return found
-    return strict(found.kind, f"rounded({{}}, {digits})", found)
+    return strict(found.kind, ranged(f"rounded({{}}, {digits})", found.kind), found)
 
 
 def _whole(name: str) -> Callable[[Any, _Values], Value]:
@@ -192,6 +198,9 @@ def _whole(name: str) -> Callable[[Any, _Values], Value]:
         found, unit = value(node.this), node.args.get("to")
         if unit is not None and found.kind is Timestamp and unit.name.upper() in _UNITS:
             return strict(Timestamp, f"{name}_time({{}}, {unit.name.upper()!r})", found)
+        if unit is not None and found.kind is date and unit.name.upper() in _UNITS_OF_DAYS:
+            text = f"day_of_time({name}_time(time_of_day({{}}), {unit.name.upper()!r}))"
+            return strict(date, text, found)
         if is_integer(found.kind):
             return found
         if unit is not None or found.kind not in (*REAL, Decimal):
@@ -201,28 +210,27 @@ def _whole(name: str) -> Callable[[Any, _Values], Value]:
     return make
 
 
-_UNITS = frozenset([*_FIXED, "MONTH", "QUARTER", "YEAR"])
+_UNITS_OF_DAYS = frozenset(["DAY", "WEEK", "MONTH", "QUARTER", "YEAR"])
+_UNITS = frozenset([*_FIXED, *_UNITS_OF_DAYS])
 
-_PARTS = frozenset(
-    ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE", "SECOND"]
-)
+_PARTS_OF_DAYS = frozenset([*_UNITS_OF_DAYS, "DOW", "DOY"])
+_PARTS = frozenset([*_PARTS_OF_DAYS, "HOUR", "MINUTE", "SECOND"])
 
 
 def _extract(node: exp.Extract, value: _Values) -> Value:
-    unit, time = node.name.upper(), value(node.expression)
-    if time.kind is not Timestamp or unit not in _PARTS:
-        raise unknown(node)
-    return strict(int, f"part_of_time({unit!r}, {{}})", time)
+    return _part_of(node, node.name.upper(), value(node.expression))
 
 
 def _part(unit: str) -> Callable[[exp.Func, _Values], Value]:
-    def make(node: exp.Func, value: _Values) -> Value:
-        time = value(node.this)
-        if time.kind is not Timestamp:
-            raise unknown(node)
-        return strict(int, f"part_of_time({unit!r}, {{}})", time)
+    return lambda node, value: _part_of(node, unit, value(node.this))
 
-    return make
+
+def _part_of(node: exp.Expr, unit: str, time: Value) -> Value:
+    if time.kind is date and unit in _PARTS_OF_DAYS:
+        time = strict(Timestamp, "time_of_day({})", time)
+    if time.kind is not Timestamp or unit not in _PARTS:
+        raise unknown(node)
+    return strict(int, f"part_of_time({unit!r}, {{}})", time)
 
 
 def moved(node: exp.Add | exp.Sub, value: _Values) -> Value:

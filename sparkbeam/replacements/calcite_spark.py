@@ -42,6 +42,65 @@ def _division(node: exp.Div) -> exp.Expr:
     return exp.Div(this=node.left, expression=node.right, typed=False)
 
 
+def _compared(node: exp.Binary) -> exp.Expr:
+    """Compare floating-point numbers as Java does: NaN is neither equal to a number nor greater.
+
+    To Spark it is equal to itself, and greater than all others.
+    """
+    left, right = node.left, node.right
+    of_left, of_right = _is_nan(left), _is_nan(right)
+    if isinstance(node, exp.GT | exp.GTE) and of_left is not None:
+        return _unless(node, _and(of_left, _is_present(right)))
+    if isinstance(node, exp.LT | exp.LTE) and of_right is not None:
+        return _unless(node, _and(of_right, _is_present(left)))
+    if of_left is None or of_right is None:
+        return node
+    both = _and(of_left, of_right)
+    if isinstance(node, exp.NEQ | exp.NullSafeNEQ):
+        return exp.Paren(this=exp.Or(this=node.copy(), expression=both))
+    return _unless(node, both) if isinstance(node, exp.EQ | exp.NullSafeEQ) else node
+
+
+def _unless(node: exp.Expr, condition: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=_and(node.copy(), exp.Not(this=exp.Paren(this=condition))))
+
+
+def _and(left: exp.Expr, right: exp.Expr | None) -> exp.Expr:
+    return left if right is None else exp.And(this=left, expression=right)
+
+
+def _is_nan(node: exp.Expr) -> exp.Expr | None:
+    """Return the condition that a number is NaN; None if it cannot be."""
+    plain = node.unnest()
+    if isinstance(plain, exp.Neg):
+        plain = plain.this.unnest()
+    if isinstance(plain, exp.Literal) or not node.is_type(*FLOATS):
+        return None
+    return exp.IsNan(this=node.copy())
+
+
+def _is_present(node: exp.Expr) -> exp.Expr | None:
+    """Return the condition that a value is not null; None if it is a constant."""
+    if isinstance(node.unnest(), exp.Literal):
+        return None
+    return exp.Not(this=exp.Is(this=node.copy(), expression=exp.Null()))
+
+
+def _between_numbers(node: exp.Between) -> exp.Expr:
+    parts = (node.this, node.args["low"], node.args["high"])
+    if not any(part.is_type(*FLOATS) for part in parts):
+        return node
+    low = _compared(exp.GTE(this=parts[0].copy(), expression=parts[1].copy()))
+    high = _compared(exp.LTE(this=parts[0].copy(), expression=parts[2].copy()))
+    return exp.Paren(this=_and(low, high))
+
+
+def _nullif(node: exp.Nullif) -> exp.Expr:
+    equal = exp.EQ(this=node.this.copy(), expression=node.expression.copy())
+    compared = _compared(equal)
+    return node if compared is equal else exp.If(this=compared, true=exp.Null(), false=node.this)
+
+
 def _average(node: exp.Avg) -> exp.Expr:
     """Truncate the average of integers."""
     value = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
@@ -84,12 +143,12 @@ def _rounded(node: exp.Ceil | exp.Floor) -> exp.Expr:
 
 
 def _rounded_time(node: exp.Ceil | exp.Floor, unit: str) -> exp.Expr:
-    floor = _floor(node.this, unit)
-    if isinstance(node, exp.Floor):
-        return floor
-    after = _call("TIMESTAMPADD", exp.var(unit), exp.Literal.number(1), floor.copy())
-    is_floor = exp.EQ(this=floor, expression=node.this.copy())
-    return exp.If(this=is_floor, true=node.this.copy(), false=after)
+    floor, time = _floor(node.this, unit), _ntz(node.this.copy())
+    if isinstance(node, exp.Ceil):
+        after = _call("TIMESTAMPADD", exp.var(unit), exp.Literal.number(1), floor.copy())
+        is_floor = exp.EQ(this=floor, expression=time)
+        floor = exp.If(this=is_floor, true=time.copy(), false=after)
+    return _day(floor) if node.this.is_type(exp.DataType.Type.DATE) else floor
 
 
 def _floor(time: exp.Expr, unit: str) -> exp.Expr:
@@ -125,9 +184,15 @@ def _element(node: exp.Bracket) -> exp.Expr:
     if len(node.expressions) != 1:
         raise QueryRefused(f"the element {node.sql(Calcite)}")
     (key,) = node.expressions
-    if not node.this.is_type(exp.DataType.Type.MAP) and key.is_type(*INTEGERS):
-        key = exp.Cast(this=key, to=exp.DataType.build("INT"))
-    return _call("TRY_ELEMENT_AT", node.this, key)
+    if node.this.is_type(exp.DataType.Type.MAP) or not key.is_type(*INTEGERS):
+        return _call("TRY_ELEMENT_AT", node.this, key)
+    position = exp.Cast(this=key, to=exp.DataType.build("INT"))
+    found = _call("TRY_ELEMENT_AT", node.this, position)
+    if isinstance(key, exp.Literal) and int(key.name) > 0:
+        return found
+    # Spark counts from the end of the array too.
+    is_none = exp.LT(this=position.copy(), expression=exp.Literal.number(1))
+    return exp.If(this=is_none, true=exp.Null(), false=found)
 
 
 def _unnest(node: exp.Unnest) -> exp.Expr:
@@ -167,6 +232,8 @@ def _numbered(array: exp.Expr, element: exp.Identifier, position: exp.Identifier
 def _cast(node: exp.Cast) -> exp.Expr:
     """Cut and pad texts; times are those of UTC."""
     to = node.to
+    if to.is_type(exp.DataType.Type.TIME):
+        raise QueryRefused("the type TIME")
     if to.is_type(*TIMESTAMPS):
         return _ntz(node.this)
     if to.is_type(exp.DataType.Type.DECIMAL) and not to.expressions:
@@ -223,22 +290,100 @@ def _user_aggregate(node: exp.AnonymousAggFunc) -> exp.Expr:
     return _call(node.name, values)
 
 
-def _function(node: exp.Anonymous) -> exp.Expr:
-    if node.name.upper() == "TIMESTAMPDIFF" and node.expressions[0].name in _FIXED_UNITS:
-        unit, start, end = node.expressions
+def _substring(node: exp.Substring) -> exp.Expr:
+    """Take positions before the first character as such; Spark counts them from the end."""
+    start, length = node.args.get("start"), node.args.get("length")
+    if start is None or (isinstance(start, exp.Literal) and int(start.name) > 0):
+        return node
+    one, zero = exp.Literal.number(1), exp.Literal.number(0)
+    begin = exp.Greatest(this=start.copy(), expressions=[one])
+    if length is None:
+        return exp.Substring(this=node.this, start=begin)
+    end = exp.Paren(this=exp.Add(this=start.copy(), expression=length.copy()))
+    number = exp.Greatest(this=exp.Sub(this=end, expression=begin.copy()), expressions=[zero])
+    return exp.Substring(this=node.this, start=begin, length=number)
+
+
+def _logarithm(node: exp.Ln | exp.Log) -> exp.Expr:
+    """Return NaN and infinity where Spark returns null."""
+    value = node.this if isinstance(node, exp.Ln) else node.expression
+    if value is None:
+        return node
+    zero = exp.Literal.number(0)
+    at_most = exp.LTE(this=value.copy(), expression=zero)
+    is_zero = exp.EQ(this=value.copy(), expression=zero.copy())
+    other = exp.If(this=is_zero, true=_double("-Infinity"), false=_double("NaN"))
+    return exp.If(this=at_most, true=other, false=node.copy())
+
+
+def _double(text: str) -> exp.Expr:
+    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("DOUBLE"))
+
+
+def _sign(node: exp.Sign) -> exp.Expr:
+    return _as(node.copy(), node.this.type) if node.this.is_type(*INTEGERS) else node
+
+
+def _capital(node: exp.Initcap) -> exp.Expr:
+    raise QueryRefused("INITCAP, as words of Spark end at spaces alone")
+
+
+def _truncated(node: exp.Trunc) -> exp.Expr:
+    raise QueryRefused("TRUNCATE, which Spark does not have: use ROUND, FLOOR or CEIL")
+
+
+def _day(node: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=node, to=exp.DataType.build("DATE"))
+
+
+def _time_added(node: exp.Anonymous) -> exp.Expr:
+    """Add to a day too; Spark takes it as a time in the time zone of the session."""
+    unit, number, time = node.expressions
+    if not time.is_type(exp.DataType.Type.DATE):
+        return node
+    found = _call("TIMESTAMPADD", unit, number, _ntz(time))
+    return found if unit.name in ("HOUR", "MINUTE", "SECOND") else _day(found)
+
+
+def _time_between(node: exp.Anonymous) -> exp.Expr:
+    unit, start, end = node.expressions
+    if unit.name in _FIXED_UNITS:
         return _between(unit.name, start, end)
+    return _call("TIMESTAMPDIFF", unit, _ntz(start), _ntz(end))
+
+
+def _function(node: exp.Anonymous) -> exp.Expr:
+    change = _WITH_UNIT.get(node.name.upper())
+    if change is not None and len(node.expressions) == 3:
+        return change(node)
     name = RENAMED.get(node.name.upper())
     if name is not None:
         node.set("this", name)
     return node
 
 
+_WITH_UNIT = {"TIMESTAMPADD": _time_added, "TIMESTAMPDIFF": _time_between}
 _FIXED_UNITS = frozenset(["SECOND", "MINUTE", "HOUR", "DAY", "WEEK"])
 
 RENAMED: Mapping[str, str] = {"COLLECT": "COLLECT_LIST", "ROW": "STRUCT"}
 
 _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Div: _division,
+    **dict.fromkeys(
+        (
+            *(exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ),
+            *(exp.GT, exp.GTE, exp.LT, exp.LTE),
+        ),
+        _compared,
+    ),
+    exp.Between: _between_numbers,
+    exp.Nullif: _nullif,
+    exp.Substring: _substring,
+    exp.Ln: _logarithm,
+    exp.Log: _logarithm,
+    exp.Sign: _sign,
+    exp.Initcap: _capital,
+    exp.Trunc: _truncated,
     exp.Avg: _average,
     exp.Window: _window,
     exp.Filter: _window,

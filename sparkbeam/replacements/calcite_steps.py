@@ -25,8 +25,12 @@ from sparkbeam.replacements.calcite_expressions import Expressions, Scope, bound
 from sparkbeam.replacements.calcite_order import first_rows, further_keys, orders
 from sparkbeam.replacements.calcite_timestamps import is_plain
 from sparkbeam.replacements.calcite_values import (
+    NUMBERS,
+    REAL,
     Value,
     alike,
+    common_kind,
+    converted,
     held,
     is_integer,
     strict,
@@ -40,6 +44,19 @@ class Scan:
     """The elements of a table."""
 
     table: str
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Rows of constants, in columns ``c0``, ``c1``, ….
+
+    Attributes:
+        rows: the values of each row.
+        values: the columns.
+    """
+
+    rows: tuple[tuple[Value, ...], ...]
+    values: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
@@ -78,8 +95,8 @@ class Aggregate:
     Attributes:
         step: makes the rows: the keys, followed by an input of each aggregate.
         keys: the number of keys.
-        functions: of the aggregates: ``sum``, ``min``, ``max``, ``distinct``, or the alias of one
-            of the user.
+        functions: of the aggregates: ``sum``, ``decimals`` for a sum of these, ``min``, ``max``,
+            ``distinct``, or the alias of one of the user.
         windows: the windows; None for those of the input.
         bounds: the start and the end of the window follow as two columns.
         nullable: whether each aggregate meets None.
@@ -147,7 +164,7 @@ class Union:
     steps: tuple["Step", ...]
 
 
-Step = Scan | Project | Aggregate | JoinSteps | Unnest | Top | Union
+Step = Scan | Constants | Project | Aggregate | JoinSteps | Unnest | Top | Union
 
 
 def steps_of(
@@ -166,6 +183,10 @@ def steps_of(
         QueryRefused: a clause of it cannot run in windows or in streaming.
     """
     return _Lowering(tables, functions or {}).query(query.tree)
+
+
+_ONE_ROW = Constants(((Value("0", int),),), (Value("row.c0", int),))
+"""Rows of a query without FROM."""
 
 
 class _Lowering:
@@ -206,15 +227,21 @@ class _Lowering:
         if not isinstance(tree, exp.Union):
             raise QueryRefused(f"{tree.key.upper()} in windows or in streaming")
         parts = [self.query(tree.left), self.query(tree.right)]
+        pairs = [*zip(*(part.values for part in parts), strict=True)]
+        try:
+            kinds = [common_kind(tree, *pair) for pair in pairs]
+        except QueryRefused:
+            clause = "UNION of columns of different types in windows or in streaming"
+            raise QueryRefused(clause) from None
         columns = [
-            Value(f"row.c{at}", left.kind, left.nullable or right.nullable)
-            for at, (left, right) in enumerate(zip(*(p.values for p in parts), strict=True))
+            Value(f"row.c{at}", kind, any(value.nullable for value in pair))
+            for at, (kind, pair) in enumerate(zip(kinds, pairs, strict=True))
         ]
-        whole = Project(Union(tuple(parts)), tuple(columns))
+        whole = Project(Union(tuple(_as_kinds(part, kinds) for part in parts)), tuple(columns))
         return _distinct(whole) if tree.args.get("distinct") else whole
 
     @staticmethod
-    def _columns_of(step: Project, names: list[str]) -> tuple[Step, dict[str, Value]]:
+    def _columns_of(step: Project | Constants, names: list[str]) -> tuple[Step, dict[str, Value]]:
         return step, {
             name: replace(value, source=f"row.c{at}")
             for at, (name, value) in enumerate(zip(names, step.values, strict=True))
@@ -233,6 +260,9 @@ class _Lowering:
             alias = tree.args.get("alias")
             names = [each.name for each in alias.columns] if alias is not None else []
             return self._columns_of(self.query(tree.this), names or tree.this.named_selects)
+        if isinstance(tree, exp.Values):
+            names = [each.name for each in tree.args["alias"].columns]
+            return self._columns_of(self._constants(tree), names)
         if not isinstance(tree, exp.Table):
             raise QueryRefused(f"{tree.key.upper()} in windows or in streaming")
         if tree.name in self._named:
@@ -243,16 +273,31 @@ class _Lowering:
         }
         return Scan(tree.name), columns
 
+    def _constants(self, tree: exp.Values) -> Constants:
+        value = self._expressions({}).value
+        rows = [tuple(map(value, each.expressions)) for each in tree.expressions]
+        columns = [*zip(*rows, strict=True)]
+        kinds = [common_kind(tree, *column) for column in columns]
+        values = (
+            Value(f"row.c{at}", kind, any(each.nullable for each in column))
+            for at, (kind, column) in enumerate(zip(kinds, columns, strict=True))
+        )
+        return Constants(
+            tuple(tuple(map(converted, row, kinds)) for row in rows),
+            tuple(values),
+        )
+
     def _select(self, tree: exp.Select) -> Project:
         for name in ("qualify", "windows", "laterals", "match"):
             if tree.args.get(name):
                 raise QueryRefused(f"{name.upper()} in windows or in streaming")
         source = tree.args.get("from_")
-        if source is None:
-            raise QueryRefused("a query without FROM in streaming")
         used = {(column.table, column.name) for column in tree.find_all(exp.Column)}
-        step, columns = self._relation(source.this, used)
-        scope: Scope = {source.this.alias_or_name: columns}
+        step: Step = _ONE_ROW
+        scope: Scope = {}
+        if source is not None:
+            step, columns = self._relation(source.this, used)
+            scope = {source.this.alias_or_name: columns}
         for join in tree.args.get("joins") or ():
             step, scope = self._joined(step, scope, join, used)
         where = tree.args.get("where")
@@ -509,8 +554,23 @@ def _distinct(step: Project) -> Project:
     return Project(Aggregate(ones, len(keys), ("sum",), (False,)), keys)
 
 
+def _as_kinds(step: Project, kinds: Sequence[Any]) -> Project:
+    """Return the rows of a query in the types of a set operation."""
+    if [value.kind for value in step.values] == [*kinds]:
+        return step
+    own = (replace(value, source=f"row.c{at}") for at, value in enumerate(step.values))
+    return Project(step, tuple(converted(*pair) for pair in zip(own, kinds, strict=True)))
+
+
 def as_key(value: Value) -> Value:
-    """Return a value as part of a key, of a type with a deterministic coder."""
+    """Return a value as part of a key, of a type with a deterministic coder.
+
+    Equal numbers are equal keys.
+    """
+    if value.kind in REAL:
+        return strict(value.kind, "({} + 0.0)", value)
+    if value.kind is Decimal:
+        return strict(Decimal, "without_zeros({})", value)
     return strict(int, "{}.micros", value) if value.kind is Timestamp else value
 
 
@@ -618,8 +678,7 @@ class _Aggregation:
                 raise QueryRefused(f"{node.sql_name()}(DISTINCT …) in windows or in streaming")
             return Value(self._add("distinct", value), int)
         if isinstance(node, exp.Min | exp.Max):
-            source = self._add(node.key, value)
-            return Value(source, value.kind, value.nullable)
+            return self._best(node.key, value)
         count = self._count(value, None)
         if isinstance(node, exp.Count):
             return Value(count, int)
@@ -632,17 +691,42 @@ class _Aggregation:
             self._add(function.alias, value), function.result.type, function.result.nullable
         )
 
-    def _of_sum(self, node: exp.AggFunc, value: Value, count: str) -> Value:
+    def _best(self, function: str, value: Value) -> Value:
+        """Return the least or the greatest value; NaN is greater than all other numbers."""
+        if value.kind not in REAL:
+            return Value(self._add(function, value), value.kind, value.nullable)
         first, again = held(value)
-        zero = Value(f"(0 if {first} is None else {again})", value.kind)
-        total = self._add("sum", zero if value.nullable else value)
-        source = total
+        end = "inf" if function == "min" else "-inf"
+        number = f"({again} if {first} is None or {again} == {again} else {end})"
+        best = self._add(function, Value(number, value.kind, value.nullable))
+        first, again = held(value)
+        is_none = f"{first} is not None and {again} != {again}"
+        if function == "max":
+            nones = self._add("sum", Value(f"(1 if {is_none} else 0)", int))
+            return Value(f"(nan if {nones} else {best})", value.kind, value.nullable)
+        numbers = self._add(
+            "sum", Value(f"(1 if {first} is not None and {again} == {again} else 0)", int)
+        )
+        source = f"({best} if {numbers} or {best} is None else nan)"
+        return Value(source, value.kind, value.nullable)
+
+    def _of_sum(self, node: exp.AggFunc, value: Value, count: str) -> Value:
+        if value.kind not in NUMBERS:
+            raise QueryRefused(f"{node.sql_name()} of what is no number in windows or in streaming")
+        is_whole, is_exact = is_integer(value.kind), value.kind is Decimal
+        first, again = held(value)
+        nothing = "Decimal(0)" if is_exact else "0" if is_whole else "0.0"
+        zero = Value(f"({nothing} if {first} is None else {again})", value.kind)
+        source = self._add("decimals" if is_exact else "sum", zero if value.nullable else value)
+        kind = int if is_whole else Decimal if is_exact else float
         if isinstance(node, exp.Avg):
-            is_whole = is_integer(value.kind)
-            source = f"quotient({total}, {count})" if is_whole else f"({total} / {count})"
+            kind = value.kind if is_whole else kind
+            text = "quotient({}, {})" if is_whole else "({} / {})"
+            divided = "decimal_quotient({}, Decimal({}))" if is_exact else text
+            source = divided.format(source, count)
         if not value.nullable:
-            return Value(source, value.kind)
-        return Value(f"({source} if {count} else None)", value.kind, nullable=True)
+            return Value(source, kind)
+        return Value(f"({source} if {count} else None)", kind, nullable=True)
 
     def _count(self, value: Value | None, condition: str | None) -> str:
         if value is not None and value.nullable:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
@@ -33,12 +34,14 @@ class Value:
 
 KINDS: Mapping[Any, Any] = {
     _Kind.BOOLEAN: bool,
-    _Kind.TINYINT: np.int8,
+    _Kind.TINYINT: np.int16,  # Beam's coder of int8 has no negative numbers.
     _Kind.SMALLINT: np.int16,
     _Kind.INT: np.int32,
     _Kind.BIGINT: int,
     _Kind.FLOAT: np.float32,
     _Kind.DOUBLE: float,
+    _Kind.DECIMAL: Decimal,
+    _Kind.DATE: date,
     _Kind.VARCHAR: str,
     _Kind.CHAR: str,
     _Kind.TEXT: str,
@@ -47,6 +50,8 @@ KINDS: Mapping[Any, Any] = {
 }
 WHOLE = (np.int8, np.int16, np.int32, np.int64, int)
 REAL = (np.float32, np.float64, float)
+NUMBERS = frozenset([*WHOLE, *REAL, Decimal])
+_BITS = {np.int8: 8, np.int16: 16, np.int32: 32}
 
 
 def is_integer(kind: Any) -> bool:
@@ -55,12 +60,23 @@ def is_integer(kind: Any) -> bool:
 
 
 def wider(left: Any, right: Any) -> Any:
-    """Return the type of the result of arithmetic."""
+    """Return the type of the result of arithmetic with two types of numbers."""
     if left in REAL or right in REAL:
-        return float
+        return left if left is right else float
     if Decimal in (left, right):
         return Decimal
-    return left if left is right else int if {left, right} & {int} else np.int32
+    return max(left, right, key=WHOLE.index)
+
+
+def ranged(text: str, kind: Any) -> str:
+    """Return the text of a result with a type of numbers.
+
+    One out of the range of a narrow type of whole numbers is an error when it is computed; one of
+    64 bits is an error when it is written to a row.
+    """
+    if kind is np.float32:
+        return f"single({text})"
+    return f"whole({text}, {_BITS[kind]})" if kind in _BITS else text
 
 
 def strict(kind: Any, text: str, *values: Value) -> Value:
@@ -94,44 +110,46 @@ def held(value: Value) -> tuple[str, str]:
     return f"({name} := {value.source})", name
 
 
-def equal(value: Value, other: str) -> str:
-    """Return the test that a value is not None and equals another one; NaN equals NaN.
-
-    Args:
-        value: the value.
-        other: the text of one of the same type, a name or a part of one, which may be None.
-    """
-    first, again = held(value)
-    test = f"{again} == {other}"
-    if value.kind in REAL:
-        test = f"({test} or ({again} != {again} and {other} != {other}))"
-    return f"({first} is not None and {test})"
-
-
 _SHORT = re.compile(r"row\.\w+")
 
 
 def as_kind(value: Value, kind: Any) -> Value:
-    """Return a number as a ``float`` or ``Decimal``; others stay what they are."""
-    if kind is float and value.kind is Decimal:
+    """Return a number for arithmetic with ``float`` or ``Decimal``; others stay what they are."""
+    if kind in REAL and value.kind is Decimal:
         return strict(float, "float({})", value)
     if kind is Decimal and is_integer(value.kind):
         return strict(Decimal, "Decimal({})", value)
     return value
 
 
+def converted(value: Value, kind: Any) -> Value:
+    """Return a number as one of a wider type; null has any type."""
+    if kind in REAL and value.kind not in (*REAL, Any):
+        return strict(kind, "float({})", value)
+    return replace(as_kind(value, kind), kind=kind)
+
+
+def common_kind(node: exp.Expr, *values: Value) -> Any:
+    """Return the type of values of which each may be the result of an expression.
+
+    Raises:
+        QueryRefused: there is none.
+    """
+    kinds = [value.kind for value in values if value.kind is not Any]
+    found = kinds[0] if kinds else Any
+    for kind in kinds[1:]:
+        if kind is not found and not {kind, found} <= NUMBERS:
+            raise unknown(node)
+        found = kind if kind is found else wider(found, kind)
+    return found
+
+
 def alike(left: Value, right: Value) -> tuple[Value, Value]:
     """Return two values as the same type."""
-    if left.kind is right.kind or not {left.kind, right.kind} <= {*WHOLE, *REAL, Decimal}:
+    if left.kind is right.kind or not {left.kind, right.kind} <= NUMBERS:
         return left, right
     kind = wider(left.kind, right.kind)
-    left, right = (
-        replace(
-            strict(float, "float({})", value) if kind is float else as_kind(value, kind), kind=kind
-        )
-        for value in (left, right)
-    )
-    return left, right
+    return converted(left, kind), converted(right, kind)
 
 
 def unknown(node: exp.Expr) -> QueryRefused:

@@ -28,7 +28,7 @@ _FIELDS = {name: name.lstrip("_") for name in _CHANGES}
 def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """Return a read of a table, at a version or a time if one is given."""
     table = config.required("table")
-    options = _hadoop(config)
+    options = hadoop_options(config)
     version, timestamp = config.number("version"), config.text("timestamp")
     if version is not None and timestamp:
         raise ConfigurationError(f"{config.name}: give either version or timestamp.")
@@ -50,7 +50,7 @@ def read_changes(system: str, config: ManagedConfig) -> "beam.PTransform[Any, An
     goes on with those to come.
     """
     table = config.required("table")
-    hadoop = _hadoop(config)
+    hadoop = hadoop_options(config)
     starts, ends = _bounds(config, "start", "starting"), _bounds(config, "end", "ending")
     if not starts:
         raise ConfigurationError(f"{config.name}: give start_version or start_timestamp.")
@@ -92,8 +92,12 @@ def _bounds(config: ManagedConfig, end: str, name: str) -> dict[str, str]:
     return {f"{name}Timestamp": timestamp} if timestamp else {}
 
 
-def _hadoop(config: ManagedConfig) -> dict[str, str]:
-    """Return settings of Hadoop's file systems, which Delta takes as options."""
+def hadoop_options(config: ManagedConfig) -> dict[str, str]:
+    """Return settings of Hadoop's file systems, which Delta takes as options.
+
+    Raises:
+        ConfigurationError: there are other settings.
+    """
     found = config.texts("hadoop_config")
     for name in found:
         if not name.startswith(("fs.", "dfs.")):

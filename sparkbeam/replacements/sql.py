@@ -100,6 +100,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         try:
             statement = calcite.statement(self._query)
             declared = self._declared(tables)
+            self._prepare(pipeline, declared, {*statement.tables, statement.table})
             tables |= self._read(pipeline, declared, statement.tables)
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
             types = {name: each.types for name, each in rows.items()}
@@ -131,7 +132,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         lower = self._steps if is_windowed else self._row_by_row
         steps = lower(query, read)
         if steps is not None:
-            return self._applied_to(read, steps, query.columns)
+            return self._applied_to(pipeline, read, steps, query.columns)
         text = query.spark_sql({name: each.types for name, each in read.items()})
         found = self._analyzed(pipeline, text, read)
         schema = StructType()
@@ -159,6 +160,18 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
                 f"ddl declares the table {shown(name)}, which is an input of the query."
             )
         return tables
+
+    @staticmethod
+    def _prepare(
+        pipeline: Pipeline, declared: "Mapping[str, ExternalTable]", used: Collection[str | None]
+    ) -> None:
+        """Give the session what tables of the DDL need, before the query is analyzed."""
+        found = [table for name, table in declared.items() if name in used]
+        if found:
+            from sparkbeam.replacements.sql_managed import prepare
+
+            for table in found:
+                prepare(table, pipeline)
 
     @staticmethod
     def _read(
@@ -232,12 +245,12 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         return steps if isinstance(steps.step, Scan) else None
 
     def _applied_to(
-        self, read: Mapping[str, SqlRows], steps: Any, names: tuple[str, ...]
+        self, pipeline: Pipeline, read: Mapping[str, SqlRows], steps: Any, names: tuple[str, ...]
     ) -> PCollection[Any]:
         from sparkbeam.replacements.sql_lowered import Lowered
 
         tables = {name: each.pcollection for name, each in read.items()}
-        return Lowered(tables, self._aliases()).result(steps, names)
+        return Lowered(pipeline, tables, self._aliases()).result(steps, names)
 
 
 def _require_parser() -> None:

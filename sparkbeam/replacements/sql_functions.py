@@ -3,10 +3,18 @@
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
+from datetime import UTC, date, datetime, timedelta
+from decimal import (
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    ROUND_HALF_UP,
+    Context,
+    Decimal,
+    DecimalException,
+    localcontext,
+)
 from typing import Any
 
 import apache_beam as beam
@@ -46,6 +54,116 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 # Numbers.
 
 
+def whole(number: int, bits: int) -> int:
+    """Return an integer.
+
+    Raises:
+        OverflowError: it needs more bits.
+    """
+    if number < -(1 << bits - 1) or number >= 1 << bits - 1:
+        raise OverflowError(f"A number in SQL is out of the range of {bits} bits.")
+    return number
+
+
+def single(number: float) -> float:
+    """Round a number to one of 32 bits."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
+
+
+def whole_of_text(text: str) -> int:
+    """Return the integer that a text is.
+
+    Raises:
+        ValueError: it is none in SQL.
+    """
+    if not text.isascii() or "_" in text:
+        raise ValueError("A text in SQL is no whole number.")
+    return int(text)
+
+
+def real_of_text(text: str) -> float:
+    """Return the number that a text is.
+
+    Raises:
+        ValueError: it is none in SQL.
+    """
+    if not text.isascii() or "_" in text:
+        raise ValueError("A text in SQL is no number.")
+    return float(text)
+
+
+_DECIMALS = Context(prec=38, rounding=ROUND_HALF_UP)
+_LAST = Decimal(1).scaleb(-18)
+
+
+def _exact(number: Decimal) -> Decimal:
+    exponent = number.as_tuple().exponent
+    if isinstance(exponent, int) and exponent < -18:
+        return number.quantize(_LAST, context=_DECIMALS)
+    return number
+
+
+def decimal_sum(left: Decimal, right: Decimal) -> Decimal:
+    """Add decimals of 38 digits."""
+    return _exact(_DECIMALS.add(left, right))
+
+
+def decimal_difference(left: Decimal, right: Decimal) -> Decimal:
+    """Subtract decimals of 38 digits."""
+    return _exact(_DECIMALS.subtract(left, right))
+
+
+def decimal_product(left: Decimal, right: Decimal) -> Decimal:
+    """Multiply decimals; the result has 38 digits, at most 18 of them behind the point."""
+    return _exact(_DECIMALS.multiply(left, right))
+
+
+def decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
+    """Divide decimals; the result has 38 digits, at most 18 of them behind the point."""
+    return _exact(_DECIMALS.divide(left, right))
+
+
+def without_zeros(number: Decimal) -> Decimal:
+    """Return a decimal without zeros at its end, as equal ones are equal keys."""
+    found = _DECIMALS.add(number.normalize(_DECIMALS), Decimal(0))
+    return found.quantize(Decimal(1), context=_DECIMALS) if found == found.to_integral() else found
+
+
+def decimal_total(numbers: Iterable[Decimal]) -> Decimal:
+    """Add all decimals."""
+    return functools.reduce(decimal_sum, numbers, Decimal(0))
+
+
+def decimal_of(value: Any, precision: int, scale: int) -> Decimal | None:
+    """Return a number or a text as a decimal, rounded half away from zero.
+
+    Numbers that are infinite, or none, are None.
+
+    Raises:
+        OverflowError: it has more digits.
+        ValueError: a text is no number.
+    """
+    if isinstance(value, float | np.floating):
+        if not math.isfinite(value):
+            return None
+        value = repr(float(value))
+    elif isinstance(value, str) and (not value.isascii() or "_" in value):
+        raise ValueError("A text in SQL is no number.")
+    try:
+        exact = Decimal(_plain(value))
+    except DecimalException:
+        raise ValueError("A text in SQL is no number.") from None
+    if not exact.is_finite():
+        raise ValueError("A text in SQL is no number.")
+    with localcontext() as context:
+        context.prec = 400
+        found = exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP) + 0
+        if abs(found) >= Decimal(1).scaleb(precision - scale):
+            raise OverflowError(f"A number in SQL is out of the range of {precision} digits.")
+    return found
+
+
 def nullif(value: Any, other: Any) -> Any:
     """Return a value, or None if it is equal to another one."""
     return None if value is not None and value == other else value
@@ -61,7 +179,7 @@ def rounded(number: Any, digits: int) -> Any:
         found = exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     if isinstance(number, Decimal):
         return found
-    return float(found) if isinstance(number, float | np.floating) else int(found)
+    return float(found) + 0.0 if isinstance(number, float | np.floating) else int(found)
 
 
 def _plain(number: Any) -> Any:
@@ -107,6 +225,55 @@ def exponential(number: float) -> float:
 
 MICROS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6, "DAY": 86400 * 10**6}
 """Microseconds of the units of time up to a day."""
+
+
+_DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
+_CLOCK = re.compile(r"[^ T]+(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?)?", re.ASCII)
+
+
+def day_of_text(text: str) -> date:
+    """Return the day that a text begins with, such as ``2024-02-29``.
+
+    Raises:
+        ValueError: it begins with none.
+    """
+    found = _DAY.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("A text in SQL is no date.")
+    year, month, day = (int(part or 1) for part in found.groups())
+    return date(year, month, day)
+
+
+def micros_of_text(text: str) -> int:
+    """Return the time in UTC that a text is, in microseconds; further digits are left out.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _CLOCK.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("A text in SQL is no timestamp.")
+    hour, minute, second = (int(part or 0) for part in found.groups()[:3])
+    micros = int(((found[4] or "") + "000000")[:6])
+    day = datetime.combine(day_of_text(text), datetime.min.time(), UTC)
+    moment = day.replace(hour=hour, minute=minute, second=second, microsecond=micros)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def day_of_time(time: Timestamp) -> date:
+    """Return the day of a time in UTC."""
+    return time.to_utc_datetime().date()
+
+
+def time_of_day(day: date) -> Timestamp:
+    """Return the begin of a day in UTC."""
+    return Timestamp((day.toordinal() - date(1970, 1, 1).toordinal()) * 86400)
+
+
+def text_of_time(time: Timestamp) -> str:
+    """Return the text of a time in UTC, without zeros at the end of its seconds."""
+    text = time.to_utc_datetime().isoformat(" ")
+    return text.rstrip("0") if "." in text else text
 
 
 def floor_time(time: Timestamp, unit: str) -> Timestamp:
@@ -223,7 +390,7 @@ class CountDistinct(beam.CombineFn):
 
     def add_input(self, values: set[Any], value: Any) -> set[Any]:
         if value is not None:
-            values.add(value)
+            values.add(value if value == value else None)  # NaN is one value.
         return values
 
     def merge_accumulators(self, accumulators: Any) -> set[Any]:

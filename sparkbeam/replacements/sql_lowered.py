@@ -1,13 +1,16 @@
 """Steps of queries as Beam's transforms: they keep windows, triggers and lateness."""
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from typing import Any, Optional
 
 import apache_beam as beam
 from apache_beam import coders, typehints
+from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import AsMultiMap, AsSingleton, PCollection
 from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import (
@@ -21,12 +24,14 @@ from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import named_tuple_from_schema
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.joins.equijoin import Join
 from sparkbeam.joins.incremental import IncrementalJoin
 from sparkbeam.plan.same_windows import in_same_windows
 from sparkbeam.replacements import sql_functions
 from sparkbeam.replacements.calcite_steps import (
     Aggregate,
+    Constants,
     JoinSteps,
     Project,
     Scan,
@@ -39,7 +44,7 @@ from sparkbeam.replacements.calcite_steps import (
     is_single,
     of_key,
 )
-from sparkbeam.replacements.calcite_values import Value, equal
+from sparkbeam.replacements.calcite_values import REAL, Value, held
 from sparkbeam.replacements.sql_functions import Best, CountDistinct, First, Present
 from sparkbeam.replacements.sql_rows import is_whole
 from sparkbeam.replacements.user_functions import SqlFunction
@@ -49,15 +54,18 @@ class Lowered:
     """Application of the steps of a query.
 
     Args:
+        pipeline: the pipeline.
         tables: the PCollections by name.
         functions: of the user, by their aliases.
     """
 
     def __init__(
         self,
+        pipeline: Pipeline,
         tables: Mapping[str, PCollection[Any]],
         functions: Mapping[str, SqlFunction] | None = None,
     ) -> None:
+        self._pipeline = pipeline
         self._tables = tables
         self._functions = {name: each.function for name, each in (functions or {}).items()}
         self._labels = 0
@@ -85,6 +93,8 @@ class Lowered:
         match step:
             case Scan():
                 return self._tables[step.table]
+            case Constants():
+                return self._constants(step)
             case Project():
                 return self._project(step, tuple(f"c{at}" for at in range(len(step.values))))
             case Aggregate():
@@ -96,8 +106,14 @@ class Lowered:
             case Top():
                 return self._top(step)
             case Union():
-                parts = [self._rows(part) for part in step.steps]
-                return parts | self._label("Union") >> beam.Flatten()
+                return self._union([self._rows(part) for part in step.steps])
+
+    def _constants(self, step: Constants) -> PCollection[Any]:
+        kind = _row_type(tuple(f"c{at}" for at in range(len(step.values))), step.values)
+        rows = (f"made({', '.join(value.source for value in row)})" for row in step.rows)
+        made = self._function(f"[{', '.join(rows)}]", made=_class_of(kind))
+        once = self._pipeline | self._label("Once") >> beam.Create([0])
+        return once | self._label("Values") >> beam.FlatMap(made).with_output_types(kind)
 
     def _project(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
         rows = self._rows(step.step)
@@ -185,7 +201,7 @@ class Lowered:
         other = AsSingleton(only, None)
         conditions = ["other is not None"]
         for at, key in enumerate(step.left_keys):
-            conditions.append(equal(key, f"other[{at}]"))
+            conditions.append(_equal(key, f"other[{at}]"))
         holds = self._function(" and ".join(conditions), "row, other")
         found = left | self._label("Join") >> beam.Filter(holds, other)
         own = [f"row.c{at}" for at in range(len(_columns(step.left)))]
@@ -218,6 +234,14 @@ class Lowered:
         found: PCollection[Any] = lists | self._label("Rows") >> each
         return found
 
+    def _union(self, parts: list[PCollection[Any]]) -> PCollection[Any]:
+        windows = [part.windowing.windowfn for part in parts]
+        if any(each != windows[0] for each in windows):
+            raise ConfigurationError(
+                "The parts of UNION are in different windows: give all the same beam.WindowInto(…)."
+            )
+        return parts | self._label("Union") >> beam.Flatten()
+
     def _incremental(
         self,
         left: PCollection[Any],
@@ -243,9 +267,10 @@ class Lowered:
         return function(source, parameters, **self._functions, **named)
 
     def _key(self, values: tuple[Value, ...], side: int, kind: Any) -> Callable[[Any], Any]:
-        """Return the function of the key of a row; null is equal to nothing."""
+        """Return the function of the key of a row; null and NaN are equal to nothing."""
         sources = [value.source for value in values]
         nulls = [f"{value.source} is None" for value in values if value.nullable]
+        nulls += [f"{value.source} != {value.source}" for value in values if value.kind in REAL]
         mark = f"({side} if {' or '.join(nulls)} else 0)" if nulls else "0"
         made = self._function(f"({mark}, {', '.join(sources)})")
         return typehints.with_output_types(kind)(made)
@@ -256,8 +281,8 @@ class Lowered:
         if name in self._functions:
             combine = self._functions[name]
             return Present(combine) if nullable else combine
-        plain: Any = {"sum": sum, "min": min, "max": max}[name]
-        return Best(plain) if nullable and name != "sum" else plain
+        plain: Any = _AGGREGATES[name]
+        return Best(plain) if nullable and name in ("min", "max") else plain
 
     def _looked_up(
         self,
@@ -283,8 +308,13 @@ class Lowered:
         return left | self._label("Look up") >> look_up
 
 
+_AGGREGATES = {"sum": sum, "decimals": sql_functions.decimal_total, "min": min, "max": max}
+
 _NAMES = {
     "Decimal": Decimal,
+    "date": date,
+    "inf": math.inf,
+    "nan": math.nan,
     "Timestamp": Timestamp,
     **{name: each for name, each in vars(sql_functions).items() if inspect.isfunction(each)},
 }
@@ -348,6 +378,14 @@ def _turned(step: JoinSteps) -> JoinSteps:
 def _columns(step: Step) -> tuple[Value, ...]:
     assert isinstance(step, Project)
     return step.values
+
+
+def _equal(value: Value, other: str) -> str:
+    """Return the test that a value is not None and equals another one, which may be None."""
+    if not value.nullable:
+        return f"{value.source} == {other}"
+    first, again = held(value)
+    return f"{first} is not None and {again} == {other}"
 
 
 def _key_type(left: tuple[Value, ...], right: tuple[Value, ...]) -> Any:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Optional, Protocol
 
@@ -390,6 +390,8 @@ def _truth(text: str) -> bool:
 
 
 def _day(given: Any) -> date:
+    if isinstance(given, datetime) and given.time() == time.min:
+        return given.date()
     if isinstance(given, date) and not isinstance(given, datetime):
         return given
     return date.fromisoformat(given)
@@ -408,7 +410,7 @@ _STRING = _Reading(str, str, _is(str))
 _BYTES = _Reading(bytes, str.encode, _is(bytes))
 
 SCALARS: Mapping[str, _Reading] = {
-    "TINYINT": _integer(np.int8, 8),
+    "TINYINT": _integer(np.int16, 8),  # Beam's coder of int8 has no negative numbers.
     "SMALLINT": _integer(np.int16, 16),
     "INTEGER": _integer(np.int32, 32),
     "BIGINT": _integer(int, 64),

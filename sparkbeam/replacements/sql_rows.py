@@ -135,6 +135,17 @@ def column_types(rows: RowTypeConstraint) -> dict[str, st.DataType]:
     return {field.name: field.dataType for field in fields if field is not None}
 
 
+def stored_types(rows: RowTypeConstraint) -> st.StructType:
+    """Return the schema of a table that is stored; its timestamps are instants."""
+    columns = []
+    for name, kind in rows._fields:
+        inner, nullable = without_none(kind)
+        found = _FURTHER.get(inner) if isinstance(inner, Hashable) else None
+        field = spark_field(name, kind) if found is None else st.StructField(name, found, nullable)
+        columns += [] if field is None else [field]
+    return st.StructType(columns)
+
+
 def result_type(schema: st.StructType) -> RowTypeConstraint:
     """Return the type of the rows of a result."""
     types: list[tuple[str, Any]] = [

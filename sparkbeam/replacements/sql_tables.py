@@ -11,25 +11,18 @@ from apache_beam.io.kafka import ReadFromKafka
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PBegin, PCollection
-from pyspark.sql import functions as sf
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    MapType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.connectors import resolve
-from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
 from sparkbeam.replacements.calcite_ddl import ExternalTable
 from sparkbeam.replacements.managed_config import ManagedConfig
+from sparkbeam.replacements.sql_documents import read_documents
+from sparkbeam.replacements.sql_frames import columns_of
+from sparkbeam.replacements.sql_managed import read_delta, read_iceberg
 from sparkbeam.replacements.sql_records import (
     FORMS,
     CsvRows,
@@ -38,7 +31,7 @@ from sparkbeam.replacements.sql_records import (
     RecordRows,
     Scalar,
 )
-from sparkbeam.replacements.sql_rows import column_types, result_type
+from sparkbeam.replacements.sql_rows import result_type
 
 JSON, LINES = "json", "lines"
 _T = TypeVar("_T")
@@ -115,19 +108,8 @@ class _Files(beam.PTransform[PBegin, PCollection[Any]]):
         return found
 
 
-def location_of(table: ExternalTable) -> str:
-    """Return the location of a table.
-
-    Raises:
-        ConfigurationError: it has none.
-    """
-    if not table.location:
-        raise ConfigurationError(f"The table {shown(table.name)} of ddl needs a LOCATION.")
-    return table.location
-
-
 def _pattern(table: ExternalTable) -> str:
-    location = location_of(table)
+    location = table.required_location()
     return f"{location}*" if location.endswith("/") else location
 
 
@@ -220,44 +202,14 @@ def _frame(session: Any, table: ExternalTable) -> Any:
     """Return the DataFrame of the declared columns, in their types."""
     try:
         frame = session.read.parquet(_pattern(table))
-        found = {field.name: field.dataType for field in frame.schema.fields}
+        _ = frame.schema
     except ConfigurationError:
         raise
     except Exception as error:
         raise ConfigurationError(
             f"Spark cannot read the table {shown(table.name)}: {problem(error, 'parquet', ())}"
         ) from None
-    return frame.select(
-        *(
-            _cast(table, name, found.get(name), wanted)
-            for name, wanted in column_types(table.columns.type).items()
-        )
-    )
-
-
-def _cast(table: ExternalTable, name: str, found: DataType | None, wanted: DataType) -> Any:
-    column = sf.col(quoted(name))
-    if found is None:
-        raise ConfigurationError(
-            f"The files of the table {shown(table.name)} have no column {shown(name)}."
-        )
-    same = any(isinstance(found, kinds) and isinstance(wanted, kinds) for kinds in _AS_THEY_ARE)
-    if same or found.simpleString() == _with_zone(wanted):
-        return column
-    if isinstance(wanted, ArrayType | MapType | StructType):
-        raise ConfigurationError(
-            f"The column {shown(name)} of the table {shown(table.name)} is "
-            f"{found.simpleString()} in its files, and another type in ddl."
-        )
-    return column.cast(wanted).alias(name)
-
-
-_AS_THEY_ARE = ((DecimalType,), (TimestampType, TimestampNTZType))
-"""Types that keep their precision and zone until the query reads them."""
-
-
-def _with_zone(kind: DataType) -> str:
-    return kind.simpleString().replace("timestamp_ntz", "timestamp")
+    return columns_of(table, frame)
 
 
 @dataclass(frozen=True)
@@ -356,7 +308,10 @@ class _Topics(beam.PTransform[PBegin, PCollection[Any]]):
 
 _TYPES: Mapping[str, Callable[[ExternalTable, ManagedConfig], Any]] = {
     "avro": _avro,
+    "delta": read_delta,
+    "iceberg": read_iceberg,
     "kafka": _kafka,
+    "mongodb": read_documents,
     "parquet": _parquet,
     "text": _text,
 }

@@ -18,17 +18,18 @@ from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.replacements.calcite_ddl import ExternalTable
 from sparkbeam.replacements.managed_config import ManagedConfig
+from sparkbeam.replacements.sql_documents import document, write_documents
+from sparkbeam.replacements.sql_managed import write_delta, write_iceberg
 from sparkbeam.replacements.sql_records import FORMS, Kind, ListOf, MapOf, RowOf, Scalar
 from sparkbeam.replacements.sql_tables import (
     JSON,
     LINES,
     config_of,
     kafka_place,
-    location_of,
     of_type,
     text_form,
 )
-from sparkbeam.replacements.sql_written import CsvLine, RowWriter, json_object, line_of
+from sparkbeam.replacements.sql_written import CsvLine, RowCheck, RowWriter, json_object, line_of
 
 
 def write(table: ExternalTable, rows: PCollection[Any]) -> None:
@@ -46,9 +47,15 @@ def write(table: ExternalTable, rows: PCollection[Any]) -> None:
     )
     is_stream = rows.pipeline.options.view_as(StandardOptions).streaming
     found = make(table, config_of(table), is_stream)
-    writer = RowWriter(table.name, table.columns, found.of_values, found.maps)
-    records = rows | f"Records {table.name}" >> beam.Map(writer).with_output_types(found.element)
-    _ = records | f"Write {table.name}" >> found.sink
+    if found.of_values is not None:
+        writer = RowWriter(table.name, table.columns, found.of_values, found.maps)
+        records = beam.Map(writer).with_output_types(found.element)
+        rows = rows | f"Records {table.name}" >> records
+    elif not all(field.nullable for field in table.columns.fields):
+        kind: Any = rows.element_type
+        check = beam.Map(RowCheck(RowWriter(table.name, table.columns, dict)))
+        rows = rows | f"Checked {table.name}" >> check.with_output_types(kind)
+    _ = rows | f"Write {table.name}" >> found.sink
 
 
 @dataclass(frozen=True)
@@ -57,13 +64,13 @@ class _Sink:
 
     Attributes:
         sink: the transform that writes records.
-        of_values: the function of the record of values.
+        of_values: the function of the record of values; None if records are the rows.
         element: the type of records.
         maps: the type that maps have in values, of pairs.
     """
 
     sink: Any
-    of_values: Callable[[Mapping[str, Any]], Any] = dict
+    of_values: Callable[[Mapping[str, Any]], Any] | None = dict
     element: Any = Any
     maps: Callable[[Iterable[tuple[Any, Any]]], Any] = dict
 
@@ -73,7 +80,7 @@ def _prefix(table: ExternalTable, is_stream: bool) -> str:
 
     In batch, files in a folder have new names, so that those of earlier runs stay.
     """
-    location = location_of(table)
+    location = table.required_location()
     if any(each in location for each in "*?["):
         raise ConfigurationError(
             f"The LOCATION of the table {shown(table.name)} of ddl is a pattern: rows are "
@@ -192,9 +199,24 @@ def _pair(
     return b"", line(values).encode()
 
 
+def _delta(table: ExternalTable, config: ManagedConfig, is_stream: bool) -> _Sink:
+    return _Sink(write_delta(table, config), None)
+
+
+def _iceberg(table: ExternalTable, config: ManagedConfig, is_stream: bool) -> _Sink:
+    return _Sink(write_iceberg(table), None)
+
+
+def _mongodb(table: ExternalTable, config: ManagedConfig, is_stream: bool) -> _Sink:
+    return _Sink(write_documents(table, config), document, dict[str, Any])
+
+
 _TYPES: Mapping[str, Callable[[ExternalTable, ManagedConfig, bool], _Sink]] = {
     "avro": _avro,
+    "delta": _delta,
+    "iceberg": _iceberg,
     "kafka": _kafka,
+    "mongodb": _mongodb,
     "parquet": _parquet,
     "text": _text,
 }

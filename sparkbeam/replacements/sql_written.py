@@ -17,7 +17,10 @@ import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.common.arguments import shown
-from sparkbeam.replacements.sql_records import Csv, Kind, ListOf, MapOf, RowOf
+from sparkbeam.replacements.sql_records import Csv, Kind, ListOf, MapOf, RowOf, Scalar
+
+_TINYINT = Scalar("TINYINT")
+"""Type of columns whose rows have a wider one."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,26 @@ class RowWriter:
             )
         if isinstance(kind, RowOf):
             return self._values(kind, value)
+        if kind == _TINYINT:
+            return kind.value(int(value))
         if isinstance(value, Timestamp):
             return value.to_utc_datetime(has_tz=True)
         return value.item() if isinstance(value, np.generic) else value
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """Function of a row that a table can have, which is the row itself.
+
+    Attributes:
+        writer: raises an error for another one.
+    """
+
+    writer: RowWriter
+
+    def __call__(self, row: Any) -> Any:
+        self.writer(row)
+        return row
 
 
 @dataclass(frozen=True)

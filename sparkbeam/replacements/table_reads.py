@@ -1,5 +1,6 @@
 """Reads of tables of a format that needs a package and settings of the session."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,10 +12,12 @@ from apache_beam.coders import registry
 from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PBegin, PCollection
+from pyspark.sql.types import StructType
 
 from sparkbeam.common.spark_packages import released, versions_of
 from sparkbeam.connectors import resolve, source_frames
 from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.schemas import row_type
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
 from sparkbeam.io.output_modes import told_by
@@ -94,6 +97,9 @@ class TableRows:
 Rows = Callable[[Any], TableRows]
 """Function from the session to the rows of a read that ends."""
 
+Kind = Callable[[StructType], Any]
+"""Function from the schema of rows to the type of the elements."""
+
 Follow = Callable[[Any, int | None], TableRows]
 """Function from the session, and the most rows of a micro-batch, to those of a streaming read."""
 
@@ -127,6 +133,19 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
         self._follow = follow
         self._endless = endless
         self._options = options
+        self._kind: Kind = row_type
+
+    def selecting(self, select: Callable[[Any], Any], kind: Kind) -> "ReadTable":
+        """Return a read of expressions over the rows.
+
+        Args:
+            select: the function from a DataFrame of the rows to one of the expressions.
+            kind: of the elements.
+        """
+        found, rows = copy.copy(self), self._rows
+        found._rows = lambda session: TableRows(select(rows(session).frame))
+        found._follow, found._kind = None, kind
+        return found
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
@@ -136,7 +155,7 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
             session = self._format.session(pipeline)
             most = pipeline.options.view_as(SparkBeamOptions).max_batch_elements
             rows = self._made(lambda: follow(session, most) if follow else self._rows(session))
-        return pbegin | "Read" >> reading(pipeline, rows, self._options)
+        return pbegin | "Read" >> reading(pipeline, rows, self._options, self._kind)
 
     def _made(self, make: Callable[[], TableRows]) -> TableRows:
         try:
@@ -158,7 +177,7 @@ _LAG_MICROS = 300_000_000
 
 
 def reading(
-    pipeline: beam.Pipeline, rows: TableRows, options: Options
+    pipeline: beam.Pipeline, rows: TableRows, options: Options, kind: Kind = row_type
 ) -> "beam.PTransform[PBegin, PCollection[Any]]":
     """Return the transform that reads rows.
 
@@ -166,8 +185,9 @@ def reading(
         pipeline: the pipeline.
         rows: of a table; those of a read that ends are collected in a streaming pipeline.
         options: with secrets.
+        kind: of the elements.
     """
-    read = _ReadFrame(rows, options)
+    read = _ReadFrame(rows, options, kind)
     streaming = pipeline.options.view_as(StandardOptions).streaming
     return _ReadOnce(read) if streaming and not rows.frame.isStreaming else read
 
@@ -181,14 +201,19 @@ class _ReadFrame(FromDataFrame):
     Args:
         rows: the rows.
         options: of the source.
+        kind: of the elements.
 
     Attributes:
         secrets: the options.
     """
 
-    def __init__(self, rows: TableRows, options: Options) -> None:
+    def __init__(self, rows: TableRows, options: Options, kind: Kind) -> None:
         super().__init__(rows.frame, rows.time, rows.columns)
         self.secrets = options
+        self._kind = kind
+
+    def _element_type(self, schema: StructType) -> Any:
+        return self._kind(schema)
 
     def described(self, pbegin: PBegin) -> tuple[ReadSpec, Any]:
         """Return the read in batch, and the type of the elements."""

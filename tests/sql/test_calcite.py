@@ -82,7 +82,30 @@ EXPRESSIONS = [
     ("TIMESTAMPDIFF(DAY, TIMESTAMP '2024-03-01 00:00:00', ts)", 9),
     ("EXTRACT(HOUR FROM ts)", 2),
     ("EXTRACT(SECOND FROM ts + INTERVAL '1' SECOND)", 16),
+    ("EXTRACT(SECOND FROM ts + INTERVAL '1.5' SECOND)", 16),
     ("CEIL(f * 1e300)", 1.5e300),
+    ("s SIMILAR TO 'b%'", False),
+    ("CAST(1.0000000000000000019 AS DECIMAL)", Decimal("1.000000000000000002")),
+    ("a[0]", None),
+    ("a[-1]", None),
+    ("a[a[2]]", 2),
+    ("CAST('NaN' AS DOUBLE) = CAST('NaN' AS DOUBLE)", False),
+    ("CAST('NaN' AS DOUBLE) <> CAST('NaN' AS DOUBLE)", True),
+    ("CAST('NaN' AS DOUBLE) > f", False),
+    ("f <= CAST('NaN' AS DOUBLE)", False),
+    ("CAST('NaN' AS DOUBLE) BETWEEN f AND f", False),
+    ("NOT (CAST('NaN' AS DOUBLE) > NULLIF(f, f))", None),
+    ("SUBSTRING(s FROM 0 FOR 2)", "a"),
+    ("SUBSTRING(s FROM -1 FOR 3)", "a"),
+    ("SUBSTRING(s FROM -5)", "abc"),
+    ("SUBSTRING(s FROM CHAR_LENGTH(s) FOR 5)", "c"),
+    ("LN(f - f)", float("-inf")),
+    ("SIGN(-id)", -1),
+    ("TIMESTAMPADD(MONTH, -1, CAST(ts AS DATE))", date(2024, 2, 10)),
+    ("TIMESTAMPADD(HOUR, 2, CAST(ts AS DATE))", datetime(2024, 3, 10, 2)),
+    ("TIMESTAMPDIFF(MONTH, DATE '2024-01-11', CAST(ts AS DATE))", 1),
+    ("FLOOR(CAST(ts AS DATE) TO YEAR)", date(2024, 1, 1)),
+    ("CEIL(CAST(ts AS DATE) TO MONTH)", date(2024, 4, 1)),
     ("s SIMILAR TO 'a(b|c)+'", True),
     ("s || '\\n' SIMILAR TO 'a%c'", False),
     ("CAST(ts AS DATE)", date(2024, 3, 10)),
@@ -151,6 +174,73 @@ def test_expressions_have_the_values_of_beam_sql(
         ("SELECT p.id FROM PCOLLECTION p JOIN PCOLLECTION q ON p.id = -q.id AND p.id > 0", [(7,)]),
         ("SELECT id FROM PCOLLECTION p WHERE id IN (SELECT MAX(id) FROM PCOLLECTION)", [(7,)]),
         ("SELECT COUNT(*) FILTER (WHERE id > 0) FROM PCOLLECTION", [(1,)]),
+        ("SELECT id FROM PCOLLECTION WHERE s NOT IN (SELECT s FROM PCOLLECTION)", []),
+        ("SELECT id FROM PCOLLECTION WHERE s IN ('abc', NULL)", [(7,)]),
+        (
+            "SELECT p.id FROM PCOLLECTION p WHERE EXISTS "
+            "(SELECT 1 FROM PCOLLECTION q WHERE q.id < p.id)",
+            [(7,)],
+        ),
+        (
+            "SELECT p.id FROM PCOLLECTION p WHERE NOT EXISTS "
+            "(SELECT 1 FROM PCOLLECTION q WHERE q.s = p.s)",
+            [(-7,)],
+        ),
+        (
+            "SELECT (SELECT MAX(q.id) FROM PCOLLECTION q WHERE q.id < p.id) FROM PCOLLECTION p",
+            [(-7,), (None,)],
+        ),
+        (
+            "WITH w AS (SELECT id FROM PCOLLECTION) SELECT a.id FROM w a JOIN w b ON a.id = -b.id",
+            [(7,), (-7,)],
+        ),
+        (
+            "SELECT yes, GROUPING(yes), SUM(id) FROM PCOLLECTION GROUP BY ROLLUP(yes)",
+            [(True, 0, 7), (False, 0, -7), (None, 1, 0)],
+        ),
+        (
+            "SELECT yes, s, COUNT(*) FROM PCOLLECTION GROUP BY GROUPING SETS ((yes), (s), ())",
+            [(True, None, 1), (False, None, 1), (None, "abc", 1), (None, None, 1), (None, None, 2)],
+        ),
+        ("SELECT COUNT(DISTINCT s), SUM(DISTINCT id * id) FROM PCOLLECTION", [(1, 49)]),
+        ("SELECT SUM(id) FROM PCOLLECTION HAVING COUNT(*) > 5", []),
+        ("SELECT SUM(id), COUNT(*), AVG(id) FROM PCOLLECTION WHERE id > 100", [(None, 0, None)]),
+        ("SELECT yes FROM PCOLLECTION WHERE id > 100 GROUP BY yes", []),
+        ("SELECT ABS(id) AS id, COUNT(*) FROM PCOLLECTION GROUP BY id", [(7, 1), (7, 1)]),
+        ("SELECT ABS(id) AS id FROM PCOLLECTION GROUP BY id HAVING id < 0", [(7,)]),
+        ("SELECT ABS(id) AS k, COUNT(*) FROM PCOLLECTION GROUP BY ABS(id) ORDER BY 1", [(7, 2)]),
+        ("SELECT -id AS id FROM PCOLLECTION WHERE id > 0", [(-7,)]),
+        ("SELECT a FROM (SELECT id, s FROM PCOLLECTION ORDER BY s LIMIT 1) AS x(a, b)", [(7,)]),
+        ("WITH w(a) AS (SELECT id FROM PCOLLECTION ORDER BY id LIMIT 1) SELECT a FROM w", [(-7,)]),
+        ("SELECT -id AS id, id AS x FROM PCOLLECTION ORDER BY id LIMIT 1", [(-7, 7)]),
+        ("SELECT id AS x FROM PCOLLECTION ORDER BY -id LIMIT 1", [(7,)]),
+        ("SELECT s, RANK() OVER (ORDER BY s) FROM PCOLLECTION", [("abc", 1), (None, 2)]),
+        ("SELECT LAG(id) OVER (ORDER BY id DESC) FROM PCOLLECTION", [(7,), (None,)]),
+        (
+            "SELECT SUM(id) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) "
+            "FROM PCOLLECTION",
+            [(-7,), (0,)],
+        ),
+        (
+            "SELECT id FROM PCOLLECTION UNION ALL SELECT id FROM PCOLLECTION INTERSECT "
+            "SELECT 7 FROM PCOLLECTION",
+            [(7,), (-7,), (7,)],
+        ),
+        ("SELECT id FROM PCOLLECTION EXCEPT SELECT ABS(id) FROM PCOLLECTION", [(-7,)]),
+        ("SELECT s FROM PCOLLECTION INTERSECT SELECT CAST(NULL AS VARCHAR)", [(None,)]),
+        ("SELECT id FROM PCOLLECTION NATURAL JOIN (SELECT 7 AS id) q", [(7,)]),
+        ("SELECT id, x FROM PCOLLECTION JOIN (SELECT 7 AS id, 1 AS x) q USING (id)", [(7, 1)]),
+        (
+            "SELECT p.id, q.k FROM PCOLLECTION p FULL JOIN (SELECT 7 AS k UNION ALL SELECT NULL) q "
+            "ON p.id = q.k",
+            [(7, 7), (-7, None), (None, None)],
+        ),
+        ("SELECT COUNT(*) FROM PCOLLECTION, (VALUES (1), (NULL)) AS v(x) WHERE x IS NULL", [(2,)]),
+        (
+            "SELECT `select`, `Ü`, `ü` FROM (SELECT id AS `select`, 'ü' AS `Ü`, '' AS `ü` "
+            "FROM PCOLLECTION WHERE id > 0) AS `from`",
+            [(7, "ü", "")],
+        ),
     ],
 )
 def test_clauses_have_the_rows_of_beam_sql(
@@ -159,19 +249,55 @@ def test_clauses_have_the_rows_of_beam_sql(
     assert sorted(run(rows, query), key=repr) == sorted(expected, key=repr)
 
 
+@pytest.mark.parametrize(
+    ("expression", "clause"),
+    [
+        ("INITCAP(s)", "INITCAP"),
+        ("TRUNCATE(f, 1)", "TRUNCATE"),
+        ("TIME '10:00:00'", "the type TIME"),
+        ("s SIMILAR TO s", "SIMILAR TO with a pattern that is no text"),
+    ],
+)
+def test_an_expression_that_is_not_translated_is_named(
+    rows: Any, expression: str, clause: str
+) -> None:
+    with pytest.raises(QueryRefused, match=clause):
+        run(rows, f"SELECT {expression} FROM PCOLLECTION")
+
+
+@pytest.mark.parametrize("expression", ["id / 0", "f / 0", "id * 9223372036854775807"])
+def test_divisions_by_zero_and_overflows_are_errors(rows: Any, expression: str) -> None:
+    with pytest.raises(Exception, match=r"DIVIDE_BY_ZERO|ARITHMETIC_OVERFLOW"):
+        run(rows, f"SELECT {expression} FROM PCOLLECTION")
+
+
+def test_an_overflow_is_none_without_ansi(spark: Any, rows: Any) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        query = "SELECT id * 9223372036854775807 FROM PCOLLECTION WHERE id = 7"
+        assert run(rows, query) == [(2**63 - 7,)]
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+
 def test_times_do_not_depend_on_the_time_zone_of_the_session(spark: Any, rows: Any) -> None:
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
-        ((floor, text, now, utc),) = run(
+        ((floor, text, now, utc, *others),) = run(
             rows,
             "SELECT FLOOR(ts TO HOUR), CAST(ts AS VARCHAR), CURRENT_TIMESTAMP, "
-            "CAST(CAST(CAST(ts AS DATE) AS TIMESTAMP) AS VARCHAR) FROM PCOLLECTION WHERE id = 7",
+            "CAST(CAST(CAST(ts AS DATE) AS TIMESTAMP) AS VARCHAR), CEIL(ts TO DAY), "
+            "TIMESTAMPDIFF(HOUR, CAST(ts AS DATE), ts), TIMESTAMPADD(DAY, 1, CAST(ts AS DATE)), "
+            "FLOOR(CAST(ts AS DATE) TO MONTH), CAST(CAST(ts AS DATE) AS VARCHAR) "
+            "FROM PCOLLECTION WHERE id = 7",
         )
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
     assert floor == datetime(2024, 3, 10, 2)
     assert (text, utc) == ("2024-03-10 02:30:15", "2024-03-10 00:00:00")
+    days = [datetime(2024, 3, 11), 2, date(2024, 3, 11), date(2024, 3, 1), "2024-03-10"]
+    assert others == days
     assert abs((datetime.now(UTC).replace(tzinfo=None) - now).total_seconds()) < 3600
 
 
@@ -241,6 +367,13 @@ def test_a_wrong_query_is_an_error(query: str, message: str) -> None:
         ("SELECT * FROM range(10)", "the table function"),
         ("SELECT 1 FROM PCOLLECTION, LATERAL TABLE(f(id)) AS t(x)", "the table function"),
         ("SELECT id FROM PCOLLECTION FETCH FIRST 1 ROWS WITH TIES", "WITH TIES"),
+        ("SELECT * FROM PCOLLECTION PIVOT (SUM(id) FOR s IN ('a', 'b'))", "PIVOT"),
+        (
+            "SELECT * FROM PCOLLECTION MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS m "
+            "PATTERN (a b) DEFINE a AS id > 1)",
+            "MATCH_RECOGNIZE",
+        ),
+        ("MERGE INTO PCOLLECTION USING PCOLLECTION ON TRUE WHEN MATCHED THEN DELETE", "MERGE"),
     ],
 )
 def test_a_clause_that_is_not_translated_is_named(query: str, clause: str) -> None:

@@ -26,7 +26,9 @@ pytest.importorskip("sqlglot")
 
 from sparkbeam.replacements.calcite_ddl import declared
 from sparkbeam.replacements.calcite_dialect import QueryRefused
+from sparkbeam.replacements.sql_managed import iceberg_config, write_delta
 from sparkbeam.replacements.sql_records import FORMS, RowOf
+from sparkbeam.replacements.sql_tables import config_of
 
 
 def plain(rows: Any) -> Any:
@@ -161,6 +163,7 @@ def test_a_table_of_kafka_has_brokers_topics_and_the_settings_of_a_consumer() ->
 
 
 TABLE = "CREATE EXTERNAL TABLE t (id BIGINT, s VARCHAR) TYPE text LOCATION 'password=xyzzy'"
+CATALOG = "CREATE CATALOG c TYPE 'iceberg' PROPERTIES ('type' = 'hadoop', 'token' = 'xyzzy')"
 
 
 @pytest.mark.parametrize(
@@ -187,6 +190,12 @@ TABLE = "CREATE EXTERNAL TABLE t (id BIGINT, s VARCHAR) TYPE text LOCATION 'pass
         (TABLE.replace("text", "parquet"), "Spark cannot read the table 't'"),
         (f"{TABLE}; DROP TABLE t", "There is no table 't'"),
         ("DROP TABLE t", "'t', which it has not declared"),
+        ("DROP CATALOG c", "drops the catalog 'c', which it has not declared"),
+        ("USE CATALOG c", "'c', which it has not declared: declare it with CREATE CATALOG"),
+        ("CREATE CATALOG c TYPE hive", "'hive'; known is iceberg"),
+        (f"{CATALOG}; {CATALOG}", "the catalog 'c' twice"),
+        (CATALOG.replace(" = ", " "), "ddl needs = in line"),
+        (TABLE.replace("text", "delta").replace("LOCATION", "COMMENT"), "the end of the statement"),
         ("CREATE EXTERNAL TABLE t (id BIGINT) TYPE text LOCATION 'xyzzy", "does not end"),
         (TABLE.replace("TABLE t", "TABLE PCOLLECTION"), "'PCOLLECTION', which is an input"),
     ],
@@ -201,9 +210,8 @@ def test_a_wrong_declaration_is_an_error_without_values(spark: Any, ddl: str, me
 @pytest.mark.parametrize(
     ("ddl", "statement", "remedy"),
     [
-        ("CREATE CATALOG c TYPE iceberg PROPERTIES ('a' = 'b')", "CREATE CATALOG", "managed.Read"),
-        ("USE CATALOG c", "USE CATALOG", "managed.Read"),
-        ("CREATE DATABASE d", "CREATE DATABASE", "managed.Read"),
+        ("ALTER CATALOG c SET ('a' = 'b')", "ALTER CATALOG", "USE CATALOG"),
+        ("DROP DATABASE d", "DROP DATABASE", "CREATE CATALOG"),
         ("INSERT INTO t SELECT 1", "INSERT INTO", "Make it the query"),
         ("ALTER TABLE t ADD x", "ALTER TABLE", "CREATE EXTERNAL TABLE"),
         ("CREATE EXTERNAL TABLE t (i INT) PARTITIONED BY ('i') TYPE x", "PARTITIONED BY", "sql.md"),
@@ -213,6 +221,80 @@ def test_other_statements_are_named(ddl: str, statement: str, remedy: str) -> No
     with pytest.raises(QueryRefused, match=statement) as caught:
         declared(ddl)
     assert remedy in caught.value.remedy
+
+
+def test_a_catalog_in_use_is_that_of_the_tables_behind_it() -> None:
+    lake = TABLE.replace("TABLE t", "TABLE u")
+    lake = lake.replace("TYPE text", "PARTITIONED BY ('id', 'day(s)') TYPE 'Iceberg'")
+    ddl = (
+        f"{TABLE}; {CATALOG}; USE CATALOG c; CREATE DATABASE IF NOT EXISTS a.b; USE DATABASE a.b; "
+        f"{lake}; USE CATALOG 'default'; {TABLE.replace('TABLE t', 'TABLE v')}; DROP CATALOG c"
+    )
+    found = declared(ddl)
+    t, u, v = (found[name] for name in "tuv")
+    assert t.catalog is v.catalog is None
+    assert u.catalog is not None
+    assert (u.catalog.name, u.catalog.properties) == ("c", {"type": "hadoop", "token": "xyzzy"})
+    assert (u.type, u.database, u.partitions) == ("iceberg", "a.b", ("id", "day(s)"))
+    assert "xyzzy" not in repr(found)
+
+
+ICEBERG = "CREATE EXTERNAL TABLE t (id BIGINT) TYPE iceberg"
+
+
+@pytest.mark.parametrize(
+    ("ddl", "config"),
+    [
+        (
+            f"""{ICEBERG} LOCATION 'd.u' TBLPROPERTIES '{{"catalog_name": "n"}}'""",
+            {"table": "d.u", "catalog_name": "n"},
+        ),
+        (
+            "CREATE CATALOG c TYPE iceberg PROPERTIES ('uri' = 'u', 'beam.catalog.hadoop.fs' = 'f')"
+            f"; USE CATALOG c; USE DATABASE d; {ICEBERG}",
+            {
+                "table": "d.t",
+                "catalog_name": "c",
+                "catalog_properties": {"uri": "u"},
+                "config_properties": {"fs": "f"},
+            },
+        ),
+        (f"{ICEBERG} LOCATION 'u'", "needs the name of a table of Iceberg with its namespace"),
+        (
+            f"""{CATALOG}; USE CATALOG c; {ICEBERG} TBLPROPERTIES '{{"catalog_name": "n"}}'
+            LOCATION 'd.t'""",
+            "the end of the statement",
+        ),
+        (
+            f"""{CATALOG}; USE CATALOG c; {ICEBERG} LOCATION 'd.t'
+            TBLPROPERTIES '{{"catalog_name": "n"}}'""",
+            "a catalog in TBLPROPERTIES, and the one of USE CATALOG",
+        ),
+    ],
+)
+def test_a_table_of_iceberg_is_that_of_managed_transforms(
+    ddl: str, config: dict[str, Any] | str
+) -> None:
+    if isinstance(config, str):
+        with pytest.raises(ConfigurationError, match=config):
+            iceberg_config(declared(ddl)["t"])
+        return
+    assert iceberg_config(declared(ddl)["t"]) == config
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("LOCATION 'xyzzy'", "is a name, and rows are written to a path"),
+        ("TBLPROPERTIES '{}'", "needs a LOCATION"),
+        ("LOCATION '/xyzzy' TBLPROPERTIES '{\"version\": 1}'", "has version, which has no meaning"),
+    ],
+)
+def test_rows_are_written_to_a_table_of_delta_by_its_path(place: str, message: str) -> None:
+    table = declared(f"CREATE EXTERNAL TABLE t (id BIGINT) TYPE delta {place}")["t"]
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        write_delta(table, config_of(table))
+    assert "xyzzy" not in str(caught.value)
 
 
 def test_tables_are_declared_and_dropped_in_order() -> None:

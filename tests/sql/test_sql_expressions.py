@@ -94,7 +94,7 @@ def compared(spark: Any, query: str) -> None:
         found = queried(spark, parsed.spark_sql(types), [frame]).collect()
         expected = sorted((tuple(map(same, row[:-1])) for row in found), key=repr)
         steps = steps_of(parsed, {"PCOLLECTION": table.kinds})
-        result = Lowered({"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
+        result = Lowered(pipeline, {"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
 
         def check(given: list[Any]) -> None:
             assert sorted((tuple(map(same, row)) for row in given), key=repr) == expected

@@ -234,7 +234,7 @@ def test_steps_have_the_rows_of_spark(spark: Any, query: str) -> None:
         found = queried(spark, parsed.spark_sql(types), [frame]).collect()
         expected = [tuple(map(_plain, row[:-1])) for row in found]
         steps = steps_of(parsed, {"PCOLLECTION": table.kinds})
-        rows = Lowered({"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
+        rows = Lowered(pipeline, {"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
         plain = rows | "Plain" >> beam.Map(lambda row: tuple(map(_plain, row)))
         assert_that(plain, equal_to(expected))
 
@@ -265,6 +265,19 @@ def _plain(value: Any) -> Any:
         ("SELECT DISTINCT id FROM PCOLLECTION ORDER BY n LIMIT 1", "DISTINCT with ORDER BY"),
         ("SELECT 1 FROM PCOLLECTION p, LATERAL (SELECT COUNT(*) FROM PCOLLECTION) l", "LATERAL"),
         ("SELECT id FROM PCOLLECTION EXCEPT SELECT n FROM PCOLLECTION", "EXCEPT"),
+        ("SELECT id FROM PCOLLECTION INTERSECT SELECT n FROM PCOLLECTION", "INTERSECT"),
+        ("SELECT SUM(id) FROM PCOLLECTION GROUP BY GROUPING SETS ((user), ())", "GROUPING SETS"),
+        ("SELECT SUM(DISTINCT id) FROM PCOLLECTION", "SUM.DISTINCT"),
+        ("SELECT SUM(user) FROM PCOLLECTION", "SUM of what is no number"),
+        ("SELECT user = id FROM PCOLLECTION", "user"),
+        ("SELECT user / 2 FROM PCOLLECTION", "user"),
+        ("SELECT CASE WHEN n > 1 THEN id ELSE user END FROM PCOLLECTION", "CASE"),
+        ("SELECT id FROM PCOLLECTION UNION ALL SELECT user FROM PCOLLECTION", "UNION"),
+        ("SELECT CAST(price AS VARCHAR) FROM PCOLLECTION", "VARCHAR"),
+        (
+            "SELECT x FROM PCOLLECTION, UNNEST(ARRAY[1, 2]) WITH ORDINALITY AS t(x, i)",
+            "UNNEST other than of one array",
+        ),
         ("SELECT LN(price) FROM PCOLLECTION", "LN"),
         ("SELECT STDDEV_POP(price) FROM PCOLLECTION", "STDDEV_POP"),
         ("SELECT id, ROW_NUMBER() OVER (ORDER BY id) FROM PCOLLECTION", "ROW_NUMBER"),
@@ -372,7 +385,9 @@ class Measured(NamedTuple):
 @pytest.mark.parametrize(
     ("values", "found"),
     [
-        ([1.5, float("nan"), None, float("nan")], 2),
+        ([1.5, None, 1.5], 2),
+        # As in Calcite, NaN is the greatest number and is equal to nothing.
+        ([1.5, float("nan"), None, float("nan")], 0),
         ([0.0, -0.0, -1.0], 2),
         ([None, None], 0),
         ([], 0),
@@ -387,3 +402,30 @@ def test_a_greatest_number_is_found_again(values: list[float | None], found: int
             "ON p.value = q.m"
         )
         assert_that(seen(highest) | beam.combiners.Count.Globally(), equal_to([found]))
+
+
+class Place(NamedTuple):
+    city: str
+    zip: int | None
+
+
+class Person(NamedTuple):
+    id: int
+    home: Place
+    other: Place | None
+
+
+def test_fields_of_rows_are_computed_with_in_windows() -> None:
+    people = [Person(1, Place("é", None), None), Person(2, Place("b", 5), Place("c", 7))]
+    with beam.Pipeline(runner=BatchRunner()) as pipeline:
+        rows = pipeline | beam.Create(people).with_output_types(Person)
+        found = (
+            rows
+            | beam.WindowInto(FixedWindows(1))
+            | SqlTransform(
+                "SELECT p.home.city AS city, p.home.zip + p.other.zip AS n, p.other.city IS NULL "
+                "FROM PCOLLECTION p WHERE (p.home.city <> p.other.city) IS NOT FALSE"
+            )
+        )
+        plain = found | beam.Map(tuple) | "All" >> beam.WindowInto(GlobalWindows())
+        assert_that(plain, equal_to([("é", None, True), ("b", 12, False)]))

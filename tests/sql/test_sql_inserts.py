@@ -100,7 +100,7 @@ PLACES = [
     ("parquet", None),
 ]
 VALUES = (
-    "SELECT 7 / 2, 'é', CAST(NULL AS DOUBLE), TIMESTAMP '2024-01-02 03:04:05.5', "
+    "SELECT 7 / 2, 'é', 0.5, TIMESTAMP '2024-01-02 03:04:05.5', "
     "DATE '2024-02-29', CAST(1.5 AS DECIMAL), ARRAY[1, 2]"
 )
 
@@ -124,7 +124,7 @@ def test_rows_of_a_query_are_inserted(
     expected: tuple[Any, ...] = (
         3,
         "é",
-        None,
+        0.5,
         Timestamp(1704164645.5),
         date(2024, 2, 29),
         Decimal("1.5"),
@@ -196,7 +196,8 @@ TABLE = "CREATE EXTERNAL TABLE t (id BIGINT NOT NULL, s VARCHAR) TYPE text LOCAT
         ("INSERT INTO t (id, x) SELECT 1, 2", TABLE, "has no column 'x'; it has id, s"),
         ("INSERT INTO t (id, id) SELECT 1, 2", TABLE, "names 2 columns"),
         ("INSERT INTO t SELECT 1, 'a'", TABLE.replace("xyzzy/", "xyzzy*"), "is a pattern"),
-        ("INSERT INTO t SELECT 1, 'a'", TABLE.replace("text", "mongodb"), "be written here"),
+        ("INSERT INTO t SELECT 1, 'a'", TABLE.replace("text", "bigquery"), "be written here"),
+        ("INSERT INTO t SELECT 1, 'a'", TABLE.replace("text", "mongodb"), "such as 'mongodb://"),
         (
             "INSERT INTO t SELECT 1, 'a'",
             TABLE.replace("/xyzzy/", "h:1/t").replace("text", "kafka")
@@ -223,4 +224,65 @@ def test_a_row_that_does_not_fit_ends_the_pipeline(tmp_path: Path) -> None:
     rows = pipeline | beam.Create([beam.Row(s="a")]) | beam.WindowInto(FixedWindows(1))
     _ = rows | SqlTransform("INSERT INTO t (s) SELECT s FROM PCOLLECTION", ddl=ddl)
     with pytest.raises(PipelineFailed, match="table 't': column 'id': null, which is NOT NULL"):
+        pipeline.run().wait_until_finish()
+
+
+def test_numbers_of_all_sizes_are_read_and_written(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "0").write_text(f"-128,-32768,{-(2**31)},{-(2**63)}\n127,32767,0,1\n")
+    columns = "a TINYINT, b SMALLINT, c INTEGER, d BIGINT"
+    ddl = "; ".join(
+        f"CREATE EXTERNAL TABLE {name} ({columns}) TYPE text LOCATION '{tmp_path}/{name}/'"
+        for name in "tu"
+    )
+    options = PipelineOptions(["--streaming"])
+    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+        rows = pipeline | SqlTransform("INSERT INTO u SELECT * FROM t", ddl=ddl)
+        sums = rows | "Sums" >> SqlTransform("SELECT SUM(a), MIN(b), MAX(a) FROM PCOLLECTION")
+        assert_that(sums | beam.Map(tuple), equal_to([(-1, -32768, 127)]))
+    (path,) = (tmp_path / "u").iterdir()
+    assert sorted(path.read_text().splitlines()) == [
+        f"-128,-32768,{-(2**31)},{-(2**63)}",
+        "127,32767,0,1",
+    ]
+    pipeline = beam.Pipeline(runner=BatchRunner(), options=options)
+    _ = pipeline | SqlTransform("INSERT INTO u SELECT b, b, b, b FROM t", ddl=ddl)
+    with pytest.raises(PipelineFailed, match=r"table 'u': -?[0-9]+ is no TINYINT"):
+        pipeline.run().wait_until_finish()
+
+
+MIXED = "a INTEGER, x DOUBLE, n DECIMAL, d DATE, `at` TIMESTAMP, f FLOAT, s VARCHAR"
+
+
+@pytest.mark.parametrize("kind", ["text", "avro", "parquet"])
+def test_constants_are_inserted_in_a_stream_in_the_types_of_the_columns(
+    tmp_path: Path, kind: str
+) -> None:
+    ddl = f"CREATE EXTERNAL TABLE t ({MIXED}) TYPE {kind} LOCATION '{tmp_path}/t/'"
+    options = PipelineOptions(["--streaming"])
+    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+        _ = pipeline | SqlTransform(
+            "INSERT INTO t VALUES (7 / 2, 2.5, 1.25, DATE '2024-02-29', "
+            "TIMESTAMP '1969-12-31 23:59:59.5', 0.5, 'é'), (NULL, 1, 2, NULL, NULL, 3, '')",
+            ddl=ddl,
+        )
+        _ = pipeline | "Others" >> SqlTransform(
+            "INSERT INTO t (n, d) SELECT 7, '2024-3-1'", ddl=ddl.replace("/t/'", "/t/others'")
+        )
+    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+        rows = pipeline | SqlTransform("SELECT * FROM t", ddl=ddl)
+        time = Timestamp(-0.5)
+        expected = [
+            (3, 2.5, Decimal("1.25"), date(2024, 2, 29), time, 0.5, "é"),
+            (None, 1.0, Decimal(2), None, None, 3.0, ""),
+            (None, None, Decimal(7), date(2024, 3, 1), None, None, "" if kind == "text" else None),
+        ]
+        assert_that(rows | beam.Map(tuple), equal_to(expected))
+
+
+def test_a_constant_that_its_column_cannot_have_ends_the_pipeline(tmp_path: Path) -> None:
+    ddl = f"CREATE EXTERNAL TABLE t ({MIXED}) TYPE text LOCATION '{tmp_path}/'"
+    pipeline = beam.Pipeline(runner=BatchRunner(), options=PipelineOptions(["--streaming"]))
+    _ = pipeline | SqlTransform("INSERT INTO t (a) VALUES (3000000000)", ddl=ddl)
+    with pytest.raises(PipelineFailed, match="out of the range of 32 bits"):
         pipeline.run().wait_until_finish()
