@@ -20,13 +20,11 @@ import streams
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
 from apache_beam.utils.timestamp import Timestamp
+from table_programs import NO_JAR, given_jars
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ForeachBatch, ReadFromSpark
 from sparkbeam.upstream.spark import active_session
-
-NO_JAR = 77
-"""The exit code where Spark cannot get Iceberg."""
 
 
 class Sale(NamedTuple):
@@ -54,7 +52,8 @@ SALES = [
 
 
 def pipeline(build: Callable[[beam.Pipeline], None]) -> None:
-    options = PipelineOptions(["--spark_master=local[2]"])
+    settings = [f"--spark_conf={setting}" for setting in given_jars("iceberg")]
+    options = PipelineOptions(["--spark_master=local[2]", *settings])
     with beam.Pipeline("sparkbeam.SparkRunner", options) as p:
         build(p)
 

@@ -1,6 +1,6 @@
 """Reads of a Delta table and its changes over ``managed.Read``; it prints the rows as JSON.
 
-Usage: managed_delta_program.py FOLDER [JARS], the jars of Delta, if the session is not to get them
+Usage: managed_delta_program.py FOLDER
 """
 
 import json
@@ -15,19 +15,18 @@ import streams
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
 from apache_beam.yaml.yaml_transform import YamlTransform
+from table_programs import NO_JAR, given_jars
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ForeachBatch
 from sparkbeam.upstream.spark import active_session
 
-NO_JAR = 77
-"""The exit code where Spark cannot get Delta."""
-
 ENABLED = " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
 
 
-def main(folder: Path, jars: str = "") -> None:
-    arguments = ["--spark_master=local[2]", *[f"--spark_conf=spark.jars={jars}"] * bool(jars)]
+def main(folder: Path) -> None:
+    settings = [f"--spark_conf={setting}" for setting in given_jars("delta")]
+    arguments = ["--spark_master=local[2]", *settings]
     path = str(folder / "table")
     (folder / "table").mkdir()
 
@@ -154,4 +153,4 @@ def page(spark: Any, folder: Path) -> list[list[Any]]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    main(Path(sys.argv[1]))

@@ -4,7 +4,7 @@ It reads a file of FOLDER/in in each micro-batch, and writes it to each sink of 
 where it gets to the POINT after it has passed it a number of times. Without a point it runs to the
 end, and prints the rows of each sink, and how many versions it has, as JSON.
 
-Usage: sinks_program.py FOLDER FAMILY SETTING=VALUE [POINT PASSED], with a setting for the jars.
+Usage: sinks_program.py FOLDER FAMILY [POINT PASSED]
 """
 
 import json
@@ -22,6 +22,7 @@ import apache_beam as beam
 import streams
 from apache_beam.transforms import managed
 from delta_program import KEYED
+from table_programs import NO_JAR, jars
 
 from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.connectors.iceberg_tables import WriteMicroBatch
@@ -33,9 +34,6 @@ from sparkbeam.spark import session as sessions
 from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.query_sink import QuerySink
 from sparkbeam.streaming.spark_sinks import SparkSinks
-
-NO_JAR = 77
-"""The exit code where Spark cannot get the jars of a family."""
 
 SCHEMA = "id bigint, key bigint, part bigint"
 KEYS = 4
@@ -227,11 +225,11 @@ def _rows(frame: Any) -> list[list[int]]:
     return sorted([*row] for row in frame.select("id", "key", "part").collect())
 
 
-def main(folder: Path, name: str, jars: str, point: str = "", passed: str = "0") -> None:
+def main(folder: Path, name: str, point: str = "", passed: str = "0") -> None:
     os.setpgid(0, 0)  # The JVM joins the group.
     family, out = FAMILIES[name], folder / "out"
-    conf = [jars, *("=".join(item) for item in getattr(family, "settings", {}).items())]
-    options = [f"--spark_conf={setting}" for setting in conf if setting]
+    settings = [*jars(name), *("=".join(item) for item in getattr(family, "settings", {}).items())]
+    options = [f"--spark_conf={setting}" for setting in settings]
     try:
         spark = sessions.obtain(SparkBeamOptions(["--spark_master=local[2]", *options]))
     except Exception as error:

@@ -1,41 +1,17 @@
 """``managed.Read`` and ``managed.Write`` of Iceberg's tables, with Iceberg itself."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import iceberg_program
-import pyspark
 import pytest
-
-from sparkbeam.common.spark_packages import released
+import table_programs
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The findings of the program."""
-    return findings(Path(iceberg_program.__file__), tmp_path_factory.mktemp("iceberg"))
-
-
-def findings(program: Path, folder: Path) -> dict[str, Any]:
-    """Returns what a program with Iceberg finds; skips the test where Spark cannot get it."""
-    if released("iceberg", pyspark.__version__) is None:
-        pytest.skip(f"there is no Iceberg for Spark {pyspark.__version__}")
-    run = subprocess.run(
-        [sys.executable, str(program), str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode == iceberg_program.NO_JAR:
-        pytest.skip("Spark cannot get the jar of Iceberg")
-    assert run.returncode == 0, run.stderr
-    answer: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return answer
+    folder = tmp_path_factory.mktemp("iceberg")
+    return table_programs.findings("iceberg", iceberg_program.__file__, folder)
 
 
 def test_columns_and_rows_are_chosen_where_they_are_read(found: dict[str, Any]) -> None:

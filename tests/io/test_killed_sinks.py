@@ -4,22 +4,16 @@ Most kills come between the commits of the sinks and Spark's commit of the micro
 within a commit. ``--whole`` has twenty of the former, and five of the latter.
 """
 
-import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 import sinks_program
 import streams
+import table_programs
 from sinks_program import COMMITTED, KEYS, WITHIN
 from whole import is_whole
-
-from sparkbeam.common.spark_packages import released
 
 KILLS = 20
 FILES = 24
@@ -73,28 +67,6 @@ def kills(family: str) -> list[Kill]:
     return planned if is_whole() else planned[:2]
 
 
-def jars(family: str) -> str:
-    """The setting by which Spark gets the jars of a family."""
-    if family not in ("delta", "iceberg"):
-        return ""
-    package = released(family, pyspark.__version__)
-    if package is None:
-        pytest.skip(f"there is no release of {family} for Spark {pyspark.__version__}")
-    own = os.environ.get(f"{family.upper()}_JARS")
-    return f"spark.jars={own}" if own else f"spark.jars.packages={package}"
-
-
-def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, sinks_program.__file__, str(folder), *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def last(folder: Path, log: str) -> int:
     """The number of the last micro-batch in one of Spark's logs."""
     names = (path.name for path in (folder / "checkpoint" / log).glob("[0-9]*"))
@@ -119,19 +91,15 @@ def test_rows_are_there_once_however_often_the_driver_is_killed(
         ids = range(number * ROWS, (number + 1) * ROWS if number % EMPTY != 1 else number * ROWS)
         batches.append([{"id": id, "key": id % KEYS, "part": id % 3} for id in ids])
         streams.write_json(tmp_path / f"in/{number}.json", batches[-1], FILES - number)
-    setting = jars(family)
+    program = (family, sinks_program.__file__, tmp_path, family)
     for number, (point, passed) in enumerate(kills(family)):
-        done = run(tmp_path, family, setting, point, str(passed))
-        if done.returncode == sinks_program.NO_JAR:
-            pytest.skip(f"Spark cannot get the jars: {done.stderr}")
+        done = table_programs.run(*program, point, passed, folder=tmp_path)
         assert done.returncode == -signal.SIGKILL, f"{point}, {passed}: {done.stderr}"
         if point in COMMITTED:
             assert last(tmp_path, "offsets") == last(tmp_path, "commits") + 1
         if number == 0:
             assert last(tmp_path, "offsets") == 0
-    done = run(tmp_path, family, setting)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == expected(family, batches)
+    assert table_programs.findings(*program, folder=tmp_path) == expected(family, batches)
 
 
 def expected(family: str, batches: list[list[dict[str, int]]]) -> dict[str, Any]:
