@@ -12,7 +12,7 @@ from typing import Any
 
 import apache_beam as beam
 import streams
-from table_programs import NO_JAR, jars
+from table_programs import NO_JAR, settings_with_jars
 
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.options.spark_options import SparkBeamOptions
@@ -35,12 +35,10 @@ def main(folder: Path) -> None:
     conf = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.snapshotPartitions": "1",
     }
-    settings = [*jars("delta"), *("=".join(item) for item in conf.items())]
-    options = [f"--spark_conf={setting}" for setting in settings]
+    settings = settings_with_jars(["delta"], *map("=".join, conf.items()))
     try:
-        spark = sessions.obtain(SparkBeamOptions(["--spark_master=local[2]", *options]))
+        spark = sessions.obtain(SparkBeamOptions(["--spark_master=local[2]", *settings]))
         spark.range(1).write.format("delta").save(str(folder / "try"))
     except Exception as error:
         print(error, file=sys.stderr)

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +19,28 @@ from sparkbeam.common.spark_packages import released
 NO_JAR = 77
 """The exit code of a program whose Spark cannot get the jars."""
 
+QUICK = (
+    "spark.databricks.delta.snapshotPartitions=1",
+    "spark.sql.shuffle.partitions=1",
+    "spark.ui.enabled=false",
+)
+"""Settings for tables of a few rows."""
+
 _OLDER = Path(__file__).parents[2] / ".venv-tables"
 
 
 def run(
-    system: str, program: str, *arguments: object, folder: Path | None = None
+    systems: Sequence[str], program: str, *arguments: object, folder: Path | None = None
 ) -> "subprocess.CompletedProcess[str]":
     """Run a program; skip the test where there is no PySpark for it, or no jar.
 
     Args:
-        system: ``delta`` or ``iceberg``; another one needs no release.
+        systems: of ``delta`` and ``iceberg``, those that it needs.
         program: the path of its file.
         arguments: of the program.
         folder: its working directory.
     """
-    path = [*_search_path(system), *filter(None, sys.path)]
+    path = [*_search_path(systems), *filter(None, sys.path)]
     done = subprocess.run(
         [sys.executable, program, *map(str, arguments)],
         cwd=folder,
@@ -43,37 +50,49 @@ def run(
         check=False,
     )
     if done.returncode == NO_JAR:
-        pytest.skip(f"Spark cannot get the jars of {system}: {done.stderr}")
+        pytest.skip(f"Spark cannot get the jars of {systems}: {done.stderr}")
     return done
 
 
-def findings(system: str, program: str, *arguments: object, folder: Path | None = None) -> Any:
+def findings(
+    systems: Sequence[str], program: str, *arguments: object, folder: Path | None = None
+) -> Any:
     """Return the JSON that a program prints last; see :func:`run`."""
-    done = run(system, program, *arguments, folder=folder)
+    done = run(systems, program, *arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def given_jars(system: str) -> list[str]:
-    """Return the setting of a session with the jars that the environment names, if it does."""
-    jars = os.environ.get(f"{system.upper()}_JARS")
-    return [f"spark.jars={jars}"] if jars else []
+def settings(systems: Sequence[str], *more: str) -> list[str]:
+    """Return options for the settings of a program's session.
+
+    Args:
+        systems: those whose jars the environment may name.
+        more: further settings.
+    """
+    jars = ",".join(filter(None, map(_given_jars, systems)))
+    given = [f"spark.jars={jars}"] if jars else []
+    return [f"--spark_conf={setting}" for setting in (*given, *QUICK, *more)]
 
 
-def jars(system: str) -> list[str]:
-    """Return the setting by which a session of this process gets the jars, if it needs any."""
-    package = released(system, pyspark.__version__)
-    return given_jars(system) or [f"spark.jars.packages={package}"] * (package is not None)
+def settings_with_jars(systems: Sequence[str], *more: str) -> list[str]:
+    """Return such options for a session that gets the jars by them alone."""
+    needed = [system for system in systems if not _given_jars(system)]
+    packages = ",".join(f"{released(system, pyspark.__version__)}" for system in needed)
+    return settings(systems, *[f"spark.jars.packages={packages}"] * bool(packages), *more)
 
 
-def _search_path(system: str) -> list[str]:
+def _given_jars(system: str) -> str | None:
+    return os.environ.get(f"{system.upper()}_JARS")
+
+
+def _search_path(systems: Sequence[str]) -> list[str]:
     """Return what precedes the modules of this process."""
-    if system not in ("delta", "iceberg"):
-        return []
     for version, path in _versions():
-        if released(system, version) is not None:
+        if all(released(system, version) for system in systems):
             return path
-    pytest.skip(f"there is no {system} for Spark {pyspark.__version__}, nor an older PySpark")
+    what = " and ".join(systems)
+    pytest.skip(f"there is no {what} for Spark {pyspark.__version__}, nor an older PySpark")
 
 
 def _versions() -> Iterator[tuple[str, list[str]]]:

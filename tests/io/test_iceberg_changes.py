@@ -6,6 +6,8 @@ import iceberg_changes_program
 import pytest
 import table_programs
 
+pytestmark = pytest.mark.long("a minute together; test_iceberg.py follows changes too")
+
 ALL = [[1, 10], [2, 20], [3, 30]]
 
 
@@ -13,7 +15,7 @@ ALL = [[1, 10], [2, 20], [3, 30]]
 def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The findings of the program."""
     folder = tmp_path_factory.mktemp("iceberg")
-    return table_programs.findings("iceberg", iceberg_changes_program.__file__, folder)
+    return table_programs.findings(["iceberg"], iceberg_changes_program.__file__, folder)
 
 
 def test_a_range_of_snapshots_is_read_at_the_times_of_their_commits(found: dict[str, Any]) -> None:
