@@ -27,6 +27,7 @@ from delta_program import KEYED
 from table_programs import NO_JAR, settings_with_jars
 
 from sparkbeam.common.spark_packages import DRIVERS
+from sparkbeam.connectors.databases import known_url
 from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.connectors.iceberg_merges import ChangeMerge
 from sparkbeam.connectors.iceberg_tables import WriteMicroBatch
@@ -181,8 +182,9 @@ class OfServer:
             "user": server.user,
             "password": server.password,
         }
+        self._connected = known_url("jdbc", {**self._options, "dbtable": "t"})
         self._spark = spark
-        with jdbc_connection(spark, {**self._options, "dbtable": "t"}) as (connection, quote):
+        with jdbc_connection(spark, self._connected) as (connection, quote):
             columns = f"id BIGINT PRIMARY KEY, {quote('key')} BIGINT, part BIGINT"
             by_key = f"id BIGINT, {quote('key')} BIGINT PRIMARY KEY, part BIGINT"
             for table, definition in {
@@ -208,7 +210,7 @@ class OfServer:
 
     def found(self, name: str) -> Found:
         table = {"rows": "added", "statement": "stated"}.get(name, f"{name}d")
-        with jdbc_connection(self._spark, {**self._options, "dbtable": "t"}) as (connection, _):
+        with jdbc_connection(self._spark, self._connected) as (connection, _):
             found, rows = connection.createStatement().executeQuery(f"SELECT * FROM {table}"), []
             while found.next():
                 rows.append([found.getLong(number) for number in (1, 2, 3)])
