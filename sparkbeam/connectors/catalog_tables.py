@@ -52,6 +52,14 @@ class CatalogTable:
                 f"{shown([*partition_by])} was given: leave it out, or write to another table."
             )
 
+    def check_merge(self) -> None:
+        """Raise a ConfigurationError if rows cannot be merged into the table."""
+        if self.folder:
+            raise ConfigurationError(
+                f"The table {shown(self.name)} is of {self.format}, which has no "
+                "output_mode='update': write to a table of delta or iceberg."
+            )
+
     def fitted(self, rows: Any) -> Any:
         """Select and cast the columns of the table.
 

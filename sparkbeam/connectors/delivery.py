@@ -12,16 +12,18 @@ from typing import Any
 
 import cloudpickle
 import pyarrow as pa
+from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, LongType, StructType
 
 from sparkbeam.connectors import console
 from sparkbeam.connectors.catalog_tables import CatalogTable, found_table
+from sparkbeam.connectors.commits import Commit
 from sparkbeam.connectors.latest import latest, latest_rows, quoted
 from sparkbeam.connectors.manifest import has_manifest
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.connectors.storage import FILE_FORMATS, from_here
-from sparkbeam.connectors.upserts import UPSERTS
+from sparkbeam.connectors.upserts import UPSERTS, into_table
 from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.spark_io import UPDATE, WriteSpec
 from sparkbeam.spark.collect import collected
@@ -179,22 +181,44 @@ class Delivery:
             return found
         place = WriteTarget(self.spec)
         place.mode = "ignore"
-        self._write(session.createDataFrame([], self.schema), place)
+        self._save(session.createDataFrame([], self.schema), place)
         return found_table(session, name)
 
     def _write(self, rows: Any, place: "WriteTarget") -> None:
         if place.table:
             place.keep_to(found_table(rows.sparkSession, place.table))
+        if place.commit is not None:
+            if place.has_snapshots and place.commit.is_in(rows.sparkSession, place.table):
+                return
+            place.options |= place.commit.options(place.source)
         if place.path:
             place.path = from_here(place.path, place.format, rows.sparkSession)
         if self.spec.output_mode == UPDATE:
+            self._update(rows, place)
+        else:
+            self._save(rows, place)
+
+    def _update(self, rows: Any, place: "WriteTarget") -> None:
+        if not place.table:
             UPSERTS[self.spec.source](rows, place.options, self.spec)
             return
+        place.found = place.found or self.catalog_table(rows.sparkSession)
+        given = {name.lower() for name in rows.columns}
+        fitted = place.fitted(rows)
+        names = [quoted(name) for name in fitted.columns if name.lower() in given]
+        into_table(fitted.select(*names), place.options, self.spec)
+
+    def _save(self, rows: Any, place: "WriteTarget") -> None:
         if place.folder and has_manifest(place.folder):
             raise SinkFailed(
                 "the folder has a _spark_metadata, the log of all files that Spark reads there, "
                 "which a stream writes with layout='manifest'. Write to another folder or table."
             )
+        if place.found is not None and place.mode == "overwrite" and place.is_of_catalog:
+            # Spark's writer would replace the table, with its partitions and properties.
+            replaced = place.found.fitted(rows).writeTo(place.table).options(**place.options)
+            replaced.overwrite(sf.lit(True))
+            return
         writer = place.fitted(rows).write.mode(place.mode)
         if place.format is not None:
             writer = writer.format(place.format)
@@ -235,20 +259,24 @@ class WriteTarget:
 
     Attributes:
         mode: Spark's save mode.
+        is_update: rows replace those with their keys.
         options: of the data source.
         format: its name; None for the table's, or Spark's default.
         partition_by: the partition columns.
         table: the name of the target table; empty if the options define the target.
         found: the table, if it exists.
+        commit: that of the micro-batch; None in batch.
     """
 
     def __init__(self, spec: WriteSpec) -> None:
         self.mode = spec.mode
+        self.is_update = spec.output_mode == UPDATE
         self.options = dict(spec.options)
         self.format = spec.format
         self.partition_by = spec.partition_by
         self.table = spec.table
         self.found: CatalogTable | None = None
+        self.commit: Commit | None = None
 
     def keep_to(self, table: CatalogTable | None) -> None:
         """Adopt the properties of an existing table, unless given otherwise.
@@ -263,16 +291,33 @@ class WriteTarget:
             self.partition_by = self.partition_by or table.partition_by
         self.found = table
 
+    @property
+    def source(self) -> str:
+        """The format in lower case; empty if it is not known."""
+        return (self.format or "").lower()
+
+    @property
+    def has_snapshots(self) -> bool:
+        """True for an existing Iceberg table with a name."""
+        return self.found is not None and self.source == "iceberg"
+
+    @property
+    def is_of_catalog(self) -> bool:
+        """True for a table of Iceberg, or of a catalog without formats, such as one of JDBC."""
+        return self.source in ("iceberg", "")
+
     def fitted(self, rows: Any) -> Any:
         """Adapt rows to the table that they are added to."""
         if self.found is None or self.mode != "append":
             return rows
+        if self.is_update:
+            self.found.check_merge()
         return self.found.fitted(rows)
 
     @property
     def folder(self) -> str:
         """Folder to which files are added; empty for other targets."""
-        if self.mode != "append" or (self.format or "").lower() not in FILE_FORMATS:
+        if self.mode != "append" or self.is_update or self.source not in FILE_FORMATS:
             return ""
         return self.path if not self.table else self.found.folder if self.found else ""
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import listed, shown
+from sparkbeam.connectors.commits import PROPERTY, Commit
 from sparkbeam.connectors.iceberg_merges import ChangeMerge
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.utc_times import in_utc
@@ -19,9 +20,6 @@ from sparkbeam.spark.capabilities import set_setting, setting
 
 CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 """Class of Iceberg's catalogs in Spark."""
-
-_SINK, _BATCH = "sparkbeam-sink", "sparkbeam-batch"
-"""Properties of a snapshot that identify the sink and the micro-batch that wrote it."""
 
 _TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 _FIELD = re.compile(r"[{]([^{}]+)[}]")
@@ -133,12 +131,13 @@ class WriteMicroBatch:
         data = rows if self.merge is None else self.merge.data(rows)
         if not session.catalog.tableExists(name):
             self._create(session, name, data.schema)
-        if self.sink and self._is_written(session, name, batch_id):
+        commit = Commit(self.sink, batch_id)
+        if self.sink and commit.is_in(session, name):
             return
         columns = _fitted(data, session.table(name).schema, self.texts, table)
         properties = dict(self.snapshot_properties)
         if self.sink:
-            properties |= {_SINK: self.sink, _BATCH: str(batch_id)}
+            properties |= commit.properties
         if self.merge is not None:
             self.merge(rows, columns, name, properties)
             return
@@ -146,14 +145,8 @@ class WriteMicroBatch:
         for option, value in self.options:
             writer = writer.option(option, value)
         for key, value in properties.items():
-            writer = writer.option(f"snapshot-property.{key}", value)
+            writer = writer.option(f"{PROPERTY}{key}", value)
         writer.append()
-
-    def _is_written(self, session: Any, name: str, batch_id: int) -> bool:
-        """Return whether a snapshot has the micro-batch."""
-        summary = sf.col("summary")
-        ours = session.table(f"{name}.snapshots").where(summary[_SINK] == self.sink)
-        return bool(ours.where(summary[_BATCH] == str(batch_id)).limit(1).count())
 
     def _create(self, session: Any, name: str, schema: st.StructType) -> None:
         namespace = name.rpartition(".")[0]

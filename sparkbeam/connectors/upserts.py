@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
+from sparkbeam.connectors.commits import PROPERTY, TRANSACTION
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.spark.capabilities import settings_for_now
@@ -13,10 +14,8 @@ from sparkbeam.upstream.spark import jdbc_connection
 Upsert = Callable[[Any, Mapping[str, str], WriteSpec], None]
 """Writes a DataFrame with distinct keys, given the data source's options and the sink's spec."""
 
-TRANSACTION = ("txnAppId", "txnVersion")
-"""Options by which a Delta table recognizes a repeated transaction."""
-
 _OF_DELTA = "spark.databricks.delta.write."
+_OF_ICEBERG = "spark.sql.iceberg."
 
 
 class NullKey(Exception):
@@ -31,14 +30,37 @@ def into_delta(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
         writer = rows.write.format("delta").options(**options).mode("error")
         writer.partitionBy(*spec.partition_by).save()
         return
-    same = " AND ".join(f"old.{name} <=> new.{name}" for name in map(quoted, spec.key))
+    _merge(rows, f"delta.{quoted(path)}", options, spec.key, "UPDATE SET *", "INSERT *")
+
+
+def into_table(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
+    """Merge rows into an existing table of a catalog, in one transaction.
+
+    Columns that the rows lack keep their values, and are null in rows that are new.
+    """
+    names = [quoted(name) for name in rows.columns]
+    update = f"UPDATE SET {', '.join(f'old.{name} = new.{name}' for name in names)}"
+    values = ", ".join(f"new.{name}" for name in names)
+    insert = f"INSERT ({', '.join(names)}) VALUES ({values})"
+    _merge(rows, spec.table, options, spec.key, update, insert)
+
+
+def _merge(
+    rows: Any,
+    table: str,
+    options: Mapping[str, str],
+    key: Sequence[str],
+    update: str,
+    insert: str,
+) -> None:
+    session = rows.sparkSession
+    same = " AND ".join(f"old.{name} <=> new.{name}" for name in map(quoted, key))
+    query = f"MERGE INTO {_braced(table)} AS old USING {{rows}} AS new ON {_braced(same)} "
+    query += f"WHEN MATCHED THEN {_braced(update)} WHEN NOT MATCHED THEN {_braced(insert)}"
     given = {f"{_OF_DELTA}{name}": options[name] for name in TRANSACTION if name in options}
+    given |= {f"{_OF_ICEBERG}{name}": options[name] for name in options if PROPERTY in name}
     with settings_for_now(session, given):
-        session.sql(
-            f"MERGE INTO delta.{_braced(quoted(path))} AS old USING {{rows}} AS new "
-            f"ON {_braced(same)} WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
-            rows=rows,
-        )
+        session.sql(query, rows=rows)
 
 
 def _braced(text: str) -> str:
@@ -183,6 +205,9 @@ class _Target:
 
 UPSERTS: Mapping[str, Upsert] = {"delta": into_delta, "jdbc": over_jdbc}
 """Upsert functions by data source."""
+
+MERGED = ("delta", "iceberg")
+"""Formats of tables that rows are merged into by name."""
 
 NEEDED: Mapping[str, tuple[str, ...]] = {"delta": ("path",), "jdbc": ("url", "dbtable")}
 """Required options of each data source."""

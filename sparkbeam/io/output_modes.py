@@ -9,7 +9,7 @@ from pyspark.sql import types as st
 
 from sparkbeam.common import arguments
 from sparkbeam.connectors import console
-from sparkbeam.connectors.upserts import NEEDED, UPSERTS, option
+from sparkbeam.connectors.upserts import MERGED, NEEDED, UPSERTS, option
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import APPEND, COMPLETE, UPDATE, WriteSpec
 from sparkbeam.upstream.spark import is_connect
@@ -109,12 +109,8 @@ def _problem(spec: WriteSpec) -> str | None:
     mode = f"output_mode='{spec.output_mode}'"
     if spec.source == "memory":
         return f"Spark's format 'memory' {_MEMORY}"
-    if spec.table and (spec.source == console.FORMAT or spec.output_mode == UPDATE):
-        what = mode if spec.output_mode == UPDATE else f"the format '{console.FORMAT}'"
-        return (
-            f"{what} is not for table=: give a format with its options, such as 'delta' with the "
-            "path of the table, or use output_mode='append' or 'complete' with another format."
-        )
+    if spec.table and spec.source == console.FORMAT:
+        return f"the format '{console.FORMAT}' is not for table=: leave one of them out."
     if spec.output_mode == APPEND:
         return "key=… is for output_mode='update' or 'complete': add it." if spec.key else None
     if not spec.key:
@@ -123,17 +119,23 @@ def _problem(spec: WriteSpec) -> str | None:
         return f"mode='{spec.mode}' is for output_mode='append': leave it out with {mode}."
     if spec.output_mode == COMPLETE and spec.source in _ONLY_APPENDED:
         return f"'{spec.format}' can only add rows: use output_mode='append', not {mode}."
-    if spec.output_mode == UPDATE and spec.source not in (*UPSERTS, console.FORMAT):
+    if spec.output_mode != UPDATE:
+        return None
+    if spec.table:
+        if spec.source in ("", *MERGED):
+            return None
+        return f"{mode} is for a table= of {' or '.join(MERGED)}, not of '{spec.format}'."
+    if spec.source not in (*UPSERTS, console.FORMAT):
         return (
             f"{arguments.shown(spec.format)[1:-1]} has no {mode}, which only "
-            f"{', '.join(UPSERTS)} and {console.FORMAT} have: use one of these, "
-            "output_mode='complete', or ForeachBatch(function, schema)."
+            f"{', '.join(UPSERTS)}, {console.FORMAT} and a table= of {' or '.join(MERGED)} "
+            "have: use one of these, output_mode='complete', or ForeachBatch(function, schema)."
         )
     return None
 
 
 def _missing(spec: WriteSpec) -> str | None:
-    if spec.output_mode != UPDATE:
+    if spec.output_mode != UPDATE or spec.table:
         return None
     for name in NEEDED.get(spec.source, ()):
         if not option(dict(spec.options), name):

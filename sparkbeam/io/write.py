@@ -67,11 +67,13 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
       reader of the folder never sees a row twice; :func:`committed_files` returns the files of
       whole micro-batches;
     - tables of such files are written once as well;
-    - Delta tables are written once, by their transaction ids;
+    - Delta tables are written once, by their transaction ids, and Iceberg tables that ``table``
+      names, by the properties of their snapshots;
     - all others are written again if the failure was between the write and the note of its success.
 
     With ``output_mode="update"`` the latest row of each key in a micro-batch replaces the row with
-    the same key, in a Delta table, a database (``jdbc``) or on the ``console``. With ``"complete"``
+    the same key, in a Delta table, an Iceberg table that ``table`` names, a database (``jdbc``) or
+    on the ``console``. With ``"complete"``
     each micro-batch with rows writes the latest row of each key since the start of the pipeline,
     replacing the previous output.
 

@@ -2,9 +2,11 @@
 
 A micro-batch that failed, or that Spark did not commit, is repeated with its number. So files are
 moved into their folder by :class:`.file_sink.FileSink`, a Delta table skips known transactions, and
-for all others a note under the checkpoint records the last written micro-batch. Complete results
-are stored there as well; see :class:`.complete_results.KeptResults`. Before each of these a driver
-checks for a newer one over its checkpoint.
+for all others a note under the checkpoint records the last written micro-batch. The snapshots of an
+Iceberg table that has a name tell their micro-batch, which is not written again without a note
+either. Complete results are stored under the checkpoint as well; see
+:class:`.complete_results.KeptResults`. Before each of these a driver checks for a newer one over
+its checkpoint.
 """
 
 import hashlib
@@ -13,6 +15,7 @@ from typing import Any
 
 from sparkbeam.connectors import console
 from sparkbeam.connectors.catalog_tables import CatalogTable
+from sparkbeam.connectors.commits import Commit
 from sparkbeam.connectors.delivery import Delivery, WriteTarget
 from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.spark_io import WriteSpec
@@ -93,15 +96,10 @@ class SparkSinks:
         return place
 
     def _write(self, delivery: Delivery, values: Any, batch_id: int, place: WriteTarget) -> None:
-        is_delta = (place.format or "").lower() == "delta"
-        if is_delta:
-            place.options |= {
-                "txnAppId": f"{self._id}/{delivery.name}",
-                "txnVersion": str(batch_id),
-            }
+        place.commit = Commit(f"{self._id}/{delivery.name}", batch_id)
         if place.folder:
             self._write_files(delivery, values, batch_id, place)
-        elif is_delta and not delivery.spec.is_complete:
+        elif place.source == "delta" and not delivery.spec.is_complete:
             delivery(values, batch_id, place)
         else:
             self._write_noted(delivery, values, batch_id, place)

@@ -2,7 +2,7 @@
 
 It prints the versions and the rows of each table as JSON.
 
-Usage: delta_program.py FOLDER SETTING=VALUE, which gets Spark the jars of Delta.
+Usage: delta_program.py FOLDER
 """
 
 import json
@@ -12,13 +12,11 @@ from typing import Any
 
 import apache_beam as beam
 import streams
+from table_programs import NO_JAR, settings_with_jars
 
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session as sessions
-
-NO_JAR = 77
-"""The exit code where Spark cannot get Delta."""
 
 KEYED: dict[str, dict[str, Any]] = {
     "append": {},
@@ -33,17 +31,14 @@ BATCHES: tuple[list[dict[str, Any]], ...] = (
 SCHEMA = "key string, n bigint"
 
 
-def main(folder: Path, jars: str) -> None:
-    name, _, value = jars.partition("=")
+def main(folder: Path) -> None:
     conf = {
-        name: value,
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.snapshotPartitions": "1",
     }
-    options = [f"--spark_conf={name}={value}" for name, value in conf.items()]
+    settings = settings_with_jars(["delta"], *map("=".join, conf.items()))
     try:
-        spark = sessions.obtain(SparkBeamOptions(["--spark_master=local[2]", *options]))
+        spark = sessions.obtain(SparkBeamOptions(["--spark_master=local[2]", *settings]))
         spark.range(1).write.format("delta").save(str(folder / "try"))
     except Exception as error:
         print(error, file=sys.stderr)
@@ -80,4 +75,4 @@ def versions(spark: Any, path: Path) -> list[list[Any]]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]))

@@ -14,7 +14,8 @@ import apache_beam as beam
 import streams
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
-from iceberg_program import NO_JAR, pipeline
+from iceberg_program import pipeline
+from table_programs import NO_JAR
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ForeachBatch

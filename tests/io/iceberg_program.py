@@ -2,7 +2,7 @@
 
 It prints its findings as JSON.
 
-Usage: iceberg_program.py FOLDER
+Usage: iceberg_program.py FOLDER PART, of PARTS
 """
 
 import datetime
@@ -20,13 +20,11 @@ import streams
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
 from apache_beam.utils.timestamp import Timestamp
+from table_programs import NO_JAR, settings
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ForeachBatch, ReadFromSpark
 from sparkbeam.upstream.spark import active_session
-
-NO_JAR = 77
-"""The exit code where Spark cannot get Iceberg."""
 
 
 class Sale(NamedTuple):
@@ -54,51 +52,112 @@ SALES = [
 
 
 def pipeline(build: Callable[[beam.Pipeline], None]) -> None:
-    options = PipelineOptions(["--spark_master=local[2]"])
+    options = PipelineOptions(["--spark_master=local[2]", *settings(["iceberg"])])
     with beam.Pipeline("sparkbeam.SparkRunner", options) as p:
         build(p)
 
 
-def main(folder: Path) -> None:
-    catalog = {
-        "catalog_name": "my catalog",
-        "catalog_properties": {"type": "hadoop", "warehouse": str(folder / "warehouse")},
-    }
-    sales = {**catalog, "table": "shop.sales"}
-    partitions = ["bucket(id, 2)", "day(at)"]
+class Shop:
+    """A catalog with a table of sales, written in batch.
 
-    def write(p: beam.Pipeline) -> None:
+    Args:
+        folder: for the catalog and what pipelines read and put out.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.catalog = {
+            "catalog_name": "my catalog",
+            "catalog_properties": {"type": "hadoop", "warehouse": str(folder / "warehouse")},
+        }
+        self.sales = {**self.catalog, "table": "shop.sales"}
+        try:
+            pipeline(self._write)
+        except ConfigurationError as error:
+            print(error, file=sys.stderr)
+            sys.exit(NO_JAR)
+        self.spark = active_session()
+
+    def _write(self, p: beam.Pipeline) -> None:
         rows = p | beam.Create(SALES).with_output_types(Sale)
+        partitions = ["bucket(id, 2)", "day(at)"]
         more = {"partition_fields": partitions, "table_properties": {"who": "it's me"}}
-        _ = rows | managed.Write(managed.ICEBERG, config={**sales, **more})
+        _ = rows | managed.Write(managed.ICEBERG, config={**self.sales, **more})
 
-    try:
-        pipeline(write)
-    except ConfigurationError as error:
-        print(error, file=sys.stderr)
-        sys.exit(NO_JAR)
-    spark = active_session()
+    def named(self, table: str) -> str:
+        """Return the name of a table in the session."""
+        catalogs = self.spark.sql("SHOW CATALOGS").where("catalog LIKE 'my_catalog%'").collect()
+        return f"{catalogs[0][0]}.shop.{table}"
+
+    def table(self, name: str, columns: str = "*") -> list[Any]:
+        """Return columns of a table as texts."""
+        rows = self.spark.sql(f"SELECT {columns} FROM {self.named(name)} ORDER BY 1").collect()
+        return [[str(value) for value in row] for row in rows]
+
+
+def basics(shop: Shop) -> dict[str, Any]:
+    """A table is written and read, a stream adds to one, and another follows its changes."""
+    folder, spark = shop.folder, shop.spark
 
     def collect(frame: Any, _: int) -> None:
         rows = sorted([*map(str, row)] for row in frame.collect())
         (folder / "some.json").write_text(json.dumps(rows))
 
     def read(p: beam.Pipeline) -> None:
-        some = {**sales, "filter": "id >= 1 AND item IS NOT NULL", "drop": ["item", "at"]}
+        some = {**shop.sales, "filter": "id >= 1 AND item IS NOT NULL", "drop": ["item", "at"]}
         schema = "id bigint, day date, price decimal(38,18), tags array<string>"
         _ = p | managed.Read(managed.ICEBERG, config=some) | ForeachBatch(collect, schema)
+
+    def write(p: beam.Pipeline) -> None:
+        source = {"path": folder / "in", "maxFilesPerTrigger": 1}
+        rows = p | ReadFromSpark("json", source, "n bigint")
+        _ = rows | managed.Write(managed.ICEBERG, config={**shop.catalog, "table": "shop.stream"})
+
+    def follow(p: beam.Pipeline) -> None:
+        config = {**shop.catalog, "table": "shop.stream", "starting_strategy": "earliest"}
+        changes = p | managed.Read(managed._ICEBERG_CDC, config={**config, "streaming": True})
+        _ = changes | ForeachBatch(note, "n bigint")
+
+    def note(frame: Any, _: int) -> None:
+        for row in sorted(frame.collect()):
+            streams.note(folder / "notes", "changes", row.n)
+
+    pipeline(read)
+    for number in range(3):
+        streams.write_json(folder / "in" / f"{number}.json", [{"n": number}], 9 - number)
+    streams.run_available(spark, folder / "checkpoint", write)
+    streams.run_available(spark, folder / "following", follow)
+    # As if the driver had died behind the last snapshot.
+    streams.rewind(folder / "checkpoint", 2)
+    streams.write_json(folder / "in" / "3.json", [{"n": 3}])
+    streams.run_available(spark, folder / "checkpoint", write)
+    streams.run_available(spark, folder / "following", follow)
+    return {
+        "some": json.loads((folder / "some.json").read_text()),
+        "partitions": shop.table("`sales`.partitions", "count(*)"),
+        "stream": shop.table("stream"),
+        "snapshots": shop.table("stream.snapshots", "count(*)"),
+        "changes": streams.notes(folder / "notes")["changes"],
+    }
+
+
+def others(shop: Shop) -> dict[str, Any]:
+    """Tables by a field, YAML, the program of the page, merges, and arguments without a meaning."""
+    folder, spark = shop.folder, shop.spark
 
     def chosen(p: beam.Pipeline) -> None:
         rows = p | beam.Create(SALES[:2]).with_output_types(Sale)
         _ = rows | managed.Write(
-            managed.ICEBERG, config={**catalog, "table": "shop.of_{id}", "keep": ["id", "item"]}
+            managed.ICEBERG,
+            config={**shop.catalog, "table": "shop.of_{id}", "keep": ["id", "item"]},
         )
 
     def copy(p: beam.Pipeline) -> None:
         from apache_beam.yaml.yaml_transform import YamlTransform
 
-        some = {**sales, "filter": "id = 3", "keep": ["id", "item"]}
-        copied = {**catalog, "table": "shop.copied", "partition_fields": ["truncate(what, 2)"]}
+        some = {**shop.sales, "filter": "id = 3", "keep": ["id", "item"]}
+        partitions = ["truncate(what, 2)"]
+        copied = {**shop.catalog, "table": "shop.copied", "partition_fields": partitions}
         transforms = [
             {"type": "ReadFromIceberg", "config": some},
             {"type": "MapToFields", "config": {"fields": {"what": "item", "id": "id"}}},
@@ -106,45 +165,19 @@ def main(folder: Path) -> None:
         ]
         _ = p | YamlTransform(json.dumps({"type": "chain", "transforms": transforms}))
 
-    pipeline(read)
     pipeline(chosen)
     pipeline(copy)
-
-    def build(p: beam.Pipeline) -> None:
-        source = {"path": folder / "in", "maxFilesPerTrigger": 1}
-        rows = p | ReadFromSpark("json", source, "n bigint")
-        _ = rows | managed.Write(managed.ICEBERG, config={**catalog, "table": "shop.stream"})
-
-    for number in range(3):
-        streams.write_json(folder / "in" / f"{number}.json", [{"n": number}], 9 - number)
-    streams.run_available(spark, folder / "checkpoint", build)
-    # As if the driver had died behind the last snapshot.
-    streams.rewind(folder / "checkpoint", 2)
-    streams.run_available(spark, folder / "checkpoint", build)
-
-    def table(name: str, columns: str) -> list[Any]:
-        rows = spark.sql(f"SELECT {columns} FROM {named(name)} ORDER BY 1").collect()
-        return [[str(value) for value in row] for row in rows]
-
-    def named(table: str) -> str:
-        catalogs = spark.sql("SHOW CATALOGS").where("catalog LIKE 'my_catalog%'").collect()
-        return f"{catalogs[0][0]}.shop.{table}"
-
-    found: dict[str, Any] = {"some": json.loads((folder / "some.json").read_text())}
-    found["partitions"] = table("`sales`.partitions", "count(*)")
-    found["one"] = table("of_1", "*")
-    found["copied"] = table("copied", "*")
-    found["stream"] = table("stream", "*")
-    found["snapshots"] = table("stream.snapshots", "count(*)")
-    spark.sql(f"CREATE TABLE {named('orders')} (city STRING, amount BIGINT) USING iceberg")
-    spark.sql(f"INSERT INTO {named('orders')} VALUES ('Bonn', 1), ('Bonn', 2), ('Bern', -1)")
+    found: dict[str, Any] = {"one": shop.table("of_1"), "copied": shop.table("copied")}
+    orders = shop.named("orders")
+    spark.sql(f"CREATE TABLE {orders} (city STRING, amount BIGINT) USING iceberg")
+    spark.sql(f"INSERT INTO {orders} VALUES ('Bonn', 1), ('Bonn', 2), ('Bern', -1)")
     with pytest.MonkeyPatch.context() as patch:
         places = {'"lake"': '"my catalog"', "/data/warehouse": str(folder / "warehouse")}
         page_programs.run("iceberg", folder, patch, ["--runner=sparkbeam.SparkRunner"], places)
-    found["page"] = table("totals", "*")
+    found["page"] = shop.table("totals")
 
     changes = {
-        **catalog,
+        **shop.catalog,
         "table": "shop.merged",
         "mode": "merge-on-read",
         "sequence_number_column": "at",
@@ -177,9 +210,9 @@ def main(folder: Path) -> None:
     streams.run_available(spark, folder / "merging", merge)
     streams.rewind(folder / "merging", 2)
     streams.run_available(spark, folder / "merging", merge)
-    found["merged"] = table("merged", "*")
-    found["merges"] = table("merged.snapshots", "count(*), max(summary['by'])")
-    shown = spark.sql(f"SHOW TBLPROPERTIES {named('merged')}").collect()
+    found["merged"] = shop.table("merged")
+    found["merges"] = shop.table("merged.snapshots", "count(*), max(summary['by'])")
+    shown = spark.sql(f"SHOW TBLPROPERTIES {shop.named('merged')}").collect()
     found["order"] = dict(map(tuple, shown))["sort-order"]
     for problem, config in (
         ("mode", {**changes, "mode": "append"}),
@@ -191,8 +224,15 @@ def main(folder: Path) -> None:
             _ = sales | managed.Write("iceberg", config=config)
         except ConfigurationError as error:
             found[problem] = str(error)
-    print(f"\n{json.dumps(found)}")
+    return found
+
+
+PARTS = {"basics": basics, "others": others}
+
+
+def main(folder: Path, part: str) -> None:
+    print(f"\n{json.dumps(PARTS[part](Shop(folder)))}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,6 +1,6 @@
 """Reads of a Delta table and its changes over ``managed.Read``; it prints the rows as JSON.
 
-Usage: managed_delta_program.py FOLDER [JARS], the jars of Delta, if the session is not to get them
+Usage: managed_delta_program.py FOLDER PART, of PARTS
 """
 
 import json
@@ -15,78 +15,60 @@ import streams
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
 from apache_beam.yaml.yaml_transform import YamlTransform
+from table_programs import NO_JAR, settings
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ForeachBatch
 from sparkbeam.upstream.spark import active_session
 
-NO_JAR = 77
-"""The exit code where Spark cannot get Delta."""
-
 ENABLED = " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
 
 
-def main(folder: Path, jars: str = "") -> None:
-    arguments = ["--spark_master=local[2]", *[f"--spark_conf=spark.jars={jars}"] * bool(jars)]
-    path = str(folder / "table")
-    (folder / "table").mkdir()
+class Reads:
+    """Reads of a table, each in a pipeline.
 
-    def rows(name: str, system: str, schema: str, **config: Any) -> None:
+    Args:
+        folder: for the table and what the pipelines put out.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._arguments = ["--spark_master=local[2]", *settings(["delta"])]
+        self.table = str(folder / "table")
+        (folder / "table").mkdir()
+
+    def rows(self, system: str, schema: str, **config: Any) -> list[list[Any]]:
+        """Return the rows of a read."""
+        path = self._folder / "rows.json"
+
         def collect(frame: Any, _: int) -> None:
-            found = sorted([*row] for row in frame.collect())
-            (folder / f"{name}.json").write_text(json.dumps(found))
+            path.write_text(json.dumps(sorted([*row] for row in frame.collect())))
 
-        with beam.Pipeline("sparkbeam.SparkRunner", PipelineOptions(arguments)) as p:
-            read = p | managed.Read(system, config={"table": path, **config})
+        with beam.Pipeline("sparkbeam.SparkRunner", PipelineOptions(self._arguments)) as p:
+            read = p | managed.Read(system, config={"table": self.table, **config})
             _ = read | ForeachBatch(collect, schema)
+        rows: list[list[Any]] = json.loads(path.read_text())
+        return rows
 
-    try:
-        # The first transform creates the session, with what Delta needs.
-        rows("nothing", managed.DELTA, "id int")
-    except ConfigurationError as error:
-        if "[DELTA_TABLE_NOT_FOUND]" not in str(error):
-            print(error, file=sys.stderr)
-            sys.exit(NO_JAR)
-    spark = active_session()
-    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, n INT) USING delta{ENABLED}")
-    spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 10), (2, 20)")
-    spark.sql(f"UPDATE delta.`{path}` SET n = 21 WHERE id = 2")
-    rows("newest", managed.DELTA, "id int, n int")
-    rows("older", managed.DELTA, "id int, n int", version=1)
-    rows(
-        "changes",
-        managed.DELTA_CDC,
-        "id int, n int, change_type string",
-        start_version=2,
-        include_metadata_columns=["_change_type"],
-    )
-    names = ("newest", "older", "changes")
-    found = {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
-
-    def in_yaml(name: str, kind: str, fields: list[str], **config: Any) -> None:
+    def in_yaml(self, kind: str, fields: list[str], **config: Any) -> list[list[Any]]:
+        """Return the rows of a read in YAML."""
         transforms = [
-            {"type": kind, "config": {"table": path, **config}},
+            {"type": kind, "config": {"table": self.table, **config}},
             {"type": "MapToFields", "config": {"fields": {field: field for field in fields}}},
-            {"type": "WriteToJson", "config": {"path": str(folder / f"{name}.jsonl")}},
+            {"type": "WriteToJson", "config": {"path": str(self._folder / f"{kind}.jsonl")}},
         ]
-        with beam.Pipeline("sparkbeam.SparkRunner", PipelineOptions(arguments)) as p:
+        with beam.Pipeline("sparkbeam.SparkRunner", PipelineOptions(self._arguments)) as p:
             _ = p | YamlTransform(json.dumps({"type": "chain", "transforms": transforms}))
-        lines = "".join(file.read_text() for file in folder.glob(f"{name}.jsonl*")).splitlines()
-        found[name] = sorted([*json.loads(line).values()] for line in lines)
+        files = self._folder.glob(f"{kind}.jsonl*")
+        lines = "".join(file.read_text() for file in files).splitlines()
+        return sorted([*json.loads(line).values()] for line in lines)
 
-    in_yaml("yaml", "ReadFromDelta", ["id", "n"], version=1)
-    in_yaml(
-        "changes_in_yaml",
-        "ReadFromDeltaCDC",
-        ["n", "change_type"],
-        start_version=2,
-        include_metadata_columns=["_change_type"],
-    )
+    def follow(self, spark: Any) -> None:
+        """Note the changes that a stream has not seen."""
 
-    def follow() -> None:
         def build(p: beam.Pipeline) -> None:
             config = {
-                "table": path,
+                "table": self.table,
                 "start_version": 2,
                 "include_metadata_columns": ["_change_type", "_commit_version"],
             }
@@ -99,40 +81,81 @@ def main(folder: Path, jars: str = "") -> None:
             schema = "n bigint, kind string, version bigint, at bigint"
             _ = timed | ForeachBatch(append, schema)
 
-        streams.run_available(spark, folder / "checkpoint", build)
+        def append(frame: Any, _: int) -> None:
+            for row in sorted(frame.collect()):
+                streams.note(self._folder / "notes", "stream", [*row])
 
-    def append(frame: Any, _: int) -> None:
-        for n, kind, version, at in sorted(frame.collect()):
-            streams.note(folder / "notes", "stream", [n, kind, version, at])
+        streams.run_available(spark, self._folder / "checkpoint", build)
 
-    follow()
-    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
-    follow()
-    log = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
+    def once(self, spark: Any) -> list[list[Any]]:
+        """Return the rows of reads that end, in a stream."""
+
+        def build(p: beam.Pipeline) -> None:
+            config = {"table": self.table, "start_version": 1, "end_version": 1}
+            changes = p | "Changes" >> managed.Read(managed.DELTA_CDC, config=config)
+            newest = p | "Newest" >> managed.Read(managed.DELTA, config={"table": self.table})
+            rows = (changes, newest) | beam.Flatten()
+            rows = rows | beam.Map(lambda row: beam.Row(id=row.id, n=row.n))
+            _ = rows | ForeachBatch(note, "id bigint, n bigint")
+
+        def note(frame: Any, _: int) -> None:
+            rows = sorted([*row] for row in frame.collect())
+            streams.note(self._folder / "once", "rows", rows)
+
+        streams.run_to_the_end(spark, self._folder / "other", build)
+        (found,) = streams.notes(self._folder / "once")["rows"]
+        return list(found)
+
+
+def main(folder: Path, part: str) -> None:
+    reads = Reads(folder)
+    try:
+        # The first transform creates the session, with what Delta needs.
+        reads.rows(managed.DELTA, "id int")
+    except ConfigurationError as error:
+        if "[DELTA_TABLE_NOT_FOUND]" not in str(error):
+            print(error, file=sys.stderr)
+            sys.exit(NO_JAR)
+    spark = active_session()
+    spark.sql(f"CREATE TABLE delta.`{reads.table}` (id INT, n INT) USING delta{ENABLED}")
+    spark.sql(f"INSERT INTO delta.`{reads.table}` VALUES (1, 10), (2, 20)")
+    spark.sql(f"UPDATE delta.`{reads.table}` SET n = 21 WHERE id = 2")
+    print(f"\n{json.dumps(PARTS[part](reads, spark, folder))}")
+
+
+CHANGES: dict[str, Any] = {"start_version": 2, "include_metadata_columns": ["_change_type"]}
+
+
+def newest(reads: Reads, spark: Any, folder: Path) -> dict[str, Any]:
+    """A table and its changes."""
+    found = {
+        "newest": reads.rows(managed.DELTA, "id int, n int"),
+        "changes": reads.rows(managed.DELTA_CDC, "id int, n int, change_type string", **CHANGES),
+    }
+    reads.follow(spark)
+    spark.sql(f"DELETE FROM delta.`{reads.table}` WHERE id = 1")
+    reads.follow(spark)
+    log = spark.sql(f"DESCRIBE HISTORY delta.`{reads.table}`").collect()
     times = {row.version: int(row.timestamp.timestamp() * 1000) for row in log}
     found["stream"] = [
         [n, kind, at // 1000 - times[version]]
         for n, kind, version, at in streams.notes(folder / "notes")["stream"]
     ]
+    return found
 
-    def once(p: beam.Pipeline) -> None:
-        config = {"table": path, "start_version": 1, "end_version": 1}
-        changes = p | "Changes" >> managed.Read(managed.DELTA_CDC, config=config)
-        newest = p | "Newest" >> managed.Read(managed.DELTA, config={"table": path})
-        rows = (
-            (changes, newest) | beam.Flatten() | beam.Map(lambda row: beam.Row(id=row.id, n=row.n))
-        )
-        _ = rows | ForeachBatch(
-            lambda frame, _: streams.note(
-                folder / "once", "rows", sorted([*row] for row in frame.collect())
-            ),
-            "id bigint, n bigint",
-        )
 
-    streams.run_to_the_end(spark, folder / "other", once)
-    (found["once"],) = streams.notes(folder / "once")["rows"]
-    found["page"] = page(spark, folder)
-    print(f"\n{json.dumps(found)}")
+def others(reads: Reads, spark: Any, folder: Path) -> dict[str, Any]:
+    """An older version, reads that end in a stream, YAML, and the program of the page."""
+    return {
+        "older": reads.rows(managed.DELTA, "id int, n int", version=1),
+        "yaml": reads.in_yaml("ReadFromDelta", ["id", "n"], version=1),
+        "changes_in_yaml": reads.in_yaml("ReadFromDeltaCDC", ["n", "change_type"], **CHANGES),
+        "once": reads.once(spark),
+        "page": page(spark, folder),
+    }
+
+
+PARTS = {"newest": newest, "others": others}
 
 
 def page(spark: Any, folder: Path) -> list[list[Any]]:
@@ -154,4 +177,4 @@ def page(spark: Any, folder: Path) -> list[list[Any]]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    main(Path(sys.argv[1]), sys.argv[2])

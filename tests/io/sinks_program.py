@@ -4,7 +4,7 @@ It reads a file of FOLDER/in in each micro-batch, and writes it to each sink of 
 where it gets to the POINT after it has passed it a number of times. Without a point it runs to the
 end, and prints the rows of each sink, and how many versions it has, as JSON.
 
-Usage: sinks_program.py FOLDER FAMILY SETTING=VALUE [POINT PASSED], with a setting for the jars.
+Usage: sinks_program.py FOLDER FAMILY [POINT PASSED]
 """
 
 import json
@@ -16,14 +16,20 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from threading import Thread
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
 import streams
+from apache_beam.io.jdbc import WriteToJdbc
 from apache_beam.transforms import managed
+from database_servers import Server
 from delta_program import KEYED
+from table_programs import NO_JAR, settings_with_jars
 
+from sparkbeam.common.spark_packages import DRIVERS
+from sparkbeam.connectors.databases import known_url
 from sparkbeam.connectors.delivery import Delivery
+from sparkbeam.connectors.iceberg_merges import ChangeMerge
 from sparkbeam.connectors.iceberg_tables import WriteMicroBatch
 from sparkbeam.connectors.storage import LocalStorage
 from sparkbeam.connectors.upserts import _Target
@@ -33,12 +39,12 @@ from sparkbeam.spark import session as sessions
 from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.query_sink import QuerySink
 from sparkbeam.streaming.spark_sinks import SparkSinks
-
-NO_JAR = 77
-"""The exit code where Spark cannot get the jars of a family."""
+from sparkbeam.upstream.spark import jdbc_connection
 
 SCHEMA = "id bigint, key bigint, part bigint"
 KEYS = 4
+SERVER = "server.json"
+"""The file of FOLDER with the server of a database."""
 WITHIN = "within a write"
 """The point at which Spark has begun a file of a sink; the number is of those before it."""
 
@@ -51,6 +57,7 @@ POINTS: dict[str, tuple[type, str, str]] = {
     "between moves": (LocalStorage, "move", HALFWAY),
     "between moves and mark": (FileSink, "_told", BEFORE),
     "after a table": (WriteMicroBatch, "_write", AFTER),
+    "after a merge": (ChangeMerge, "__call__", AFTER),
     "after a statement": (_Target, "_run", AFTER),
     "after the sinks": (SparkSinks, "deliver", AFTER),
     "before a micro-batch": (QuerySink, "__call__", BEFORE),
@@ -103,8 +110,8 @@ def _die() -> None:
 
 
 Sinks = dict[str, beam.PTransform[Any, Any]]
-Found = dict[str, tuple[list[list[int]], int]]
-"""Rows by sink, and how many versions it has; 0 for those without."""
+Found = tuple[list[list[int]], int]
+"""Rows of a sink, and how many versions it has; 0 for those without."""
 
 
 class Files:
@@ -124,13 +131,11 @@ class Files:
             "table": WriteToSpark(schema=SCHEMA, table="clicks"),
         }
 
-    def found(self) -> Found:
+    def found(self, name: str) -> Found:
         reader = self._spark.read.schema(SCHEMA)
-        return {
-            "parquet": (_rows(reader.parquet(f"{self._out / 'parquet'}")), 0),
-            "log": (_rows(reader.json(f"{self._out / 'log'}")), 0),
-            "table": (_rows(self._spark.table("clicks")), 0),
-        }
+        if name == "table":
+            return _rows(self._spark.table("clicks")), 0
+        return _rows(reader.load(f"{self._out / name}", "json" if name == "log" else name)), 0
 
 
 class Database:
@@ -151,11 +156,65 @@ class Database:
             if more
         }
 
-    def found(self) -> Found:
+    def found(self, name: str) -> Found:
         reader = self._spark.read.format("jdbc").options(**self._options)
-        return {
-            name: (_rows(reader.option("dbtable", f"{name}d").load()), 0) for name in self.sinks
+        return _rows(reader.option("dbtable", f"{name}d").load()), 0
+
+
+class OfServer:
+    """Tables of a database server, of rows alone and of rows by key."""
+
+    _UPSERT: ClassVar = {
+        "postgresql": "ON CONFLICT (id) DO UPDATE SET part = EXCLUDED.part",
+        "mariadb": "ON DUPLICATE KEY UPDATE part = VALUES(part)",
+    }
+    settings: ClassVar = {
+        "spark.jars.packages": ",".join(DRIVERS[scheme] for scheme in sorted(_UPSERT))
+    }
+
+    def __init__(self, spark: Any, out: Path) -> None:
+        server = Server(*json.loads((out.parent / SERVER).read_text()))
+        self._arguments = server.arguments()
+        self._scheme = server.url.split(":")[1]
+        self._options = {
+            "url": server.url,
+            "driver": server.driver,
+            "user": server.user,
+            "password": server.password,
         }
+        self._connected = known_url("jdbc", {**self._options, "dbtable": "t"})
+        self._spark = spark
+        with jdbc_connection(spark, self._connected) as (connection, quote):
+            columns = f"id BIGINT PRIMARY KEY, {quote('key')} BIGINT, part BIGINT"
+            by_key = f"id BIGINT, {quote('key')} BIGINT PRIMARY KEY, part BIGINT"
+            for table, definition in {
+                "added": columns.replace(" PRIMARY KEY", ""),
+                "stated": columns,
+                "updated": by_key,
+            }.items():
+                statement = connection.createStatement()
+                statement.executeUpdate(f"CREATE TABLE IF NOT EXISTS {table} ({definition})")
+
+    @property
+    def sinks(self) -> Sinks:
+        statement = f"INSERT INTO stated VALUES (?, ?, ?) {self._UPSERT[self._scheme]}"
+        return {
+            "rows": WriteToJdbc("added", **self._arguments),
+            "statement": WriteToJdbc("", statement=statement, **self._arguments),
+            **{
+                mode: WriteToSpark("jdbc", {**self._options, "dbtable": f"{mode}d"}, SCHEMA, **more)
+                for mode, more in KEYED.items()
+                if more
+            },
+        }
+
+    def found(self, name: str) -> Found:
+        table = {"rows": "added", "statement": "stated"}.get(name, f"{name}d")
+        with jdbc_connection(self._spark, self._connected) as (connection, _):
+            found, rows = connection.createStatement().executeQuery(f"SELECT * FROM {table}"), []
+            while found.next():
+                rows.append([found.getLong(number) for number in (1, 2, 3)])
+        return sorted(rows), 0
 
 
 class Delta:
@@ -164,7 +223,6 @@ class Delta:
     settings: ClassVar = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.snapshotPartitions": "1",
     }
 
     def __init__(self, spark: Any, out: Path) -> None:
@@ -178,19 +236,23 @@ class Delta:
             for mode, more in KEYED.items()
         }
 
-    def found(self) -> Found:
-        reader = self._spark.read.format("delta")
-        return {
-            name: (
-                _rows(reader.load(f"{self._out / name}")),
-                len([*(self._out / name / "_delta_log").glob("*.json")]),
-            )
-            for name in self.sinks
-        }
+    def found(self, name: str) -> Found:
+        table = self._out / name
+        versions = len([*(table / "_delta_log").glob("*.json")])
+        return _rows(self._spark.read.format("delta").load(str(table))), versions
+
+
+class Change(NamedTuple):
+    """A row that replaces that of its key."""
+
+    id: int
+    key: int
+    part: int
+    at: int
 
 
 class Iceberg:
-    """A table of all rows, and a table for each key."""
+    """A table of all rows, one for each key, one of changes, and by name in each output mode."""
 
     settings: ClassVar = {
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
@@ -204,36 +266,84 @@ class Iceberg:
 
     @property
     def sinks(self) -> Sinks:
-        names = {"append": "shop.clicks", "by key": "shop.of_{key}"}
+        merge = {
+            "mode": "merge-on-read",
+            "equality_columns": ["key"],
+            "sequence_number_column": "at",
+        }
+        changes = beam.Map(lambda row: Change(row.id, row.key, row.part, row.id))
         return {
-            name: managed.Write(managed.ICEBERG, config={"catalog_name": "lake", "table": table})
-            for name, table in names.items()
+            "rows": _iceberg("shop.rows"),
+            "by key": _iceberg("shop.of_{key}"),
+            "merge": changes.with_output_types(Change) | _iceberg("shop.merge", **merge),
+            **{
+                mode: WriteToSpark("iceberg", table=f"lake.shop.{mode}", schema=SCHEMA, **more)
+                for mode, more in KEYED.items()
+            },
         }
 
-    def found(self) -> Found:
-        by_key = [self._table(f"of_{key}") for key in range(KEYS)]
-        rows = sorted(row for rows, _ in by_key for row in rows)
-        return {"append": self._table("clicks"), "by key": (rows, max(n for _, n in by_key))}
-
-    def _table(self, name: str) -> tuple[list[list[int]], int]:
+    def found(self, name: str) -> Found:
+        if name == "by key":
+            by_key = [self.found(f"of_{key}") for key in range(KEYS)]
+            return sorted(row for rows, _ in by_key for row in rows), max(n for _, n in by_key)
         table = f"lake.shop.{name}"
-        return _rows(self._spark.table(table)), self._spark.table(f"{table}.snapshots").count()
+        snapshots = self._spark.table(f"{table}.snapshots")
+        ours = snapshots.where("summary['sparkbeam-batch'] IS NOT NULL")
+        return _rows(self._spark.table(table)), ours.count()
 
 
-FAMILIES: dict[str, Any] = {"files": Files, "jdbc": Database, "delta": Delta, "iceberg": Iceberg}
+class Tables:
+    """Some of the sinks of Delta and Iceberg."""
+
+    settings: ClassVar = Delta.settings | Iceberg.settings
+    _CHOSEN: ClassVar = {"delta": ("append", "update"), "iceberg": ("rows", "merge")}
+
+    def __init__(self, spark: Any, out: Path) -> None:
+        self._systems: dict[str, Any] = {"delta": Delta(spark, out), "iceberg": Iceberg(spark, out)}
+
+    @property
+    def sinks(self) -> Sinks:
+        return {
+            f"{name} {sink}": system.sinks[sink]
+            for name, system in self._systems.items()
+            for sink in self._CHOSEN[name]
+        }
+
+    def found(self, name: str) -> Found:
+        system, _, sink = name.partition(" ")
+        return self._systems[system].found(sink)
+
+
+FAMILIES: dict[str, Any] = {
+    "files": Files,
+    "jdbc": Database,
+    "postgresql": OfServer,
+    "mariadb": OfServer,
+    "delta": Delta,
+    "iceberg": Iceberg,
+    "tables": Tables,
+}
+
+
+SYSTEMS = {"delta": ["delta"], "iceberg": ["iceberg"], "tables": ["delta", "iceberg"]}
+"""Those of which a family needs a release."""
+
+
+def _iceberg(table: str, **more: Any) -> Any:
+    return managed.Write(managed.ICEBERG, config={"catalog_name": "lake", "table": table, **more})
 
 
 def _rows(frame: Any) -> list[list[int]]:
     return sorted([*row] for row in frame.select("id", "key", "part").collect())
 
 
-def main(folder: Path, name: str, jars: str, point: str = "", passed: str = "0") -> None:
+def main(folder: Path, name: str, point: str = "", passed: str = "0") -> None:
     os.setpgid(0, 0)  # The JVM joins the group.
     family, out = FAMILIES[name], folder / "out"
-    conf = [jars, *("=".join(item) for item in getattr(family, "settings", {}).items())]
-    options = [f"--spark_conf={setting}" for setting in conf if setting]
+    more = map("=".join, getattr(family, "settings", {}).items())
+    settings = settings_with_jars(SYSTEMS.get(name, ()), *more)
     try:
-        spark = sessions.obtain(SparkBeamOptions(["--spark_master=local[2]", *options]))
+        spark = sessions.obtain(SparkBeamOptions(["--spark_master=local[2]", *settings]))
     except Exception as error:
         print(error, file=sys.stderr)
         sys.exit(NO_JAR)
@@ -247,7 +357,7 @@ def main(folder: Path, name: str, jars: str, point: str = "", passed: str = "0")
             _ = rows | label >> sink
 
     streams.run_available(spark, folder / "checkpoint", build)
-    print(f"\n{json.dumps(run.found())}")
+    print(f"\n{json.dumps({name: run.found(name) for name in run.sinks})}")
 
 
 if __name__ == "__main__":

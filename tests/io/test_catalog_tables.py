@@ -163,6 +163,21 @@ def test_rows_that_a_table_cannot_take_are_told(spark: Any, clicks: str) -> None
         pipeline.run().wait_until_finish()
 
 
+def test_a_table_of_files_has_no_rows_that_are_replaced(
+    spark: Any, clicks: str, tmp_path: Path
+) -> None:
+    streams.write_json(tmp_path / "in" / "0.json", [{"id": 1, "day": "wed"}])
+    more: dict[str, Any] = {"output_mode": "update", "key": ["id"]}
+
+    def build(p: beam.Pipeline) -> None:
+        rows = p | ReadFromSpark("json", {"path": tmp_path / "in"}, SCHEMA)
+        _ = rows | "Add" >> WriteToSpark(table=clicks, schema=SCHEMA, **more)
+
+    with pytest.raises(PipelineFailed, match=r"Add.*is of json, which has no output_mode='update'"):
+        streams.run_available(spark, tmp_path / "checkpoint", build)
+    assert rows_of(spark, clicks) == [(1, "mon"), (2, "tue")]
+
+
 @pytest.mark.parametrize(
     ("read", "options", "told"),
     [

@@ -1,41 +1,26 @@
 """``managed.Read`` and ``managed.Write`` of Iceberg's tables, with Iceberg itself."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import iceberg_program
-import pyspark
 import pytest
+import table_programs
 
-from sparkbeam.common.spark_packages import released
+LONG = pytest.mark.long("a minute together; the others read and write tables too")
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The findings of the program."""
-    return findings(Path(iceberg_program.__file__), tmp_path_factory.mktemp("iceberg"))
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The findings of the program about what is used most."""
+    folder = tmp_path_factory.mktemp("iceberg")
+    return table_programs.findings(["iceberg"], iceberg_program.__file__, folder, "basics")
 
 
-def findings(program: Path, folder: Path) -> dict[str, Any]:
-    """Returns what a program with Iceberg finds; skips the test where Spark cannot get it."""
-    if released("iceberg", pyspark.__version__) is None:
-        pytest.skip(f"there is no Iceberg for Spark {pyspark.__version__}")
-    run = subprocess.run(
-        [sys.executable, str(program), str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode == iceberg_program.NO_JAR:
-        pytest.skip("Spark cannot get the jar of Iceberg")
-    assert run.returncode == 0, run.stderr
-    answer: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return answer
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The other findings."""
+    folder = tmp_path_factory.mktemp("iceberg")
+    return table_programs.findings(["iceberg"], iceberg_program.__file__, folder, "others")
 
 
 def test_columns_and_rows_are_chosen_where_they_are_read(found: dict[str, Any]) -> None:
@@ -49,33 +34,43 @@ def test_a_missing_table_is_created_with_its_partitions(found: dict[str, Any]) -
     assert found["partitions"] == [["2"]]
 
 
-def test_a_field_chooses_the_table_of_a_row(found: dict[str, Any]) -> None:
-    assert found["one"] == [["1", "it'em 1"]]
+@LONG
+def test_a_field_chooses_the_table_of_a_row(others: dict[str, Any]) -> None:
+    assert others["one"] == [["1", "it'em 1"]]
 
 
-def test_changes_are_merged_once_by_their_order(found: dict[str, Any]) -> None:
-    assert found["merged"] == [["3", "e"], ["5", "c"]]
-    assert found["merges"] == [["3", "tests"]]
+@LONG
+def test_changes_are_merged_once_by_their_order(others: dict[str, Any]) -> None:
+    assert others["merged"] == [["3", "e"], ["5", "c"]]
+    assert others["merges"] == [["3", "tests"]]
 
 
-def test_a_table_that_is_created_has_the_sort_order(found: dict[str, Any]) -> None:
-    assert found["order"] == "item DESC NULLS LAST, bucket(4, id) ASC NULLS FIRST"
+@LONG
+def test_a_table_that_is_created_has_the_sort_order(others: dict[str, Any]) -> None:
+    assert others["order"] == "item DESC NULLS LAST, bucket(4, id) ASC NULLS FIRST"
 
 
-def test_an_argument_without_a_meaning_is_named(found: dict[str, Any]) -> None:
-    assert "sequence_number_column is for mode='merge-on-read'" in found["mode"]
-    assert "error_handling has no counterpart" in found["error_handling"]
-    assert "change_type_map='ADD'" in found["kinds"]
+@LONG
+def test_an_argument_without_a_meaning_is_named(others: dict[str, Any]) -> None:
+    assert "sequence_number_column is for mode='merge-on-read'" in others["mode"]
+    assert "error_handling has no counterpart" in others["error_handling"]
+    assert "change_type_map='ADD'" in others["kinds"]
 
 
-def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
-    assert found["page"] == [["Bonn", "3"]]
+@LONG
+def test_the_program_of_the_page_runs(others: dict[str, Any]) -> None:
+    assert others["page"] == [["Bonn", "3"]]
 
 
-def test_yaml_reads_a_table_and_writes_one(found: dict[str, Any]) -> None:
-    assert found["copied"] == [["it'em 3", "3"]]
+@LONG
+def test_yaml_reads_a_table_and_writes_one(others: dict[str, Any]) -> None:
+    assert others["copied"] == [["it'em 3", "3"]]
 
 
 def test_a_micro_batch_that_runs_again_makes_no_second_snapshot(found: dict[str, Any]) -> None:
-    assert found["stream"] == [["0"], ["1"], ["2"]]
-    assert found["snapshots"] == [["3"]]
+    assert found["stream"] == [["0"], ["1"], ["2"], ["3"]]
+    assert found["snapshots"] == [["4"]]
+
+
+def test_a_stream_follows_the_rows_that_are_appended(found: dict[str, Any]) -> None:
+    assert found["changes"] == [0, 1, 2, 3]

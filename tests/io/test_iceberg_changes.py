@@ -1,19 +1,21 @@
 """``managed.Read`` of changes of Iceberg's tables, with Iceberg itself."""
 
-from pathlib import Path
 from typing import Any
 
 import iceberg_changes_program
 import pytest
-from test_iceberg import findings
+import table_programs
+
+pytestmark = pytest.mark.long("a minute together; test_iceberg.py follows changes too")
 
 ALL = [[1, 10], [2, 20], [3, 30]]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The findings of the program."""
-    return findings(Path(iceberg_changes_program.__file__), tmp_path_factory.mktemp("iceberg"))
+    folder = tmp_path_factory.mktemp("iceberg")
+    return table_programs.findings(["iceberg"], iceberg_changes_program.__file__, folder)
 
 
 def test_a_range_of_snapshots_is_read_at_the_times_of_their_commits(found: dict[str, Any]) -> None:

@@ -5,21 +5,18 @@ within a commit. ``--whole`` has twenty of the former, and five of the latter.
 """
 
 import json
-import os
 import signal
-import subprocess
-import sys
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-import pyspark
+import database_servers
 import pytest
 import sinks_program
 import streams
-from sinks_program import COMMITTED, KEYS, WITHIN
+import table_programs
+from sinks_program import COMMITTED, KEYS, SERVER, SYSTEMS, WITHIN
 from whole import is_whole
-
-from sparkbeam.common.spark_packages import released
 
 KILLS = 20
 FILES = 24
@@ -52,11 +49,18 @@ OTHERS: dict[str, list[Kill]] = {
         ("before a write", 4),
         ("after a write", 0),
     ],
+    "tables": [
+        ("after a table", 0),
+        (WITHIN, 0),
+        ("after a write", 1),
+        ("after a merge", 0),
+        (WITHIN, 5),
+    ],
     "iceberg": [
         ("after a table", 2),
         (WITHIN, 0),
         ("after a write", 0),
-        ("after a table", 5),
+        ("after a merge", 1),
         (WITHIN, 9),
     ],
 }
@@ -70,29 +74,7 @@ def kills(family: str) -> list[Kill]:
         planned.append((COMMITTED[number % 2], (0, 0, 1, 0, 2)[number % 5]))
         if number % 4 == 0:
             planned.append(OTHERS[family][number // 4])
-    return planned if is_whole() else planned[:2]
-
-
-def jars(family: str) -> str:
-    """The setting by which Spark gets the jars of a family."""
-    if family not in ("delta", "iceberg"):
-        return ""
-    package = released(family, pyspark.__version__)
-    if package is None:
-        pytest.skip(f"there is no release of {family} for Spark {pyspark.__version__}")
-    own = os.environ.get(f"{family.upper()}_JARS")
-    return f"spark.jars={own}" if own else f"spark.jars.packages={package}"
-
-
-def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, sinks_program.__file__, str(folder), *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return planned if is_whole() else planned[:1]
 
 
 def last(folder: Path, log: str) -> int:
@@ -101,43 +83,68 @@ def last(folder: Path, log: str) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
+@pytest.fixture
+def rows_of_files(tmp_path: Path) -> list[list[list[int]]]:
+    """Files of a source, each for a micro-batch."""
+    found = []
+    for number in range(FILES if is_whole() else 3):
+        ids = range(number * ROWS, (number + 1) * ROWS if number % EMPTY != 1 else number * ROWS)
+        rows = [{"id": id, "key": id % KEYS, "part": id % 3} for id in ids]
+        streams.write_json(tmp_path / f"in/{number}.json", rows, FILES - number)
+        found.append([[*row.values()] for row in rows])
+    return found
+
+
 @pytest.mark.parametrize(
     "family",
     [
         pytest.param("files", marks=pytest.mark.long("crashes in process test files in each run")),
         pytest.param("jdbc", marks=pytest.mark.long("a minute; its rows are replaced by key")),
-        "delta",
-        "iceberg",
+        pytest.param("delta", marks=pytest.mark.long("two minutes; tables has a part")),
+        pytest.param("iceberg", marks=pytest.mark.long("two minutes; tables has a part")),
+        "tables",
     ],
 )
 def test_rows_are_there_once_however_often_the_driver_is_killed(
-    family: str, tmp_path: Path
+    family: str, tmp_path: Path, rows_of_files: list[list[list[int]]]
 ) -> None:
-    (tmp_path / "out").mkdir()
-    batches: list[list[dict[str, int]]] = []
-    for number in range(FILES if is_whole() else 3):
-        ids = range(number * ROWS, (number + 1) * ROWS if number % EMPTY != 1 else number * ROWS)
-        batches.append([{"id": id, "key": id % KEYS, "part": id % 3} for id in ids])
-        streams.write_json(tmp_path / f"in/{number}.json", batches[-1], FILES - number)
-    setting = jars(family)
-    for number, (point, passed) in enumerate(kills(family)):
-        done = run(tmp_path, family, setting, point, str(passed))
-        if done.returncode == sinks_program.NO_JAR:
-            pytest.skip(f"Spark cannot get the jars: {done.stderr}")
+    assert findings(family, tmp_path, kills(family)) == expected(family, rows_of_files)
+
+
+@pytest.mark.long("a minute each, and a server")
+@pytest.mark.parametrize("family", ["postgresql", "mariadb"])
+def test_rows_with_a_key_are_there_once_in_a_database_and_others_at_least_once(
+    family: str, tmp_path: Path, rows_of_files: list[list[list[int]]]
+) -> None:
+    with getattr(database_servers, family)() as server:
+        (tmp_path / SERVER).write_text(json.dumps(astuple(server)))
+        found = findings(family, tmp_path, [(COMMITTED[0], 0)])
+    every, latest = total(rows_of_files)
+    assert found == {
+        "rows": [sorted([*rows_of_files[0], *every]), 0],
+        "statement": [every, 0],
+        "update": [latest, 0],
+        "complete": [latest, 0],
+    }
+
+
+def findings(family: str, folder: Path, kills: list[Kill]) -> Any:
+    """Kill the program, and return what it finds in a run without a kill."""
+    (folder / "out").mkdir()
+    program = (SYSTEMS.get(family, ()), sinks_program.__file__, folder, family)
+    for number, (point, passed) in enumerate(kills):
+        done = table_programs.run(*program, point, passed, folder=folder)
         assert done.returncode == -signal.SIGKILL, f"{point}, {passed}: {done.stderr}"
         if point in COMMITTED:
-            assert last(tmp_path, "offsets") == last(tmp_path, "commits") + 1
+            assert last(folder, "offsets") == last(folder, "commits") + 1
         if number == 0:
-            assert last(tmp_path, "offsets") == 0
-    done = run(tmp_path, family, setting)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == expected(family, batches)
+            assert last(folder, "offsets") == 0
+    return table_programs.findings(*program, folder=folder)
 
 
-def expected(family: str, batches: list[list[dict[str, int]]]) -> dict[str, Any]:
+def expected(family: str, batches: list[list[list[int]]]) -> dict[str, Any]:
     """The rows of an undisturbed run by sink, and one version for each micro-batch with rows."""
-    every = [[*row.values()] for rows in batches for row in rows]
-    latest = sorted({row[1]: row for row in every}.values())
+    every, latest = total(batches)
     versions = sum(map(bool, batches))
     return {
         "files": {"parquet": [every, 0], "log": [every, 0], "table": [every, 0]},
@@ -147,5 +154,24 @@ def expected(family: str, batches: list[list[dict[str, int]]]) -> dict[str, Any]
             "update": [latest, versions],
             "complete": [latest, versions],
         },
-        "iceberg": {"append": [every, versions], "by key": [every, versions]},
+        "iceberg": {
+            "rows": [every, versions],
+            "by key": [every, versions],
+            "merge": [latest, versions],
+            "append": [every, versions],
+            "update": [latest, versions],
+            "complete": [latest, versions],
+        },
+        "tables": {
+            "delta append": [every, versions],
+            "delta update": [latest, versions],
+            "iceberg rows": [every, versions],
+            "iceberg merge": [latest, versions],
+        },
     }[family]
+
+
+def total(batches: list[list[list[int]]]) -> tuple[list[list[int]], list[list[int]]]:
+    """All rows, and the latest of each key."""
+    every = [row for rows in batches for row in rows]
+    return every, sorted({row[1]: row for row in every}.values())

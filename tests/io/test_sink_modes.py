@@ -307,10 +307,10 @@ def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path:
             "'Store': output_mode='update' of 'jdbc' needs the option 'dbtable'",
         ),
         (
-            "delta",
+            "parquet",
             {},
             {"output_mode": "update", "key": ["name"], "table": "t"},
-            "'Store': output_mode='update' is not for table=: give a format with its options",
+            "'Store': output_mode='update' is for a table= of delta or iceberg, not of 'parquet'",
         ),
         ("console", {}, {"table": "t"}, "'Store': the format 'console' is not for table="),
         ("memory", {}, {}, r"'Store': Spark's format 'memory' .* ForeachBatch\(function, schema\)"),
