@@ -86,6 +86,12 @@ tests:
         (PIPELINE.replace("default()", "defau()"), "No filter named 'defau'"),
         (PIPELINE.replace("type: chain", "kind: chain"), "'kind' was unexpected"),
         (f"{PIPELINE}options: {{spark_parallelism: 0}}", "--spark_parallelism=0"),
+        (f"{PIPELINE}options: [a]", "its 'options', if any, are a dictionary too."),
+        ("", "'pipeline.yaml' is no pipeline of Beam YAML: it must be a dictionary with the key"),
+        ("- pipeline", "must be a dictionary with the key 'pipeline'"),
+        (PIPELINE.replace("MapToFields", "MapToField"), "type MapToField for"),
+        (PIPELINE.replace("MapToFields", "MapToField"), "use MapToFields."),
+        (PIPELINE.replace("type: Combine", "\ttype: Combine"), "found character"),
     ],
 )
 def test_a_wrong_pipeline_is_a_short_error_with_the_place(text: str, told: str) -> None:

@@ -13,6 +13,7 @@ from database_servers import Sql
 from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError, SparkRunner
+from sparkbeam.connectors.databases import known_url
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 
 SECRET = "hunter2-of-nobody"
@@ -123,6 +124,19 @@ WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [
         "secret_manager_name is not supported: .* give it as the secret",
     ),
     ("mysql", {**PLACE, "location": "t"}, "another database than jdbc:mysql"),
+    (
+        "postgres",
+        {"jdbc_url": f"jdbc:postgresql://me:{SECRET}@h/d", "location": "t"},
+        "jdbc_url has an account before the host, .* of postgresql .* username and password",
+    ),
+    (
+        "mysql",
+        {"jdbc_url": f"jdbc:mariadb://me:{SECRET}@h/d", "location": "t"},
+        "the driver of mariadb does not take",
+    ),
+    ("postgres", {**PLACE, "locaton": "t"}, "in the configuration; it has 'locaton"),
+    ("delta", {"tabel": "/t"}, "the configuration needs 'table'; it has 'tabel'"),
+    ("delta", {"table": "/t", "versoin": 1}, "has versoin, .* For 'versoin' use 'version'. Known"),
     ("postgres", None, "the configuration must be a dictionary"),
     ("delta", {"table": "/t", "version": 1, "timestamp": "x"}, "give either version or timestamp"),
     ("delta", {"table": "/t", "hadoop_config": {"a": 1}}, "hadoop_config has 'a'"),
@@ -143,6 +157,35 @@ def test_a_wrong_configuration_is_an_error_with_label_and_key(
     with pytest.raises(ConfigurationError, match=f"'Orders': .*{message}") as caught:
         _ = beam.Pipeline(BatchRunner()) | "Orders" >> managed.Read(system, config)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "driver", "known"),
+    [
+        ("postgresql", {}, "org.postgresql.Driver"),
+        ("postgresql", {"Driver": "a.B"}, "a.B"),
+        ("mariadb", {}, "org.mariadb.jdbc.Driver"),
+        ("mysql", {}, None),
+    ],
+)
+def test_the_driver_of_a_url_is_known_where_there_is_but_one(
+    scheme: str, driver: dict[str, str], known: str | None
+) -> None:
+    found = known_url("jdbc", {"URL": f"jdbc:{scheme}://h/d", **driver})
+    assert next((v for k, v in found.items() if k.lower() == "driver"), None) == known
+
+
+@pytest.mark.parametrize(
+    "url", ["jdbc:mysql://me:p@h/d", "jdbc:oracle:thin:me/p@//h:1/s", "jdbc:postgresql://h/d?a=b@c"]
+)
+def test_accounts_that_a_driver_takes_stay_in_its_url(url: str) -> None:
+    assert known_url("jdbc", {"url": url})["url"] == url
+
+
+def test_an_option_with_an_account_that_no_driver_takes_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match=r"option url has .* options user and pass") as it:
+        _ = ReadFromSpark("jdbc", {"url": f"jdbc:postgresql://me:{SECRET}@h/d", "dbtable": "t"})
+    assert SECRET not in str(it.value)
 
 
 def test_a_configuration_that_cannot_be_read_is_an_error() -> None:
