@@ -23,6 +23,8 @@ _NO_CONNECTION = re.compile(
     r"|authentication failed|Access denied for user|UnknownHostException|ConnectException"
     r"|Login failed for user|Communications link failure"
 )
+_WRONG_ROWS = re.compile(r"java\.sql\.BatchUpdateException")
+_WRONG_SQL = re.compile(r"JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR|SQLSyntaxErrorException")
 _FILE_SYSTEM = re.compile(r"ClassNotFoundException: Class org\.apache\.hadoop\.fs\.(\w+)\.")
 _HADOOP = {"s3a": "hadoop-aws", "azurebfs": "hadoop-azure", "azure": "hadoop-azure"}
 _PY4J = "An error occurred while calling "
@@ -60,7 +62,8 @@ def _causes(text: str) -> list[str]:
     if not told:
         return lines[1:2]
     first, last = told[0], told[-1]
-    return [first] if last in first else [f"{first}: {last}" if first else last]
+    message = last.partition(": ")[2] or last
+    return [first] if message in first else [f"{first}: {last}" if first else last]
 
 
 def _sentence(text: str) -> str:
@@ -89,6 +92,15 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
         )
     if KAFKA_FAILED.search(text):
         return CHECK_KAFKA
+    if "COLUMN_ALREADY_EXISTS" in text:
+        return "Read a query or a view in which the names of columns differ in more than case."
+    if _WRONG_ROWS.search(text):
+        return "Correct the rows, or the table."
+    if _WRONG_SQL.search(text):
+        return (
+            "Correct the name of the table, which has quotes of SQL if it has capitals, spaces or "
+            "dots, or the query."
+        )
     if _NO_CONNECTION.search(text):
         return "Check the host and the port, the user and the password, and that Spark reaches it."
     if "PATH_NOT_FOUND" in text:

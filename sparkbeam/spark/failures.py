@@ -85,7 +85,7 @@ def explained(
         failed = (
             CheckpointFailed(damaged)
             if damaged is not None
-            else PipelineFailed(f"{who} failed: {_gist(shown)} {_remedy(shown)}".rstrip(), label)
+            else PipelineFailed(f"{who} failed: {_with_remedy(_gist(shown), shown)}", label)
         )
         if not hides:
             # A traceback would show all Java frames of a cause; a debugger finds the context.
@@ -127,7 +127,7 @@ def _explained(report: StepReport) -> PipelineFailed:
     if report.trace:
         lines.append(report.trace.rstrip())
     remedy = _remedy(report.error)
-    if remedy:
+    if remedy and remedy not in report.error:
         lines.append(remedy)
     failed = PipelineFailed("\n".join(lines), report.label)
     failed.__cause__ = report.exception()
@@ -171,6 +171,14 @@ def _is_of_python(found: re.Match[str]) -> bool:
     program = found["program"]
     name = os.path.basename(program)
     return "python" in name or "pypy" in name or program == os.environ.get("PYSPARK_PYTHON")
+
+
+def _with_remedy(gist: str, text: str) -> str:
+    """Return the gist of an error as a sentence, with the remedy; the gist alone without one."""
+    remedy = _remedy(text)
+    if not remedy:
+        return gist
+    return f"{gist}{'' if gist.endswith(('.', '!', '?', '…')) else '.'} {remedy}"
 
 
 def _remedy(text: str) -> str:

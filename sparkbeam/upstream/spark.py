@@ -833,7 +833,10 @@ WRAPPED = re.compile(
 )
 """Texts that py4j and Spark put around an error message."""
 
-KAFKA_FAILED = re.compile(r"org\.apache\.kafka\.common\.(errors|config|KafkaException)\b")
+KAFKA_FAILED = re.compile(
+    r"org\.apache\.kafka\.common\.(errors|config|KafkaException)\b"
+    r"|Failed to (create new|construct) [Kk]afka"
+)
 """Errors of the clients of Kafka in Spark's source and sink."""
 
 QUERY_DUMP = re.compile(r"\s*=== Streaming Query ===.*", re.DOTALL)

@@ -31,6 +31,11 @@ org.apache.kafka.common.errors.SaslAuthenticationException: Invalid username
 \tat org.apache.spark.sql.X
 Caused by: org.apache.kafka.common.errors.SaslAuthenticationException: Invalid username
 """
+TOO_LONG = """An error occurred while calling o45.save.
+: java.sql.BatchUpdateException: Batch entry 0 was aborted: ERROR: value too long for type
+\tat org.apache.spark.sql.X
+Caused by: org.postgresql.util.PSQLException: ERROR: value too long for type
+"""
 NO_HADOOP = (
     "An error occurred while calling o45.load.\n: java.lang.RuntimeException: "
     "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found\n"
@@ -47,6 +52,9 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         (JAVA, "jdbc", {}, "--spark_packages=GROUP:DRIVER:VERSION"),
         (LOGIN, "kafka", {}, "username. Check bootstrap.servers, the login and the topics."),
         (NO_HADOOP, "parquet", {}, "--spark_packages=org.apache.hadoop:hadoop-aws:VERSION"),
+        (TOO_LONG, "jdbc", {}, "too long for type. Correct the rows, or the table."),
+        ("[COLUMN_ALREADY_EXISTS] `a`", "jdbc", {}, "Read a query or a view in which"),
+        ("[JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR.X] y", "jdbc", {}, "Correct the name of the table"),
         ("[FAILED_JDBC.CONNECTION] x", "jdbc", {}, "Check the host and the port, the user and"),
         (WRAPPED, "delta", {}, "NoSuchMethodError: 'void org.apache.spark.Y.z()'."),
         (WRAPPED, "delta", {}, f"for another Spark than {pyspark.__version__}"),

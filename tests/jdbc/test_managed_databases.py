@@ -7,6 +7,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 import yaml
+from apache_beam.io.jdbc import ReadFromJdbc, WriteToJdbc
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import managed
 from database_servers import Sql
@@ -191,6 +192,41 @@ def test_an_option_with_an_account_that_no_driver_takes_is_an_error() -> None:
 def test_a_configuration_that_cannot_be_read_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="config_url='/no/file' cannot be read as YAML"):
         _ = beam.Pipeline(BatchRunner()) | managed.Read("delta", config_url="/no/file")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"table_name": " "}, "table_name is empty: give the table, or a query"),
+        ({"table_name": "t", "fetch_size": 0}, "fetch_size=0 must be at least 1"),
+        ({"table_name": "t", "partitions": -2}, "partitions=-2 must be at least 1"),
+        ({"table_name": "t", "jdbc_url": "postgresql://h/d"}, "jdbc_url is not the URL"),
+    ],
+)
+def test_a_read_of_nothing_is_an_error_with_label_and_argument(
+    given: dict[str, Any], message: str
+) -> None:
+    place = {"driver_class_name": "a.B", "username": "", "password": SECRET}
+    place["jdbc_url"] = PLACE["jdbc_url"]
+    with pytest.raises(ConfigurationError, match=f"^'Orders': {message}"):
+        _ = beam.Pipeline(BatchRunner()) | "Orders" >> ReadFromJdbc(**{**place, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"table_name": ""}, "table_name is empty: give the table, or a statement"),
+        ({"table_name": "t", "write_batch_size": -1}, "write_batch_size=-1 must be at least 1"),
+    ],
+)
+def test_a_write_to_nothing_is_an_error_with_label_and_argument(
+    given: dict[str, Any], message: str
+) -> None:
+    place = {"driver_class_name": "a.B", "username": "", "password": SECRET}
+    place["jdbc_url"] = PLACE["jdbc_url"]
+    rows = beam.Pipeline(BatchRunner()) | beam.Create([beam.Row(a=1)])
+    with pytest.raises(ConfigurationError, match=f"^'Orders': {message}"):
+        _ = rows | "Orders" >> WriteToJdbc(**{**place, **given})
 
 
 @pytest.mark.parametrize(
