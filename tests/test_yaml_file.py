@@ -26,6 +26,7 @@ yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")
 
 import yaml_types  # noqa: E402
 
+SECRET = "Hunt3r-Sec7et"
 PIPELINE = """
 pipeline:
   type: chain
@@ -99,6 +100,23 @@ def test_a_wrong_pipeline_is_a_short_error_with_the_place(text: str, told: str) 
     assert result.exit_code in (1, 2)
     assert told in " ".join(result.stderr.split())
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # The error of each shows a part of the file.
+        f"{{type: chain, transforms: {{type: X, config: {{password: {SECRET}}}}}}}",
+        f"'password: {SECRET}'",
+        f"{{a: [{{config: {{password: {SECRET}, url: 'x}}",
+        f"{{a: {'x' * 60}, password: {SECRET}, b: ]}}",
+    ],
+)
+def test_the_error_of_a_wrong_pipeline_has_no_secret(text: str) -> None:
+    result = run(f"pipeline: {text}")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert SECRET not in result.output
 
 
 def test_a_failing_function_is_a_short_error_with_its_step() -> None:

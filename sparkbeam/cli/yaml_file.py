@@ -12,6 +12,7 @@ from sparkbeam.cli.programs import FOR_GOOD
 from sparkbeam.cli.replaced_runners import on_our_runner
 from sparkbeam.common.arguments import is_path, nearest, shown
 from sparkbeam.common.command_errors import usage_error
+from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.errors import ConfigurationError, SparkBeamError
 
 
@@ -64,6 +65,17 @@ def _is_raised_by(module: str, error: Exception) -> bool:
     return bool(frames) and frames[-1].filename == module
 
 
+def _message(error: Exception) -> str:
+    """Return the text of an error without the parts of the file that it shows."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:  # A part of a line may be one of a secret.
+        told = getattr(error, "problem", None) or "cannot be read as YAML"
+        before = getattr(error, "context", None) or ""
+        return f"{before} {told} in line {mark.line + 1}, column {mark.column + 1}"
+    # That of a schema prints the schema too.
+    return str(getattr(error, "message", error))
+
+
 _UNKNOWN_TYPE = re.compile(r"Unknown type or missing provider for type (\S+) for ")
 
 
@@ -77,8 +89,7 @@ def _short(error: Exception, known: Iterable[str]) -> click.ClickException:
     cause = error.__cause__
     if isinstance(cause, ConfigurationError) and str(cause) not in str(error):
         return usage_error(cause)
-    # That of a schema prints the schema too.
-    told = " ".join(str(getattr(error, "message", error)).split())
+    told = hidden(" ".join(_message(error).split()))
     unknown = _UNKNOWN_TYPE.search(told)
     kinds = [kind.partition("-")[0] for kind in known]  # Some have a language behind their name.
     near = nearest(unknown[1], kinds) if unknown else None
