@@ -148,8 +148,9 @@ def _check_topics(argument: str, topics: Sequence[str]) -> None:
         )
     wrong = next((topic for topic in topics if not _TOPIC.fullmatch(topic)), None)
     if wrong is not None:
+        what = "…" if "@" in wrong else shown(wrong)  # Perhaps a URL with a password.
         raise ConfigurationError(
-            f"{argument}: {shown(wrong)} is not the name of a topic, which has up to 249 letters "
+            f"{argument}: {what} is not the name of a topic, which has up to 249 letters "
             "(A to Z, a to z), digits, dots, underscores and hyphens."
         )
 

@@ -174,7 +174,7 @@ def _of_file(name: str, url: str) -> Any:
     try:
         with FileSystems.open(url) as file:
             return yaml.safe_load(file.read())
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except Exception as error:  # File systems of Beam without their client raise any.
         raise ConfigurationError(
             f"{name}: config_url={shown(url)} cannot be read as YAML ({type(error).__name__})."
         ) from None

@@ -207,6 +207,7 @@ def test_metadata_includes_headers() -> None:
         ({"auto.ofset.reset": "none"}, {}, STREAMING, "use 'auto.offset.reset'"),
         ({}, {"topics": []}, STREAMING, "topics= must have"),
         ({}, {"topics": "clicks"}, STREAMING, r"single letters, .* give a list, topics=.'clicks'"),
+        ({}, {"topics": ["//me:hidden@h"]}, STREAMING, "topics: … is not the name"),
         *(
             ({}, {"topics": [name]}, STREAMING, "topics: .* is not the name of a topic")
             for name in ("", " ", "a,b", "a b/c", "..", "ü", "x" * 250)
