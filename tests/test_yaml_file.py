@@ -1,5 +1,6 @@
 """``sparkbeam yaml``, and the types of Beam YAML's own catalogue."""
 
+import importlib
 import subprocess
 import sys
 import urllib.request
@@ -124,6 +125,26 @@ def test_a_failing_function_is_a_short_error_with_its_step() -> None:
     assert result.exit_code == 1
     assert "MapToFields" in result.stderr
     assert "ZeroDivisionError" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{type: WriteToSpanner, config: {table_id: a}}",
+        "{type: MapToFields, config: {language: java, fields: {a: {expression: a}}}}",
+        "{type: WriteToKafka, config: {topic: a, bootstrap_server: b}}",
+        "{type: WriteToText, config: {pth: a}}",
+    ],
+)
+def test_beams_own_command_refuses_the_same_for_the_same_reason(step: str) -> None:
+    create = "{type: Create, config: {elements: [{a: 1}]}}"
+    result = run(f"pipeline: {{type: chain, transforms: [{create}, {step}]}}")
+    beams = importlib.import_module("apache_beam.yaml.main")
+    own = ["--yaml_pipeline_file=pipeline.yaml", "--runner=in_process_batch.BatchRunner"]
+    with pytest.raises(ValueError, match="line 1") as caught:
+        beams.run(own)
+    (told,) = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert told == f"Error: {' '.join(str(caught.value).split())}"
 
 
 def test_a_missing_file_is_named() -> None:
