@@ -166,7 +166,8 @@ def loaded(name: str, text: str, url: str | None) -> ManagedConfig:
             raise ConfigurationError(f"{name}: give config or config_url, not both.")
         found = _of_file(name, url)
     if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
-        raise ConfigurationError(f"{name}: the configuration must be a dictionary.")
+        hint = ", which json.loads makes of a text in JSON" if isinstance(found, str) else ""
+        raise ConfigurationError(f"{name}: the configuration must be a dictionary{hint}.")
     return ManagedConfig(name, found)
 
 

@@ -109,7 +109,7 @@ def test_sources_and_sinks_of_spark_take_the_url_of_mariadb(spark: Any, mariadb:
     assert mariadb.rows("SELECT id, name FROM written") == [("1", "a")]
 
 
-WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [
+WRONG_READS: list[tuple[str, Any, str]] = [
     ("postgres", {"location": "t"}, "needs 'jdbc_url'"),
     ("postgres", PLACE, "give either location or read_query"),
     ("postgres", {**PLACE, "location": "t", "tabel": 1}, "has tabel, which has no meaning"),
@@ -139,6 +139,7 @@ WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [
     ("delta", {"tabel": "/t"}, "the configuration needs 'table'; it has 'tabel'"),
     ("delta", {"table": "/t", "versoin": 1}, "has versoin, .* For 'versoin' use 'version'. Known"),
     ("postgres", None, "the configuration must be a dictionary"),
+    ("postgres", json.dumps(PLACE), "must be a dictionary, which json.loads makes of a text"),
     ("delta", {"table": "/t", "version": 1, "timestamp": "x"}, "give either version or timestamp"),
     ("delta", {"table": "/t", "hadoop_config": {"a": 1}}, "hadoop_config has 'a'"),
     ("delta_cdc", {"table": "/t"}, "give start_version or start_timestamp"),
@@ -153,7 +154,7 @@ WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [
 
 @pytest.mark.parametrize(("system", "config", "message"), WRONG_READS)
 def test_a_wrong_configuration_is_an_error_with_label_and_key(
-    system: str, config: dict[str, Any] | None, message: str
+    system: str, config: Any, message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"'Orders': .*{message}") as caught:
         _ = beam.Pipeline(BatchRunner()) | "Orders" >> managed.Read(system, config)
