@@ -156,7 +156,7 @@ def _check_topics(argument: str, topics: Sequence[str]) -> None:
 
 
 def _check_servers(argument: str, config: Mapping[str, str]) -> None:
-    for name in config.keys() - SETTINGS:
+    for name in sorted(config.keys() - SETTINGS):
         near = nearest(name, SETTINGS, similarity=_SAME_NAME)
         if near is not None and near not in config:
             raise ConfigurationError(
