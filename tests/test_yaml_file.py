@@ -1,5 +1,6 @@
 """``sparkbeam yaml``, and the types of Beam YAML's own catalogue."""
 
+import importlib
 import subprocess
 import sys
 import urllib.request
@@ -26,6 +27,7 @@ yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")
 
 import yaml_types  # noqa: E402
 
+SECRET = "Hunt3r-Sec7et"
 PIPELINE = """
 pipeline:
   type: chain
@@ -86,6 +88,12 @@ tests:
         (PIPELINE.replace("default()", "defau()"), "No filter named 'defau'"),
         (PIPELINE.replace("type: chain", "kind: chain"), "'kind' was unexpected"),
         (f"{PIPELINE}options: {{spark_parallelism: 0}}", "--spark_parallelism=0"),
+        (f"{PIPELINE}options: [a]", "its 'options', if any, are a dictionary too."),
+        ("", "'pipeline.yaml' is no pipeline of Beam YAML: it must be a dictionary with the key"),
+        ("- pipeline", "must be a dictionary with the key 'pipeline'"),
+        (PIPELINE.replace("MapToFields", "MapToField"), "type MapToField for"),
+        (PIPELINE.replace("MapToFields", "MapToField"), "use MapToFields."),
+        (PIPELINE.replace("type: Combine", "\ttype: Combine"), "found character"),
     ],
 )
 def test_a_wrong_pipeline_is_a_short_error_with_the_place(text: str, told: str) -> None:
@@ -95,11 +103,48 @@ def test_a_wrong_pipeline_is_a_short_error_with_the_place(text: str, told: str) 
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        # The error of each shows a part of the file.
+        f"{{type: chain, transforms: {{type: X, config: {{password: {SECRET}}}}}}}",
+        f"'password: {SECRET}'",
+        f"{{a: [{{config: {{password: {SECRET}, url: 'x}}",
+        f"{{a: {'x' * 60}, password: {SECRET}, b: ]}}",
+    ],
+)
+def test_the_error_of_a_wrong_pipeline_has_no_secret(text: str) -> None:
+    result = run(f"pipeline: {text}")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert SECRET not in result.output
+
+
 def test_a_failing_function_is_a_short_error_with_its_step() -> None:
     result = run(PIPELINE.replace("word + str(count)", "1 // 0"))
     assert result.exit_code == 1
     assert "MapToFields" in result.stderr
     assert "ZeroDivisionError" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{type: WriteToSpanner, config: {table_id: a}}",
+        "{type: MapToFields, config: {language: java, fields: {a: {expression: a}}}}",
+        "{type: WriteToKafka, config: {topic: a, bootstrap_server: b}}",
+        "{type: WriteToText, config: {pth: a}}",
+    ],
+)
+def test_beams_own_command_refuses_the_same_for_the_same_reason(step: str) -> None:
+    create = "{type: Create, config: {elements: [{a: 1}]}}"
+    result = run(f"pipeline: {{type: chain, transforms: [{create}, {step}]}}")
+    beams = importlib.import_module("apache_beam.yaml.main")
+    own = ["--yaml_pipeline_file=pipeline.yaml", "--runner=in_process_batch.BatchRunner"]
+    with pytest.raises(ValueError, match="line 1") as caught:
+        beams.run(own)
+    (told,) = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert told == f"Error: {' '.join(str(caught.value).split())}"
 
 
 def test_a_missing_file_is_named() -> None:

@@ -1,15 +1,18 @@
 """Pipelines of Beam YAML, run by Beam's own main program for them."""
 
 import logging
-from collections.abc import Sequence
+import re
+import traceback
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 
 from sparkbeam.cli.programs import FOR_GOOD
 from sparkbeam.cli.replaced_runners import on_our_runner
-from sparkbeam.common.arguments import is_path, shown
+from sparkbeam.common.arguments import is_path, nearest, shown
 from sparkbeam.common.command_errors import usage_error
+from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.errors import ConfigurationError, SparkBeamError
 
 
@@ -46,13 +49,48 @@ def run(file: str, options: Sequence[str]) -> None:
     except SparkBeamError as error:
         raise usage_error(error) from None
     except (ValueError, TemplateError, ValidationError, YAMLError) as error:
-        raise _short(error) from None
+        raise _short(error, yaml_provider.standard_providers()) from None
+    except (AttributeError, TypeError) as error:
+        if not _is_raised_by(main.__file__, error):
+            raise
+        raise click.ClickException(
+            f"{shown(file)} is no pipeline of Beam YAML: it must be a dictionary with the key "
+            "'pipeline'; its 'options', if any, are a dictionary too."
+        ) from None
 
 
-def _short(error: Exception) -> click.ClickException:
-    """Return the error for a pipeline that is wrong."""
+def _is_raised_by(module: str, error: Exception) -> bool:
+    """Return whether the frame that has raised an error is one of a module."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename == module
+
+
+def _message(error: Exception) -> str:
+    """Return the text of an error without the parts of the file that it shows."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:  # A part of a line may be one of a secret.
+        told = getattr(error, "problem", None) or "cannot be read as YAML"
+        before = getattr(error, "context", None) or ""
+        return f"{before} {told} in line {mark.line + 1}, column {mark.column + 1}"
+    # That of a schema prints the schema too.
+    return str(getattr(error, "message", error))
+
+
+_UNKNOWN_TYPE = re.compile(r"Unknown type or missing provider for type (\S+) for ")
+
+
+def _short(error: Exception, known: Iterable[str]) -> click.ClickException:
+    """Return the error for a pipeline that is wrong.
+
+    Args:
+        error: from Beam.
+        known: the types of transforms that there are.
+    """
     cause = error.__cause__
     if isinstance(cause, ConfigurationError) and str(cause) not in str(error):
         return usage_error(cause)
-    # That of a schema prints the schema too.
-    return click.ClickException(" ".join(str(getattr(error, "message", error)).split()))
+    told = hidden(" ".join(_message(error).split()))
+    unknown = _UNKNOWN_TYPE.search(told)
+    kinds = [kind.partition("-")[0] for kind in known]  # Some have a language behind their name.
+    near = nearest(unknown[1], kinds) if unknown else None
+    return click.ClickException(f"{told}: use {near}." if near else told)

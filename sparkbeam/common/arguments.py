@@ -4,9 +4,11 @@ Each check returns its value, or raises a :class:`ConfigurationError` of one or 
 the argument, the given value and the accepted values.
 """
 
+import difflib
 import errno
 import numbers
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,24 @@ def listed(names: Iterable[str]) -> str:
     found = list(names)
     some = [shortened(name, _SHOWN) for name in found[:_LISTED]]
     return ", ".join(some) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
+
+
+def nearest(name: str, known: Iterable[str], *, similarity: float = 0.75) -> str | None:
+    """Return the known name that a misspelt one resembles most; None for none.
+
+    Args:
+        name: of an option or a key; case and punctuation do not count.
+        known: the names that there are.
+        similarity: by difflib, from which a name is taken for another.
+    """
+    squeezed = {_squeezed(each): each for each in known}
+    # A much longer name is never close, and difflib would be slow.
+    found = difflib.get_close_matches(_squeezed(name)[:80], squeezed, 1, similarity)
+    return squeezed[found[0]] if found else None
+
+
+def _squeezed(name: str) -> str:
+    return re.sub(r"[-_. ]", "", name).lower()
 
 
 def text(name: str, value: object, remedy: str, *, secret: bool = False) -> str:

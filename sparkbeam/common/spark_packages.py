@@ -20,6 +20,9 @@ DRIVERS: Mapping[str, str] = {
 }
 """JDBC drivers by the scheme after ``jdbc:``."""
 
+CHECK_KAFKA = "Check bootstrap.servers, the login and the topics."
+"""The remedy for a Kafka that refuses or does not answer."""
+
 _PACKAGES: Mapping[str, str] = {
     "avro": "org.apache.spark:spark-avro_{scala}:{spark}",
     "bigquery": "com.google.cloud.spark:spark-bigquery-with-dependencies_{scala}:VERSION",

@@ -96,13 +96,17 @@ class Database:
         """Check the properties.
 
         Raises:
-            ConfigurationError: the URL is none of JDBC, or a property is an option of Spark's.
+            ConfigurationError: the URL is none of JDBC, or has an account that the driver does not
+                understand; a property is an option of Spark's.
         """
         if not self.scheme:
             raise ConfigurationError(
                 "jdbc_url is not the URL of a database: it begins with jdbc:, such as "
                 "jdbc:postgresql://host:5432/database."
             )
+        problem = account_problem("jdbc_url", self.url, self.driver)
+        if problem is not None:
+            raise ConfigurationError(f"{problem}: give username and password instead.")
         for name, _ in self.properties:
             if name.lower() in _OF_SPARK:
                 raise ConfigurationError(
@@ -162,22 +166,59 @@ class Database:
 
 
 _MARIADB = "jdbc:mariadb:"
+_ACCOUNT = re.compile(r"jdbc:(\w+):[^?;]*//[^/?;]*@", re.IGNORECASE)
+_WITHOUT_ACCOUNT = frozenset(["postgresql", "mariadb", "sqlserver"])
+"""Databases whose drivers take an account in a URL for a part of the host, and repeat it."""
+
+_ONE_DRIVER = frozenset(["postgresql", "sqlserver", "oracle"])
+"""Schemes that a single driver has."""
+
+
+def account_problem(name: str, url: str, driver: str) -> str | None:
+    """Return the problem of a URL with an account before the host; None for none.
+
+    The drivers look for a host of that name, and their errors show it.
+
+    Args:
+        name: of the argument or option with the URL.
+        url: a JDBC URL.
+        driver: the class of the driver; empty for the one of the scheme.
+    """
+    found = _ACCOUNT.match(url)
+    if found is None:
+        return None
+    scheme = "mariadb" if driver == DRIVERS["mariadb"] else found.group(1).lower()
+    if scheme not in _WITHOUT_ACCOUNT:
+        return None
+    return f"{name} has an account before the host, which the driver of {scheme} does not take"
 
 
 def known_url(format: str | None, options: Mapping[str, str]) -> dict[str, str]:
-    """Return options of a data source with a JDBC URL whose dialect Spark knows.
+    """Return options of a data source with a JDBC URL whose driver and dialect Spark knows.
 
-    Spark quotes names for MariaDB only if the URL looks like one of MySQL.
+    Spark quotes names for MariaDB only if the URL looks like one of MySQL. It does not find a
+    driver of an archive that the session has got while it runs.
 
     Args:
         format: the name of the data source; other ones than Spark's keep their options.
         options: with a URL of any database.
+
+    Raises:
+        ConfigurationError: the URL has an account that the driver does not take.
     """
     names = {name.lower(): name for name in options}
     url = options[names["url"]] if "url" in names else ""
-    if (format or "").lower() != JDBC or not url.lower().startswith(_MARIADB):
+    if (format or "").lower() != JDBC or not url:
         return dict(options)
+    given = options[names["driver"]] if "driver" in names else ""
+    problem = account_problem("The option url", url, given)
+    if problem is not None:
+        raise ConfigurationError(f"{problem}: give the options user and password instead.")
+    scheme = url.split(":")[1].lower() if url.count(":") > 1 else ""
+    known = scheme in _ONE_DRIVER or scheme == "mariadb"
+    driver = {"driver": DRIVERS[scheme]} if known and not given else {}
+    if not url.lower().startswith(_MARIADB):
+        return {**options, **driver}
     mark = "&" if "?" in url else "?"
-    known = f"jdbc:mysql:{url[len(_MARIADB) :]}{mark}permitMysqlScheme"
-    driver = {} if "driver" in names else {"driver": DRIVERS["mariadb"]}
-    return {**options, **driver, names["url"]: known}
+    of_mysql = f"jdbc:mysql:{url[len(_MARIADB) :]}{mark}permitMysqlScheme"
+    return {**options, **driver, names["url"]: of_mysql}

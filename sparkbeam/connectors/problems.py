@@ -5,17 +5,28 @@ import re
 import pyspark
 
 from sparkbeam.common.display_text import beginning
-from sparkbeam.common.spark_packages import DRIVERS, package_for
+from sparkbeam.common.spark_packages import CHECK_KAFKA, DRIVERS, package_for
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import Options
 from sparkbeam.upstream.spark import (
+    KAFKA_FAILED,
     MISSING_SOURCE,
     MISSING_TABLE,
     OTHER_VERSION,
     OTHER_VIEW,
+    WRAPPED,
     cause_of,
 )
 
+_NO_CONNECTION = re.compile(
+    r"FAILED_JDBC\.CONNECTION|SQLInvalidAuthorizationSpec|SQLNonTransientConnection"
+    r"|authentication failed|Access denied for user|UnknownHostException|ConnectException"
+    r"|Login failed for user|Communications link failure"
+)
+_WRONG_ROWS = re.compile(r"java\.sql\.BatchUpdateException")
+_WRONG_SQL = re.compile(r"JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR|SQLSyntaxErrorException")
+_FILE_SYSTEM = re.compile(r"ClassNotFoundException: Class org\.apache\.hadoop\.fs\.(\w+)\.")
+_HADOOP = {"s3a": "hadoop-aws", "azurebfs": "hadoop-azure", "azure": "hadoop-azure"}
 _PY4J = "An error occurred while calling "
 _LONGEST = 600
 
@@ -44,11 +55,15 @@ def _causes(text: str) -> list[str]:
     if not lines or not lines[0].startswith(_PY4J):
         return lines[:1]
     told = [
-        line.removeprefix("Caused by:").removeprefix(":").strip()
+        WRAPPED.sub("", line).removeprefix(":").strip()
         for line in lines[1:]
         if line.startswith((":", "Caused by:"))
     ]
-    return [told[0]] if len(told) == 1 else [f"{told[0]}: {told[-1]}"] if told else lines[1:2]
+    if not told:
+        return lines[1:2]
+    first, last = told[0], told[-1]
+    message = last.partition(": ")[2] or last
+    return [first] if message in first else [f"{first}: {last}" if first else last]
 
 
 def _sentence(text: str) -> str:
@@ -62,6 +77,12 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
             f"The package of '{format}' is for another Spark than {pyspark.__version__}: give the "
             f"session one for this (--spark_packages={package or '…'})."
         )
+    file_system = _FILE_SYSTEM.search(text)
+    if file_system and file_system[1] in _HADOOP:
+        return (
+            "Give the session the package of the file system, in the version of its Hadoop: "
+            f"--spark_packages=org.apache.hadoop:{_HADOOP[file_system[1]]}:VERSION"
+        )
     if MISSING_SOURCE.search(text):
         if package is not None:
             return f"Give the session its package: --spark_packages={package}"
@@ -69,6 +90,19 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
             "Correct the name, give the session the package that has it (--spark_packages), "
             "or register a data source in Python (spark.dataSource.register)."
         )
+    if KAFKA_FAILED.search(text):
+        return CHECK_KAFKA
+    if "COLUMN_ALREADY_EXISTS" in text:
+        return "Read a query or a view in which the names of columns differ in more than case."
+    if _WRONG_ROWS.search(text):
+        return "Correct the rows, or the table."
+    if _WRONG_SQL.search(text):
+        return (
+            "Correct the name of the table, which has quotes of SQL if it has capitals, spaces or "
+            "dots, or the query."
+        )
+    if _NO_CONNECTION.search(text):
+        return "Check the host and the port, the user and the password, and that Spark reaches it."
     if "PATH_NOT_FOUND" in text:
         return "Correct the option path; it has to be seen by Spark."
     if "UNABLE_TO_INFER_SCHEMA" in text:

@@ -18,6 +18,7 @@ from sparkbeam.connectors.schemas import METADATA, field_at, row_type
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.connectors.written_schemas import written_schema
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.io.output_modes import told_by
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.upstream.spark import is_imported, no_foreign_types
 
@@ -135,7 +136,8 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             idle=self._idle,
             follows_clock=self._follows_clock,
         )
-        kind = self._element_type(selected)
+        with told_by(pipeline.transforms_stack[-1].full_label):
+            kind = self._element_type(selected)
         return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
 
     def _is_streaming(self, pipeline: beam.Pipeline) -> bool:
@@ -321,6 +323,6 @@ def _rows(schema: StructType) -> Any:
         return row_type(schema)
     except ValueError as error:
         raise ConfigurationError(
-            f"A column cannot be an attribute of a row: {error}. Leave it out with columns=[…], "
-            "or read a view in which it has another name."
-        ) from error
+            f"A column cannot be an attribute of a row: {error}. Read a query or a view in which "
+            "it has another name, or leave it out with columns=[…] of ReadFromSpark."
+        ) from None

@@ -18,6 +18,9 @@ _LOG = logging.getLogger(__name__)
 SECONDS = 60.0
 """Time in which Kafka has to answer."""
 
+SHORT_SECONDS = 3.0
+"""Time after which a client is asked for the errors of its connections."""
+
 _NO_GROUP = "sparkbeam"
 _END = "_PARTITION_EOF"
 _MOVING = {
@@ -27,6 +30,8 @@ _MOVING = {
     "NOT_COORDINATOR",
     "NOT_LEADER_FOR_PARTITION",
 }
+_SILENT = {"_TRANSPORT", "_TIMED_OUT"}
+_REFUSALS = {"_AUTHENTICATION", "_SSL"}
 _PAUSE_SECONDS = 0.1
 
 
@@ -48,7 +53,13 @@ class Client:
         self._kafka = confluent_kafka()
         settings = {GROUP: _NO_GROUP, **client_config(config)}
         # Its lines about lost connections would fill logs; errors are raised.
-        own = {"enable.auto.commit": False, "enable.partition.eof": True, "log_level": 2}
+        own: dict[str, Any] = {
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "log_level": 2,
+        }
+        self._connection = Connection(lambda: self._consumer.poll(0))
+        own["error_cb"] = self._connection.heard
         self._consumer = asked(lambda: self._kafka.Consumer({**settings, **own}, logger=_LOG))
 
     def __enter__(self) -> Self:
@@ -80,7 +91,9 @@ class Client:
         return [(topic, number) for topic in topics for number in self._numbers(topic)]
 
     def _numbers(self, topic: str) -> list[int]:
-        found = asked(lambda: self._consumer.list_topics(topic, timeout=SECONDS))
+        found = asked(
+            lambda: self._consumer.list_topics(topic, timeout=SHORT_SECONDS), self._connection
+        )
         known = found.topics[topic]
         if known.error is not None:
             raise KafkaError(f"Topic '{topic}': {known.error.str()}.")
@@ -147,11 +160,47 @@ class Client:
         return places
 
 
-def asked(ask: Callable[[], T]) -> T:
+class Connection:
+    """Errors of a client's connections, which it tells beside its answers.
+
+    Args:
+        listen: has the client tell what it has to tell.
+    """
+
+    def __init__(self, listen: Callable[[], Any]) -> None:
+        self._listen = listen
+        self._last: Any = None
+
+    def heard(self, error: Any) -> None:
+        """Keep an error; the client calls it."""
+        if self._last is None or not self._refused:
+            self._last = error
+
+    def check(self) -> None:
+        """Raise a :class:`KafkaError` if a broker refuses the client, which asks on."""
+        self._listen()
+        if self._last is not None and self._refused:
+            raise KafkaError(self._last.str())
+
+    def told(self, error: Any) -> KafkaError:
+        """Return an error with its cause, if the client has told one."""
+        cause = f": {self._last.str()}" if self._last is not None else ""
+        return KafkaError(f"{error.str()}{cause}")
+
+    @property
+    def _refused(self) -> bool:
+        return self._last.name() in _REFUSALS
+
+
+def asked(ask: Callable[[], T], connection: Connection | None = None) -> T:
     """Return an answer of Kafka.
 
     It is asked again while it is not ready, and while a group or a partition moves to another
     broker.
+
+    Args:
+        ask: asks it.
+        connection: of the client, if it is asked again while no broker answers.
 
     Raises:
         KafkaError: it does not answer, or refuses.
@@ -165,8 +214,11 @@ def asked(ask: Callable[[], T]) -> T:
             if not isinstance(told, confluent_kafka().KafkaError):
                 raise KafkaError(str(told)) from None
             passes = told.name() in _MOVING or told.retriable()
+            if connection is not None:
+                connection.check()
+                passes = passes or told.name() in _SILENT
             if not passes or time.monotonic() > end:
-                raise KafkaError(told.str()) from None
+                raise (connection.told(told) if connection else KafkaError(told.str())) from None
         time.sleep(_PAUSE_SECONDS)
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from sparkbeam.kafka.client import (
     SECONDS,
+    SHORT_SECONDS,
     Client,
+    Connection,
     KafkaError,
     Partition,
     asked,
@@ -86,10 +88,12 @@ class TransactionWriter:
         """
         kafka = confluent_kafka()
         self._epoch = epoch_id
-        settings = {**producer_config(self._config), "log_level": 2}
+        connection = Connection(lambda: self._producer.poll(0))
+        own = {"log_level": 2, "error_cb": connection.heard}
+        settings = {**producer_config(self._config), **own}
         self._producer = kafka.Producer(settings, logger=_LOG)
         # This ends what an earlier task has begun, so that the offset below is the last one.
-        asked(lambda: self._producer.init_transactions(SECONDS))
+        asked(lambda: self._producer.init_transactions(SHORT_SECONDS), connection)
         group = f"{self._config[TRANSACTIONAL_ID]}.{self._run}"
         self._client = Client({**self._config, GROUP: group, "isolation.level": "read_committed"})
         written = self._client.committed([self._place])

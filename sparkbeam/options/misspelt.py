@@ -1,6 +1,5 @@
 """Detection of misspelt options, which Beam would ignore."""
 
-import difflib
 import functools
 import sys
 from collections.abc import Iterable, Iterator
@@ -8,7 +7,7 @@ from typing import Any, NoReturn, cast
 
 from apache_beam.options.pipeline_options import PipelineOptions, SparkRunnerOptions
 
-from sparkbeam.common.arguments import listed
+from sparkbeam.common.arguments import listed, nearest
 from sparkbeam.common.display_text import shortened
 from sparkbeam.options.other_runners import are_tolerated
 
@@ -44,8 +43,8 @@ def misspelt(options: PipelineOptions) -> str | None:
             )
     for name in doubtful:
         if not is_declared(name):
-            nearest = _nearest(name, own)
-            remedy = f"use --{nearest}" if nearest else f"there are {listed(sorted(own))}"
+            ours = _nearest(name, own)
+            remedy = f"use --{ours}" if ours else f"there are {listed(sorted(own))}"
             return (
                 f"There is no option --{shortened(name, 60)}: {remedy}. If it is one of your own, "
                 "declare it in a subclass of PipelineOptions."
@@ -71,18 +70,11 @@ def _resembles(name: str, own: frozenset[str]) -> bool:
 @functools.lru_cache(1024)  # The names of Beam's own options come with each pipeline.
 def _nearest(name: str, own: frozenset[str]) -> str | None:
     cutoff = _SIMILAR if _is_prefixed(name) else _CLOSE
-    squeezed = {_squeezed(known): known for known in own}
-    # A much longer name is never close, and difflib would be slow.
-    found = difflib.get_close_matches(_squeezed(name)[:80], squeezed, 1, cutoff)
-    return squeezed[found[0]] if found else None
+    return nearest(name, own, similarity=cutoff)
 
 
 def _is_prefixed(name: str) -> bool:
     return name.replace("-", "_").startswith(_OUR_PREFIX)
-
-
-def _squeezed(name: str) -> str:
-    return name.replace("-", "").replace("_", "").lower()
 
 
 def is_declared(name: str) -> bool:

@@ -5,7 +5,7 @@ no description of a plan shows; see :mod:`sparkbeam.plan.redaction`.
 """
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -242,9 +242,15 @@ class WriteSpec(_Payload):
 
 def queries(plan: Plan) -> dict[str, str]:
     """Return the text of each query in SQL that a plan reads, by the label of its transform."""
-    reads = (
-        (source.label, ReadSpec.unpack(source.payload))
-        for source in plan.sources
-        if source.urn == READ_URN
-    )
-    return {label: read.query for label, read in reads if read.query}
+    return {label: read.query for label, read in _reads(plan) if read.query}
+
+
+def readers(plan: Plan, format: str) -> list[str]:
+    """Return the labels of the transforms that read a data source."""
+    return [label for label, read in _reads(plan) if (read.format or "").lower() == format]
+
+
+def _reads(plan: Plan) -> Iterator[tuple[str, ReadSpec]]:
+    for source in plan.sources:
+        if source.urn == READ_URN:
+            yield source.label, ReadSpec.unpack(source.payload)

@@ -32,6 +32,7 @@ from sparkbeam.worker.connectors.database_client import StatementWriter
 from sparkbeam.worker.connectors.database_values import Fields, Typed
 
 _BATCH = 1000
+_MOST = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,12 @@ class JdbcRead:
     spread: bool = False
     element_type: Any = None
 
+    def __post_init__(self) -> None:
+        """Raise a ConfigurationError if there is nothing to read, or a number is below 1."""
+        if not self.table.strip() and not self.query.strip():
+            raise ConfigurationError("table_name is empty: give the table, or a query.")
+        _check_numbers(fetch_size=self.fetch_size, partitions=self.partitions)
+
 
 @dataclass(frozen=True)
 class JdbcWrite:
@@ -74,6 +81,18 @@ class JdbcWrite:
     table: str = ""
     statement: str = field(default="", repr=False)
     batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise a ConfigurationError if there is no table to write to, or a number is below 1."""
+        if not self.table.strip() and not self.statement.strip():
+            raise ConfigurationError("table_name is empty: give the table, or a statement.")
+        _check_numbers(write_batch_size=self.batch_size)
+
+
+def _check_numbers(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None:
+            arguments.whole_number(name, value, least=1, most=_MOST)
 
 
 def read(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any]":

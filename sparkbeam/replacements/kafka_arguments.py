@@ -1,16 +1,20 @@
 """Arguments of Beam's Kafka transforms, checked."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from sparkbeam.common.arguments import listed, shown
+from sparkbeam.common.arguments import listed, nearest, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.client_config import GROUP
+from sparkbeam.kafka.setting_names import SETTINGS
 from sparkbeam.kafka.subscription import LATEST, RESETS, Subscription
 from sparkbeam.kafka.transactions import TRANSACTIONAL_ID, producer_config
+
+_SAME_NAME = 0.9
 
 RESET, AUTO_COMMIT = "auto.offset.reset", "enable.auto.commit"
 SERVERS = "bootstrap.servers"
@@ -67,6 +71,7 @@ def checked_read(given: Mapping[str, Any]) -> Mapping[str, Any]:
         )
     if bool(found.get("topics")) == bool(found.get("topic_pattern")):
         raise ConfigurationError("topics= must have the name of at least one topic.")
+    _check_topics("topics", found.get("topics") or ())
     for name in BOUNDS & found.keys():
         if found[name] <= 0:
             raise ConfigurationError(f"{name}={found[name]} must be above 0, or None for no limit.")
@@ -85,6 +90,7 @@ def checked_write(given: Mapping[str, Any]) -> Mapping[str, Any]:
     found = _known(given, _WRITE, "WriteToKafka")
     config = found["producer_config"]
     _check_servers("producer_config", config)
+    _check_topics("topic", [found["topic"]] if found.get("topic") else [])
     if TRANSACTIONAL_ID in config:
         producer_config(config)
         if not found.get("topic"):
@@ -129,7 +135,33 @@ def _known(given: Mapping[str, Any], names: frozenset[str], transform: str) -> M
     return {name: value for name, value in given.items() if value is not None}
 
 
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_LETTERS = 3
+"""Topics of a single letter from which a list is taken for the letters of a text."""
+
+
+def _check_topics(argument: str, topics: Sequence[str]) -> None:
+    if len(topics) >= _LETTERS and all(len(topic) == 1 for topic in topics):
+        raise ConfigurationError(
+            f"{argument}={shown(list(topics))} are single letters, as if a text was given: give a "
+            f"list, {argument}=[{shown(''.join(topics))}]."
+        )
+    wrong = next((topic for topic in topics if not _TOPIC.fullmatch(topic)), None)
+    if wrong is not None:
+        what = "…" if "@" in wrong else shown(wrong)  # Perhaps a URL with a password.
+        raise ConfigurationError(
+            f"{argument}: {what} is not the name of a topic, which has up to 249 letters "
+            "(A to Z, a to z), digits, dots, underscores and hyphens."
+        )
+
+
 def _check_servers(argument: str, config: Mapping[str, str]) -> None:
+    for name in sorted(config.keys() - SETTINGS):
+        near = nearest(name, SETTINGS, similarity=_SAME_NAME)
+        if near is not None and near not in config:
+            raise ConfigurationError(
+                f"{argument}: Kafka has no setting {shown(name)}: use {shown(near)}."
+            )
     if not config.get(SERVERS):
         raise ConfigurationError(
             f"{argument} lacks {SERVERS}: give the addresses of brokers, such as 'broker:9092'."

@@ -32,12 +32,11 @@ def read(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
     Raises:
         ConfigurationError: an argument has no meaning here.
     """
-    with told_by(transform.label):
-        given = kafka_arguments.checked_read(arguments_of(transform))
-        key, value = (_format(name, given) for name in ("key_deserializer", "value_deserializer"))
-        form = RecordForm(key, value, urn_of(transform) == ReadFromKafka.URN_WITH_METADATA)
-        bounded = given.keys() & kafka_arguments.BOUNDS
-        found = ReadRanges(given, form) if bounded else _ReadTopics(given, form)
+    given = kafka_arguments.checked_read(arguments_of(transform))
+    key, value = (_format(name, given) for name in ("key_deserializer", "value_deserializer"))
+    form = RecordForm(key, value, urn_of(transform) == ReadFromKafka.URN_WITH_METADATA)
+    bounded = given.keys() & kafka_arguments.BOUNDS
+    found = ReadRanges(given, form) if bounded else _ReadTopics(given, form)
     found.label = transform.label
     return found
 
@@ -65,7 +64,8 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         options = pbegin.pipeline.options
         streaming = options.view_as(StandardOptions).streaming
-        with told_by(self.label):
+        label = pbegin.pipeline.transforms_stack[-1].full_label
+        with told_by(label):
             asked = _asked(self._given, streaming=streaming)
         rows = pbegin | "Records" >> _ReadKafka(
             self._options(options, streaming=streaming),

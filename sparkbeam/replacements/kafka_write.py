@@ -41,24 +41,23 @@ def write(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
     Raises:
         ConfigurationError: an argument has no meaning here.
     """
-    with told_by(transform.label):
-        given = kafka_arguments.checked_write(arguments_of(transform))
-        config, topic = given["producer_config"], given.get("topic") or None
-        with_headers = urn_of(transform) == WriteToKafka.URN_WITH_HEADERS
-        if topic is None and not with_headers:
-            raise ConfigurationError("topic= must be the name of a topic.")
-        formats = [_format(name, given) for name in ("key_serializer", "value_serializer")]
-        record = _Row(topic) if with_headers else _Pair(*formats)
-        options = kafka_arguments.spark_options(config, _SERIALIZERS)
-        sink: beam.PTransform[Any, PDone]
-        if TRANSACTIONAL_ID in config:
-            writer = TransactionWriter(config, topic or "")
-            sink = _WriteTransactions(writer, tuple(sorted(options.items())))
-        else:
-            of_topic = {} if with_headers or topic is None else {"topic": topic}
-            schema = _ROWS if with_headers else _PAIRS
-            sink = WriteToSpark("kafka", options | of_topic, schema)
-        found = _WriteRecords(record, sink)
+    given = kafka_arguments.checked_write(arguments_of(transform))
+    config, topic = given["producer_config"], given.get("topic") or None
+    with_headers = urn_of(transform) == WriteToKafka.URN_WITH_HEADERS
+    if topic is None and not with_headers:
+        raise ConfigurationError("topic= must be the name of a topic.")
+    formats = [_format(name, given) for name in ("key_serializer", "value_serializer")]
+    record = _Row(topic) if with_headers else _Pair(*formats)
+    options = kafka_arguments.spark_options(config, _SERIALIZERS)
+    sink: beam.PTransform[Any, PDone]
+    if TRANSACTIONAL_ID in config:
+        writer = TransactionWriter(config, topic or "")
+        sink = _WriteTransactions(writer, tuple(sorted(options.items())))
+    else:
+        of_topic = {} if with_headers or topic is None else {"topic": topic}
+        schema = _ROWS if with_headers else _PAIRS
+        sink = WriteToSpark("kafka", options | of_topic, schema)
+    found = _WriteRecords(record, sink)
     found.label = transform.label
     return found
 
@@ -84,7 +83,7 @@ class _WriteRecords(beam.PTransform[PCollection[Any], PDone]):
         return "WriteToKafka"
 
     def expand(self, elements: PCollection[Any]) -> PDone:
-        with told_by(self.label):
+        with told_by(elements.pipeline.transforms_stack[-1].full_label):
             self._record.check(elements.element_type)
         rows = elements | "Records" >> beam.Map(self._record).with_output_types(dict[str, Any])
         return rows | "Write" >> self._sink

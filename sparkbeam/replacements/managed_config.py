@@ -1,12 +1,12 @@
 """Configurations of managed transforms."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
 from apache_beam.io.filesystems import FileSystems
 
-from sparkbeam.common.arguments import listed, shown
+from sparkbeam.common.arguments import listed, nearest, shown
 from sparkbeam.errors import ConfigurationError
 
 SECRET_MANAGER = "secret_manager"
@@ -31,10 +31,14 @@ class ManagedConfig:
     Args:
         name: of the transform in messages.
         given: values by key.
+        shown_as: the user's names of keys, by the key; a key that is missing has its own name.
     """
 
-    def __init__(self, name: str, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, given: Mapping[str, Any], shown_as: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
+        self._shown_as = shown_as or {}
         self._given = {key: value for key, value in given.items() if value is not None}
         self._known: set[str] = set()
 
@@ -50,7 +54,10 @@ class ManagedConfig:
         """
         found = self.text(key)
         if not found:
-            raise ConfigurationError(f"{self.name}: the configuration needs {shown(key)}.")
+            name = self.shown_as(key)
+            raise ConfigurationError(
+                f"{self.name}: the configuration needs {shown(name)}{self.doubtful([name])}."
+            )
         return found
 
     def number(self, key: str) -> int | None:
@@ -83,7 +90,9 @@ class ManagedConfig:
         except yaml.YAMLError:
             tree = ""
         if tree is not None and not isinstance(tree, dict):
-            raise ConfigurationError(f"{self.name}: {shown(key)} must be a dictionary.")
+            raise ConfigurationError(
+                f"{self.name}: {shown(self.shown_as(key))} must be a dictionary."
+            )
         return tree
 
     def given(self, key: str) -> bool:
@@ -106,10 +115,23 @@ class ManagedConfig:
         if manager is not None:
             raise ConfigurationError(f"{self.name}: {no_secret_manager(manager, 'the secret')}")
         if unknown:
+            known = sorted(map(self.shown_as, self._known))
+            near = {key: nearest(key, known) for key in unknown}
+            meant = [f" For {shown(key)} use {shown(name)}." for key, name in near.items() if name]
             raise ConfigurationError(
-                f"{self.name}: the configuration has {listed(unknown)}, which has no meaning here. "
-                f"Known are {', '.join(sorted(self._known))}."
+                f"{self.name}: the configuration has {listed(unknown)}, which has no meaning here."
+                f"{''.join(meant)} Known are {', '.join(known)}."
             )
+
+    def doubtful(self, names: Iterable[str]) -> str:
+        """Return a clause on a given key that resembles one of some names; empty for none."""
+        wanted = [*names]
+        found = [key for key in map(self.shown_as, self._given) if nearest(key, wanted)]
+        return f"; it has {listed(map(shown, found))}" if found else ""
+
+    def shown_as(self, key: str) -> str:
+        """Return the user's name of a key."""
+        return self._shown_as.get(key, key)
 
     def _value(self, key: str, kinds: tuple[type, ...], what: str) -> Any:
         self._known.add(key)
@@ -117,8 +139,8 @@ class ManagedConfig:
         is_flag = isinstance(found, bool) and bool not in kinds
         if found is not None and (is_flag or not isinstance(found, kinds)):
             raise ConfigurationError(
-                f"{self.name}: {shown(key)} in the configuration must be {what}, and is of type "
-                f"{type(found).__name__}."
+                f"{self.name}: {shown(self.shown_as(key))} in the configuration must be {what}, "
+                f"and is of type {type(found).__name__}."
             )
         return found
 
@@ -144,7 +166,8 @@ def loaded(name: str, text: str, url: str | None) -> ManagedConfig:
             raise ConfigurationError(f"{name}: give config or config_url, not both.")
         found = _of_file(name, url)
     if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
-        raise ConfigurationError(f"{name}: the configuration must be a dictionary.")
+        hint = ", which json.loads makes of a text in JSON" if isinstance(found, str) else ""
+        raise ConfigurationError(f"{name}: the configuration must be a dictionary{hint}.")
     return ManagedConfig(name, found)
 
 
@@ -152,7 +175,7 @@ def _of_file(name: str, url: str) -> Any:
     try:
         with FileSystems.open(url) as file:
             return yaml.safe_load(file.read())
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except Exception as error:  # File systems of Beam without their client raise any.
         raise ConfigurationError(
             f"{name}: config_url={shown(url)} cannot be read as YAML ({type(error).__name__})."
         ) from None
@@ -162,5 +185,8 @@ def one_of(config: ManagedConfig, *values: tuple[str, str]) -> None:
     """Raise a :class:`ConfigurationError` unless exactly one of some keys is given."""
     given = [name for name, value in values if value]
     if len(given) != 1:
-        keys = " or ".join(name for name, _ in values)
-        raise ConfigurationError(f"{config.name}: give either {keys} in the configuration.")
+        names = [config.shown_as(name) for name, _ in values]
+        unknown = "" if given else config.doubtful(names)
+        raise ConfigurationError(
+            f"{config.name}: give either {' or '.join(names)} in the configuration{unknown}."
+        )

@@ -68,6 +68,7 @@ def _renamed(kind: str, provider: Any) -> Any:
 
     system, place = _NATIVE[kind]
     names = names_of(kind, provider)
+    shown_as = {key: name for name, key in names.items()}
 
     def make(**config: Any) -> Any:
         from sparkbeam.replacements.managed import made
@@ -75,7 +76,7 @@ def _renamed(kind: str, provider: Any) -> Any:
 
         given = without_positions(config)
         renamed = {names.get(name, name): value for name, value in given.items()}
-        return made(place, system, ManagedConfig(kind, renamed))
+        return made(place, system, ManagedConfig(kind, renamed, shown_as))
 
     return yaml_provider.InlineProvider({kind: make})
 

@@ -3,21 +3,24 @@
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import pyspark
 
 from sparkbeam.common.display_text import beginning
+from sparkbeam.common.spark_packages import CHECK_KAFKA
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.plan.spark_io import QUERY_FUNCTION
 from sparkbeam.spark.checkpoint_damage import FULL, damage
 from sparkbeam.spark.worker_deaths import Deaths
 from sparkbeam.upstream.spark import (
+    KAFKA_FAILED,
     NO_PROGRAM,
     OTHER_PLAN,
     OTHER_PYTHON,
     OTHER_VERSION,
+    QUERY_DUMP,
     WRAPPED,
 )
 from sparkbeam.wire.failure import FailureReports, StepReport
@@ -47,6 +50,7 @@ def explained(
     reports: FailureReports,
     deaths: Deaths | None = None,
     queries: Mapping[str, str] = MappingProxyType({}),
+    of_kafka: Sequence[str] = (),
 ) -> SparkBeamError:
     """Translate an exception from Spark into the error to raise.
 
@@ -55,6 +59,7 @@ def explained(
         reports: failures of the run's steps, and its redaction.
         deaths: of workers of the run.
         queries: the text of each query in SQL, by the label of its transform.
+        of_kafka: labels of the transforms that read Kafka with Spark's source.
     """
     if isinstance(error, SparkBeamError):
         return error
@@ -62,6 +67,7 @@ def explained(
     report = reports.find(text)
     if report is None:
         shown = reports.redaction(text)
+        hides = shown != text
         lacking = _lacking(shown)
         if lacking is not None:
             # The rest of the text is about the start of a worker.
@@ -74,21 +80,35 @@ def explained(
         in_query = _FUNCTION_FAILED.search(shown)
         if in_query is not None:
             return PipelineFailed(in_query[0], in_query["label"])
-        label = _query_of(error, queries)
-        who = "Spark" if label is None else f"Query '{label}'"
+        shown = QUERY_DUMP.sub("", shown)
+        who, label = _failed(error, queries, of_kafka if KAFKA_FAILED.search(shown) else ())
         failed = (
             CheckpointFailed(damaged)
             if damaged is not None
-            else PipelineFailed(f"{who} failed: {_gist(shown)} {_remedy(shown)}".rstrip(), label)
+            else PipelineFailed(f"{who} failed: {_with_remedy(_gist(shown), shown)}", label)
         )
-        if shown == text:
+        if not hides:
             # A traceback would show all Java frames of a cause; a debugger finds the context.
-            if _FRAMES_OF_JAVA.search(text):
+            if _FRAMES_OF_JAVA.search(text) or QUERY_DUMP.search(text):
                 failed.__cause__, failed.__context__ = None, error
             else:
                 failed.__cause__ = error
         return failed
     return _explained(report)
+
+
+def _failed(
+    error: Exception, queries: Mapping[str, str], of_kafka: Sequence[str]
+) -> tuple[str, str | None]:
+    """Return a name of what has failed, and the label of the transform if it is known."""
+    label = _query_of(error, queries)
+    if label is not None:
+        return f"Query '{label}'", label
+    if len(of_kafka) == 1:
+        return f"Step '{of_kafka[0]}'", of_kafka[0]
+    if of_kafka:
+        return f"One of the steps {', '.join(map(repr, of_kafka))}", None
+    return "Spark", None
 
 
 def _query_of(error: Exception, queries: Mapping[str, str]) -> str | None:
@@ -107,7 +127,7 @@ def _explained(report: StepReport) -> PipelineFailed:
     if report.trace:
         lines.append(report.trace.rstrip())
     remedy = _remedy(report.error)
-    if remedy:
+    if remedy and remedy not in report.error:
         lines.append(remedy)
     failed = PipelineFailed("\n".join(lines), report.label)
     failed.__cause__ = report.exception()
@@ -153,6 +173,14 @@ def _is_of_python(found: re.Match[str]) -> bool:
     return "python" in name or "pypy" in name or program == os.environ.get("PYSPARK_PYTHON")
 
 
+def _with_remedy(gist: str, text: str) -> str:
+    """Return the gist of an error as a sentence, with the remedy; the gist alone without one."""
+    remedy = _remedy(text)
+    if not remedy:
+        return gist
+    return f"{gist}{'' if gist.endswith(('.', '!', '?', '…')) else '.'} {remedy}"
+
+
 def _remedy(text: str) -> str:
     lacking = _lacking(text)
     if lacking is not None:
@@ -168,6 +196,8 @@ def _remedy(text: str) -> str:
             "than when its checkpoint was begun: make it as it was, or start with another "
             "--checkpoint_location."
         )
+    if KAFKA_FAILED.search(text) or text.startswith("KafkaError: "):
+        return CHECK_KAFKA
     if FULL.search(text):
         return "Make room in the folder for temporary files, or set spark.local.dir to another one."
     if _CODER_FAILED.search(text):
@@ -187,6 +217,10 @@ def _gist(text: str) -> str:
     """Return the informative lines of an error."""
     lines = [line.strip() for line in WRAPPED.sub("", text).splitlines()]
     skipped = ("at ", "...", "JVM stacktrace", "Driver stacktrace", "Traceback (most", 'File "')
-    telling = [line for line in lines if line.strip(": ") and not line.startswith(skipped)]
-    gist = " ".join(dict.fromkeys(telling[:_MOST_LINES]) or [text.strip()])
+    found = [line for line in lines if line.strip(": ") and not line.startswith(skipped)]
+    telling: list[str] = []
+    for line in found[:_MOST_LINES]:
+        if not any(line in other for other in telling):
+            telling.append(line)
+    gist = " ".join(telling or [text.strip()])
     return beginning(gist, _MOST_CHARACTERS)

@@ -833,6 +833,15 @@ WRAPPED = re.compile(
 )
 """Texts that py4j and Spark put around an error message."""
 
+KAFKA_FAILED = re.compile(
+    r"org\.apache\.kafka\.common\.(errors|config|KafkaException)\b"
+    r"|Failed to (create new|construct) [Kk]afka"
+)
+"""Errors of the clients of Kafka in Spark's source and sink."""
+
+QUERY_DUMP = re.compile(r"\s*=== Streaming Query ===.*", re.DOTALL)
+"""The plan of a streaming query that Spark adds to its error."""
+
 JVM_GONE = re.compile(
     r"Connection refused|Connection reset by peer|Broken pipe|Answer from Java side is empty"
     r"|Error while (sending|receiving)|An error occurred while trying to connect to the Java server"

@@ -24,6 +24,23 @@ Caused by: java.lang.NoSuchMethodError: 'void org.apache.spark.Y.z()'
 \t... 3 more
 """
 
+LOGIN = """An error occurred while calling o45.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 4.0 failed 1 \
+times, most recent failure: Lost task 0.0 in stage 4.0 (TID 4) (localhost executor driver): \
+org.apache.kafka.common.errors.SaslAuthenticationException: Invalid username
+\tat org.apache.spark.sql.X
+Caused by: org.apache.kafka.common.errors.SaslAuthenticationException: Invalid username
+"""
+TOO_LONG = """An error occurred while calling o45.save.
+: java.sql.BatchUpdateException: Batch entry 0 was aborted: ERROR: value too long for type
+\tat org.apache.spark.sql.X
+Caused by: org.postgresql.util.PSQLException: ERROR: value too long for type
+"""
+NO_HADOOP = (
+    "An error occurred while calling o45.load.\n: java.lang.RuntimeException: "
+    "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found\n"
+)
+
 MINOR = pyspark.__version__.rpartition(".")[0]
 
 
@@ -33,6 +50,12 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         (JAVA, "jdbc", {"url": "jdbc:postgresql://host/db"}, "org.postgresql:postgresql:42.7.14"),
         (JAVA, "jdbc", {"URL": "jdbc:unheard:of"}, "java.sql.SQLException: No suitable driver."),
         (JAVA, "jdbc", {}, "--spark_packages=GROUP:DRIVER:VERSION"),
+        (LOGIN, "kafka", {}, "username. Check bootstrap.servers, the login and the topics."),
+        (NO_HADOOP, "parquet", {}, "--spark_packages=org.apache.hadoop:hadoop-aws:VERSION"),
+        (TOO_LONG, "jdbc", {}, "too long for type. Correct the rows, or the table."),
+        ("[COLUMN_ALREADY_EXISTS] `a`", "jdbc", {}, "Read a query or a view in which"),
+        ("[JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR.X] y", "jdbc", {}, "Correct the name of the table"),
+        ("[FAILED_JDBC.CONNECTION] x", "jdbc", {}, "Check the host and the port, the user and"),
         (WRAPPED, "delta", {}, "NoSuchMethodError: 'void org.apache.spark.Y.z()'."),
         (WRAPPED, "delta", {}, f"for another Spark than {pyspark.__version__}"),
         ("[DATA_SOURCE_NOT_FOUND] x", "kafka", {}, f"{package_for('kafka', pyspark.__version__)}"),
@@ -47,6 +70,7 @@ def test_the_cause_is_told_with_the_remedy(
     told = problem(PySparkException(text), format, tuple(options.items()))
     assert said in told
     assert "o45" not in told
+    assert told.count("SaslAuthenticationException") < 2
     assert "\n" not in told
 
 

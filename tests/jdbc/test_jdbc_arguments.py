@@ -92,6 +92,11 @@ def test_fields_are_written_by_position_and_a_column_without_one_has_its_default
     ("arguments", "message"),
     [
         ({"table_name": "nothing"}, "'Read': Spark cannot read the table 'nothing': .*'NOTHING'"),
+        ({"table_name": "nothing"}, "Correct the name of the table"),
+        (
+            {"query": 'SELECT id AS "a b" FROM pairs'},
+            "^'Read/Read': A column cannot be an attribute of a row: .*'a b'.* Read a query",
+        ),
         ({"partition_column": "id2"}, "partition_column='id2': there is no such column, only ID"),
         ({"partition_column": "name"}, "'name' is of type string.*: choose another column"),
         ({"schema": Pair}, r"schema has 2 fields \(key, value\), and the rows have 3 columns"),
@@ -119,7 +124,7 @@ def test_what_cannot_be_read_is_an_error_with_label_and_argument(
     ("kind", "row", "table", "message"),
     [
         (Pair, Pair(1, "a"), "nothing", "'NOTHING' does not exist"),
-        (Pair, Pair(1, "longer than nine"), "pairs", "truncation error"),
+        (Pair, Pair(1, "longer than nine"), "pairs", "truncation error.*Correct the rows, or"),
         (
             Wide,
             Wide(1, 2, 3, 4),

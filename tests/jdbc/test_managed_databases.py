@@ -7,12 +7,14 @@ from typing import Any
 import apache_beam as beam
 import pytest
 import yaml
+from apache_beam.io.jdbc import ReadFromJdbc, WriteToJdbc
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import managed
 from database_servers import Sql
 from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError, SparkRunner
+from sparkbeam.connectors.databases import known_url
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 
 SECRET = "hunter2-of-nobody"
@@ -107,7 +109,7 @@ def test_sources_and_sinks_of_spark_take_the_url_of_mariadb(spark: Any, mariadb:
     assert mariadb.rows("SELECT id, name FROM written") == [("1", "a")]
 
 
-WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [
+WRONG_READS: list[tuple[str, Any, str]] = [
     ("postgres", {"location": "t"}, "needs 'jdbc_url'"),
     ("postgres", PLACE, "give either location or read_query"),
     ("postgres", {**PLACE, "location": "t", "tabel": 1}, "has tabel, which has no meaning"),
@@ -123,7 +125,21 @@ WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [
         "secret_manager_name is not supported: .* give it as the secret",
     ),
     ("mysql", {**PLACE, "location": "t"}, "another database than jdbc:mysql"),
+    (
+        "postgres",
+        {"jdbc_url": f"jdbc:postgresql://me:{SECRET}@h/d", "location": "t"},
+        "jdbc_url has an account before the host, .* of postgresql .* username and password",
+    ),
+    (
+        "mysql",
+        {"jdbc_url": f"jdbc:mariadb://me:{SECRET}@h/d", "location": "t"},
+        "the driver of mariadb does not take",
+    ),
+    ("postgres", {**PLACE, "locaton": "t"}, "in the configuration; it has 'locaton"),
+    ("delta", {"tabel": "/t"}, "the configuration needs 'table'; it has 'tabel'"),
+    ("delta", {"table": "/t", "versoin": 1}, "has versoin, .* For 'versoin' use 'version'. Known"),
     ("postgres", None, "the configuration must be a dictionary"),
+    ("postgres", json.dumps(PLACE), "must be a dictionary, which json.loads makes of a text"),
     ("delta", {"table": "/t", "version": 1, "timestamp": "x"}, "give either version or timestamp"),
     ("delta", {"table": "/t", "hadoop_config": {"a": 1}}, "hadoop_config has 'a'"),
     ("delta_cdc", {"table": "/t"}, "give start_version or start_timestamp"),
@@ -138,16 +154,80 @@ WRONG_READS: list[tuple[str, dict[str, Any] | None, str]] = [
 
 @pytest.mark.parametrize(("system", "config", "message"), WRONG_READS)
 def test_a_wrong_configuration_is_an_error_with_label_and_key(
-    system: str, config: dict[str, Any] | None, message: str
+    system: str, config: Any, message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"'Orders': .*{message}") as caught:
         _ = beam.Pipeline(BatchRunner()) | "Orders" >> managed.Read(system, config)
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("scheme", "driver", "known"),
+    [
+        ("postgresql", {}, "org.postgresql.Driver"),
+        ("postgresql", {"Driver": "a.B"}, "a.B"),
+        ("mariadb", {}, "org.mariadb.jdbc.Driver"),
+        ("mysql", {}, None),
+    ],
+)
+def test_the_driver_of_a_url_is_known_where_there_is_but_one(
+    scheme: str, driver: dict[str, str], known: str | None
+) -> None:
+    found = known_url("jdbc", {"URL": f"jdbc:{scheme}://h/d", **driver})
+    assert next((v for k, v in found.items() if k.lower() == "driver"), None) == known
+
+
+@pytest.mark.parametrize(
+    "url", ["jdbc:mysql://me:p@h/d", "jdbc:oracle:thin:me/p@//h:1/s", "jdbc:postgresql://h/d?a=b@c"]
+)
+def test_accounts_that_a_driver_takes_stay_in_its_url(url: str) -> None:
+    assert known_url("jdbc", {"url": url})["url"] == url
+
+
+def test_an_option_with_an_account_that_no_driver_takes_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match=r"option url has .* options user and pass") as it:
+        _ = ReadFromSpark("jdbc", {"url": f"jdbc:postgresql://me:{SECRET}@h/d", "dbtable": "t"})
+    assert SECRET not in str(it.value)
+
+
 def test_a_configuration_that_cannot_be_read_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="config_url='/no/file' cannot be read as YAML"):
         _ = beam.Pipeline(BatchRunner()) | managed.Read("delta", config_url="/no/file")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"table_name": " "}, "table_name is empty: give the table, or a query"),
+        ({"table_name": "t", "fetch_size": 0}, "fetch_size=0 must be at least 1"),
+        ({"table_name": "t", "partitions": -2}, "partitions=-2 must be at least 1"),
+        ({"table_name": "t", "jdbc_url": "postgresql://h/d"}, "jdbc_url is not the URL"),
+    ],
+)
+def test_a_read_of_nothing_is_an_error_with_label_and_argument(
+    given: dict[str, Any], message: str
+) -> None:
+    place = {"driver_class_name": "a.B", "username": "", "password": SECRET}
+    place["jdbc_url"] = PLACE["jdbc_url"]
+    with pytest.raises(ConfigurationError, match=f"^'Orders': {message}"):
+        _ = beam.Pipeline(BatchRunner()) | "Orders" >> ReadFromJdbc(**{**place, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"table_name": ""}, "table_name is empty: give the table, or a statement"),
+        ({"table_name": "t", "write_batch_size": -1}, "write_batch_size=-1 must be at least 1"),
+    ],
+)
+def test_a_write_to_nothing_is_an_error_with_label_and_argument(
+    given: dict[str, Any], message: str
+) -> None:
+    place = {"driver_class_name": "a.B", "username": "", "password": SECRET}
+    place["jdbc_url"] = PLACE["jdbc_url"]
+    rows = beam.Pipeline(BatchRunner()) | beam.Create([beam.Row(a=1)])
+    with pytest.raises(ConfigurationError, match=f"^'Orders': {message}"):
+        _ = rows | "Orders" >> WriteToJdbc(**{**place, **given})
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,15 @@ def test_metadata_includes_headers() -> None:
         ({"bootstrap.servers": ""}, {}, STREAMING, "consumer_config lacks bootstrap.servers"),
         ({"auto.offset.reset": "smallest"}, {}, STREAMING, "auto.offset.reset='smallest' must be"),
         ({"interceptor.classes": "X"}, {}, STREAMING, "interceptor.classes"),
+        ({"groupid": "g"}, {}, STREAMING, "Kafka has no setting 'groupid': use 'group.id'"),
+        ({"auto.ofset.reset": "none"}, {}, STREAMING, "use 'auto.offset.reset'"),
         ({}, {"topics": []}, STREAMING, "topics= must have"),
+        ({}, {"topics": "clicks"}, STREAMING, r"single letters, .* give a list, topics=.'clicks'"),
+        ({}, {"topics": ["//me:hidden@h"]}, STREAMING, "topics: … is not the name"),
+        *(
+            ({}, {"topics": [name]}, STREAMING, "topics: .* is not the name of a topic")
+            for name in ("", " ", "a,b", "a b/c", "..", "ü", "x" * 250)
+        ),
         ({}, {"max_num_records": 0}, (), "max_num_records=0 must be above 0"),
         ({}, {"max_read_time": -1}, (), "max_read_time=-1 must be above 0"),
         ({}, {"commit_offset_in_finalize": True}, STREAMING, "give group.id in consumer_config"),
@@ -341,6 +349,12 @@ def test_rows_with_headers_choose_their_topics() -> None:
     [
         ([(b"", b"")], {"producer_config": {"acks": "1"}}, "producer_config lacks bootstrap"),
         ([(b"", b"")], {"topic": ""}, "topic= must be"),
+        ([(b"", b"")], {"topic": "a,b"}, "topic: 'a,b' is not the name of a topic"),
+        (
+            [(b"", b"")],
+            {"producer_config": {"bootstrap_servers": "h:1"}},
+            "producer_config: Kafka has no setting 'bootstrap_servers': use 'bootstrap.servers'",
+        ),
         ([(b"", b"")], {"key_serializer": "a.B"}, "key_serializer='a.B' is a class of Java"),
         ([(b"", b"")], {"value_serializer": "a.B"}, "value_serializer='a.B' is a class of Java"),
         (
@@ -377,11 +391,20 @@ def test_what_cannot_be_written_is_an_error_that_names_it(
         write(elements, **given)
 
 
-def test_errors_name_the_step() -> None:
+def test_settings_of_plugins_and_ours_may_have_any_name() -> None:
+    given = {"schema.registry.url": "http://h", "metric.reporters": "a.B", "my.own": "1"}
+    assert {f"kafka.{name}" for name in given} <= dict(read(given).options).keys()
+
+
+def test_errors_name_the_step_once() -> None:
     config = {"bootstrap.servers": "h:1"}
     whole = pipeline()
-    with pytest.raises(ConfigurationError, match="'Fetch': topics= must have"):
-        _ = whole | "Fetch" >> ReadFromKafka(config, [])
+    bounds: tuple[dict[str, Any], ...] = ({}, {"max_num_records": 1})
+    for more in bounds:
+        with pytest.raises(ConfigurationError, match=r"^'Fetch': topics= must have"):
+            _ = pipeline() | "Fetch" >> ReadFromKafka(config, [], **more)
+    with pytest.raises(ConfigurationError, match=r"^'Send': topic= must be"):
+        _ = pipeline() | beam.Create([(b"", b"")]) | "Send" >> WriteToKafka(config, "")
     with pytest.raises(ConfigurationError, match="'Get': A read in batch from"):
         _ = whole | "Get" >> ReadFromKafka(config, ["t"])
     rows = whole | beam.Create([beam.Row(key=b"", value=b"", timestamp=5)])

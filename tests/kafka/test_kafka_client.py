@@ -9,6 +9,7 @@ import confluent_kafka
 import pytest
 
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.kafka import client
 from sparkbeam.kafka.client import Client, KafkaError
 from sparkbeam.kafka.client_config import client_config
 from sparkbeam.kafka.subscription import Subscription
@@ -144,6 +145,55 @@ def test_an_offset_that_is_refused_is_an_error(
     refused = confluent_kafka.KafkaError.GROUP_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="Group authorization failed"):
         ask(client_of(monkeypatch, refused, raised=raised))
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, kind: str, call: str, code: int) -> None:
+    """Has a client that does not answer, and tells the error ``code`` when it is polled."""
+
+    def made(config: dict[str, Any], **_: Any) -> SimpleNamespace:
+        def silent(*_: Any, **__: Any) -> None:
+            raise confluent_kafka.KafkaException(
+                confluent_kafka.KafkaError(confluent_kafka.KafkaError._TRANSPORT)
+            )
+
+        def poll(_: float) -> None:
+            config["error_cb"](confluent_kafka.KafkaError(code, "of a connection"))
+
+        return SimpleNamespace(poll=poll, close=lambda: None, **{call: silent})
+
+    monkeypatch.setattr(confluent_kafka, kind, made)
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "ask"),
+    [
+        (
+            "Consumer",
+            "list_topics",
+            lambda config: Client(config).partitions(["t"]),
+        ),
+        (
+            "Producer",
+            "init_transactions",
+            lambda config: TransactionWriter({**config, "transactional.id": "x"}, "t").open(0, 3),
+        ),
+    ],
+)
+def test_a_login_that_is_refused_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, kind: str, call: str, ask: Any
+) -> None:
+    refusing(monkeypatch, kind, call, confluent_kafka.KafkaError._AUTHENTICATION)
+    with pytest.raises(KafkaError, match=r"^of a connection$"):
+        ask({"bootstrap.servers": "nowhere:1"})
+
+
+def test_a_broker_that_does_not_answer_is_told_with_the_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "SECONDS", 0.0)
+    refusing(monkeypatch, "Consumer", "list_topics", confluent_kafka.KafkaError._RESOLVE)
+    with pytest.raises(KafkaError, match=r"Broker transport failure: of a connection$"):
+        Client({"bootstrap.servers": "nowhere:1"}).partitions(["t"])
 
 
 def test_a_transaction_does_not_begin_while_it_is_unknown_what_is_written(

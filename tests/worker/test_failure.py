@@ -328,3 +328,33 @@ def test_the_python_that_the_environment_names_may_have_any_name(
     assert "The Python of the workers" not in str(explained(OSError(text), REPORTS))
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/interpreter")
     assert "The Python of the workers, '/opt/inter" in str(explained(OSError(text), REPORTS))
+
+
+REFUSED = """[STREAM_FAILED] Query terminated with exception: \
+org.apache.kafka.common.errors.SaslAuthenticationException: Invalid username or password
+org.apache.kafka.common.errors.SaslAuthenticationException: Invalid username or password
+=== Streaming Query ===
+Logical Plan:
+WriteToMicroBatchDataSource
+"""
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "who"),
+    [
+        (["Clicks"], "Clicks", "Step 'Clicks'"),
+        (["Clicks", "Bids"], None, "One of the steps 'Clicks', 'Bids'"),
+        ([], None, "Spark"),
+    ],
+)
+def test_what_kafka_refuses_is_told_with_the_step_and_without_the_plan(
+    labels: list[str], label: str | None, who: str
+) -> None:
+    failed = explained(RuntimeError(REFUSED), FailureReports(), of_kafka=labels)
+    assert isinstance(failed, PipelineFailed)
+    assert failed.label == label
+    assert str(failed).startswith(f"{who} failed: ")
+    assert str(failed).endswith("Check bootstrap.servers, the login and the topics.")
+    assert str(failed).count("Invalid username") == 1
+    assert failed.__cause__ is None
+    assert "Logical Plan" not in str(failed)
