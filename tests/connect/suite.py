@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import program_of_sources
 import pytest
 import test_drain
 import test_model
@@ -92,6 +93,15 @@ def test_a_dataframe_goes_through_beam_and_back(spark: Any) -> None:
     failing = as_dataframe(zero | "Divide" >> beam.Map(lambda n: 1 // n).with_output_types(int))
     with pytest.raises(Exception, match="Step 'Divide' failed: ZeroDivisionError"):
         failing.collect()
+
+
+def test_queries_and_yaml_run(spark: Any) -> None:
+    program_of_sources.run_queries(pipeline(spark))
+
+
+def test_files_and_rows_of_a_statement_are_written_and_read(spark: Any, tmp_path: Path) -> None:
+    program_of_sources.write_files_and_rows(pipeline(spark), tmp_path)
+    program_of_sources.read_files(pipeline(spark), tmp_path)
 
 
 def test_all_sockets_are_on_loopback(spark: Any) -> None:

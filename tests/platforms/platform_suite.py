@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import program_of_sources
 import pytest
 from apache_beam.io.jdbc import ReadFromJdbc, WriteToJdbc
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import trigger
-from apache_beam.transforms.sql import SqlTransform
 from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.timestamp import Timestamp
 from platform_simulator import Simulator
 from policies import (
     CLIENT_SETTINGS,
@@ -280,49 +279,22 @@ def test_a_stream_drains_what_is_there(
     assert [file.read_text() for file in out.iterdir()] == [expected]
 
 
-SALES = [("a", 3, 5), ("b", 4, 15), ("a", 9, 17)]
-YAML = """
-type: composite
-transforms:
-  - {type: Create, name: Sales, config: {elements: [{item: a, n: 3}, {item: b, n: 4}]}}
-  - {type: Create, name: Items, config: {elements: [{item: a, name: Apple}]}}
-  - type: Join
-    input: {sales: Sales, items: Items}
-    config:
-      type: {outer: [sales]}
-      equalities: item
-      fields: {sales: [n], items: [name]}
-  - type: Sql
-    input: Join
-    config: {query: "SELECT COALESCE(name, '?') AS name, n / 2 AS half FROM PCOLLECTION"}
-output: Sql
-"""
-
-
 @pytest.mark.parametrize("name", RUNS_ON)
 def test_queries_and_yaml_run(
     name: str, simulator: Simulator, sessions: Callable[[str], Any]
 ) -> None:
-    pytest.importorskip("sqlglot")
-    yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")
-    ten = "TUMBLE(at, INTERVAL '10' SECOND)"
-    with pipeline(sessions(name), f"--temp_location={simulator.volume}") as p:
-        rows = [beam.Row(item=one, price=n, at=Timestamp(at)) for one, n, at in SALES]
-        sales = p | beam.Create(rows)
-        names = p | "Names" >> beam.Create([beam.Row(item="a", name="Apple")])
-        joined = {"sales": sales, "names": names} | SqlTransform(
-            "SELECT name, SUM(price) AS total FROM sales JOIN names ON sales.item = names.item "
-            "GROUP BY name"
-        )
-        windowed = sales | "Windows" >> SqlTransform(
-            f"SELECT item, SUM(price) AS total FROM PCOLLECTION GROUP BY item, {ten}"
-        )
-        of_yaml = p | yaml_transform.YamlTransform(YAML)
-        assert_that(joined | beam.Map(tuple), equal_to([("Apple", 12)]), "Joined")
-        everywhere = windowed | "Plain" >> beam.Map(tuple) | beam.WindowInto(GlobalWindows())
-        assert_that(everywhere, equal_to([("a", 3), ("a", 9), ("b", 4)]), "In windows")
-        plain = of_yaml | "Of YAML" >> beam.Map(lambda row: (row.name, row.half))
-        assert_that(plain, equal_to([("Apple", 1), ("?", 2)]), "In YAML")
+    program_of_sources.run_queries(pipeline(sessions(name), f"--temp_location={simulator.volume}"))
+
+
+@pytest.mark.parametrize("name", RUNS_ON)
+def test_files_and_rows_of_a_statement_are_written_and_read(
+    name: str, simulator: Simulator, sessions: Callable[[str], Any]
+) -> None:
+    folder = simulator.volume / f"files-{name}"
+    folder.mkdir()
+    arguments = f"--temp_location={simulator.volume}"
+    program_of_sources.write_files_and_rows(pipeline(sessions(name), arguments), folder)
+    program_of_sources.read_files(pipeline(sessions(name), arguments), folder)
 
 
 @pytest.mark.parametrize("name", RUNS_ON)
@@ -342,7 +314,8 @@ def test_a_database_is_written_and_read(
     frame = sessions(name).createDataFrame([("z", 1)], "item string, price int")
     frame.write.format("jdbc").options(**create, dbtable="sales").save()
     with pipeline(sessions(name), arguments) as p:
-        rows = p | beam.Create([beam.Row(item=item, price=price) for item, price, _ in SALES])
+        sales = program_of_sources.SALES
+        rows = p | beam.Create([beam.Row(item=item, price=price) for item, price, _ in sales])
         _ = rows | WriteToJdbc(**database)
     with pipeline(sessions(name), arguments) as p:
         found = p | ReadFromJdbc(**database) | beam.Map(tuple)
