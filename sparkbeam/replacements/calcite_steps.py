@@ -1,4 +1,4 @@
-"""Queries as steps of a pipeline: selections, aggregations in windows, and joins.
+"""Queries as steps of a pipeline.
 
 They run in windows and in streaming, where a query is no single query of Spark's. Expressions
 become functions in Python, which the planner compiles to columns.
@@ -8,7 +8,7 @@ import itertools
 import keyword
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -19,152 +19,34 @@ from sqlglot import exp
 from sparkbeam.common.arguments import shown
 from sparkbeam.connectors.schemas import row_constraint, without_none
 from sparkbeam.replacements.calcite import ParsedQuery
+from sparkbeam.replacements.calcite_aggregates import Aggregation
 from sparkbeam.replacements.calcite_calls import window_function
 from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.calcite_expressions import Expressions, Scope, bound_of
 from sparkbeam.replacements.calcite_order import first_rows, further_keys, orders
 from sparkbeam.replacements.calcite_timestamps import is_plain
 from sparkbeam.replacements.calcite_values import (
-    NUMBERS,
     REAL,
     Value,
     alike,
     common_kind,
     converted,
-    held,
-    is_integer,
     strict,
 )
-from sparkbeam.replacements.sql_functions import MICROS, Order
+from sparkbeam.replacements.sql_functions import MICROS
+from sparkbeam.replacements.sql_steps import (
+    Aggregate,
+    Constants,
+    JoinSteps,
+    Project,
+    Scan,
+    Step,
+    Top,
+    Union,
+    Unnest,
+    Windows,
+)
 from sparkbeam.replacements.user_functions import SqlFunction
-
-
-@dataclass(frozen=True)
-class Scan:
-    """The elements of a table."""
-
-    table: str
-
-
-@dataclass(frozen=True)
-class Constants:
-    """Rows of constants, in columns ``c0``, ``c1``, ….
-
-    Attributes:
-        rows: the values of each row.
-        values: the columns.
-    """
-
-    rows: tuple[tuple[Value, ...], ...]
-    values: tuple[Value, ...]
-
-
-@dataclass(frozen=True)
-class Project:
-    """Rows of expressions, in columns ``c0``, ``c1``, …, over the rows for which a condition holds.
-
-    The columns of an :class:`Aggregate` are ``k0``, … for the keys, ``a0``, … for the aggregates.
-    """
-
-    step: "Step"
-    values: tuple[Value, ...]
-    condition: str | None = None
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Windows of an aggregation.
-
-    Attributes:
-        function: ``TUMBLE``, ``HOP`` or ``SESSION``.
-        time: the timestamp of a row.
-        size: their size, or the gap, in microseconds.
-        period: of those of ``HOP``, in microseconds.
-    """
-
-    function: str
-    time: Value
-    size: int
-    period: int = 0
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """Aggregates of the rows with the same keys.
-
-    Attributes:
-        step: makes the rows: the keys, followed by an input of each aggregate.
-        keys: the number of keys.
-        functions: of the aggregates: ``sum``, ``decimals`` for a sum of these, ``min``, ``max``,
-            ``distinct``, or the alias of one of the user.
-        windows: the windows; None for those of the input.
-        bounds: the start and the end of the window follow as two columns.
-        nullable: whether each aggregate meets None.
-        single: there is at most one row in each window.
-    """
-
-    step: "Step"
-    keys: int
-    functions: tuple[str, ...]
-    nullable: tuple[bool, ...]
-    windows: Windows | None = None
-    bounds: bool = False
-    single: bool = False
-
-
-@dataclass(frozen=True)
-class JoinSteps:
-    """A join by equal keys; the columns of the right side follow those of the left."""
-
-    left: "Step"
-    right: "Step"
-    how: str
-    left_keys: tuple[Value, ...]
-    right_keys: tuple[Value, ...]
-
-
-@dataclass(frozen=True)
-class Unnest:
-    """Rows for each element of an array, which is the column behind those of the row.
-
-    Attributes:
-        step: makes the rows.
-        array: of a row.
-        element: the type of its elements.
-        outer: a row without elements stays, with None.
-    """
-
-    step: "Step"
-    array: Value
-    element: Value
-    outer: bool = False
-
-
-@dataclass(frozen=True)
-class Top:
-    """The first rows of each window in an order.
-
-    Attributes:
-        step: makes the rows.
-        orders: the columns by which they are ordered, the first one first.
-        count: the number of rows.
-        skipped: the number of rows before these.
-    """
-
-    step: "Step"
-    orders: tuple[Order, ...]
-    count: int
-    skipped: int
-
-
-@dataclass(frozen=True)
-class Union:
-    """The rows of several steps."""
-
-    steps: tuple["Step", ...]
-
-
-Step = Scan | Constants | Project | Aggregate | JoinSteps | Unnest | Top | Union
 
 
 def steps_of(
@@ -438,7 +320,7 @@ class _Lowering:
                 windows = _windows(*call, expressions)
         of_keys = [expressions.value(key) for key in keys]
         packed = [as_key(value) for value in of_keys]
-        aggregation = _Aggregation(expressions, len(of_keys) or 1)
+        aggregation = Aggregation(expressions, len(of_keys) or 1)
         known = {
             key.sql(): of_key(value, f"row.k{at}")
             for at, (key, value) in enumerate(zip(keys, of_keys, strict=True))
@@ -472,13 +354,6 @@ class _Lowering:
         )
         condition = None if having is None else behind.holds(having.this)
         return Project(whole, tuple(map(behind.value, items)), condition)
-
-
-def is_single(step: Step) -> bool:
-    """Return whether a step makes at most one row in each window."""
-    if isinstance(step, Project):
-        return is_single(step.step)
-    return isinstance(step, Aggregate) and step.single
 
 
 def _is_bound(step: Step, value: Value) -> bool:
@@ -631,113 +506,3 @@ def _micros(interval: exp.Expr) -> int:
 
 def _inner_time(key: exp.Expr) -> bool:
     return any(window_function(node) is not None for node in key.walk())
-
-
-# Aggregates.
-
-
-class _Aggregation:
-    """Inputs of aggregates, and results made of the aggregates.
-
-    Args:
-        expressions: over the rows.
-        keys: the number of columns before the inputs.
-    """
-
-    def __init__(self, expressions: "Expressions", keys: int) -> None:
-        self._expressions = expressions
-        self._keys = keys
-        self._known: dict[tuple[str, str], str] = {}
-        self.inputs: list[Value] = []
-        self.functions: list[str] = []
-        self.nullable: list[bool] = []
-
-    def result(self, node: exp.AggFunc) -> Value:
-        condition = None
-        if isinstance(node.parent, exp.Filter):
-            condition = self._expressions.holds(node.parent.args["expression"].this)
-        if isinstance(node.parent, exp.Window):
-            raise QueryRefused("OVER in windows or in streaming")
-        argument = node.this
-        is_distinct = isinstance(argument, exp.Distinct)
-        if is_distinct:
-            (argument,) = argument.expressions
-        if isinstance(node, exp.Count) and isinstance(argument, exp.Star):
-            return Value(self._count(None, condition), int)
-        if isinstance(node, exp.AnonymousAggFunc):
-            return self._of_user(node)
-        if isinstance(argument, exp.Star) or not isinstance(
-            node, exp.Count | exp.Sum | exp.Avg | exp.Min | exp.Max
-        ):
-            raise QueryRefused(f"the aggregate {node.sql_name()} in windows or in streaming")
-        value = self._expressions.value(argument)
-        if condition is not None:
-            value = Value(f"({value.source} if {condition} else None)", value.kind, nullable=True)
-        if is_distinct and not isinstance(node, exp.Min | exp.Max):
-            if not isinstance(node, exp.Count):
-                raise QueryRefused(f"{node.sql_name()}(DISTINCT …) in windows or in streaming")
-            return Value(self._add("distinct", value), int)
-        if isinstance(node, exp.Min | exp.Max):
-            return self._best(node.key, value)
-        count = self._count(value, None)
-        if isinstance(node, exp.Count):
-            return Value(count, int)
-        return self._of_sum(node, value, count)
-
-    def _of_user(self, node: exp.AnonymousAggFunc) -> Value:
-        function = self._expressions.functions[node.name]
-        value = self._expressions.argument(node.expressions[0].this, function.parameters[0])
-        return Value(
-            self._add(function.alias, value), function.result.type, function.result.nullable
-        )
-
-    def _best(self, function: str, value: Value) -> Value:
-        """Return the least or the greatest value; NaN is greater than all other numbers."""
-        if value.kind not in REAL:
-            return Value(self._add(function, value), value.kind, value.nullable)
-        first, again = held(value)
-        end = "inf" if function == "min" else "-inf"
-        number = f"({again} if {first} is None or {again} == {again} else {end})"
-        best = self._add(function, Value(number, value.kind, value.nullable))
-        first, again = held(value)
-        is_none = f"{first} is not None and {again} != {again}"
-        if function == "max":
-            nones = self._add("sum", Value(f"(1 if {is_none} else 0)", int))
-            return Value(f"(nan if {nones} else {best})", value.kind, value.nullable)
-        numbers = self._add(
-            "sum", Value(f"(1 if {first} is not None and {again} == {again} else 0)", int)
-        )
-        source = f"({best} if {numbers} or {best} is None else nan)"
-        return Value(source, value.kind, value.nullable)
-
-    def _of_sum(self, node: exp.AggFunc, value: Value, count: str) -> Value:
-        if value.kind not in NUMBERS:
-            raise QueryRefused(f"{node.sql_name()} of what is no number in windows or in streaming")
-        is_whole, is_exact = is_integer(value.kind), value.kind is Decimal
-        first, again = held(value)
-        nothing = "Decimal(0)" if is_exact else "0" if is_whole else "0.0"
-        zero = Value(f"({nothing} if {first} is None else {again})", value.kind)
-        source = self._add("decimals" if is_exact else "sum", zero if value.nullable else value)
-        kind = int if is_whole else Decimal if is_exact else float
-        if isinstance(node, exp.Avg):
-            kind = value.kind if is_whole else kind
-            text = "quotient({}, {})" if is_whole else "({} / {})"
-            divided = "decimal_quotient({}, Decimal({}))" if is_exact else text
-            source = divided.format(source, count)
-        if not value.nullable:
-            return Value(source, kind)
-        return Value(f"({source} if {count} else None)", kind, nullable=True)
-
-    def _count(self, value: Value | None, condition: str | None) -> str:
-        if value is not None and value.nullable:
-            condition = f"{value.source} is not None"
-        return self._add("sum", Value(f"(1 if {condition} else 0)" if condition else "1", int))
-
-    def _add(self, function: str, value: Value) -> str:
-        key = function, value.source
-        if key not in self._known:
-            self._known[key] = f"row.a{len(self.inputs)}"
-            self.inputs.append(value)
-            self.functions.append(function)
-            self.nullable.append(value.nullable)
-        return self._known[key]

@@ -116,16 +116,26 @@ _SHORT = re.compile(r"row\.\w+")
 def as_kind(value: Value, kind: Any) -> Value:
     """Return a number for arithmetic with ``float`` or ``Decimal``; others stay what they are."""
     if kind in REAL and value.kind is Decimal:
-        return strict(float, "float({})", value)
+        return _real(value, float)
     if kind is Decimal and is_integer(value.kind):
         return strict(Decimal, "Decimal({})", value)
     return value
 
 
+def _real(value: Value, kind: Any) -> Value:
+    constant = _DECIMAL.fullmatch(value.source)
+    if constant is not None:
+        return Value(repr(float(constant[1])), kind)
+    return strict(kind, "float({})", value)
+
+
+_DECIMAL = re.compile(r"Decimal\('([^']+)'\)")
+
+
 def converted(value: Value, kind: Any) -> Value:
     """Return a number as one of a wider type; null has any type."""
     if kind in REAL and value.kind not in (*REAL, Any):
-        return strict(kind, "float({})", value)
+        return _real(value, kind)
     return replace(as_kind(value, kind), kind=kind)
 
 

@@ -231,7 +231,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         limit. Other rows would be kept, go to Spark and come back.
         """
         from sparkbeam.replacements.calcite_dialect import QueryRefused
-        from sparkbeam.replacements.calcite_steps import Scan
+        from sparkbeam.replacements.sql_steps import Scan
 
         makers = [each.pcollection.producer for each in read.values()]
         if self._functions:

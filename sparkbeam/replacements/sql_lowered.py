@@ -29,7 +29,11 @@ from sparkbeam.joins.equijoin import Join
 from sparkbeam.joins.incremental import IncrementalJoin
 from sparkbeam.plan.same_windows import in_same_windows
 from sparkbeam.replacements import sql_functions
-from sparkbeam.replacements.calcite_steps import (
+from sparkbeam.replacements.calcite_steps import as_key, of_key
+from sparkbeam.replacements.calcite_values import REAL, Value, held
+from sparkbeam.replacements.sql_functions import Best, CountDistinct, First, Present
+from sparkbeam.replacements.sql_rows import is_whole
+from sparkbeam.replacements.sql_steps import (
     Aggregate,
     Constants,
     JoinSteps,
@@ -40,13 +44,8 @@ from sparkbeam.replacements.calcite_steps import (
     Union,
     Unnest,
     Windows,
-    as_key,
     is_single,
-    of_key,
 )
-from sparkbeam.replacements.calcite_values import REAL, Value, held
-from sparkbeam.replacements.sql_functions import Best, CountDistinct, First, Present
-from sparkbeam.replacements.sql_rows import is_whole
 from sparkbeam.replacements.user_functions import SqlFunction
 
 

@@ -25,7 +25,7 @@ MIB = 1 << 20
 ONE_GIB = "export PYSPARK_EXECUTOR_MEMORY_MB=1024"
 NO_NETWORK = 'exec unshare --net "$python" "$@"'
 READ_ONLY = """exec unshare --mount bash -c '
-    for folder in /tmp /var/tmp /dev/shm "$HOME" "$PWD"; do
+    for folder in /tmp /var/tmp "$HOME" "$PWD"; do
         mount --bind "$folder" "$folder" && mount -o remount,ro,bind "$folder"
     done
     mount --bind "$VOLUME" "$VOLUME" && mount -o remount,rw,bind "$VOLUME"
