@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType
 from sparkbeam.common.spark_packages import released, versions_of
 from sparkbeam.connectors import resolve, source_frames
 from sparkbeam.connectors.problems import problem
-from sparkbeam.connectors.schemas import row_type
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
 from sparkbeam.io.output_modes import told_by
@@ -133,7 +132,7 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
         self._follow = follow
         self._endless = endless
         self._options = options
-        self._kind: Kind = row_type
+        self._kind: Kind | None = None
 
     def selecting(self, select: Callable[[Any], Any], kind: Kind) -> "ReadTable":
         """Return a read of expressions over the rows.
@@ -177,7 +176,7 @@ _LAG_MICROS = 300_000_000
 
 
 def reading(
-    pipeline: beam.Pipeline, rows: TableRows, options: Options, kind: Kind = row_type
+    pipeline: beam.Pipeline, rows: TableRows, options: Options, kind: Kind | None = None
 ) -> "beam.PTransform[PBegin, PCollection[Any]]":
     """Return the transform that reads rows.
 
@@ -185,7 +184,7 @@ def reading(
         pipeline: the pipeline.
         rows: of a table; those of a read that ends are collected in a streaming pipeline.
         options: with secrets.
-        kind: of the elements.
+        kind: of the elements; None for rows with the columns as fields.
     """
     read = _ReadFrame(rows, options, kind)
     streaming = pipeline.options.view_as(StandardOptions).streaming
@@ -201,19 +200,19 @@ class _ReadFrame(FromDataFrame):
     Args:
         rows: the rows.
         options: of the source.
-        kind: of the elements.
+        kind: of the elements; None for rows with the columns as fields.
 
     Attributes:
         secrets: the options.
     """
 
-    def __init__(self, rows: TableRows, options: Options, kind: Kind) -> None:
+    def __init__(self, rows: TableRows, options: Options, kind: Kind | None) -> None:
         super().__init__(rows.frame, rows.time, rows.columns)
         self.secrets = options
         self._kind = kind
 
     def _element_type(self, schema: StructType) -> Any:
-        return self._kind(schema)
+        return super()._element_type(schema) if self._kind is None else self._kind(schema)
 
     def described(self, pbegin: PBegin) -> tuple[ReadSpec, Any]:
         """Return the read in batch, and the type of the elements."""
