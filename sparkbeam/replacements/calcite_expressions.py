@@ -74,6 +74,8 @@ class Expressions:
         self.functions = functions
         self._known = known or {}
         self._bounds = bounds
+        # By the id of the node, which is kept so that no other node gets its id.
+        self._values: dict[int, tuple[exp.Expr, Value]] = {}
         self._methods: dict[type[exp.Expr], Callable[[Any], Value]] = {
             exp.Column: self._column,
             exp.Dot: self._field,
@@ -97,6 +99,12 @@ class Expressions:
         Raises:
             QueryRefused: it cannot be computed in windows or in streaming.
         """
+        found = self._values.get(id(node))
+        if found is None:
+            found = self._values[id(node)] = node, self._new_value(node)
+        return found[1]
+
+    def _new_value(self, node: exp.Expr) -> Value:
         known = self._known.get(node.sql())
         if known is not None:
             return known

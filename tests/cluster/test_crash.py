@@ -14,7 +14,7 @@ from whole import is_whole
 
 KILLS = [(WORKER, 0.3), (EXECUTOR, 0.7), (DRIVER, 0.5)]
 """What is killed, and how many seconds after a commit; without --whole the driver is killed by
-``test_streaming_frames.py`` alone."""
+``test_killed_sinks.py`` alone."""
 
 
 @pytest.mark.timeout(600)

@@ -54,6 +54,7 @@ def killed(folder: Path) -> bool:
     return subprocess.run(program, env=env, check=False).returncode == -signal.SIGKILL
 
 
+@pytest.mark.long("40 s; test_killed_sinks.py kills a driver too")
 def test_sessions_of_parsed_texts_are_exact_over_a_kill_of_the_driver_and_a_failure(
     spark: Any, tmp_path: Path
 ) -> None:

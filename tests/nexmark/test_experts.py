@@ -21,6 +21,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str
     return folder
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("number", experts.CONTESTS)
 def test_experts_program_finds_what_the_query_does(
     spark: SparkSession, tables: str, number: int

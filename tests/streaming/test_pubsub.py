@@ -59,6 +59,7 @@ def publish(store: Any, *messages: tuple[bytes, dict[str, str]]) -> None:
     store.publish(api.PublishRequest(topic=TOPIC, messages=found))
 
 
+@pytest.mark.long("25 s; others write and read in process")
 def test_messages_that_are_written_in_batch_are_read_as_a_stream(
     subscribed: Any, tmp_path: Path
 ) -> None:

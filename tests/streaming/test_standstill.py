@@ -73,6 +73,7 @@ def is_taken(process: "subprocess.Popen[str]") -> bool:
     return True
 
 
+@pytest.mark.long("25 s; test_two_drivers.py shows it in process")
 def test_a_driver_that_stood_still_ends_and_what_its_replacement_did_stays(
     spark: Any, folder: Path
 ) -> None:
