@@ -226,7 +226,7 @@ class _Lowering:
             self._expressions(right_scope),
         )
         pairs = [alike(of_left.value(one), of_right.value(other)) for one, other in keys]
-        left_keys, right_keys = (tuple(map(as_key, side)) for side in zip(*pairs, strict=True))
+        left_keys, right_keys = (tuple(map(_as_key, side)) for side in zip(*pairs, strict=True))
         whole = JoinSteps(left, right, how, left_keys, right_keys)
         joined: Scope = {
             **_nullable(left_scope, how in ("right", "outer")),
@@ -319,10 +319,10 @@ class _Lowering:
             else:
                 windows = _windows(*call, expressions)
         of_keys = [expressions.value(key) for key in keys]
-        packed = [as_key(value) for value in of_keys]
+        packed = [_as_key(value) for value in of_keys]
         aggregation = Aggregation(expressions, len(of_keys) or 1)
         known = {
-            key.sql(): of_key(value, f"row.k{at}")
+            key.sql(): of_micros(value, f"row.k{at}")
             for at, (key, value) in enumerate(zip(keys, of_keys, strict=True))
         }
         known |= {
@@ -424,8 +424,8 @@ def _all(scope: Scope) -> list[Value]:
 
 def _distinct(step: Project) -> Project:
     own = [replace(value, source=f"row.c{at}") for at, value in enumerate(step.values)]
-    ones = Project(step, (*map(as_key, own), Value("1", int)))
-    keys = tuple(of_key(value, f"row.k{at}") for at, value in enumerate(step.values))
+    ones = Project(step, (*map(_as_key, own), Value("1", int)))
+    keys = tuple(of_micros(value, f"row.k{at}") for at, value in enumerate(step.values))
     return Project(Aggregate(ones, len(keys), ("sum",), (False,)), keys)
 
 
@@ -437,7 +437,7 @@ def _as_kinds(step: Project, kinds: Sequence[Any]) -> Project:
     return Project(step, tuple(converted(*pair) for pair in zip(own, kinds, strict=True)))
 
 
-def as_key(value: Value) -> Value:
+def _as_key(value: Value) -> Value:
     """Return a value as part of a key, of a type with a deterministic coder.
 
     Equal numbers are equal keys.
@@ -446,18 +446,23 @@ def as_key(value: Value) -> Value:
         return strict(value.kind, "({} + 0.0)", value)
     if value.kind is Decimal:
         return strict(Decimal, "without_zeros({})", value)
+    return as_micros(value)
+
+
+def as_micros(value: Value) -> Value:
+    """Return the microseconds of a timestamp, which are a plain number, and others as they are."""
     return strict(int, "{}.micros", value) if value.kind is Timestamp else value
 
 
-def of_key(value: Value, source: str) -> Value:
-    """Return a value of which :func:`as_key` has made a part of a key.
+def of_micros(value: Value, source: str) -> Value:
+    """Return the value of which :func:`as_micros` has made another one.
 
     Args:
         value: what it was.
-        source: the text of that part.
+        source: the text of the other one.
     """
-    key = replace(value, source=source)
-    return strict(Timestamp, "Timestamp(micros={})", key) if value.kind is Timestamp else key
+    found = replace(value, source=source)
+    return strict(Timestamp, "Timestamp(micros={})", found) if value.kind is Timestamp else found
 
 
 def attribute(name: str) -> str:

@@ -29,7 +29,7 @@ from sparkbeam.joins.equijoin import Join
 from sparkbeam.joins.incremental import IncrementalJoin
 from sparkbeam.plan.same_windows import in_same_windows
 from sparkbeam.replacements import sql_functions
-from sparkbeam.replacements.calcite_steps import as_key, of_key
+from sparkbeam.replacements.calcite_steps import as_micros, of_micros
 from sparkbeam.replacements.calcite_values import REAL, Value, held
 from sparkbeam.replacements.sql_functions import Best, CountDistinct, First, Present
 from sparkbeam.replacements.sql_rows import is_whole
@@ -193,7 +193,7 @@ class Lowered:
         columns = [
             replace(value, source=f"row.c{at}") for at, value in enumerate(_columns(step.right))
         ]
-        parts = (*step.right_keys, *map(as_key, columns))
+        parts = (*step.right_keys, *map(as_micros, columns))
         kind = typehints.Tuple[tuple(map(_type_of, parts))]
         packed = self._function(f"({', '.join(part.source for part in parts)},)")
         only = right | self._label("Only row") >> beam.Map(packed).with_output_types(kind)
@@ -205,7 +205,7 @@ class Lowered:
         found = left | self._label("Join") >> beam.Filter(holds, other)
         own = [f"row.c{at}" for at in range(len(_columns(step.left)))]
         theirs = [
-            of_key(value, f"other[{len(step.right_keys) + at}]").source
+            of_micros(value, f"other[{len(step.right_keys) + at}]").source
             for at, value in enumerate(columns)
         ]
         fields = [*theirs, *own] if turned else [*own, *theirs]
