@@ -10,17 +10,15 @@ import pytest
 from killing import DRIVER, EXECUTOR, PROGRAMS, WORKER, Killing
 from standalone import Cluster
 from watching import Watching
-from whole import is_whole
 
 KILLS = [(WORKER, 0.3), (EXECUTOR, 0.7), (DRIVER, 0.5)]
-"""What is killed, and how many seconds after a commit; without --whole the driver is killed by
-``test_killed_sinks.py`` alone."""
+"""What is killed, and how many seconds after a commit."""
 
 
+@pytest.mark.long("a minute; test_cluster.py kills a worker, and test_killed_sinks.py a driver")
 @pytest.mark.timeout(600)
 def test_output_is_exact_after_kills(cluster: Cluster, tmp_path: Path) -> None:
     cluster.ensure_workers(2)
-    kills = KILLS if is_whole() else KILLS[:-1]
     with (
         Killing(
             PROGRAMS["chained"],
@@ -32,10 +30,10 @@ def test_output_is_exact_after_kills(cluster: Cluster, tmp_path: Path) -> None:
         ) as program,
         Watching(program.output) as reader,
     ):
-        done = program.run(kills, random.Random(1))
+        done = program.run(KILLS, random.Random(1))
 
-    assert [kill.kind for kill in done] == [kind for kind, _ in kills]
-    restarts = [int(kind == DRIVER) for kind, _ in kills]
+    assert [kill.kind for kill in done] == [kind for kind, _ in KILLS]
+    restarts = [int(kind == DRIVER) for kind, _ in KILLS]
     assert [kill.restarts for kill in done] == restarts, "Spark itself repairs all but the driver"
     missing, unexpected = program.differences()
     assert not missing

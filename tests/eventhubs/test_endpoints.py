@@ -10,14 +10,15 @@ from typing import Any
 
 import happenings
 import pytest
-from whole import is_whole
 
 pytest.importorskip("azure.eventhub")
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.long("a minute; test_hub_on_spark.py has AMQP alone, test_kafka_broker.py Kafka"),
+]
 
 PROGRAM = Path(__file__).with_name("endpoints_program.py")
-# That both clients do the same, test_clients.py and test_hub_azure.py show too, without Spark.
-READERS = ("kafka", "sdk", "slim") if is_whole() else ("kafka", "slim")
+READERS = ("kafka", "sdk", "slim")
 
 
 @pytest.fixture(scope="module")
