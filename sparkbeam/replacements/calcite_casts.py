@@ -9,6 +9,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
 from sparkbeam.replacements.calcite_values import (
+    BITS,
     KINDS,
     NUMBERS,
     REAL,
@@ -18,8 +19,6 @@ from sparkbeam.replacements.calcite_values import (
     unknown,
 )
 from sparkbeam.replacements.sql_functions import day_of_text, micros_of_text
-
-_BITS = {np.int8: 8, np.int16: 16, np.int32: 32, int: 64}
 
 
 def cast(node: exp.Cast, value: Value) -> Value:
@@ -49,8 +48,8 @@ def cast(node: exp.Cast, value: Value) -> Value:
         text = "real_of_text({})" if value.kind is str else "float({})"
         return strict(kind, f"single({text})" if kind is np.float32 else text, value)
     text = "whole_of_text({})" if value.kind is str else "int({})"
-    bits = 8 if node.to.is_type(exp.DataType.Type.TINYINT) else _BITS[kind]
-    fits = is_integer(value.kind) and _BITS.get(value.kind, 64) <= bits
+    bits = 8 if node.to.is_type(exp.DataType.Type.TINYINT) else BITS.get(kind, 64)
+    fits = is_integer(value.kind) and BITS.get(value.kind, 64) <= bits
     return strict(kind, text if fits else f"whole({text}, {bits})", value)
 
 

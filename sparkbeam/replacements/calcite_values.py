@@ -51,7 +51,8 @@ KINDS: Mapping[Any, Any] = {
 WHOLE = (np.int8, np.int16, np.int32, np.int64, int)
 REAL = (np.float32, np.float64, float)
 NUMBERS = frozenset([*WHOLE, *REAL, Decimal])
-_BITS = {np.int8: 8, np.int16: 16, np.int32: 32}
+BITS = {np.int8: 8, np.int16: 16, np.int32: 32}
+"""Narrow types of whole numbers; the others have 64 bits."""
 
 
 def is_integer(kind: Any) -> bool:
@@ -76,7 +77,7 @@ def ranged(text: str, kind: Any) -> str:
     """
     if kind is np.float32:
         return f"single({text})"
-    return f"whole({text}, {_BITS[kind]})" if kind in _BITS else text
+    return f"whole({text}, {BITS[kind]})" if kind in BITS else text
 
 
 def strict(kind: Any, text: str, *values: Value) -> Value:

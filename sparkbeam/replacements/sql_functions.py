@@ -77,9 +77,7 @@ def whole_of_text(text: str) -> int:
     Raises:
         ValueError: it is none in SQL.
     """
-    if not text.isascii() or "_" in text:
-        raise ValueError("A text in SQL is no whole number.")
-    return int(text)
+    return int(_of_number(text, "whole number"))
 
 
 def real_of_text(text: str) -> float:
@@ -88,9 +86,14 @@ def real_of_text(text: str) -> float:
     Raises:
         ValueError: it is none in SQL.
     """
+    return float(_of_number(text, "number"))
+
+
+def _of_number(text: str, what: str) -> str:
+    """Return a text that has nothing that Python alone takes for a part of a number."""
     if not text.isascii() or "_" in text:
-        raise ValueError("A text in SQL is no number.")
-    return float(text)
+        raise ValueError(f"A text in SQL is no {what}.")
+    return text
 
 
 _DECIMALS = Context(prec=38, rounding=ROUND_HALF_UP)

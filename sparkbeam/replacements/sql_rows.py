@@ -137,13 +137,8 @@ def column_types(rows: RowTypeConstraint) -> dict[str, st.DataType]:
 
 def stored_types(rows: RowTypeConstraint) -> st.StructType:
     """Return the schema of a table that is stored; its timestamps are instants."""
-    columns = []
-    for name, kind in rows._fields:
-        inner, nullable = without_none(kind)
-        found = _FURTHER.get(inner) if isinstance(inner, Hashable) else None
-        field = spark_field(name, kind) if found is None else st.StructField(name, found, nullable)
-        columns += [] if field is None else [field]
-    return st.StructType(columns)
+    fields = (_stored(name, kind) for name, kind in rows._fields)
+    return st.StructType([field for field in fields if field is not None])
 
 
 def result_type(schema: st.StructType) -> RowTypeConstraint:
@@ -174,12 +169,15 @@ def is_whole(rows: PCollection[Any]) -> bool:
 
 def _column(name: str, kind: Any) -> st.StructField | None:
     """Return the column of a field; None if Spark has no such type."""
+    field = _stored(name, kind)
+    return None if field is None else st.StructField(name, _in_utc(field.dataType), field.nullable)
+
+
+def _stored(name: str, kind: Any) -> st.StructField | None:
+    """Return the column of a field in a table that is stored; None if Spark has no such type."""
     inner, nullable = without_none(kind)
     found = _FURTHER.get(inner) if isinstance(inner, Hashable) else None
-    if found is not None:
-        return st.StructField(name, found, nullable)
-    field = spark_field(name, kind)
-    return None if field is None else st.StructField(name, _in_utc(field.dataType), field.nullable)
+    return spark_field(name, kind) if found is None else st.StructField(name, found, nullable)
 
 
 def _in_utc(kind: st.DataType) -> st.DataType:

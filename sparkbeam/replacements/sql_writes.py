@@ -60,7 +60,7 @@ def write(table: ExternalTable, rows: PCollection[Any]) -> None:
 
 @dataclass(frozen=True)
 class _Sink:
-    """How a table is written.
+    """Write of a table.
 
     Attributes:
         sink: the transform that writes records.
