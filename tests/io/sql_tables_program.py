@@ -2,7 +2,7 @@
 
 It prints its findings as JSON.
 
-Usage: sql_tables_program.py TYPE FOLDER [JARS], the jars, if the session is not to get them
+Usage: sql_tables_program.py TYPE FOLDER
 """
 
 import json
@@ -14,13 +14,11 @@ import apache_beam as beam
 import streams
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.sql import SqlTransform
+from table_programs import NO_JAR, settings
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ForeachBatch, ReadFromSpark
 from sparkbeam.upstream.spark import active_session
-
-NO_JAR = 77
-"""The exit code where Spark cannot get the package."""
 
 COLUMNS = "id BIGINT NOT NULL, item VARCHAR, price DECIMAL, `day` DATE, `at` TIMESTAMP, n INTEGER"
 ROWS = """
@@ -29,8 +27,8 @@ VALUES (1, 'it''s', 1.25, DATE '2024-02-29', TIMESTAMP '2024-01-02 03:04:05.6789
 """
 
 
-def main(kind: str, folder: Path, jars: str = "") -> None:
-    arguments = ["--spark_master=local[2]", *[f"--spark_conf=spark.jars={jars}"] * bool(jars)]
+def main(kind: str, folder: Path) -> None:
+    arguments = ["--spark_master=local[2]", *settings([kind])]
     sales = table(kind, folder, "sales", COLUMNS)
     stream = table(kind, folder, "stream", "n BIGINT, word VARCHAR")
     found: dict[str, Any] = {}
@@ -95,4 +93,4 @@ def table(kind: str, folder: Path, name: str, columns: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,38 +1,20 @@
 """Tables of Iceberg and of Delta in SQL, with Iceberg and Delta themselves."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import pyspark
 import pytest
 import sql_tables_program
-
-from sparkbeam.common.spark_packages import released
+import table_programs
 
 pytest.importorskip("sqlglot")
 
 
+@pytest.mark.long("half a minute each; test_iceberg.py, test_managed_delta.py read alike")
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_a_table_of_ddl_is_written_and_read_in_batch_and_in_a_stream(
     tmp_path: Path, kind: str
 ) -> None:
-    if released(kind, pyspark.__version__) is None:
-        pytest.skip(f"there is no package of {kind} for Spark {pyspark.__version__}")
-    jars = filter(None, [os.environ.get(f"{kind.upper()}_JARS")])
-    run = subprocess.run(
-        [sys.executable, sql_tables_program.__file__, kind, str(tmp_path), *jars],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode == sql_tables_program.NO_JAR:
-        pytest.skip(f"Spark cannot get the jar of {kind}")
-    assert run.returncode == 0, run.stderr
-    found = json.loads(run.stdout.splitlines()[-1])
+    found = table_programs.findings([kind], sql_tables_program.__file__, kind, tmp_path)
     assert "The table 'sales' of ddl has no column 'nothing'" in found.pop("missing")
     none = "'None'"
     at = "Timestamp(1704164645.678901)"
