@@ -177,7 +177,8 @@ class Cluster:
     def _registered(self) -> int:
         try:
             workers = self.state()["workers"]
-        except OSError:
+        except (OSError, json.JSONDecodeError):
+            # The master answers other pages with its front page before it knows this one.
             return -1
         return sum(worker["state"] == "ALIVE" for worker in workers)
 
