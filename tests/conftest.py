@@ -7,7 +7,6 @@ import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,7 +131,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # One process may make the archive: ./dev has, before pytest-xdist starts several.
     alone = not hasattr(config, "workerinput")
     make = alone and any(map(_uses_spark, session.items))
-    quick_start.prepare(Path(config.rootpath, ".pytest_cache/d/jvm"), make=make)
+    quick_start.prepare(make=make)
 
 
 @pytest.hookimpl(wrapper=True)

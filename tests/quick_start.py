@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyspark
 
+_FOLDER = Path(__file__).parents[1] / ".pytest_cache/d/jvm"
 _OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SECONDS = 300
 
@@ -28,17 +29,16 @@ for mode in ([], ["--streaming"]):
 """
 
 
-def prepare(folder: Path, *, make: bool = True) -> None:
+def prepare(*, make: bool = True) -> None:
     """Sets the environment that JVMs started from here on read.
 
     Args:
-        folder: keeps the archive for the next run.
         make: an archive where there is none yet, which starts a JVM.
     """
-    if shutil.which(_java()) is None:
-        return
+    if shutil.which(_java()) is None or _OPTIONS in os.environ.get("SPARK_LAUNCHER_OPTS", ""):
+        return  # Without Java, or as the process that has started this one.
     options = _OPTIONS
-    archive = folder / f"{_identity()}.jsa"
+    archive = _FOLDER / f"{_identity()}.jsa"
     if archive.exists() or (make and _make(archive)):
         options += f" -XX:SharedArchiveFile={archive} -Xlog:disable"
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
@@ -78,4 +78,4 @@ def _make(archive: Path) -> bool:
 
 
 if __name__ == "__main__":
-    prepare(Path(sys.argv[1]))
+    prepare()
