@@ -3,7 +3,9 @@
 Only modules whose names begin with ``calcite`` import ``sqlglot``.
 """
 
+import re
 from collections.abc import Mapping
+from itertools import chain
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
@@ -28,6 +30,11 @@ TEXTS = (
     exp.DataType.Type.CHAR,
     exp.DataType.Type.NCHAR,
 )
+
+_UNENDED = "a text in quotes, or a comment, does not end"
+# Parts of the parser's messages that name its own classes.
+_TOKEN = re.compile(r" but got <Token.*")
+_MISSING = re.compile(r"Required keyword: '\w+' missing for <class '.*\b(\w+)'>")
 
 
 class QueryRefused(Exception):
@@ -99,10 +106,8 @@ def tokens(text: str, argument: str) -> list[Token]:
         raise ConfigurationError(f"{argument} is of type {type(text).__name__}: give a text.")
     try:
         return list(sqlglot.tokenize(text, dialect=Calcite))
-    except sqlglot.errors.SqlglotError:  # Its message has a part of the text.
-        raise ConfigurationError(
-            f"{argument} is not valid SQL: a text in quotes, or a comment, does not end."
-        ) from None
+    except sqlglot.errors.SqlglotError:
+        raise ConfigurationError(f"{argument} is not valid SQL: {_UNENDED}.") from None
 
 
 def statements(text: str) -> list[exp.Expr]:
@@ -114,11 +119,19 @@ def statements(text: str) -> list[exp.Expr]:
     if not isinstance(text, str):
         raise ConfigurationError(f"query={shown(text)} is not a text.")
     try:
-        return [each for each in sqlglot.parse(text, dialect=Calcite) if each is not None]
+        found = [each for each in sqlglot.parse(text, dialect=Calcite) if each is not None]
+    except sqlglot.errors.TokenError:  # Its message has a part of the text.
+        raise ConfigurationError(f"The query is not valid SQL: {_UNENDED}.") from None
     except sqlglot.errors.SqlglotError as error:
         raise ConfigurationError(f"The query is not valid SQL: {first_line(error)}") from None
     except RecursionError:
         raise ConfigurationError("The query is nested too deeply: divide it.") from None
+    for part in chain.from_iterable(each.walk() for each in found):
+        if isinstance(part, exp.Identifier) and not part.name:
+            raise ConfigurationError('The query is not valid SQL: "" is no name.')
+        if isinstance(part, exp.Select) and not part.expressions:
+            raise ConfigurationError("The query is not valid SQL: SELECT names no columns.")
+    return found
 
 
 def first_line(error: Exception) -> str:
@@ -127,5 +140,8 @@ def first_line(error: Exception) -> str:
     if errors:
         where = errors[0]
         at = f" in line {where['line']}, column {where['col']}" if where.get("line") else ""
-        return f"{where['description'].rstrip('.')}{at}."
+        what = _MISSING.sub(
+            lambda found: f"{found[1].upper()} lacks something", where["description"]
+        )
+        return f"{_TOKEN.sub('', what).rstrip('.')}{at}."
     return f"{str(error).splitlines()[0].rstrip('.')}."
