@@ -96,7 +96,7 @@ class Shop:
 
 
 def basics(shop: Shop) -> dict[str, Any]:
-    """A table is written and read, a stream adds to one, and another follows its changes."""
+    """A table is written and read, a stream adds to one, another follows its changes; the page."""
     folder, spark = shop.folder, shop.spark
 
     def collect(frame: Any, _: int) -> None:
@@ -138,11 +138,24 @@ def basics(shop: Shop) -> dict[str, Any]:
         "stream": shop.table("stream"),
         "snapshots": shop.table("stream.snapshots", "count(*)"),
         "changes": streams.notes(folder / "notes")["changes"],
+        "page": page(shop),
     }
 
 
+def page(shop: Shop) -> list[Any]:
+    """Run the program of the page, and return the totals that it writes."""
+    orders = shop.named("orders")
+    shop.spark.sql(f"CREATE TABLE {orders} (city STRING, amount BIGINT) USING iceberg")
+    shop.spark.sql(f"INSERT INTO {orders} VALUES ('Bonn', 1), ('Bonn', 2), ('Bern', -1)")
+    with pytest.MonkeyPatch.context() as patch:
+        places = {'"lake"': '"my catalog"', "/data/warehouse": str(shop.folder / "warehouse")}
+        options = ["--runner=sparkbeam.SparkRunner"]
+        page_programs.run("iceberg", shop.folder, patch, options, places)
+    return shop.table("totals")
+
+
 def others(shop: Shop) -> dict[str, Any]:
-    """Tables by a field, YAML, the program of the page, merges, and arguments without a meaning."""
+    """Tables by a field, YAML, merges, and arguments without a meaning."""
     folder, spark = shop.folder, shop.spark
 
     def chosen(p: beam.Pipeline) -> None:
@@ -168,13 +181,6 @@ def others(shop: Shop) -> dict[str, Any]:
     pipeline(chosen)
     pipeline(copy)
     found: dict[str, Any] = {"one": shop.table("of_1"), "copied": shop.table("copied")}
-    orders = shop.named("orders")
-    spark.sql(f"CREATE TABLE {orders} (city STRING, amount BIGINT) USING iceberg")
-    spark.sql(f"INSERT INTO {orders} VALUES ('Bonn', 1), ('Bonn', 2), ('Bern', -1)")
-    with pytest.MonkeyPatch.context() as patch:
-        places = {'"lake"': '"my catalog"', "/data/warehouse": str(folder / "warehouse")}
-        page_programs.run("iceberg", folder, patch, ["--runner=sparkbeam.SparkRunner"], places)
-    found["page"] = shop.table("totals")
 
     changes = {
         **shop.catalog,
@@ -230,9 +236,10 @@ def others(shop: Shop) -> dict[str, Any]:
 PARTS = {"basics": basics, "others": others}
 
 
-def main(folder: Path, part: str) -> None:
-    print(f"\n{json.dumps(PARTS[part](Shop(folder)))}")
+def findings(folder: Path, part: str) -> dict[str, Any]:
+    """Return what a part finds."""
+    return PARTS[part](Shop(folder))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    print(f"\n{json.dumps(findings(Path(sys.argv[1]), sys.argv[2]))}")

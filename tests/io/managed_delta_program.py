@@ -5,6 +5,7 @@ Usage: managed_delta_program.py FOLDER PART, of PARTS
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ class Reads:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._arguments = ["--spark_master=local[2]", *settings(["delta"])]
+        self._arguments = ["--spark_master=local[2]", *settings(["delta", "iceberg"])]
         self.table = str(folder / "table")
         (folder / "table").mkdir()
 
@@ -107,7 +108,8 @@ class Reads:
         return list(found)
 
 
-def main(folder: Path, part: str) -> None:
+def findings(folder: Path, part: str) -> dict[str, Any]:
+    """Return what a part finds."""
     reads = Reads(folder)
     try:
         # The first transform creates the session, with what Delta needs.
@@ -120,17 +122,28 @@ def main(folder: Path, part: str) -> None:
     spark.sql(f"CREATE TABLE delta.`{reads.table}` (id INT, n INT) USING delta{ENABLED}")
     spark.sql(f"INSERT INTO delta.`{reads.table}` VALUES (1, 10), (2, 20)")
     spark.sql(f"UPDATE delta.`{reads.table}` SET n = 21 WHERE id = 2")
-    print(f"\n{json.dumps(PARTS[part](reads, spark, folder))}")
+    return PARTS[part](reads, spark, folder)
 
 
 CHANGES: dict[str, Any] = {"start_version": 2, "include_metadata_columns": ["_change_type"]}
 
 
-def newest(reads: Reads, spark: Any, folder: Path) -> dict[str, Any]:
-    """A table and its changes."""
-    found = {
+def basics(reads: Reads, spark: Any, folder: Path) -> dict[str, Any]:
+    """A table and its changes, and the program of the page."""
+    return {
         "newest": reads.rows(managed.DELTA, "id int, n int"),
         "changes": reads.rows(managed.DELTA_CDC, "id int, n int, change_type string", **CHANGES),
+        "page": page(spark, folder),
+    }
+
+
+def others(reads: Reads, spark: Any, folder: Path) -> dict[str, Any]:
+    """An older version, YAML, reads that end in a stream, and one that follows changes."""
+    found = {
+        "older": reads.rows(managed.DELTA, "id int, n int", version=1),
+        "yaml": reads.in_yaml("ReadFromDelta", ["id", "n"], version=1),
+        "changes_in_yaml": reads.in_yaml("ReadFromDeltaCDC", ["n", "change_type"], **CHANGES),
+        "once": reads.once(spark),
     }
     reads.follow(spark)
     spark.sql(f"DELETE FROM delta.`{reads.table}` WHERE id = 1")
@@ -144,18 +157,10 @@ def newest(reads: Reads, spark: Any, folder: Path) -> dict[str, Any]:
     return found
 
 
-def others(reads: Reads, spark: Any, folder: Path) -> dict[str, Any]:
-    """An older version, reads that end in a stream, YAML, and the program of the page."""
-    return {
-        "older": reads.rows(managed.DELTA, "id int, n int", version=1),
-        "yaml": reads.in_yaml("ReadFromDelta", ["id", "n"], version=1),
-        "changes_in_yaml": reads.in_yaml("ReadFromDeltaCDC", ["n", "change_type"], **CHANGES),
-        "once": reads.once(spark),
-        "page": page(spark, folder),
-    }
-
-
-PARTS = {"newest": newest, "others": others}
+PARTS: dict[str, Callable[[Reads, Any, Path], dict[str, Any]]] = {
+    "basics": basics,
+    "others": others,
+}
 
 
 def page(spark: Any, folder: Path) -> list[list[Any]]:
@@ -177,4 +182,4 @@ def page(spark: Any, folder: Path) -> list[list[Any]]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    print(f"\n{json.dumps(findings(Path(sys.argv[1]), sys.argv[2]))}")

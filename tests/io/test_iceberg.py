@@ -9,11 +9,13 @@ import table_programs
 LONG = pytest.mark.long("a minute together; the others read and write tables too")
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+pytestmark = pytest.mark.xdist_group("managed_tables")
+
+
+@pytest.fixture
+def found(managed_tables: Any) -> Any:
     """The findings of the program about what is used most."""
-    folder = tmp_path_factory.mktemp("iceberg")
-    return table_programs.findings(["iceberg"], iceberg_program.__file__, folder, "basics")
+    return managed_tables["iceberg"]
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +60,6 @@ def test_an_argument_without_a_meaning_is_named(others: dict[str, Any]) -> None:
 
 
 @LONG
-def test_the_program_of_the_page_runs(others: dict[str, Any]) -> None:
-    assert others["page"] == [["Bonn", "3"]]
-
-
-@LONG
 def test_yaml_reads_a_table_and_writes_one(others: dict[str, Any]) -> None:
     assert others["copied"] == [["it'em 3", "3"]]
 
@@ -74,3 +71,7 @@ def test_a_micro_batch_that_runs_again_makes_no_second_snapshot(found: dict[str,
 
 def test_a_stream_follows_the_rows_that_are_appended(found: dict[str, Any]) -> None:
     assert found["changes"] == [0, 1, 2, 3]
+
+
+def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
+    assert found["page"] == [["Bonn", "3"]]

@@ -14,10 +14,10 @@ from typing import Any
 
 import apache_beam as beam
 import page_programs
-import pyspark
 import pytest
 import test_proto_rows
 import test_schema_registry
+import transactions_program
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
@@ -27,23 +27,15 @@ from broker import Broker, NoBrokerError
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from schema_registry import SchemaRegistry
+from transactions_program import BASE, NUMBERED, POINTS
 from waiting import until
 from whole import is_whole
 
-from sparkbeam.common.spark_packages import package_for
 from sparkbeam.kafka.client import KafkaError
 from sparkbeam.kafka.transactions import TransactionWriter
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark.session import obtain
 
-PACKAGE = package_for("kafka", pyspark.__version__)
-BASE = [
-    "--runner=sparkbeam.SparkRunner",
-    "--spark_master=local[2]",
-    f"--spark_conf=spark.jars.packages={PACKAGE}",
-    "--spark_conf=spark.sql.shuffle.partitions=2",
-    "--spark_conf=spark.ui.enabled=false",
-]
 SERIALIZATION = "org.apache.kafka.common.serialization."
 SECURITY = ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
 PERSON = {
@@ -53,11 +45,6 @@ PERSON = {
 WINDOW, HOUR = 10, 3600
 USER, PASSWORD = "reader", "geheim-4711"
 NO_BROKER = "no broker: "
-
-BEGUN, SENT, NUMBERED = "begun", "sent", "numbered"
-COMMITTED, DELIVERED = "committed", "delivered"
-POINTS = (BEGUN, SENT, NUMBERED, COMMITTED, DELIVERED)
-"""Points of a transaction in their order; the last one is between the sink and Spark's commit."""
 
 Record = tuple[int, bytes | None, bytes, int]
 """Partition, key, value, and timestamp in seconds."""
@@ -380,6 +367,9 @@ def encoded(kafka: Kafka) -> Any:
     def write(pipeline: beam.Pipeline) -> None:
         rows = pipeline | beam.Create([beam.Row(id=7, size="LARGE", item=beam.Row(name="hat"))])
         _ = rows | managed.Write(managed.KAFKA, {**proto, "producer_config_updates": client})
+        people = pipeline | "Eve" >> beam.Create([beam.Row(id=3, name="eve", sizes=[1.5])])
+        updates = {"producer_config_updates": client | login}
+        _ = people | "People" >> managed.Write(managed.KAFKA, avro | updates)
 
     with SchemaRegistry("reader:geheim") as registry:
         for schema, record in (
@@ -388,19 +378,21 @@ def encoded(kafka: Kafka) -> Any:
         ):
             number = registry.register("people-value", schema)
             kafka.send("avro", [(0, None, registry.encoded(number, record), 0)])
-        run(write)
-        start = {"auto_offset_reset_config": "earliest", "consumer_config_updates": client}
         login = {"basic.auth.user.info": "reader:geheim"}
         avro = {
-            **{**place, "topic": "avro", "consumer_config_updates": client | login},
-            "auto_offset_reset_config": "earliest",
+            **place,
+            "topic": "avro",
             "confluent_schema_registry_url": registry.url,
             "confluent_schema_registry_subject": "people-value",
         }
+        run(write)
+        start = {"auto_offset_reset_config": "earliest", "consumer_config_updates": client}
         pipeline = beam.Pipeline(options=PipelineOptions(BASE))
         orders = pipeline | "Orders" >> managed.Read(managed.KAFKA, {**proto, **start})
         _ = orders | "Order" >> beam.Map(lambda row: note([row.id, row.size, row.item.name]))
-        found = pipeline | "People" >> managed.Read(managed.KAFKA, avro)
+        found = pipeline | "People" >> managed.Read(
+            managed.KAFKA, {**avro, **start, "consumer_config_updates": client | login}
+        )
         _ = found | "Person" >> beam.Map(lambda row: people([*row]))
         _ = (
             pipeline
@@ -466,11 +458,13 @@ def killed(kafka: Kafka) -> Any:
     now = int(time.time())  # A broker deletes records that are older than a week.
     kafka.send(source, [*numbers(0, 25, now), *numbers(1, 25, now, first=25)])
     place = [json.dumps(kafka.config), source, target, kafka.path("copies")]
-    program = str(Path(__file__).with_name("transactions_program.py"))
     codes, seen = [], []
-    for kill in (*kills(), ()):
-        command = [sys.executable, program, *place, *map(str, kill)]
-        codes.append(subprocess.run(command, start_new_session=True, check=False).returncode)
+    for kill in (*kills(), None):
+        if kill is None:
+            transactions_program.main(kafka.config, source, target, kafka.path("copies"))
+        else:
+            command = [sys.executable, transactions_program.__file__, *place, *map(str, kill)]
+            codes.append(subprocess.run(command, start_new_session=True, check=False).returncode)
         if is_whole() and kill == (NUMBERED, 0):
             # The transaction is open, and holds readers back until Kafka ends it.
             kafka.send(target, [(number, None, b"-1", now) for number in range(2)])

@@ -1,8 +1,7 @@
 """A stream from a topic to another in transactions, which kills itself and its JVM at a point.
 
-Usage: ``transactions_program.py CONFIG FROM TO CHECKPOINT [POINT EPOCH]``. With the last two it
-dies at one of ``kafka_program.POINTS`` in the micro-batch with that number. It is to lead a group
-of processes.
+Usage: ``transactions_program.py CONFIG FROM TO CHECKPOINT POINT EPOCH``. It dies at one of
+``POINTS`` in the micro-batch with that number, and is to lead a group of processes.
 """
 
 import json
@@ -13,13 +12,27 @@ from collections.abc import Mapping
 from typing import Any
 
 import apache_beam as beam
+import pyspark
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
-from kafka_program import BASE, BEGUN, COMMITTED, DELIVERED, NUMBERED, SENT
 
+from sparkbeam.common.spark_packages import package_for
 from sparkbeam.kafka.transactions import TransactionWriter
 from sparkbeam.replacements import kafka_write
 from sparkbeam.streaming.spark_sinks import SparkSinks
+
+PACKAGE = package_for("kafka", pyspark.__version__)
+BASE = [
+    "--runner=sparkbeam.SparkRunner",
+    "--spark_master=local[2]",
+    f"--spark_conf=spark.jars.packages={PACKAGE}",
+    "--spark_conf=spark.sql.shuffle.partitions=2",
+    "--spark_conf=spark.ui.enabled=false",
+]
+BEGUN, SENT, NUMBERED = "begun", "sent", "numbered"
+COMMITTED, DELIVERED = "committed", "delivered"
+POINTS = (BEGUN, SENT, NUMBERED, COMMITTED, DELIVERED)
+"""Points of a transaction in their order; the last one is between the sink and Spark's commit."""
 
 ENOUGH = 5
 """How many records have been sent at the point SENT."""
@@ -110,6 +123,5 @@ def main(config: dict[str, str], source: str, target: str, checkpoint: str) -> N
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 5:
-        kill_at(sys.argv[5], int(sys.argv[6]))
+    kill_at(sys.argv[5], int(sys.argv[6]))
     main(json.loads(sys.argv[1]), *sys.argv[2:5])
