@@ -27,7 +27,8 @@ from sparkbeam.upstream import spark as of_spark
 
 # How long a machine takes decides no test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+settings.register_profile("part", settings.get_profile("untimed"), max_examples=50)
+settings.load_profile("part")
 quick_beam.prepare()
 # All of these modules stay, so what is garbage is looked for among few objects, and seldom.
 gc.set_threshold(20_000, 20, 20)
@@ -57,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("whole"):
         os.environ[WHOLE] = "1"
+        settings.load_profile("untimed")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As in the background; programs that tests start and interrupt would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)

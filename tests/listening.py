@@ -43,7 +43,9 @@ class Listening:
 
     def _look(self) -> None:
         own = psutil.Process()
-        while not self._ended.wait(_BREAK_SECONDS):
+        ended = False
+        while not ended:
+            ended = self._ended.wait(_BREAK_SECONDS)  # What is short is looked at in its end.
             for process in (own, *own.children(recursive=True)):
                 with suppress(psutil.Error):
                     self.found |= {

@@ -24,7 +24,7 @@ OF_A_CLASS_OF_THE_CODER = {"rows"}
 """Elements that Beam's own runner hands on without the coder that makes others of them."""
 
 
-@pytest.mark.part(2)  # Each kind, with one or the other half of the joins.
+@pytest.mark.part(4)  # Each other kind, with a half of the joins.
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - OF_A_CLASS_OF_THE_CODER))
 @pytest.mark.parametrize("hows", [HOWS[:3], HOWS[3:]], ids=" ".join)
 def test_columns_are_joined_as_beam_joins_elements(
@@ -35,6 +35,7 @@ def test_columns_are_joined_as_beam_joins_elements(
     assert results(BatchRunner(), tables, f"{kind}, ", hows=hows) == expected
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("kind", ["dicts", "mixed right", "none", "None", "sales", "sliding"])
 def test_what_has_no_partner_may_be_left_out(kind: str, tables: Path) -> None:
     expected = results(BatchRunner(), tables, f"{kind}, ")

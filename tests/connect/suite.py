@@ -1,7 +1,7 @@
 """Tests over a Spark Connect session; ``test_connect.py`` runs them in a process of their own.
 
-A part of Beam's ``FnApiRunnerTest``; what Connect does in its own way; and streaming: the
-tests of the model that also run on a classic session, and what becomes of files there.
+A part of Beam's ``FnApiRunnerTest``; what Connect does in its own way; and streaming, with what
+becomes of files there.
 """
 
 import socket
@@ -15,7 +15,6 @@ import apache_beam as beam
 import program_of_sources
 import pytest
 import test_drain
-import test_model
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.metrics import Metrics
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
@@ -25,9 +24,6 @@ from chosen_tests import ALL, chosen
 from listening import Listening
 from pyspark.sql import SparkSession
 from test_drain import counted, counter
-from test_model import (  # noqa: F401 - collected here.
-    test_timers_in_processing_time_follow_the_clock,
-)
 from waiting import until
 
 from sparkbeam import (
@@ -43,7 +39,6 @@ from sparkbeam.upstream.spark import is_connect
 
 # Workers cannot import them.
 cloudpickle.register_pickle_by_value(test_drain)
-cloudpickle.register_pickle_by_value(test_model)
 
 
 @pytest.fixture(scope="module")
@@ -178,11 +173,6 @@ def test_cancel_stops_the_work_and_leaves_the_session_usable(spark: Any, tmp_pat
     assert result.wait_until_finish() == PipelineState.CANCELLED
     until(is_still)
     assert spark.range(3).count() == 3
-
-
-@pytest.fixture
-def anywhere(spark: Any) -> SparkRunner:
-    return SparkRunner(spark)
 
 
 def test_a_drained_query_goes_on_where_an_earlier_one_was_cancelled(

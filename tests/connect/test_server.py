@@ -25,7 +25,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
-@pytest.fixture(params=["pyspark", "imitated client", "pyspark-client"])
+HERE = pytest.param(
+    "pyspark", marks=pytest.mark.long("half a minute; test_connect.py runs with this PySpark")
+)
+
+
+@pytest.fixture(params=[HERE, "imitated client", "pyspark-client"])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
     """The Python of a program, with its environment; the last two have no JVM."""
     if request.param == "pyspark":

@@ -3,7 +3,7 @@
 import pytest
 from beam_suites import suite
 
-pytestmark = pytest.mark.part(5)
+pytestmark = pytest.mark.part(8)
 
 for module in (
     "avroio_test",

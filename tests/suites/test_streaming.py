@@ -8,7 +8,7 @@ from beam_suites import suite, validates_runner_suite
 from expected_failures import STREAMING_FAILURES
 from in_process import StreamingRunner
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(4)
 
 RUNNER = "in_process.StreamingRunner"
 

@@ -3,7 +3,7 @@
 import pytest
 from beam_suites import suite
 
-pytestmark = pytest.mark.part(7)
+pytestmark = pytest.mark.part(10)
 
 for module in (
     "batch_dofn_test",
