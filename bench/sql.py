@@ -2,7 +2,8 @@
 
 Run with ``python bench/sql.py``. In one session on two cores three forms of a query take turns:
 SQL, Python, whose functions run over columns, and the same in Python with ``--columns=off``, where
-each element is a Python object, as on runners that have no columns.
+each element is a Python object, as on runners that have no columns. The results are compared by
+their digests beforehand, and counted where time is taken.
 """
 
 import argparse
@@ -11,17 +12,22 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
 from contest import in_turns
 from places import add_place, place_options
 from rich.console import Console
 from rich.table import Table
 
+from sparkbeam.nexmark.beam_source import NexmarkEvents
 from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.counters import Publish, published
 from sparkbeam.nexmark.engine import Engine, prepared
 from sparkbeam.nexmark.measure import Measurement
 from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.sql import SQL_QUERIES
+from sparkbeam.nexmark.result_digest import Summary
 
 SQL, PYTHON, ELEMENTS = "SQL", "Python", "Python, `--columns=off`"
 
@@ -32,6 +38,17 @@ def answer(engine: Engine, query: Query, configuration: Configuration) -> tuple[
     if run.failure is not None or run.results is None or run.digest is None:
         sys.exit(f"Query {query.number}: {run.failure}")
     return run.results, run.digest
+
+
+def counted(engine: Engine, query: Query, configuration: Configuration) -> int:
+    """The number of results of a query."""
+
+    def build(pipeline: beam.Pipeline) -> object:
+        results = query.build(pipeline | NexmarkEvents(configuration), configuration)
+        count = results | beam.WindowInto(GlobalWindows()) | beam.combiners.Count.Globally()
+        return count | beam.Map(lambda number: Summary(number, "0")) | beam.ParDo(Publish())
+
+    return published(engine.run(build)).results
 
 
 def main() -> None:
@@ -54,17 +71,15 @@ def main() -> None:
                 PYTHON: (columns, QUERIES[number]),
                 ELEMENTS: (elements, QUERIES[number]),
             }
-            programs: dict[str, Callable[[], tuple[int, str]]] = {
-                name: partial(answer, *form, configuration) for name, form in forms.items()
+            if len({answer(*form, configuration) for form in forms.values()}) > 1:
+                sys.exit("The results differ.")
+            programs: dict[str, Callable[[], int]] = {
+                name: partial(counted, *form, configuration) for name, form in forms.items()
             }
             results, times = in_turns(f"query {number}", programs, arguments.rounds)
-            if len(set(results.values())) > 1:
-                sys.exit("The results differ.")
             for name, one in times.items():
                 ratio = f"{one.median / times[SQL].median:.2f}x"
-                table.add_row(
-                    str(number), name, ratio, f"{one.median:.2f}", f"{results[name][0]:,}"
-                )
+                table.add_row(str(number), name, ratio, f"{one.median:.2f}", f"{results[name]:,}")
     Console(width=120).print(table)
 
 
