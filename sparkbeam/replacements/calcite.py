@@ -9,6 +9,7 @@ import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import sqlglot
@@ -59,6 +60,21 @@ class ParsedQuery:
     tree: exp.Query
     tables: tuple[str, ...]
     columns: tuple[str, ...]
+
+    def reads(self, column: str) -> bool:
+        """Return whether the query may read a column of this name."""
+        return self._named is None or column in self._named
+
+    @cached_property
+    def _named(self) -> frozenset[str] | None:
+        """The names in the query; None where it means columns without naming them."""
+        stars = (
+            star for star in self.tree.find_all(exp.Star) if type(star.parent) is not exp.Count
+        )
+        natural = (join for join in self.tree.find_all(exp.Join) if join.method)
+        if any(stars) or any(natural):
+            return None
+        return frozenset(each.name for each in self.tree.find_all(exp.Identifier))
 
     def spark_sql(self, columns: Mapping[str, Types]) -> str:
         """Return the query in Spark's dialect, with the hidden column :data:`TIME` as its last one.

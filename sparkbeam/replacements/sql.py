@@ -133,6 +133,11 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         steps = lower(query, read)
         if steps is not None:
             return self._applied_to(pipeline, read, steps, query.columns)
+        # Of its own tables Spark finds out itself which columns it needs.
+        read = {
+            name: each if _is_of_spark(each) else each.narrowed(query.reads)
+            for name, each in read.items()
+        }
         text = query.spark_sql({name: each.types for name, each in read.items()})
         found = self._analyzed(pipeline, text, read)
         schema = StructType()
@@ -233,10 +238,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         from sparkbeam.replacements.calcite_dialect import QueryRefused
         from sparkbeam.replacements.sql_steps import Scan
 
-        makers = [each.pcollection.producer for each in read.values()]
-        if self._functions:
-            return None
-        if any(one is None or isinstance(one.transform, ReadFromSpark | _Query) for one in makers):
+        if self._functions or any(map(_is_of_spark, read.values())):
             return None
         try:
             steps = self._steps(query, read)
@@ -275,6 +277,12 @@ def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:
         return True
     inputs = [each.pcollection for each in read.values()]
     return not all(each.is_bounded and is_whole(each) for each in inputs)
+
+
+def _is_of_spark(rows: SqlRows) -> bool:
+    """Return whether rows may be those of a DataFrame, as Spark has it."""
+    maker = rows.pcollection.producer
+    return maker is None or isinstance(maker.transform, ReadFromSpark | _Query)
 
 
 class _Table(beam.PTransform[PCollection[Any], PCollection[Any]]):

@@ -5,7 +5,7 @@ struct whose field tells their type.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any, Optional
@@ -83,14 +83,20 @@ class SqlRows:
         """The Python types of the columns, and whether they may be None."""
         return {name: without_none(kind) for name, kind in _fields(self.pcollection)}
 
+    def narrowed(self, reads: Callable[[str], bool]) -> "SqlRows":
+        """Return the table of the columns that are read."""
+        fields = [field for field in self.schema.fields if reads(field.name)]
+        return replace(self, schema=st.StructType(fields))
+
     def encoded(self) -> PCollection[Any]:
-        """Return the elements with opaque fields encoded."""
-        if not self.opaque:
-            return self.pcollection
+        """Return elements with the fields of the columns, of which opaque ones are encoded."""
         names = {field.name: _opaque_name(field) for field in self.schema.fields}
+        if not any(names.values()):
+            return self.pcollection
+        kept = [field for field in _fields(self.pcollection) if field[0] in names]
         fields: list[tuple[str, Any]] = [
             (name, kind if inner is None else RowTypeConstraint.from_fields([(inner, bytes)]))
-            for (name, kind), inner in zip(_fields(self.pcollection), names.values(), strict=True)
+            for (name, kind), inner in zip(kept, names.values(), strict=True)
         ]
         made = RowTypeConstraint.from_fields(fields)
         changes = {

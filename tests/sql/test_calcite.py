@@ -342,6 +342,30 @@ def test_columns_have_names_that_rows_can_have(query: str, names: tuple[str, ...
 
 
 @pytest.mark.parametrize(
+    ("query", "read"),
+    [
+        ("SELECT COUNT(*) FROM PCOLLECTION", ""),
+        ("SELECT 1 FROM a", ""),
+        ("SELECT p.x FROM a p JOIN b USING (id)", "id x"),
+        ("SELECT p.x FROM a p NATURAL JOIN b", "id x"),
+        ("SELECT p.* FROM a p", "id s x"),
+        ("SELECT x FROM a WHERE EXISTS (SELECT * FROM b WHERE b.id = a.id)", "id x y"),
+        ("SELECT COUNT(DISTINCT s) FROM a HAVING MAX(x) > 1 ORDER BY MIN(id) LIMIT 1", "id s x"),
+        ("WITH c AS (SELECT * FROM b) SELECT COUNT(*) FROM c", "id y"),
+        ("SELECT COUNT(a.*) FROM a", "id s x y"),
+    ],
+)
+def test_a_query_tells_which_columns_it_reads(query: str, read: str) -> None:
+    tables = {
+        "PCOLLECTION": {"id": "bigint"},
+        "a": {"id": "bigint", "s": "string", "x": "double"},
+        "b": {"id": "bigint", "y": "double"},
+    }
+    found = parse(query, tables)
+    assert " ".join(filter(found.reads, ("id", "s", "x", "y"))) == read
+
+
+@pytest.mark.parametrize(
     ("query", "message"),
     [
         ("SELECT ID FROM PCOLLECTION", "Column 'ID' could not be resolved"),

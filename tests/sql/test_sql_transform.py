@@ -76,6 +76,19 @@ def test_queries_of_queries_and_of_dataframes_stay_with_spark(spark: Any) -> Non
     assert [tuple(map(str, row)) for row in found] == [("30", "1970-01-01 00:00:09")]
 
 
+def test_spark_gets_the_columns_that_a_query_reads(spark: Any) -> None:
+    runner = SparkRunner(spark)
+    with beam.Pipeline(runner=runner) as pipeline:
+        rows = pipeline | beam.Create(
+            [beam.Row(id=1, unread=2**70, text="a"), beam.Row(id=1, unread=1.5, text="b")]
+        )
+        counts = rows | "Count" >> SqlTransform("SELECT COUNT(*) AS n FROM PCOLLECTION")
+        sums = rows | "Sum" >> SqlTransform("SELECT text, SUM(id) AS s FROM PCOLLECTION GROUP BY 1")
+        assert_that(counts | "Number" >> beam.Map(tuple), equal_to([(2,)]))
+        assert_that(sums | "Pairs" >> beam.Map(tuple), equal_to([("a", 1), ("b", 1)]), label="sums")
+    assert "unread" not in str(runner.explain(pipeline))
+
+
 def test_timestamps_of_elements_are_kept(spark: Any) -> None:
     with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
         counts = (
