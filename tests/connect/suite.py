@@ -15,6 +15,7 @@ import apache_beam as beam
 import program_of_sources
 import pytest
 import test_drain
+import test_model
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.metrics import Metrics
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
@@ -25,6 +26,7 @@ from listening import Listening
 from pyspark.sql import SparkSession
 from test_drain import counted, counter
 from waiting import until
+from whole import is_whole
 
 from sparkbeam import (
     ConfigurationError,
@@ -39,6 +41,7 @@ from sparkbeam.upstream.spark import is_connect
 
 # Workers cannot import them.
 cloudpickle.register_pickle_by_value(test_drain)
+cloudpickle.register_pickle_by_value(test_model)
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +176,11 @@ def test_cancel_stops_the_work_and_leaves_the_session_usable(spark: Any, tmp_pat
     assert result.wait_until_finish() == PipelineState.CANCELLED
     until(is_still)
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.skipif(not is_whole(), reason="half a minute, and runs on a classic session too")
+def test_timers_in_processing_time_follow_the_clock(spark: Any) -> None:
+    test_model.test_timers_in_processing_time_follow_the_clock(SparkRunner(spark))
 
 
 def test_a_drained_query_goes_on_where_an_earlier_one_was_cancelled(

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import pyspark
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
@@ -33,8 +32,8 @@ from happenings import (
     WINDOW,
     Event,
 )
+from kafka_options import BASE
 
-from sparkbeam.common.spark_packages import package_for
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import kafka
 from sparkbeam.eventhubs.settings import ConnectionSettings
@@ -58,13 +57,6 @@ READERS: Mapping[str, Mapping[str, Any]] = {
     "slim": {"client": "slim"},
 }
 SCHEMA = "user string, start bigint, timing string, events bigint, amount bigint"
-PACKAGE = package_for("kafka", pyspark.__version__)
-BASE = [
-    "--runner=sparkbeam.SparkRunner",
-    "--spark_master=local[2]",
-    f"--spark_conf=spark.jars.packages={PACKAGE}",
-    "--spark_conf=spark.sql.shuffle.partitions=2",
-]
 _SECONDS = 120
 
 

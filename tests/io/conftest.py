@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import managed_tables_program
 import pytest
 import table_programs
 
@@ -21,5 +20,5 @@ def spark(spark: Any) -> Any:
 def managed_tables(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What is found about the tables of each system; its tests are of the group of that name."""
     folder = tmp_path_factory.mktemp("tables")
-    program = managed_tables_program.__file__
-    return table_programs.findings(["delta", "iceberg"], program, folder)
+    program = Path(__file__).with_name("managed_tables_program.py")
+    return table_programs.findings(["delta", "iceberg"], str(program), folder)

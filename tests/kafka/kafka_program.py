@@ -26,8 +26,9 @@ from apache_beam.transforms.window import FixedWindows
 from broker import Broker, NoBrokerError
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from kafka_options import BASE
 from schema_registry import SchemaRegistry
-from transactions_program import BASE, NUMBERED, POINTS
+from transactions_program import NUMBERED, POINTS
 from waiting import until
 from whole import is_whole
 

@@ -12,23 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import apache_beam as beam
-import pyspark
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
+from kafka_options import BASE
 
-from sparkbeam.common.spark_packages import package_for
 from sparkbeam.kafka.transactions import TransactionWriter
 from sparkbeam.replacements import kafka_write
 from sparkbeam.streaming.spark_sinks import SparkSinks
 
-PACKAGE = package_for("kafka", pyspark.__version__)
-BASE = [
-    "--runner=sparkbeam.SparkRunner",
-    "--spark_master=local[2]",
-    f"--spark_conf=spark.jars.packages={PACKAGE}",
-    "--spark_conf=spark.sql.shuffle.partitions=2",
-    "--spark_conf=spark.ui.enabled=false",
-]
 BEGUN, SENT, NUMBERED = "begun", "sent", "numbered"
 COMMITTED, DELIVERED = "committed", "delivered"
 POINTS = (BEGUN, SENT, NUMBERED, COMMITTED, DELIVERED)
