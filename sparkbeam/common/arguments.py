@@ -82,13 +82,13 @@ def text(name: str, value: object, remedy: str, *, secret: bool = False) -> str:
 
 def whole_number(name: str, value: object, *, least: int, most: int) -> int:
     """Check for an integer within inclusive limits."""
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         raise _wrong(name, shown(value), "must be a whole number", f"from {least} to {most}")
     if value < least:
         raise _wrong(name, shown(value), f"must be at least {least}")
     if value > most:
         raise _wrong(name, shown(value), f"must be at most {most}")
-    return value
+    return int(value)
 
 
 def duration(name: str, value: Any, unit: str, *, most: float) -> float:
