@@ -10,8 +10,9 @@ import numbers
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex, TypeGuard
 
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
@@ -82,13 +83,19 @@ def text(name: str, value: object, remedy: str, *, secret: bool = False) -> str:
 
 def whole_number(name: str, value: object, *, least: int, most: int) -> int:
     """Check for an integer within inclusive limits."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+    if not is_whole(value):
         raise _wrong(name, shown(value), "must be a whole number", f"from {least} to {most}")
-    if value < least:
+    found = index(value)
+    if found < least:
         raise _wrong(name, shown(value), f"must be at least {least}")
-    if value > most:
+    if found > most:
         raise _wrong(name, shown(value), f"must be at most {most}")
-    return int(value)
+    return found
+
+
+def is_whole(value: object) -> TypeGuard[SupportsIndex]:
+    """Return whether a value is an integer, of Python or numpy, and no bool."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def duration(name: str, value: Any, unit: str, *, most: float) -> float:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from numbers import Integral
 from typing import Any
 from uuid import UUID
 
+from sparkbeam.common.arguments import is_whole
 from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Outgoing
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.settings import ConnectionSettings
@@ -143,7 +143,7 @@ class HubWriter:
                 raise EventHubsError(
                     "An event has both partition_id and partition_key: give only one."
                 )
-            if not isinstance(number, Integral) or str(number) not in self._known():
+            if not is_whole(number) or str(number) not in self._known():
                 raise EventHubsError(f"partition_id: the event hub has no partition {number!r}.")
             return str(number), None
         if key is not None:

@@ -89,9 +89,7 @@ class Planner:
         bounds = self.bounds()
         self._check_known("ending_positions" if is_end else "starting_positions", some_at)
         return {
-            partition: self._number(
-                partition, some_at.get(partition, all_at), found, is_end=is_end
-            )
+            partition: self._number(partition, some_at.get(partition, all_at), found, is_end=is_end)
             for partition, found in bounds.items()
         }
 

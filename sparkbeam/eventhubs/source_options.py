@@ -143,7 +143,7 @@ class SourceOptions:
             ConfigurationError: an option is unknown, missing or invalid.
         """
         given = _known("source", options, _KNOWN)
-        discover = given.get("discoverpartitions", "300")
+        never = given.get("discoverpartitions", "").strip().lower() == "none"
         return cls(
             ConnectionSettings.of_options(given),
             _text(given, "consumerGroup", "use its name") or DEFAULT_GROUP,
@@ -159,7 +159,7 @@ class SourceOptions:
             _flag(given, "exclusive"),
             _number(given, EPOCH, 0, most=_LARGEST) if EPOCH in given else None,
             _flag(given, "failOnDataLoss"),
-            None if discover.strip().lower() == "none" else _seconds(given, "discoverPartitions", 300),
+            None if never else _seconds(given, "discoverPartitions", 300),
             _text(given, "timestampProperty", "use the name of a property"),
             _slow(given),
             given.get(REPORT_HOST.lower(), LOOPBACK),

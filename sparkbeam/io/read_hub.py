@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
-from numbers import Integral
+from operator import index
 from typing import Any
 
 import apache_beam as beam
@@ -267,8 +267,7 @@ def _positions(name: str, given: Mapping[int, EventPosition] | None) -> str | No
 
 def _check_partitions(name: str, given: object, example: str) -> None:
     if not isinstance(given, Mapping) or not all(
-        isinstance(number, Integral) and not isinstance(number, bool) and number >= 0
-        for number in given
+        arguments.is_whole(number) and index(number) >= 0 for number in given
     ):
         raise ConfigurationError(
             f"{name}={arguments.shown(given)} must be a dictionary by partition number: "

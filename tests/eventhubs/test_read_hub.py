@@ -74,7 +74,7 @@ def test_arguments_become_options() -> None:
         ({"starting_position": EventPosition.start()}, {"start": EventPosition.start()}),
         ({"starting_positions": {}}, {"starts": {}}),
         (
-            {"starting_positions": {np.int64(1): EventPosition.sequence_number(np.int64(7))}},
+            {"starting_positions": {np.int64(1): EventPosition.sequence_number(7)}},
             {"starts": {"1": EventPosition.sequence_number(7)}},
         ),
         (
