@@ -112,7 +112,7 @@ def ci(
     forms = [
         (place, mode, engine, is_sql)
         for place, mode, engine in ready
-        for is_sql in ([False, True] if sql and engine.name == OURS else [False])
+        for is_sql in ([False, True] if sql and in_sql and engine.name == OURS else [False])
     ]
     is_right = True
     for place, mode, engine, is_sql in forms:

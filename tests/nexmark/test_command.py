@@ -306,6 +306,13 @@ class TestOverTime:
         assert {one.machine for one in runs} == {provenance.machine()}
         assert "FnApiRunner, streaming" in result.stdout
 
+    def test_ci_also_runs_what_there_is_in_sql(self, spark: Any) -> None:
+        arguments = ("--query", "4,1", "--runners", "SparkRunner", "--modes", "batch", "--sql")
+        result = run("ci", *arguments, "--events", 500, "--repeat", 1)
+        assert result.exit_code == 0, result.output
+        told = [(one.mode, one.query) for one in history.read(history.default_path())]
+        assert told == [("batch", 4), ("batch", 1), ("batch, in SQL", 1)]
+
     def test_ci_fails_where_a_result_is_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(QUERIES, 2, replace(QUERIES[2], build=QUERIES[1].build))
         arguments = ("--runners", "FnApiRunner", "--modes", "batch", "--repeat", 1)
