@@ -28,6 +28,9 @@ from sparkbeam.wire.failure import FailureReports, StepReport
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
 _FUNCTION_FAILED = re.compile(rf"Step '(?P<label>[^\n]*?)' failed: {QUERY_FUNCTION} [^\n]*")
 _SIDE_WINDOW_FAILED = "the WindowFn of its side input gives no window"
+_OWN_ERROR = re.compile(r"^sparkbeam\.[\w.]+: ([^\n]+)", re.MULTILINE)
+"""An error of sparkbeam's data sources, behind its traceback."""
+
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 _OLD_PYTHON = re.compile(r"sparkbeam needs Python [^\n]*")
@@ -215,6 +218,9 @@ def _remedy(text: str) -> str:
 
 def _gist(text: str) -> str:
     """Return the informative lines of an error."""
+    ours = _OWN_ERROR.findall(text)
+    if ours:
+        return beginning(ours[-1], _MOST_CHARACTERS)
     lines = [line.strip() for line in WRAPPED.sub("", text).splitlines()]
     skipped = ("at ", "...", "JVM stacktrace", "Driver stacktrace", "Traceback (most", 'File "')
     found = [line for line in lines if line.strip(": ") and not line.startswith(skipped)]
