@@ -49,13 +49,14 @@ def nearest(name: str, known: Iterable[str], *, similarity: float = 0.75) -> str
         known: the names that there are.
         similarity: by difflib, from which a name is taken for another.
     """
-    squeezed = {_squeezed(each): each for each in known}
+    by_letters = {squeezed(each): each for each in known}
     # A much longer name is never close, and difflib would be slow.
-    found = difflib.get_close_matches(_squeezed(name)[:80], squeezed, 1, similarity)
-    return squeezed[found[0]] if found else None
+    found = difflib.get_close_matches(squeezed(name)[:80], by_letters, 1, similarity)
+    return by_letters[found[0]] if found else None
 
 
-def _squeezed(name: str) -> str:
+def squeezed(name: str) -> str:
+    """Return the name of an option or a key in lower case and without punctuation."""
     return re.sub(r"[-_. ]", "", name).lower()
 
 

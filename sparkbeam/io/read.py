@@ -19,6 +19,7 @@ from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.connectors.written_schemas import written_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.upstream.spark import is_imported, no_foreign_types
 
@@ -136,7 +137,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             idle=self._idle,
             follows_clock=self._follows_clock,
         )
-        with told_by(pipeline.transforms_stack[-1].full_label):
+        with told_by(applied_label(pipeline)):
             kind = self._element_type(selected)
         return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
 

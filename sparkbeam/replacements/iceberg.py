@@ -24,6 +24,7 @@ from sparkbeam.connectors.schemas import spark_field
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.write import to_function
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.replacements.jdbc import kinds_of
 from sparkbeam.replacements.managed_config import ManagedConfig
 from sparkbeam.replacements.table_reads import ReadTable, TableFormat, TableRows
@@ -218,7 +219,7 @@ class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
         self._fields = fields
 
     def expand(self, rows: PCollection[Any]) -> PDone:
-        with told_by(rows.pipeline.transforms_stack[-1].full_label):
+        with told_by(applied_label(rows.pipeline)):
             self._check(ICEBERG.session(rows.pipeline))
             rows, kinds = self._chosen(rows)
             columns = [_column(name, kind) for name, kind in kinds.items()]

@@ -25,6 +25,7 @@ from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.write import to_function, to_writer
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.replacements.managed_config import SECRET_MANAGER, no_secret_manager
 from sparkbeam.replacements.table_reads import TableRows, reading
 from sparkbeam.upstream.external import arguments_of, classpath_of
@@ -179,7 +180,7 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
-        label = pipeline.transforms_stack[-1].full_label
+        label = applied_label(pipeline)
         with told_by(label):
             frame, texts = self._frame(resolve.session_of(pipeline))
         options = tuple(self._arguments.database.options().items())
@@ -248,7 +249,7 @@ class WriteToDatabase(beam.PTransform[PCollection[Any], PDone]):
 
     def expand(self, rows: PCollection[Any]) -> PDone:
         given = self._arguments
-        with told_by(rows.pipeline.transforms_stack[-1].full_label):
+        with told_by(applied_label(rows.pipeline)):
             kinds = kinds_of(rows.element_type)
             if given.statement or given.database.init_sqls:
                 return self._by_statement(rows, tuple(kinds))

@@ -12,6 +12,8 @@ from typing import Any
 from apache_beam.pipeline import Pipeline
 from apache_beam.transforms import PTransform
 
+from sparkbeam.plan.labels import applied_label
+
 REPLACEMENTS: Mapping[str, str] = {
     "apache_beam.io.fileio.WriteToFiles": "sparkbeam.replacements.file_writes:to_files",
     "apache_beam.io.gcp.pubsub.ReadFromPubSub": "sparkbeam.replacements.pubsub_read:read",
@@ -44,6 +46,6 @@ def replacement(transform: Any, pipeline: Pipeline) -> PTransform[Any, Any] | No
             # Loaded with the first of them alone.
             from sparkbeam.io.output_modes import told_by
 
-            with told_by(pipeline.transforms_stack[-1].full_label):
+            with told_by(applied_label(pipeline)):
                 return make(transform, pipeline)
     return None

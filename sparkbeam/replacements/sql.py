@@ -22,6 +22,7 @@ from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError, UnsupportedTransform
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import to_table
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import READ_URN, QueryFunction, ReadSpec
 from sparkbeam.replacements.sql_rows import SqlRows, column_types, decoded, is_whole, result_type
 from sparkbeam.replacements.user_functions import SqlFunction
@@ -96,7 +97,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
 
         pipeline, tables = _tables(inputs)
         resolve.require_spark(pipeline, "SqlTransform")
-        self._applied = pipeline.transforms_stack[-1].full_label
+        self._applied = applied_label(pipeline)
         try:
             statement = calcite.statement(self._query)
             declared = self._declared(tables)

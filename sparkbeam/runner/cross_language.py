@@ -12,6 +12,7 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PValue
 
 from sparkbeam.errors import UnsupportedTransform
+from sparkbeam.plan.labels import without_cells
 from sparkbeam.replacements.registry import replacement
 from sparkbeam.upstream.external import before_services, is_external, urn_of
 
@@ -93,8 +94,8 @@ def _refusal(pipeline: Pipeline | None, transform: Any = None) -> UnsupportedTra
     """Return the error for the transform that a pipeline is expanding, or for a given one."""
     applied = [] if pipeline is None else pipeline.transforms_stack[1:]
     parts = [part.transform for part in applied] + [transform] * (transform is not None)
-    label = applied[0].full_label if applied else "of another language"
-    within = f"'{applied[-1].full_label}' in it" if len(applied) > 1 else "it"
+    label = without_cells(applied[0].full_label) if applied else "of another language"
+    within = f"'{without_cells(applied[-1].full_label)}' in it" if len(applied) > 1 else "it"
     kind = f" ({_name(parts[-1])})" if parts else ""
     return UnsupportedTransform(
         label,

@@ -219,14 +219,16 @@ _TOPS = frozenset([combiners.TopCombineFn, combiners.Largest, combiners.Smallest
 @contextlib.contextmanager
 def applied_for_now(
     pcollection: PCollection[Any], transform: PTransform[Any, Any]
-) -> Iterator[str]:
-    """Apply a transform within the context, then remove it; yield its full label."""
+) -> Iterator[None]:
+    """Apply a transform within the context, as the last of its pipeline, then remove it."""
     pipeline = pcollection.pipeline
     applied, labels = pipeline.transforms_stack[-1].parts, set(pipeline.applied_labels)
-    known = len(applied)
+    known, label = len(applied), transform.label
+    while label in labels:
+        label += "_"
     try:
-        pipeline.apply(transform, pcollection)
-        yield applied[-1].full_label
+        pipeline.apply(transform, pcollection, label)
+        yield
     finally:
         del applied[known:]
         pipeline.applied_labels = labels
