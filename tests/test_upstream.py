@@ -1218,7 +1218,8 @@ class TestCrossLanguage:
     ) -> None:
         asked: list[Any] = []
 
-        def check(pipeline: Any) -> None:
+        def check(pipeline: Any, constructed: Any) -> None:
+            assert constructed is None
             asked.append(pipeline)
             raise LookupError
 
