@@ -37,7 +37,9 @@ _OTHERS: Mapping[str, str] = {
     r"pubsub": "Use ReadFromPubSub or WriteToPubSub of apache_beam.io: see docs/pubsub.md.",
     "spanner": "Use the transforms of apache_beam.io.gcp.experimental.spannerio.",
     "tfrecord": "Use ReadFromTFRecord or WriteToTFRecord of apache_beam.io.",
-    "StorageWriteToBigQuery|bigquery_storage_write": "Use apache_beam.io.WriteToBigQuery with method='FILE_LOADS'.",
+    "StorageWriteToBigQuery|bigquery_storage_write": (
+        "Use apache_beam.io.WriteToBigQuery with method='FILE_LOADS'."
+    ),
     r"\bsql": "Use apache_beam.transforms.sql.SqlTransform in Calcite's dialect: see docs/sql.md.",
     "generate_?sequence": (
         "Use apache_beam.transforms.periodicsequence.PeriodicSequence, or Create, instead."

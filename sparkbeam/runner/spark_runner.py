@@ -45,7 +45,7 @@ from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.run.run import Companion, PipelineRun, program
 from sparkbeam.runner import carried, cross_language, interactive
 from sparkbeam.spark import session as sessions
-from sparkbeam.spark.interrupts import interruptible
+from sparkbeam.spark.interrupts import end_in_order, interruptible
 from sparkbeam.upstream import client_packages, option_views, pickles
 from sparkbeam.upstream.spark import (
     active_session,
@@ -105,6 +105,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             ConfigurationError: an option or the environment is wrong.
         """
         try:
+            end_in_order()
             with interruptible():
                 return self._run(pipeline, options)
         finally:
