@@ -298,7 +298,7 @@ class TestOptions:
             ("--extra_package=README.md", "is not a package: use a file that ends in .tar,"),
             ("--files_to_stage=a.txt", "--files_to_stage='a.txt': the file does not exist."),
             ("--template_location=gs://a/b", "--template_location stores a template"),
-            ("--update", "--update replaces a running job"),
+            ("--update", "start the changed program over the same --checkpoint_location"),
             ("--dry_run=true", "--dry_run runs nothing on other runners"),
             ("--sdk_location=beam.tar.gz", "--sdk_location has no effect"),
             ("--sdk_container_image=beam", "no container is started"),
