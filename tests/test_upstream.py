@@ -73,6 +73,7 @@ from waiting import until
 
 import sparkbeam
 from sparkbeam.errors import PipelineFailed
+from sparkbeam.plan.pruning import last_applied
 from sparkbeam.spark import jvm_output
 from sparkbeam.spark.jvm_output import is_of_others
 from sparkbeam.upstream import azure as of_azure
@@ -494,14 +495,15 @@ class TestPipelines:
     def test_a_transform_is_applied_for_a_while(self) -> None:
         pipeline = beam.Pipeline()
         numbers = pipeline | beam.Create([1])
-        before = pipeline.to_runner_api()
+        before, known = pipeline.to_runner_api(), {*pipeline.applied_labels}
         for _ in range(2):
-            with of_beam.applied_for_now(numbers, beam.Map(doubled)) as label:
-                transforms = pipeline.to_runner_api().components.transforms
-                assert label in {transform.unique_name for transform in transforms.values()}
+            with of_beam.applied_for_now(numbers, "Create" >> beam.Map(doubled)):
+                proto = pipeline.to_runner_api()
+                applied = proto.components.transforms[last_applied(proto)]
+                assert applied.unique_name == "Create_"
             after = pipeline.to_runner_api().components
             assert after.transforms.keys() == before.components.transforms.keys()
-            assert label not in pipeline.applied_labels
+            assert pipeline.applied_labels == known
 
 
 class TestStates:

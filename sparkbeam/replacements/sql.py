@@ -26,6 +26,7 @@ from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import READ_URN, QueryFunction, ReadSpec
 from sparkbeam.replacements.sql_rows import SqlRows, column_types, decoded, is_whole, result_type
 from sparkbeam.replacements.user_functions import SqlFunction
+from sparkbeam.spark.session import SparkNotStartedError
 from sparkbeam.upstream.external import arguments_of
 
 if TYPE_CHECKING:
@@ -140,7 +141,13 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             for name, each in read.items()
         }
         text = query.spark_sql({name: each.types for name, each in read.items()})
-        found = self._analyzed(pipeline, text, read)
+        try:
+            found = self._analyzed(pipeline, text, read)
+        except SparkNotStartedError as error:
+            steps = self._typed_here(query, read)
+            if steps is None:
+                raise error from None
+            return self._applied_to(pipeline, read, steps, query.columns)
         schema = StructType()
         for name, field in zip(query.columns, found.fields, strict=True):
             schema.add(name, field.dataType, field.nullable)
@@ -230,22 +237,27 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
 
         return steps_of(query, {name: each.kinds for name, each in read.items()}, self._aliases())
 
+    def _typed_here(self, query: Any, read: Mapping[str, SqlRows]) -> Any:
+        """Return the steps of a query without Spark; None for one that Spark alone runs."""
+        from sparkbeam.replacements.calcite_dialect import QueryRefused
+
+        try:
+            return self._steps(query, read)
+        except QueryRefused:
+            return None
+
     def _row_by_row(self, query: Any, read: Mapping[str, SqlRows]) -> Any:
         """Return the steps of a query that looks at one row at a time; None for another.
 
         None too for rows of Spark's, and for functions of the user, whose results Spark's types
         limit. Other rows would be kept, go to Spark and come back.
         """
-        from sparkbeam.replacements.calcite_dialect import QueryRefused
         from sparkbeam.replacements.sql_steps import Scan
 
         if self._functions or any(map(_is_of_spark, read.values())):
             return None
-        try:
-            steps = self._steps(query, read)
-        except QueryRefused:
-            return None
-        return steps if isinstance(steps.step, Scan) else None
+        steps = self._typed_here(query, read)
+        return steps if steps is not None and isinstance(steps.step, Scan) else None
 
     def _applied_to(
         self, pipeline: Pipeline, read: Mapping[str, SqlRows], steps: Any, names: tuple[str, ...]
