@@ -52,6 +52,11 @@ PROGRAMS = {
         rows = beam.Pipeline() | beam.Create([beam.Row(word="a")])
         rows | "Query" >> SqlTransform("SELECT nothing FROM PCOLLECTION")
     """,
+    "of_spark": """
+        from pyspark.sql import SparkSession
+
+        frame = SparkSession.builder.master("local[1]").getOrCreate().range(3)
+    """,
     "columns_of_files": """
         from sparkbeam.io import ReadFromSpark
 
@@ -96,7 +101,7 @@ PROGRAMS = {
     "helper": "WORDS = 1",
 }
 OTHERS = {"plain": "print('Hello.')", "wrong": "this is is wrong"}
-APART = ("arguments", "ends")
+APART = ("arguments", "columns_of_files", "ends", "of_spark")
 """Programs that are examined in a process of their own."""
 
 
@@ -127,7 +132,7 @@ def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
     program.write_text("import time; time.sleep(600)")
     ((row,),) = checking.verdicts([str(program)], [], is_module=False, seconds=0.1)
     assert (row.verdict, row.reason) == (
-        "fails",
+        "not checked",
         "It had not run a pipeline after 0.1 seconds.",
     )
     assert "--timeout" in row.remedy
@@ -146,7 +151,8 @@ def test_pipelines_of_a_program_that_does_not_end_count() -> None:
         ("answers", "runs", "", ""),
         ("sql", "runs", "", ""),
         ("sql_wrong", "cannot run", "nothing", ""),
-        ("columns_of_files", "not checked", "Spark tells its columns", "sparkbeam explain"),
+        ("columns_of_files", "not checked", "It asks Spark", "sparkbeam explain"),
+        ("of_spark", "not checked", "It asks Spark", "sparkbeam explain"),
         ("two", "runs", "2 pipelines.", ""),
         ("of_results", "runs", "IndexError: list index out of range: expected if", ""),
         ("not_run", "runs", "", ""),
@@ -198,13 +204,13 @@ def test_a_table_has_a_line_for_each_verdict_and_fits_a_terminal() -> None:
     assert checking.table(rows) == [
         "PROGRAM    VERDICT",
         "a.py       runs",
-        "longer.py  cannot run  'Read': because do that",
+        "longer.py  cannot run  'Read': because. do that",
     ]
     assert checking.table(rows, 23) == [
         "PROGRAM    VERDICT",
         "a.py       runs",
         "longer.py  cannot run",
-        "  'Read': because do",
+        "  'Read': because. do",
         "  that",
     ]
     long = checking.Verdict("a/" * 200, checking.CANNOT_RUN, "b" * 300, "c " * 500, "d " * 500)

@@ -108,11 +108,10 @@ def table(rows: Iterable[Verdict], width: int | None = None) -> list[str]:
 
 def _in_three(program: str, verdict: str, *rest: str) -> tuple[str, str, str]:
     transform, reason, remedy = rest
-    return (
-        program,
-        verdict,
-        " ".join(filter(None, [f"'{transform}':" * bool(transform), reason, remedy])),
-    )
+    if reason and remedy and reason[-1] not in ".:":
+        reason += "."
+    label = f"'{transform}':" if transform else ""
+    return program, verdict, " ".join(filter(None, [label, reason, remedy]))
 
 
 def _is_shown(path: Path) -> bool:
@@ -180,7 +179,7 @@ def _without_pipeline(program: str, found: Examined, seconds: float) -> Verdict:
     if found.code is None:
         return Verdict(
             program,
-            FAILS,
+            UNKNOWN,
             "",
             f"It had not run a pipeline after {seconds:g} seconds.",
             "Look for what its construction waits for, or give it longer with --timeout.",
@@ -207,7 +206,7 @@ def _without_pipeline(program: str, found: Examined, seconds: float) -> Verdict:
     return Verdict(program, NO_PIPELINE, "", "It makes no pipeline with these arguments.")
 
 
-_ASKS_SPARK = "Spark tells its columns as the pipeline is built, and is not started here."
+_ASKS_SPARK = "It asks Spark while the pipeline is built, and none is started here."
 _EXPLAIN = "See how it runs with sparkbeam explain, which starts Spark."
 _ARGUMENTS = "Give it the arguments with which it runs a pipeline, after --."
 

@@ -144,10 +144,11 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         try:
             found = self._analyzed(pipeline, text, read)
         except SparkNotStartedError as error:
-            steps = self._typed_here(query, read)
-            if steps is None:
+            # The steps of windows have the types; not all that Spark runs has steps.
+            try:
+                return self._applied_to(pipeline, read, self._steps(query, read), query.columns)
+            except Exception:
                 raise error from None
-            return self._applied_to(pipeline, read, steps, query.columns)
         schema = StructType()
         for name, field in zip(query.columns, found.fields, strict=True):
             schema.add(name, field.dataType, field.nullable)
@@ -237,27 +238,22 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
 
         return steps_of(query, {name: each.kinds for name, each in read.items()}, self._aliases())
 
-    def _typed_here(self, query: Any, read: Mapping[str, SqlRows]) -> Any:
-        """Return the steps of a query without Spark; None for one that Spark alone runs."""
-        from sparkbeam.replacements.calcite_dialect import QueryRefused
-
-        try:
-            return self._steps(query, read)
-        except QueryRefused:
-            return None
-
     def _row_by_row(self, query: Any, read: Mapping[str, SqlRows]) -> Any:
         """Return the steps of a query that looks at one row at a time; None for another.
 
         None too for rows of Spark's, and for functions of the user, whose results Spark's types
         limit. Other rows would be kept, go to Spark and come back.
         """
+        from sparkbeam.replacements.calcite_dialect import QueryRefused
         from sparkbeam.replacements.sql_steps import Scan
 
         if self._functions or any(map(_is_of_spark, read.values())):
             return None
-        steps = self._typed_here(query, read)
-        return steps if steps is not None and isinstance(steps.step, Scan) else None
+        try:
+            steps = self._steps(query, read)
+        except QueryRefused:
+            return None
+        return steps if isinstance(steps.step, Scan) else None
 
     def _applied_to(
         self, pipeline: Pipeline, read: Mapping[str, SqlRows], steps: Any, names: tuple[str, ...]

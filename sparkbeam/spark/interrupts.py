@@ -47,7 +47,15 @@ _told: list[bool] = []
 
 
 class _Terminated(SystemExit):
-    """End of the program by a signal."""
+    """End of the program by a signal.
+
+    Args:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(_SIGNALLED + number)
+        self.signal = signal.Signals(number).name
 
 
 @contextmanager
@@ -72,8 +80,7 @@ def interruptible(stop: Callable[[], None] = lambda: None) -> Iterator[None]:
             if isinstance(interrupt, KeyboardInterrupt):
                 _tell_in_one_line(interrupt)
             else:
-                name = signal.Signals(interrupt.code - _SIGNALLED).name
-                print(f"Ended by {name}: the pipeline was cancelled.", file=sys.stderr)
+                print(f"Ended by {interrupt.signal}: the pipeline was cancelled.", file=sys.stderr)
             raise
 
 
@@ -87,7 +94,7 @@ def end_in_order() -> None:
 def _terminate(process: int, number: int, frame: FrameType | None) -> None:
     if os.getpid() == process:
         signal.signal(number, signal.SIG_IGN)
-        raise _Terminated(_SIGNALLED + number)
+        raise _Terminated(number)
     # A fork of the program ends as it would without its pipeline.
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

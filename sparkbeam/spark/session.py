@@ -74,11 +74,20 @@ _unstarted = threading.Event()
 
 @contextmanager
 def unstarted() -> Iterator[None]:
-    """Start no session within the context."""
+    """Start no session within the context, nor let the program start one."""
+
+    def start(*_: Any, **__: Any) -> None:
+        raise SparkNotStartedError
+
     _unstarted.set()
+    builder: Any = SparkSession.Builder
+    usual = builder.getOrCreate
+    if upstream.active_session() is None:
+        builder.getOrCreate = start
     try:
         yield
     finally:
+        builder.getOrCreate = usual
         _unstarted.clear()
 
 

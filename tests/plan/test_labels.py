@@ -2,6 +2,7 @@
 
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -52,36 +53,40 @@ def test_a_number_is_a_cell_in_a_notebook() -> None:
     assert without_cells("Map(<lambda at 01_load.py:12>)") == "Map(<lambda at 01_load.py:12>)"
 
 
+def renamed(pipeline: beam.Pipeline) -> Any:
+    """The proto of a pipeline that was made in a notebook."""
+    proto = pipeline.to_runner_api()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))
+        rename(proto)
+    return proto
+
+
 def labels(cells: tuple[int, int]) -> list[str]:
     """Those of a pipeline whose steps were written in two cells of a notebook."""
     pipeline = beam.Pipeline()
     numbers = pipeline | "Numbers" >> beam.Create([1])
     for cell in cells:
         numbers = numbers | f"[{cell}]: Map(<lambda at {cell}99.py:1>)" >> beam.Map(str)
-    proto = pipeline.to_runner_api()
-    rename(proto)
+    proto = renamed(pipeline)
     named = {id: proto.components.transforms[id].unique_name for id in proto.components.transforms}
     return [named[id] for id in sorted(named) if "lambda>" in named[id]]
 
 
-@pytest.mark.usefixtures("in_ipython")
 def test_steps_of_one_name_are_numbered_as_they_were_applied() -> None:
     found = labels((3, 4))
     assert sorted(found) == ["Map(<lambda>)", "Map(<lambda>)_2"]
 
 
-@pytest.mark.usefixtures("in_ipython")
 def test_numbers_of_equal_names_are_those_of_no_other_step() -> None:
     pipeline = beam.Pipeline()
     for label in ("[1]: a", "[2]: a", "[2]: a_2", "[3]: a", "[4]: [x]: a"):
         _ = pipeline | label >> beam.Create([1])
-    proto = pipeline.to_runner_api()
-    rename(proto)
+    proto = renamed(pipeline)
     names = [transform.unique_name for transform in proto.components.transforms.values()]
     assert len(names) == len({*names})
     assert {"a", "a_2", "a_2_2", "a_3", "[x]: a"} <= {*names}
 
 
-@pytest.mark.usefixtures("in_ipython")
 def test_cells_that_run_again_make_the_same_labels() -> None:
     assert labels((3, 4)) == labels((12, 8))
