@@ -219,6 +219,23 @@ def test_a_signal_to_end_is_an_orderly_stop(tmp_path: Path, number: Any, way: st
     assert (found.health, found.is_well) == (Health.STOPPED, False)
 
 
+def test_a_signal_that_python_has_ignored_ends_the_program_nevertheless(tmp_path: Path) -> None:
+    destructor = """
+    import os, signal
+
+    class Freed:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    while not Path(sign_of).exists():
+        time.sleep(0.1)
+    Freed()
+"""
+    code, _, lines = Program(tmp_path, CHECKPOINTED + destructor + WAITING).end()
+    assert code == 128 + signal.SIGTERM
+    assert lines[-1] == "Ended by SIGTERM: the pipeline was cancelled."
+
+
 def test_a_program_that_handles_the_signal_keeps_its_handler(tmp_path: Path) -> None:
     program = Program(tmp_path, CHECKPOINTED.rpartition("\n\n")[0] + HANDLED)
     until(program.works)

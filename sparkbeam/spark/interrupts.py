@@ -44,6 +44,11 @@ _SIGNALLED = 128
 """What shells add to the number of the signal that has ended a process."""
 
 _told: list[bool] = []
+_ended_by: list[int] = []
+"""The signals to end that the program has got."""
+
+_patient = threading.Event()
+"""Set while the program ends in order."""
 
 
 class _Terminated(SystemExit):
@@ -92,12 +97,19 @@ def end_in_order() -> None:
 
 
 def _terminate(process: int, number: int, frame: FrameType | None) -> None:
-    if os.getpid() == process:
-        signal.signal(number, signal.SIG_IGN)
+    if os.getpid() != process:
+        # A fork of the program ends as it would without its pipeline.
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    elif not _patient.is_set():
+        _ended_by.append(number)
         raise _Terminated(number)
-    # A fork of the program ends as it would without its pipeline.
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
+
+
+def check_end() -> None:
+    """Raise the ``SystemExit`` of a signal again, if Python has ignored it, as in a destructor."""
+    if _ended_by:
+        raise _Terminated(_ended_by[0])
 
 
 @contextmanager
@@ -118,7 +130,10 @@ def python_handler() -> Iterator[None]:
 
 @contextmanager
 def patience() -> Iterator[None]:
-    """Ignore early interrupts while the program ends; a later one aborts the wait."""
+    """Ignore early interrupts while the program ends; a later one aborts the wait.
+
+    Other signals to end it are ignored.
+    """
     if not _is_main():
         yield
         return
@@ -129,11 +144,13 @@ def patience() -> Iterator[None]:
             raise KeyboardInterrupt
 
     usual = signal.signal(signal.SIGINT, handler)
+    _patient.set()
     try:
         yield
     except KeyboardInterrupt:
         return
     finally:
+        _patient.clear()
         signal.signal(signal.SIGINT, usual)
 
 
