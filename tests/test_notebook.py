@@ -10,6 +10,8 @@ import pytest
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 
+pytestmark = pytest.mark.timeout(900)
+
 CELLS = [
     "import apache_beam as beam\nfrom sparkbeam import SparkRunner",
     "pipeline = beam.Pipeline(SparkRunner(), argv=['--spark_master=local[1]'])\n"

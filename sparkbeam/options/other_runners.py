@@ -69,7 +69,7 @@ _REMEDIES = {
     "template_location": "leave it out, and run the program",
     "dry_run": "leave it out, and use --spark_explain or sparkbeam explain",
 }
-"""What to do instead, if it is more than to leave out the option."""
+"""Remedies other than to leave out the option."""
 
 _tolerant = threading.Event()
 

@@ -41,7 +41,7 @@ _CANCELLED = "sparkbeam_cancelled"
 """The attribute of an interrupt that has cancelled a run."""
 
 _SIGNALLED = 128
-"""What shells add to the number of the signal that has ended a process."""
+"""Offset of exit codes from the number of the signal, as in shells."""
 
 _told: list[bool] = []
 _ended_by: list[int] = []
