@@ -205,7 +205,7 @@ printed(map(tuple, as_dataframe(p | FromDataFrame(frame)).collect()))
 printed([len(committed_files(place))])
 """,
     """\
-def shares(split):
+def shares(split, names):
     yield pa.RecordBatch.from_pydict({'value': [split, 2 * split]})
 
 p = pipeline()
