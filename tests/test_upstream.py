@@ -365,6 +365,20 @@ class TestUserCode:
         row_coder: Any = coders.registry.get_coder(RowTypeConstraint.from_fields(fields))
         assert list(map(of_beam.is_of_timestamps, row_coder.components)) == [True, False, False]
 
+    @pytest.mark.parametrize("text", ["1.50", "-7", "0E-30", "1E+40", "9" * 400, f"-0.{'1' * 50}"])
+    def test_decimals_of_any_length_are_encoded_as_beam_encodes_short_ones(self, text: str) -> None:
+        kind = RowTypeConstraint.from_fields([("price", Decimal)])
+        coder = coders.registry.get_coder(kind)
+        row = coder.decode(coder.encode(beam.Row(price=Decimal(text))))
+        assert str(row.price) == text
+        if len(text) < 28:
+            exact = coders.DecimalCoder().encode(Decimal(text))
+            assert exact == coder_impl.DecimalCoderImpl().encode(Decimal(text))
+
+    def test_a_decimal_without_a_value_is_an_error_of_the_coder(self) -> None:
+        with pytest.raises(ValueError, match="NaN is no number that Beam's coder of decimals"):
+            coders.DecimalCoder().encode(Decimal("NaN"))
+
     def test_what_is_gathered_for_parquet_is_known(self) -> None:
         schema = pa.schema([("left", pa.int64())])
 

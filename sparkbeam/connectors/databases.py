@@ -170,6 +170,14 @@ _ACCOUNT = re.compile(r"jdbc:(\w+):[^?;]*//[^/?;]*@", re.IGNORECASE)
 _WITHOUT_ACCOUNT = frozenset(["postgresql", "mariadb", "sqlserver"])
 """Databases whose drivers take an account in a URL for a part of the host, and repeat it."""
 
+_PROPERTIES: Mapping[str, Mapping[str, str]] = {
+    # Its errors have the values of a row otherwise, and Spark logs them.
+    "postgresql": {"logServerErrorDetail": "false"},
+    # Spark knows no type of UUID.
+    "mariadb": {"uuidAsString": "true"},
+}
+"""Properties of connections that are not given otherwise, by scheme."""
+
 _ONE_DRIVER = frozenset(["postgresql", "sqlserver", "oracle"])
 """Schemes that a single driver has."""
 
@@ -216,9 +224,14 @@ def known_url(format: str | None, options: Mapping[str, str]) -> dict[str, str]:
         raise ConfigurationError(f"{problem}: give the options user and password instead.")
     scheme = url.split(":")[1].lower() if url.count(":") > 1 else ""
     known = scheme in _ONE_DRIVER or scheme == "mariadb"
-    driver = {"driver": DRIVERS[scheme]} if known and not given else {}
+    more = {"driver": DRIVERS[scheme]} if known and not given else {}
+    more |= {
+        name: value
+        for name, value in _PROPERTIES.get(scheme, {}).items()
+        if name.lower() not in names and name.lower() not in url.lower()
+    }
     if not url.lower().startswith(_MARIADB):
-        return {**options, **driver}
+        return {**options, **more}
     mark = "&" if "?" in url else "?"
     of_mysql = f"jdbc:mysql:{url[len(_MARIADB) :]}{mark}permitMysqlScheme"
-    return {**options, **driver, names["url"]: of_mysql}
+    return {**options, **more, names["url"]: of_mysql}

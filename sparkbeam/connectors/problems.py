@@ -4,6 +4,7 @@ import re
 
 import pyspark
 
+from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
 from sparkbeam.common.spark_packages import CHECK_KAFKA, DRIVERS, package_for
 from sparkbeam.plan.redaction import Redaction
@@ -23,7 +24,8 @@ _NO_CONNECTION = re.compile(
     r"|authentication failed|Access denied for user|UnknownHostException|ConnectException"
     r"|Login failed for user|Communications link failure"
 )
-_WRONG_ROWS = re.compile(r"java\.sql\.BatchUpdateException")
+_WRONG_ROWS = re.compile(r"java\.sql\.BatchUpdateException|USER_RAISED_EXCEPTION")
+_UNKNOWN_TYPE = re.compile(r"UNRECOGNIZED_SQL_TYPE")
 _WRONG_SQL = re.compile(r"JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR|SQLSyntaxErrorException")
 _FILE_SYSTEM = re.compile(r"ClassNotFoundException: Class org\.apache\.hadoop\.fs\.(\w+)\.")
 _HADOOP = {"s3a": "hadoop-aws", "azurebfs": "hadoop-azure", "azure": "hadoop-azure"}
@@ -33,6 +35,8 @@ _LONGEST = 600
 
 def problem(error: Exception, format: str | None, options: Options) -> str:
     """Summarize an error without secrets of the options; add a remedy to Spark's errors.
+
+    Errors of databases have no values of rows and no parts of statements.
 
     Args:
         error: of a read or a write.
@@ -46,6 +50,8 @@ def problem(error: Exception, format: str | None, options: Options) -> str:
     deeper = cause_of(error)
     if deeper and deeper not in cause:
         cause = f"{_sentence(cause)} {deeper}"
+    if format == "jdbc" or is_of_database(f"{error} {deeper}"):
+        cause = without_values(cause)
     return f"{_sentence(beginning(cause, _LONGEST, hide))} {_remedy(str(error), format, options)}"
 
 
@@ -96,6 +102,11 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
         return "Read a query or a view in which the names of columns differ in more than case."
     if _WRONG_ROWS.search(text):
         return "Correct the rows, or the table."
+    if _UNKNOWN_TYPE.search(text):
+        return (
+            "Read a query that converts the columns of this type, such as SELECT "
+            "CAST(c AS VARCHAR(100)) AS c FROM t, or leaves them out."
+        )
     if _WRONG_SQL.search(text):
         return (
             "Correct the name of the table, which has quotes of SQL if it has capitals, spaces or "

@@ -126,7 +126,7 @@ def row_constraint(element_type: Any) -> RowTypeConstraint | None:
     return found
 
 
-def spark_schema(element_type: Any) -> st.StructType | None:
+def spark_schema(element_type: Any, decimals: st.DataType | None = None) -> st.StructType | None:
     """Return the Spark schema for a row type; None for other types.
 
     Its fields have the types of :func:`spark_field`.
@@ -134,35 +134,43 @@ def spark_schema(element_type: Any) -> st.StructType | None:
     rows = row_constraint(element_type)
     if rows is None:
         return None
-    fields = [spark_field(name, kind) for name, kind in rows._fields]
+    fields = [spark_field(name, kind, decimals) for name, kind in rows._fields]
     known = [field for field in fields if field is not None]
     return st.StructType(known) if len(known) == len(fields) else None
 
 
-def spark_field(name: str, kind: Any) -> st.StructField | None:
+def spark_field(name: str, kind: Any, decimals: st.DataType | None = None) -> st.StructField | None:
     """Return a column for values of a type, or None.
 
     Supported are numbers, strings, bytes and times, and lists, dictionaries and rows of them.
+
+    Args:
+        name: of the column.
+        kind: the type.
+        decimals: the type of decimals; None if they are not supported.
     """
     kind, nullable = without_none(kind)
-    found = _spark_type(kind)
+    found = _spark_type(kind, decimals)
     return None if found is None else st.StructField(name, found, nullable)
 
 
-def _spark_type(kind: Any) -> st.DataType | None:
+def _spark_type(kind: Any, decimals: st.DataType | None) -> st.DataType | None:
     """Return the Spark type of a type without None."""
     if isinstance(kind, Hashable) and kind in _SPARK_TYPES:
         return _SPARK_TYPES[kind]
+    if isinstance(kind, type) and issubclass(kind, Decimal):
+        return decimals
     hint = convert_to_beam_type(kind)
     if isinstance(hint, _LISTS):
-        element = spark_field("element", hint.inner_type)
+        element = spark_field("element", hint.inner_type, decimals)
         return element and st.ArrayType(element.dataType, element.nullable)
     if isinstance(hint, _MAPS):
-        key, item = spark_field("key", hint.key_type), spark_field("value", hint.value_type)
+        key = spark_field("key", hint.key_type, decimals)
+        item = spark_field("value", hint.value_type, decimals)
         if key is None or item is None or key.nullable:
             return None
         return st.MapType(key.dataType, item.dataType, item.nullable)
-    return spark_schema(kind)
+    return spark_schema(kind, decimals)
 
 
 def without_none(kind: Any) -> tuple[Any, bool]:

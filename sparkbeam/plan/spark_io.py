@@ -250,6 +250,15 @@ def readers(plan: Plan, format: str) -> list[str]:
     return [label for label, read in _reads(plan) if (read.format or "").lower() == format]
 
 
+def readers_of_databases(plan: Plan) -> list[str]:
+    """Return the labels of the transforms that read databases over JDBC."""
+    return [
+        label
+        for label, read in _reads(plan)
+        if any(value.lower().startswith("jdbc:") for _, value in read.options)
+    ]
+
+
 def _reads(plan: Plan) -> Iterator[tuple[str, ReadSpec]]:
     for source in plan.sources:
         if source.urn == READ_URN:

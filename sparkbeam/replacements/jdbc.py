@@ -181,7 +181,7 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
         pipeline = pbegin.pipeline
         label = pipeline.transforms_stack[-1].full_label
         with told_by(label):
-            frame, texts = self._frame(resolve.session_of(pipeline))
+            frame, texts = self._frame(resolve.session_of(pipeline), label)
         options = tuple(self._arguments.database.options().items())
         rows = pbegin | "Read" >> reading(pipeline, TableRows(frame), options)
         kind = self._arguments.element_type
@@ -194,7 +194,7 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
             rows = rows | "Convert" >> beam.Map(Typed(texts)).with_output_types(output)
         return rows | "Spread" >> beam.Reshuffle() if self._arguments.spread else rows
 
-    def _frame(self, session: Any) -> tuple[Any, dict[str, str]]:
+    def _frame(self, session: Any, label: str) -> tuple[Any, dict[str, str]]:
         given = self._arguments
         query = given.query.strip().rstrip(";")
         source = f"({query}\n) rows_of_query" if query else given.table
@@ -203,6 +203,7 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
         try:
             return DatabaseTable(given.database, source).frame(
                 session,
+                step=label,
                 fetch_size=given.fetch_size,
                 partition_column=given.partition_column,
                 partitions=given.partitions,

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import pyspark
 
+from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
 from sparkbeam.common.spark_packages import CHECK_KAFKA
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
@@ -38,6 +39,11 @@ _SAME_PYTHON = (
     f"({'.'.join(map(str, sys.version_info[:2]))}), with sparkbeam installed, on every worker."
 )
 
+_OF_DATABASE = (
+    "If the connection has broken, run the pipeline again; if a value cannot be read, read a query "
+    "that casts its column to a text."
+)
+
 _FRAMES_OF_JAVA = re.compile(r"^\s+at [\w.$]+|^JVM stacktrace", re.MULTILINE)
 _MOST_LINES, _MOST_CHARACTERS = 3, 600
 
@@ -51,6 +57,7 @@ def explained(
     deaths: Deaths | None = None,
     queries: Mapping[str, str] = MappingProxyType({}),
     of_kafka: Sequence[str] = (),
+    of_databases: Sequence[str] = (),
 ) -> SparkBeamError:
     """Translate an exception from Spark into the error to raise.
 
@@ -60,6 +67,7 @@ def explained(
         deaths: of workers of the run.
         queries: the text of each query in SQL, by the label of its transform.
         of_kafka: labels of the transforms that read Kafka with Spark's source.
+        of_databases: labels of those that read databases over JDBC.
     """
     if isinstance(error, SparkBeamError):
         return error
@@ -67,6 +75,9 @@ def explained(
     report = reports.find(text)
     if report is None:
         shown = reports.redaction(text)
+        of_database = is_of_database(shown)
+        if of_database:
+            shown = without_values(shown)
         hides = shown != text
         lacking = _lacking(shown)
         if lacking is not None:
@@ -81,7 +92,8 @@ def explained(
         if in_query is not None:
             return PipelineFailed(in_query[0], in_query["label"])
         shown = QUERY_DUMP.sub("", shown)
-        who, label = _failed(error, queries, of_kafka if KAFKA_FAILED.search(shown) else ())
+        readers = of_kafka if KAFKA_FAILED.search(shown) else of_databases if of_database else ()
+        who, label = _failed(error, queries, readers)
         failed = (
             CheckpointFailed(damaged)
             if damaged is not None
@@ -98,16 +110,16 @@ def explained(
 
 
 def _failed(
-    error: Exception, queries: Mapping[str, str], of_kafka: Sequence[str]
+    error: Exception, queries: Mapping[str, str], readers: Sequence[str]
 ) -> tuple[str, str | None]:
     """Return a name of what has failed, and the label of the transform if it is known."""
     label = _query_of(error, queries)
     if label is not None:
         return f"Query '{label}'", label
-    if len(of_kafka) == 1:
-        return f"Step '{of_kafka[0]}'", of_kafka[0]
-    if of_kafka:
-        return f"One of the steps {', '.join(map(repr, of_kafka))}", None
+    if len(readers) == 1:
+        return f"Step '{readers[0]}'", readers[0]
+    if readers:
+        return f"One of the steps {', '.join(map(repr, readers))}", None
     return "Spark", None
 
 
@@ -175,7 +187,7 @@ def _is_of_python(found: re.Match[str]) -> bool:
 
 def _with_remedy(gist: str, text: str) -> str:
     """Return the gist of an error as a sentence, with the remedy; the gist alone without one."""
-    remedy = _remedy(text)
+    remedy = _remedy(text) or (_OF_DATABASE if is_of_database(text) else "")
     if not remedy:
         return gist
     return f"{gist}{'' if gist.endswith(('.', '!', '?', '…')) else '.'} {remedy}"

@@ -32,9 +32,11 @@ from apache_beam.typehints.schemas import MicrosInstant
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.upstream import option_views
+from sparkbeam.upstream import exact_decimals, option_views
 from sparkbeam.upstream.dofn_handover import Handed, HandingPickler
 from sparkbeam.upstream.signatures import remembering, remembering_stateless
+
+exact_decimals.install()
 
 # User code: functions wrapped by Beam.
 
