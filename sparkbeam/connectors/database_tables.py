@@ -41,12 +41,27 @@ _OF_ISO = (st.DateType, st.TimestampNTZType)
 _OF_POSTGRESQL = (*_OF_ISO, st.TimestampType, st.DecimalType)
 """Types that are read as texts."""
 
+_LONG_DECIMAL = st.DecimalType(_WIDEST_DECIMAL, 0)
+"""Stands for decimals that stay texts."""
+
+_OF_MYSQL_TYPES: Mapping[str, st.DataType] = {"bit": st.LongType(), "year": st.IntegerType()}
+_OF_POSTGRESQL_TYPES: Mapping[str, st.DataType] = {
+    "bit": st.StringType(),
+    "_time": st.ArrayType(st.StringType()),
+    "_timetz": st.ArrayType(st.StringType()),
+}
+"""Types of columns by those of the database, where Spark's say something else."""
+
 _FORMS: Mapping[type[st.DataType], str] = {
-    # Spark's casts ignore what follows a date, and Python's dates have the years 1 to 9999.
+    # Spark's casts ignore what follows a date, and take a time of day for one of the current day.
+    # Python's dates have the years 1 to 9999.
     st.DateType: r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-    st.TimestampType: r"[0-9+]$",
-    st.TimestampNTZType: r"[0-9]$",
+    st.TimestampType: r"^[0-9]{4,6}-[0-9]{2}-.*[0-9]$",
+    st.TimestampNTZType: r"^[0-9]{4,6}-[0-9]{2}-.*[0-9]$",
     st.DecimalType: r"^-?[0-9.]+$",
+    st.IntegerType: ".*",
+    st.LongType: ".*",
+    st.StringType: r"(?s).*",
 }
 """Pattern of the texts of the values of each type that is read as a text."""
 
@@ -121,16 +136,21 @@ class DatabaseTable:
 
     def _text_type(self, field: st.StructField, texts: Mapping[str, str]) -> st.DataType | None:
         """Return the type of a column that is read as a text, or as texts; None for others."""
-        kind = field.dataType
+        kind, name = field.dataType, _type_name(field)
         if texts.get(field.name) == DECIMAL:
-            return st.DecimalType(_WIDEST_DECIMAL, 0)
-        if field.name in texts or self.database.scheme not in _ISO_TEXTS:
+            return _LONG_DECIMAL
+        if field.name in texts or isinstance(kind, st.BooleanType):
             return None
+        if self.database.scheme in _OF_MYSQL:
+            return _OF_MYSQL_TYPES.get(name, kind if isinstance(kind, _OF_ISO) else None)
+        if self.database.scheme != "postgresql":
+            return None
+        if name in _OF_POSTGRESQL_TYPES:
+            return _OF_POSTGRESQL_TYPES[name]
         inner = kind
         while isinstance(inner, st.ArrayType):
             inner = inner.elementType
-        wanted = _OF_POSTGRESQL if self.database.scheme == "postgresql" else _OF_ISO
-        return kind if isinstance(inner, wanted) else None
+        return kind if isinstance(inner, _OF_POSTGRESQL) else None
 
     def _column(self, field: st.StructField, kind: st.DataType | None, step: str) -> Any:
         """Return a column of the rows.
@@ -141,7 +161,7 @@ class DatabaseTable:
             step: the label of the transform.
         """
         value = sf.col(quoted(field.name))
-        place = f"Step '{step}': the column '{field.name}'"
+        place = f"Step '{step}': the column '{field.name}' of type {_type_name(field)}"
         if kind is not None:
             value = _converted(value, kind, place)
         elif self.database.scheme in _OF_MYSQL and _is_padded(field):
@@ -198,6 +218,12 @@ def _texts(schema: st.StructType) -> Iterator[tuple[str, str]]:
             yield field.name, DECIMAL
 
 
+def _type_name(field: st.StructField) -> str:
+    """Return the type of a column in the database, or else in Spark."""
+    name = field.metadata.get("jdbcClientType") or field.dataType.simpleString()
+    return str(name).lower()
+
+
 def _is_padded(field: st.StructField) -> bool:
     return str(field.metadata.get(_LENGTH, "")).startswith("char")
 
@@ -213,7 +239,12 @@ def _converted(value: Any, kind: st.DataType, place: str) -> Any:
     if isinstance(kind, st.ArrayType):
         return sf.transform(value, lambda item: _converted(item, kind.elementType, place))
     form = sf.when(value.rlike(_FORMS[type(kind)]), value)
-    if kind == st.DecimalType(_WIDEST_DECIMAL, 0):
+    if isinstance(kind, st.IntegralType):
+        # MariaDB's driver writes bits as b'101', and years as dates.
+        bits = sf.conv(sf.concat(sf.lit("0"), sf.regexp_extract(value, "'([01]*)'", 1)), 2, 10)
+        year = sf.regexp_extract(value, "^([0-9]+)(?:-01-01)?$", 1)
+        form = sf.when(value.startswith("b'"), bits).otherwise(year)
+    if kind == _LONG_DECIMAL:
         found = form
     else:
         found = form.try_cast(kind) if hasattr(form, "try_cast") else form.cast(kind)
@@ -221,8 +252,8 @@ def _converted(value: Any, kind: st.DataType, place: str) -> Any:
         sf.lit(f"{place} has the value '"),
         value,
         sf.lit(
-            f"', for which rows have no {kind.typeName()}: read a query that leaves such rows out, "
-            "or that casts the column to a text."
+            "', which rows cannot have: read a query that leaves such rows out, or that casts the "
+            "column to a text."
         ),
     )
     return sf.when(value.isNotNull() & found.isNull(), sf.raise_error(wrong)).otherwise(found)

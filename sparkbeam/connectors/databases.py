@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkbeam.common.arguments import shown
+from sparkbeam.common.database_errors import without_values
 from sparkbeam.common.spark_packages import DRIVERS as PACKAGES
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import Options
 from sparkbeam.spark.capabilities import is_remote
 from sparkbeam.spark.jars import add_jars
-from sparkbeam.upstream.spark import has_class, is_classic
+from sparkbeam.upstream.spark import has_class, is_classic, jdbc_connection
 
 JDBC = "jdbc"
 """The format of Spark's source and sink."""
@@ -163,6 +164,33 @@ class Database:
             add_jars(session, self.jars, "classpath or driver_jars")
         elif default is not None and not is_remote(session):
             add_jars(session, [default], "classpath")
+
+
+def check_statements(session: Any, database: Database) -> None:
+    """Run the first statements of a connection, whose errors Spark would tell with their texts.
+
+    Args:
+        session: of the pipeline; only a classic one can run them.
+        database: the database.
+
+    Raises:
+        ConfigurationError: the database refuses one.
+    """
+    statements = [text for text in database.init_sqls if text.strip()]
+    if not statements or not is_classic(session):
+        return
+    with jdbc_connection(session, database.options(dbtable="t")) as (connection, _):
+        for number, text in enumerate(statements, 1):
+            try:
+                connection.createStatement().execute(text)
+            except Exception as error:
+                told = getattr(error, "java_exception", None)
+                text = str(error if told is None else told.getMessage())
+                state = "" if told is None else f" (SQLSTATE {told.getSQLState()})"
+                raise ConfigurationError(
+                    f"connection_init_sqls: statement {number} of {len(statements)} is "
+                    f"refused{state}: {without_values(text)}"
+                ) from None
 
 
 _MARIADB = "jdbc:mariadb:"

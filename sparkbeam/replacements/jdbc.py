@@ -19,7 +19,7 @@ from sparkbeam.common.display_text import shortened
 from sparkbeam.connectors import resolve
 from sparkbeam.connectors.database_inserts import InsertRows
 from sparkbeam.connectors.database_tables import TIME, DatabaseTable
-from sparkbeam.connectors.databases import Database
+from sparkbeam.connectors.databases import Database, check_statements
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
 from sparkbeam.errors import ConfigurationError
@@ -201,6 +201,7 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
         options = tuple(given.database.options().items())
         given.database.prepare(session)
         try:
+            check_statements(session, given.database)
             return DatabaseTable(given.database, source).frame(
                 session,
                 step=label,

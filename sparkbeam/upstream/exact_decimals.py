@@ -39,4 +39,4 @@ class ExactDecimals(coder_impl.StreamCoderImpl):
 
 def install() -> None:
     """Make all coders of decimals exact that are created from now on."""
-    coders.DecimalCoder._create_impl = lambda self: ExactDecimals()
+    setattr(coders.DecimalCoder, "_create_impl", lambda self: ExactDecimals())  # noqa: B010
