@@ -2,7 +2,7 @@
 
 import re
 
-_OF_DATABASE = re.compile(r"\bjava\.sql\.|\w*SQL\w*Exception\b|\bBatchUpdateException\b")
+_OF_DATABASE = re.compile(r"\bjava\.sql\.|\b(?!Spark)\w*SQL\w*Exception\b")
 _BLOCKS = re.compile(r"(?=\n(?:[ \t]+at |Caused by: |[ \t]*\.\.\. \d+ more))")
 """Beginnings of lines of a Java stack trace, between which a message may have line ends."""
 

@@ -183,23 +183,23 @@ class DatabaseTable:
         """Return conditions of SQL that divide the rows; none for one part."""
         if column is None:
             return []
-        kinds = {field.name.lower(): field.dataType for field in schema}
-        kind = kinds.get(column.strip('"`[]').lower())
-        if kind is None:
+        fields = {field.name.lower(): field for field in schema}
+        field = fields.get(column.strip('"`[]').lower())
+        if field is None:
             raise ConfigurationError(
                 f"partition_column={shown(column)}: there is no such column, only "
                 f"{listed(schema.names)}."
             )
-        if not isinstance(kind, _DIVISIBLE):
+        if not isinstance(field.dataType, _DIVISIBLE):
             raise ConfigurationError(
-                f"partition_column={shown(column)} is of type {kind.simpleString()}, and rows are "
+                f"partition_column={shown(column)} is of type {_type_name(field)}, and rows are "
                 "divided by numbers, dates or timestamps: choose another column, or leave it out."
             )
         wanted = count or planned_splits(session) or 1
         wanted = min(wanted, self.database.max_connections or wanted)
         query = (
             f"(SELECT MIN({column}) AS lo, MAX({column}) AS hi FROM {self.source} "
-            f"WHERE {_is_finite(column, kind, self.database.scheme)}) bounds_of_it"
+            f"WHERE {self._is_finite(column, field)}) bounds_of_it"
         )
         found, texts = DatabaseTable(self.database, query).frame(session)
         low, high = (
@@ -207,6 +207,18 @@ class DatabaseTable:
         )
         bounds = [] if low is None else [_literal(at) for at in _between(low, high, wanted)]
         return _conditions(column, list(dict.fromkeys(bounds)))
+
+    def _is_finite(self, column: str, field: st.StructField) -> str:
+        """Return a condition that excludes infinite values, NaN, and dates without a year."""
+        kind = self._text_type(field, {}) or field.dataType
+        if isinstance(kind, st.IntegralType) or _type_name(field) == "oid":
+            return "1 = 1"
+        if isinstance(kind, st.NumericType):
+            return f"{column} - {column} = 0"
+        if self.database.scheme not in _ISO_TEXTS:
+            return "1 = 1"
+        first, last = "{ts '0001-01-01 00:00:00'}", "{ts '9999-12-31 00:00:00'}"
+        return f"{column} >= {first} AND {column} < {last}"
 
 
 def _texts(schema: st.StructType) -> Iterator[tuple[str, str]]:
@@ -257,17 +269,6 @@ def _converted(value: Any, kind: st.DataType, place: str) -> Any:
         ),
     )
     return sf.when(value.isNotNull() & found.isNull(), sf.raise_error(wrong)).otherwise(found)
-
-
-def _is_finite(column: str, kind: st.DataType, scheme: str) -> str:
-    """Return a condition that excludes infinite values, NaN, and dates without a year."""
-    if isinstance(kind, st.IntegralType):
-        return "1 = 1"
-    if isinstance(kind, st.NumericType):
-        return f"{column} - {column} = 0"
-    if scheme not in _ISO_TEXTS:
-        return "1 = 1"
-    return f"{column} >= {{ts '0001-01-01 00:00:00'}} AND {column} < {{ts '9999-12-31 00:00:00'}}"
 
 
 def _between(low: Any, high: Any, count: int) -> Iterator[Any]:

@@ -187,8 +187,8 @@ class WriteMicroBatch:
             for each in found
             if not (self.sink and each.exists and commit.is_in(session, each.name))
         ]
-        # A table takes all of its rows or none.
-        if len(found) > 1:
+        # A table that exists takes all of its rows or none.
+        if len(found) > 1 or not all(each.exists for each in ahead):
             self._check(ahead)
         for destination in ahead:
             self._write(destination, commit)

@@ -311,10 +311,10 @@ def _text_type(field: str, path: Sequence[str], kinds: Mapping[str, Any]) -> st.
     """Return the type of a field that is part of the name of a table."""
     for depth, name in enumerate(path):
         if name not in kinds:
-            inner = f" of {'.'.join(path[:depth])}" if depth else ""
+            of = f"the field {shown('.'.join(path[:depth]))} has" if depth else "the rows have"
+            there = f"only {listed(kinds)}" if kinds else "as it is no row"
             raise ConfigurationError(
-                f"table has the field {shown(field)}, and the rows{inner} have no {shown(name)}, "
-                f"only {listed(kinds)}."
+                f"table has the field {shown(field)}, and {of} no {shown(name)}, {there}."
             )
         kind = without_none(kinds[name])[0]
         if depth < len(path) - 1:

@@ -306,6 +306,7 @@ def names(shop: Shop) -> dict[str, Any]:
         "not a number": written([wrong._replace(price=Decimal("NaN"))], "shop.new", keep=["price"]),
         "no field": written(VISITS, "shop.of_{town}"),
         "no inner field": written(VISITS, "shop.of_{place.town}"),
+        "no row": written(VISITS, "shop.of_{id.town}"),
         "a list": written(VISITS, "shop.of_{shares}"),
         "other columns": written(VISITS, "shop.{city}narrow", keep=["price", "id", "day"]),
         "no catalog": read(catalog_name="sea", table="shop.visits"),
