@@ -145,7 +145,7 @@ UNREADABLE_OF_MARIADB: list[tuple[str, str, str]] = [
     ("date", "'2024-00-10'", "date has the value '2024-00-10'"),
     ("datetime", "'0000-00-00 00:00:00'", "datetime has the value '0000-00-00 00:00:00'"),
     ("bit(64)", "~0", "bit has the value 'b'1111"),
-    ("time", "'-10:20:30'", "'-10:20:30' is not a time of day"),
+    ("time", "'-10:20:30'", "the column 'c' has the value '-10:20:30', which is not a time of day"),
 ]
 
 
@@ -172,7 +172,7 @@ def check_types(spark: Any, sql: Sql, types: dict[str, tuple[str, str, Any]]) ->
 
 
 def check_unreadable(spark: Any, sql: Sql, types: list[tuple[str, str, str]]) -> None:
-    """Read values that rows do not have, each of which fails."""
+    """Read values that rows do not have, each of which fails, unless no step uses the column."""
     for number, (kind, value, message) in enumerate(types):
         sql(f"CREATE TABLE wrong{number} (id int, c {kind})")
         sql(f"INSERT INTO wrong{number} VALUES (1, {value})")
@@ -181,7 +181,8 @@ def check_unreadable(spark: Any, sql: Sql, types: list[tuple[str, str, str]]) ->
         if "time of day" not in message:
             message = f"Step 'Read': the column 'c' of type {message}.*that casts the column"
         assert re.search(message, str(caught.value)), caught.value
-        # What is not read does not fail.
+        if kind in ("numeric", "time"):  # Rows are converted as a whole.
+            continue
         query = f"SELECT id, c FROM wrong{number}"
         with beam.Pipeline(SparkRunner(session=spark)) as p:
             rows = p | ReadFromJdbc("", query=query, **sql.server.arguments())

@@ -184,18 +184,25 @@ def _with_texts(value: Any, kind: st.DataType) -> Any:
     return value
 
 
-def from_text(kind: str) -> Callable[[str], Any]:
-    """Return the function from a database's text to a value: of a time, or a decimal."""
-    return _time if kind == "time" else Decimal
+def _from_text(name: str, kind: str, text: str) -> time | Decimal:
+    """Return the value of a database's text.
 
+    Args:
+        name: of the column.
+        kind: ``time`` or ``decimal``.
+        text: the text.
 
-def _time(text: str) -> time:
+    Raises:
+        ValueError: Python has no such time.
+    """
+    if kind != "time":
+        return Decimal(text)
     try:
         return time.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"'{text}' is not a time of day from 00:00:00 to 23:59:59.999999: cast the column in a "
-            "query, for example to a text"
+            f"the column '{name}' has the value '{text}', which is not a time of day from 00:00:00 "
+            "to 23:59:59.999999: read a query that casts the column to a text"
         ) from None
 
 
@@ -213,7 +220,7 @@ class Typed:
 
     def __call__(self, row: Any) -> Any:
         found = {
-            name: from_text(kind)(text)
+            name: _from_text(name, kind, text)
             for name, kind in self.texts.items()
             if (text := getattr(row, name)) is not None
         }
