@@ -118,6 +118,11 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
         return "Correct the option path; it has to be seen by Spark."
     if "UNABLE_TO_INFER_SCHEMA" in text:
         return "Give the schema, or a path with files of that format."
+    if "REQUIRES_SINGLE_PART_NAMESPACE" in text:
+        return (
+            "Write namespace.table, or begin with a catalog of the session: one more is "
+            "--spark_conf=spark.sql.catalog.NAME=CLASS."
+        )
     if MISSING_TABLE.search(text):
         return "Correct the name, with its catalog and schema if need be, or create the table."
     if OTHER_VIEW.search(text):

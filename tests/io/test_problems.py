@@ -62,6 +62,9 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         ("[DATA_SOURCE_NOT_FOUND] x", "Delta", {}, f"io.delta:delta-spark_{MINOR}_2.13:VERSION"),
         ("[DATA_SOURCE_NOT_FOUND] x", "nosuchformat", {}, "Correct the name"),
         ("[UNABLE_TO_INFER_SCHEMA] x", "parquet", {}, "Give the schema"),
+        ("[REQUIRES_SINGLE_PART_NAMESPACE] `a`.`b`", "delta", {}, "begin with a catalog of the"),
+        ("[UNRECOGNIZED_SQL_TYPE] name: x, id: OTHER", "jdbc", {}, "SELECT CAST(c AS VARCHAR(100)"),
+        ('PSQLException: ERROR: near "hunter2"', "", {}, "ERROR: near '…'. Correct the table or"),
     ],
 )
 def test_the_cause_is_told_with_the_remedy(
