@@ -291,10 +291,26 @@ def _text_of(path: str) -> Any:
 def _created(schema: st.StructType, texts: Mapping[str, st.DataType]) -> st.StructType:
     """Return the columns of a table that is created."""
     fields = [
-        st.StructField(part.name, texts.get(part.name, part.dataType), part.nullable)
+        st.StructField(
+            part.name,
+            _with_nulls(texts[part.name]) if part.name in texts else part.dataType,
+            part.nullable,
+        )
         for part in schema
     ]
     return st.StructType(fields)
+
+
+def _with_nulls(kind: st.DataType) -> st.DataType:
+    """Return a type whose inner values may be null, as conversions make them."""
+    if isinstance(kind, st.ArrayType):
+        return st.ArrayType(_with_nulls(kind.elementType))
+    if isinstance(kind, st.MapType):
+        return st.MapType(_with_nulls(kind.keyType), _with_nulls(kind.valueType))
+    if isinstance(kind, st.StructType):
+        parts = [st.StructField(part.name, _with_nulls(part.dataType)) for part in kind]
+        return st.StructType(parts)
+    return kind
 
 
 def _definition(part: st.StructField) -> str:
