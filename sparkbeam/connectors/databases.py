@@ -174,11 +174,11 @@ def check_statements(session: Any, database: Database) -> None:
         database: the database.
 
     Raises:
-        ConfigurationError: the database refuses one.
+        ConfigurationError: the database refuses one, or takes a single one and there are several.
     """
-    statements = [text for text in database.init_sqls if text.strip()]
-    if not statements or not is_classic(session):
+    if not database.initialization() or not is_classic(session):
         return
+    statements = [text for text in database.init_sqls if text.strip()]
     with jdbc_connection(session, database.options(dbtable="t")) as (connection, _):
         for number, text in enumerate(statements, 1):
             try:

@@ -26,7 +26,8 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 _PYTHON_TYPES: dict[type, Any] = {
-    st.ByteType: np.int8,
+    # Beam's coder of the smallest integers has no negative ones.
+    st.ByteType: np.int16,
     st.ShortType: np.int16,
     st.IntegerType: np.int32,
     st.LongType: int,

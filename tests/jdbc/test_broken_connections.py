@@ -74,8 +74,9 @@ def test_a_connection_that_breaks_fails_a_local_run_and_leaves_no_rows(
 
         def write() -> None:
             with beam.Pipeline(SparkRunner(session=spark)) as p:
-                rows = p | beam.Create([Item(n, "x" * 99) for n in range(9000)])
-                _ = rows.with_output_types(Item) | "Copy" >> WriteToJdbc("copied", **place)
+                items = beam.Create([Item(n, "x" * 99) for n in range(9000)])
+                rows = p | items.with_output_types(Item)
+                _ = rows | "Copy" >> WriteToJdbc("copied", **place)
 
         proxy.break_next(1, after=60_000)
         with pytest.raises(PipelineFailed, match=r"'Items/Read' failed: .* run the pipeline again"):
