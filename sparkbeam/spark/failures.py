@@ -28,6 +28,13 @@ from sparkbeam.wire.failure import FailureReports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
 _FUNCTION_FAILED = re.compile(rf"Step '(?P<label>[^\n]*?)' failed: {QUERY_FUNCTION} [^\n]*")
+_VALUE_FAILED = re.compile(
+    r"\[USER_RAISED_EXCEPTION\] Step '(?P<label>[^\n]*?)': (?P<problem>[^\n]*?)"
+    r"(?: SQLSTATE: \w+)?$",
+    re.MULTILINE,
+)
+"""Raised by an expression of Spark's that converts the values of a source."""
+
 _SIDE_WINDOW_FAILED = "the WindowFn of its side input gives no window"
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
@@ -91,6 +98,10 @@ def explained(
         in_query = _FUNCTION_FAILED.search(shown)
         if in_query is not None:
             return PipelineFailed(in_query[0], in_query["label"])
+        value = _VALUE_FAILED.search(shown)
+        if value is not None:
+            label = value["label"]
+            return PipelineFailed(f"Step '{label}' failed: {value['problem']}", label)
         shown = QUERY_DUMP.sub("", shown)
         readers = of_kafka if KAFKA_FAILED.search(shown) else of_databases if of_database else ()
         who, label = _failed(error, queries, readers)

@@ -165,7 +165,8 @@ def check_types(spark: Any, sql: Sql, types: dict[str, tuple[str, str, Any]]) ->
 
     def check(rows: list[Any]) -> None:
         values, nulls = sorted(rows, key=lambda row: row.c0 is None)
-        assert dict(zip(expected, values, strict=True)) == expected
+        found = dict(zip(expected, values, strict=True))
+        assert {name: value for name, value in found.items() if value != expected[name]} == {}
         assert set(nulls) == {None}
 
     read(spark, sql, check, table_name="typed")
@@ -179,7 +180,9 @@ def check_unreadable(spark: Any, sql: Sql, types: list[tuple[str, str, str]]) ->
         with pytest.raises(PipelineFailed) as caught:
             read(spark, sql, lambda rows: None, table_name=f"wrong{number}")
         if "time of day" not in message:
-            message = f"Step 'Read': the column 'c' of type {message}.*that casts the column"
+            message = (
+                f"^Step 'Read' failed: the column 'c' of type {message}.*that casts the column"
+            )
         assert re.search(message, str(caught.value)), caught.value
 
 
@@ -380,6 +383,8 @@ def test_a_column_that_divides_rows_is_named_with_a_value_that_they_do_not_have(
     for value in values:
         postgresql(f"INSERT INTO divided VALUES ('{value}')")
     given = {"table_name": "divided", "partition_column": "c", "partitions": 2}
-    message = f"Step 'Read': the column 'c' of type {kind[:4]}.* has the value '{values[-1]}'"
+    message = (
+        f"^Step 'Read' failed: the column 'c' of type {kind[:4]}.* has the value '{values[-1]}'"
+    )
     with pytest.raises(PipelineFailed, match=message):
         read(spark, postgresql, lambda rows: None, **given)
