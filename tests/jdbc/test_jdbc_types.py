@@ -134,7 +134,7 @@ OF_MARIADB: dict[str, tuple[str, str, Any]] = {
     "unsigned big": ("bigint unsigned", "18446744073709551615", Decimal(18446744073709551615)),
     "date": ("date", "'1500-02-28'", datetime.date(1500, 2, 28)),
     "time": ("time(6)", "'10:20:30.123456'", datetime.time(10, 20, 30, 123456)),
-    "moment": ("datetime(6)", "'1970-01-01 00:00:01.000001'", Timestamp(1.000001)),
+    "moment": ("datetime(6)", "'1970-01-01 00:00:01.000001'", Timestamp(micros=1_000_001)),
     "decimal": ("decimal(10,2)", "-1.5", Decimal("-1.50")),
     "long decimal": ("decimal(65,2)", "1.5", Decimal("1.50")),
     "binary": ("binary(3)", "'ab'", b"ab\0"),
