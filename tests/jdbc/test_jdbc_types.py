@@ -135,6 +135,7 @@ OF_MARIADB: dict[str, tuple[str, str, Any]] = {
     "date": ("date", "'1500-02-28'", datetime.date(1500, 2, 28)),
     "time": ("time(6)", "'10:20:30.123456'", datetime.time(10, 20, 30, 123456)),
     "moment": ("datetime(6)", "'1970-01-01 00:00:01.000001'", Timestamp(micros=1_000_001)),
+    "no moment": ("datetime", "'0000-00-00 00:00:00'", None),
     "decimal": ("decimal(10,2)", "-1.5", Decimal("-1.50")),
     "long decimal": ("decimal(65,2)", "1.5", Decimal("1.50")),
     "binary": ("binary(3)", "'ab'", b"ab\0"),
@@ -143,7 +144,6 @@ OF_MARIADB: dict[str, tuple[str, str, Any]] = {
 UNREADABLE_OF_MARIADB: list[tuple[str, str, str]] = [
     ("date", "'0000-00-00'", "date has the value '0000-00-00'"),
     ("date", "'2024-00-10'", "date has the value '2024-00-10'"),
-    ("datetime", "'0000-00-00 00:00:00'", "datetime has the value '0000-00-00 00:00:00'"),
     ("bit(64)", "~0", "bit has the value 'b'1111"),
     ("time", "'-10:20:30'", "the column 'c' has the value '-10:20:30', which is not a time of day"),
 ]
@@ -177,13 +177,14 @@ def check_unreadable(spark: Any, sql: Sql, types: list[tuple[str, str, str]]) ->
     for number, (kind, value, message) in enumerate(types):
         sql(f"CREATE TABLE wrong{number} (id int, c {kind})")
         sql(f"INSERT INTO wrong{number} VALUES (1, {value})")
-        with pytest.raises(PipelineFailed) as caught:
+        found = "no error"
+        try:
             read(spark, sql, lambda rows: None, table_name=f"wrong{number}")
+        except PipelineFailed as error:
+            found = str(error)
         if "time of day" not in message:
-            message = (
-                f"^Step 'Read' failed: the column 'c' of type {message}.*that casts the column"
-            )
-        assert re.search(message, str(caught.value)), caught.value
+            message = f"^Step 'Read' failed: the column 'c' of type {message}.*that casts the"
+        assert re.search(message, found), (kind, value, found)
 
 
 def test_each_type_is_read_exactly(spark: Any, postgresql: Sql) -> None:
