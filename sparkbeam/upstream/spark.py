@@ -403,13 +403,6 @@ def add_jar(session: Any, jar: str) -> None:
             loader.getParent().addURL(url)
 
 
-def has_fixed_zone(session: Any) -> bool:
-    """Return whether no hour is skipped or repeated in the time zone of a session's JVM."""
-    if not is_classic(session):
-        return False
-    return bool(jvm(session).java.time.ZoneId.systemDefault().getRules().isFixedOffset())
-
-
 def drawn(frame: Any, rows: int, characters: int) -> str:
     """Return the table printed by a DataFrame's ``show``.
 
