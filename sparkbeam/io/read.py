@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.common import arguments
 from sparkbeam.connectors import resolve, source_frames
+from sparkbeam.connectors.kafka_starts import check_ends
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import METADATA, field_at, row_type
 from sparkbeam.connectors.storage import FILE_FORMATS
@@ -136,7 +137,10 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             idle=self._idle,
             follows_clock=self._follows_clock,
         )
-        with told_by(pipeline.transforms_stack[-1].full_label):
+        label = pipeline.transforms_stack[-1].full_label
+        if streaming:
+            check_ends(self._spec, label)
+        with told_by(label):
             kind = self._element_type(selected)
         return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
 

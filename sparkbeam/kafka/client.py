@@ -23,6 +23,7 @@ SHORT_SECONDS = 3.0
 
 _NO_GROUP = "sparkbeam"
 _END = "_PARTITION_EOF"
+_LATEST = -1  # Kafka's timestamp of the end of a partition.
 _MOVING = {
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
@@ -122,6 +123,22 @@ class Client:
             for each in found
         }
 
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the offset behind the last record of each partition.
+
+        With ``read_committed`` it is the one of the first open transaction.
+
+        Raises:
+            KafkaError: Kafka does not answer within some seconds.
+        """
+        places = [self._place(partition, _LATEST) for partition in partitions]
+
+        def ask() -> list[Any]:
+            return self._known(self._consumer.offsets_for_times(places, timeout=SHORT_SECONDS))
+
+        found = asked(ask, seconds=SHORT_SECONDS)
+        return {(each.topic, each.partition): each.offset for each in found}
+
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit offsets for the group.
 
@@ -192,7 +209,9 @@ class Connection:
         return self._last.name() in _REFUSALS
 
 
-def asked(ask: Callable[[], T], connection: Connection | None = None) -> T:
+def asked(
+    ask: Callable[[], T], connection: Connection | None = None, seconds: float | None = None
+) -> T:
     """Return an answer of Kafka.
 
     It is asked again while it is not ready, and while a group or a partition moves to another
@@ -201,11 +220,12 @@ def asked(ask: Callable[[], T], connection: Connection | None = None) -> T:
     Args:
         ask: asks it.
         connection: of the client, if it is asked again while no broker answers.
+        seconds: the time after which it is not asked again; None for :data:`SECONDS`.
 
     Raises:
         KafkaError: it does not answer, or refuses.
     """
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + (SECONDS if seconds is None else seconds)
     while True:
         try:
             return ask()
@@ -232,8 +252,8 @@ def confluent_kafka() -> Any:
         import confluent_kafka
     except ImportError:
         raise ConfigurationError(
-            "ReadFromKafka with group.id, max_num_records or max_read_time asks Kafka for offsets "
-            "with the package confluent-kafka: pip install 'sparkbeam[kafka]', on the executors "
-            "too, or leave these out."
+            "Reads of Kafka with group.id, max_num_records, max_read_time, or timestamps under "
+            "isolation.level=read_committed ask it for offsets with the package confluent-kafka: "
+            "pip install 'sparkbeam[kafka]', on the executors too, or leave these out."
         ) from None
     return confluent_kafka

@@ -26,6 +26,9 @@ PARTITION_SEPARATOR = "/"
 APPEND, UPDATE, COMPLETE = OUTPUT_MODES = ("append", "update", "complete")
 """Output modes of a sink, as Structured Streaming names them."""
 
+_KAFKA = "kafka."
+"""Prefix of the options of Spark's source that are settings of Kafka's client."""
+
 Options = tuple[tuple[str, str], ...]
 """The options of a source or sink; hashable, so that what holds them is."""
 
@@ -175,6 +178,18 @@ class ReadSpec(_Payload):
     def tells_ends(self) -> bool:
         """True if streaming learns which partitions have nothing left."""
         return self.is_own
+
+    @property
+    def hides_records(self) -> bool:
+        """True if a silent partition of Kafka may have records of open transactions."""
+        level = self.kafka_settings.get("isolation.level")
+        return self.tells_partitions and self.idle is not None and level == "read_committed"
+
+    @property
+    def kafka_settings(self) -> dict[str, str]:
+        """The settings of Kafka's client among the options."""
+        found = ((name.lower(), value) for name, value in self.options)
+        return {name[len(_KAFKA) :]: value for name, value in found if name.startswith(_KAFKA)}
 
     @property
     def is_partitioned(self) -> bool:

@@ -64,6 +64,7 @@ class SourceObservation:
         known: the partitions of the source, if known independently of rows.
         is_first: it is the last one of an earlier run, and this run has not looked yet.
         ended: the exhausted partitions, if known.
+        pending: the partitions with records that the source does not show yet.
     """
 
     time: int
@@ -71,6 +72,7 @@ class SourceObservation:
     known: tuple[str, ...] = ()
     is_first: bool = False
     ended: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -219,9 +221,10 @@ class SourceClock:
                 "their own. Choose a partition_column= with fewer values, or give idle_timeout= "
                 "so that those without rows are forgotten."
             )
-        silent = {p: since for p, since in marks.silent.items() if p not in look.seen}
+        active = {*look.seen, *look.pending}
+        silent = {p: since for p, since in marks.silent.items() if p not in active}
         if not look.is_first:
-            for partition in newest.keys() - look.seen.keys():
+            for partition in newest.keys() - active:
                 silent.setdefault(partition, look.time)
         return replace(marks, newest=newest, silent=silent)
 

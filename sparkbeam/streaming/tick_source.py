@@ -14,7 +14,6 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.spark_io import PARTITION_SEPARATOR
@@ -277,32 +276,19 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
                 marks = at_restart(marks)
             look = None
             if feedback is not None:
-                offsets = self._offsets(position, number) if clock.tells else {}
+                offsets = (
+                    self._files.partition_offsets(position.number, number) if clock.tells else {}
+                )
                 look = SourceObservation(
                     position.time,
                     feedback.seen.get(tag, {}),
                     tuple(offsets),
                     is_first,
                     self._ended(clock, offsets),
+                    tuple(feedback.pending.get(tag, ())),
                 )
             found[tag] = clock.after(marks, look, time_now)
         return found
-
-    def _offsets(self, position: Position, number: int) -> dict[str, Any]:
-        """Return the offsets of a source, by topic and partition."""
-        ticks, *offsets = self._files.offsets(position.number) or [""]
-        try:
-            if number >= len(offsets) or loaded(ticks).get("number") != position.number:
-                return {}
-            topics = loaded(offsets[number])
-        except ValueError:
-            return {}
-        return {
-            f"{topic}{PARTITION_SEPARATOR}{partition}": at
-            for topic, partitions in topics.items()
-            if isinstance(partitions, dict)
-            for partition, at in partitions.items()
-        }
 
     def _ended(self, clock: SourceClock, offsets: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the exhausted partitions."""
