@@ -12,6 +12,7 @@ from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.registry import AVRO, JSON, SETTINGS, registry
 from sparkbeam.replacements import proto_rows, registry_rows
+from sparkbeam.replacements.encodable import Checked, Encodable
 from sparkbeam.replacements.kafka_arguments import AUTO_COMMIT, RESET, SERVERS
 from sparkbeam.replacements.managed_config import ManagedConfig
 from sparkbeam.upstream import yaml_payloads
@@ -19,6 +20,11 @@ from sparkbeam.upstream import yaml_payloads
 _READ = ("RAW", "STRING", "JSON", "AVRO", "PROTO")
 _WRITTEN = ("RAW", "JSON", "AVRO", "PROTO")
 _REGISTRY, _SUBJECT = "confluent_schema_registry_url", "confluent_schema_registry_subject"
+_REMEDY = (
+    "Correct it or the schema, or give error_handling, whose output gets such records and the "
+    "errors."
+)
+_VALUE = Optional[bytes]  # noqa: UP045 - Beam's own types.
 _HINTS = (
     "allow_duplicates",
     "offset_deduplication",
@@ -45,9 +51,10 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
         **committed,
         **updates,
     }
+    topic = config.required("topic")
     records = ReadFromKafka(
         consumer,
-        [config.required("topic")],
+        [topic],
         max_read_time=config.number("max_read_time_seconds"),
         redistribute=config.flag("redistribute"),
     )
@@ -55,13 +62,21 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     config.ignore(*_HINTS)
     config.finish()
 
-    def rows(root: Any) -> Any:
-        values = root | "Records" >> records | "Values" >> beam.Map(itemgetter(1))
-        found = values | "Parse" >> beam.Map(parse)
-        found.element_type = yaml_payloads.row_type(schema)
+    kind = yaml_payloads.row_type(schema)
+    checked = Checked(parse, Encodable(kind), f"A record of topic {shown(topic)}", _REMEDY)
+    # With errors= the output of the step is checked.
+    to_row = checked if errors is None else lambda value: parse(value)
+
+    def values(root: Any) -> Any:
+        value = beam.Map(itemgetter(1)).with_output_types(_VALUE)
+        return root | "Records" >> records | "Values" >> value
+
+    def rows(values: Any) -> Any:
+        found = values | "Parse" >> beam.Map(to_row)
+        found.element_type = kind
         return found
 
-    return yaml_payloads.with_errors(rows, errors)
+    return yaml_payloads.with_errors(rows, errors, values)
 
 
 def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":

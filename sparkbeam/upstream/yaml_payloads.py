@@ -55,20 +55,23 @@ def row_type(schema: Any) -> Any:
 
 
 def with_errors(
-    expand: Callable[[Any], Any], errors: Mapping[str, Any] | None
+    expand: Callable[[Any], Any],
+    errors: Mapping[str, Any] | None,
+    before: Callable[[Any], Any] = lambda given: given,
 ) -> "beam.PTransform[Any, Any]":
     """Return a transform whose functions put out elements on which they fail.
 
     Args:
-        expand: applies transforms to the input.
+        expand: applies transforms to elements.
         errors: Beam YAML's ``error_handling``, which names the output; None to fail.
+        before: makes the elements, of which the error output has those that fail.
     """
     if errors is None:
-        return _Expanded(expand)
+        return _Expanded(lambda given: expand(before(given)))
     from apache_beam.yaml import yaml_errors
 
     handled = yaml_errors.maybe_with_exception_handling_transform_fn(expand)
-    return _Expanded(lambda given: handled(given, error_handling=errors))
+    return _Expanded(lambda given: handled(before(given), error_handling=errors))
 
 
 class _Expanded(beam.PTransform[Any, Any]):
