@@ -56,6 +56,7 @@ class Client:
         # Its lines about lost connections would fill logs; errors are raised.
         own: dict[str, Any] = {
             "enable.auto.commit": False,
+            "auto.offset.reset": "error",
             "enable.partition.eof": True,
             "log_level": 2,
         }
@@ -162,7 +163,8 @@ class Client:
                 raise KafkaError(f"No answer for {SECONDS:.0f} seconds.")
             error = message.error()
             if error is not None and error.name() != _END:
-                raise KafkaError(error.str())
+                topic, number = partition
+                raise KafkaError(f"Partition {number} of topic '{topic}': {error.str()}")
             offset = message.offset() + 1 if error is None else end  # Offsets have gaps.
             if error is None and offset <= end:
                 yield message
