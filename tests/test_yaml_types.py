@@ -427,7 +427,7 @@ transforms:
         big: {expression: 2 ** (62 + (n == 2)), output_type: integer}
         text: {expression: chr(0x3042 + 0xa800 * (n == 1)), output_type: string}
       error_handling: {output: bad}
-  - {type: MapToFields, name: Drop, input: MapToFields, config: {drop: big, append: true}}
+  - {type: MapToFields, name: Drop, input: MapToFields, config: {fields: {n: n, text: text}}}
   - {type: StripErrorMetadata, input: MapToFields.bad}
   - {type: Flatten, input: [Drop, StripErrorMetadata]}
 output: Flatten

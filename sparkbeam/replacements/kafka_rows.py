@@ -14,6 +14,7 @@ from sparkbeam.kafka.registry import AVRO, JSON, SETTINGS, registry
 from sparkbeam.replacements import proto_rows, registry_rows
 from sparkbeam.replacements.encodable import Checked, Encodable
 from sparkbeam.replacements.kafka_arguments import AUTO_COMMIT, RESET, SERVERS
+from sparkbeam.replacements.kafka_settings import client_settings
 from sparkbeam.replacements.managed_config import ManagedConfig
 from sparkbeam.upstream import yaml_payloads
 
@@ -39,14 +40,14 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     Raises:
         ConfigurationError: a key has no meaning here, or a wrong value.
     """
-    updates = config.texts("consumer_config_updates")
+    updates = client_settings(config, "consumer_config_updates")
     schema, parse = _parser(config, updates)
     updates = {name: value for name, value in updates.items() if name not in SETTINGS}
     # Java's transform makes up a group unless it is given one, and commits its offsets.
     committed = {AUTO_COMMIT: "true"} if "group.id" in updates else {}
     reset = config.text("auto_offset_reset_config")
     consumer = {
-        SERVERS: config.required("bootstrap_servers"),
+        SERVERS: config.required("bootstrap_servers", may_be_list=True),
         **({RESET: reset} if reset else {}),
         **committed,
         **updates,
@@ -81,14 +82,14 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
 
 def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """Return a write of rows as the values of records without keys; raises like :func:`read`."""
-    updates = config.texts("producer_config_updates")
+    updates = client_settings(config, "producer_config_updates")
     url, subject = config.text(_REGISTRY), config.text(_SUBJECT)
     format, given = _format(config, _WRITTEN, AVRO if url else ""), config.tree("schema")
     if url or subject:
         _check_registry(config, (AVRO,), format, given)
     messages = _messages(config, given) if format == "PROTO" else None
     producer = {
-        SERVERS: config.required("bootstrap_servers"),
+        SERVERS: config.required("bootstrap_servers", may_be_list=True),
         **{name: value for name, value in updates.items() if name not in SETTINGS},
     }
     records = WriteToKafka(producer, config.required("topic"))

@@ -1,8 +1,9 @@
 """Assumptions about Beam's cross-language transforms and the processes that they start."""
 
 import functools
+import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from types import FrameType
 from typing import Any
@@ -57,6 +58,29 @@ def managed_configuration(transform: Any) -> tuple[str, str, str | None]:
     """Return the system of a managed transform, its configuration in YAML, and the URL of one."""
     system = getattr(transform, "_source", None) or transform._sink
     return str(system).lower(), transform._yaml_config, transform._config_url
+
+
+@functools.cache
+def before_constructor(
+    kind: type, arguments: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+) -> None:
+    """Have the arguments of a transform's constructor replaced by others.
+
+    Args:
+        kind: the class of the transform.
+        arguments: returns those to construct it with, given its name and the user's.
+    """
+    construct = kind.__init__  # type: ignore[misc]
+    parameters = inspect.signature(construct)
+
+    @functools.wraps(construct)
+    def checked(self: Any, *given: Any, **named: Any) -> None:
+        bound = parameters.bind(self, *given, **named).arguments
+        first = next(iter(bound))
+        theirs = {name: value for name, value in bound.items() if name != first}
+        construct(self, **arguments(kind.__name__, theirs))
+
+    kind.__init__ = checked  # type: ignore[misc]
 
 
 def before_services(check: Callable[[Pipeline], None]) -> None:
