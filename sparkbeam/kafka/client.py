@@ -62,6 +62,7 @@ class Client:
         }
         self._connection = Connection(lambda: self._consumer.poll(0))
         own["error_cb"] = self._connection.heard
+        self._settings = {**client_config(config), "log_level": 2}
         self._consumer = asked(lambda: self._kafka.Consumer({**settings, **own}, logger=_LOG))
 
     def __enter__(self) -> Self:
@@ -100,6 +101,21 @@ class Client:
         if known.error is not None:
             raise KafkaError(f"Topic '{topic}': {known.error.str()}.")
         return sorted(known.partitions)
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the ids of topics, of which one that is created again has another.
+
+        Raises:
+            KafkaError: a topic does not exist, or Kafka does not answer within some seconds.
+        """
+        admin = self._kafka.admin.AdminClient(self._settings, logger=_LOG)
+        wanted = self._kafka.TopicCollection([*topics])
+
+        def ask() -> dict[str, str]:
+            found = admin.describe_topics(wanted, request_timeout=SHORT_SECONDS)
+            return {topic: str(future.result().topic_id) for topic, future in found.items()}
+
+        return asked(ask, seconds=SHORT_SECONDS)
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """Return the first offset of a partition and the one behind its last record."""
@@ -252,6 +268,7 @@ def confluent_kafka() -> Any:
     """
     try:
         import confluent_kafka
+        import confluent_kafka.admin
     except ImportError:
         raise ConfigurationError(
             "Reads of Kafka with group.id, max_num_records, max_read_time, or timestamps under "

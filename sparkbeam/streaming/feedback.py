@@ -15,6 +15,7 @@ from sparkbeam.errors import CheckpointFailed
 from sparkbeam.plan.spark_io import PARTITION_SEPARATOR
 from sparkbeam.streaming.checkpoint_files import Files, damaged
 
+_FOLDER = "feedback"
 _KEPT = 20
 _FINISHED = "finished"
 _DRAIN = "drain"
@@ -158,6 +159,13 @@ class FeedbackFiles:
         except (ValueError, TypeError, KeyError):
             return batch + 1
 
+    def last_written(self) -> int:
+        """Return the tick of the last micro-batch with feedback; 0 before the first."""
+        numbers = (
+            re.fullmatch(r"([0-9]{1,18})\.json", name) for name in self._files.names(_FOLDER)
+        )
+        return max((int(number[1]) for number in numbers if number), default=0)
+
     def last_number(self) -> int | None:
         """Return the tick whose micro-batch left nothing to do, or None."""
         number = self._files.read(_FINISHED)
@@ -204,4 +212,4 @@ class FeedbackFiles:
 
 
 def _name(number: int) -> str:
-    return f"feedback/{number}.json"
+    return f"{_FOLDER}/{number}.json"

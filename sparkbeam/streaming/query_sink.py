@@ -22,7 +22,7 @@ from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.committed_reports import Committed, busiest
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import OwnFiles, unless_taken
-from sparkbeam.streaming.kafka_ends import KafkaEnds
+from sparkbeam.streaming.kafka_offsets import KafkaOffsets
 from sparkbeam.streaming.source_watermarks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.stored_names import StoredNames
@@ -111,7 +111,7 @@ class QuerySink:
         self._spark_sinks = SparkSinks(topology.plan.sinks, files, reports)
         self._clocks = tuple(map(SourceClock.from_source, spark_sources(topology.plan)))
         self._feedback = FeedbackFiles(files)
-        self._kafka_ends = KafkaEnds(topology.plan, self._feedback)
+        self._kafka = KafkaOffsets(topology.plan, self._feedback)
         self._since = now_micros()
         self._committed = Committed()
         self._in_pieces = in_pieces
@@ -134,6 +134,7 @@ class QuerySink:
 
     def _deliver(self, batch: Any, batch_id: int) -> None:
         self._watch = Stopwatch()
+        self._kafka.read(batch_id + 1)
         if self._in_pieces and not self.number:
             # No layer has run yet: they run when rows are requested.
             limit_rows(batch.sparkSession)
@@ -224,5 +225,5 @@ class QuerySink:
             summary=figures.content(),
             finalizers=self._callbacks.waiting,
             waits=any(stage.waits for stage in stages),
-            pending=self._kafka_ends.pending(tick.number, seen),
+            pending=self._kafka.pending(seen),
         )

@@ -15,7 +15,7 @@ from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.kafka.client import KafkaError, Partition
-from sparkbeam.streaming import kafka_ends
+from sparkbeam.streaming import kafka_offsets
 
 COMMITTED = {"isolation.level": "read_committed"}
 CREATE, APPEND = ReadFromKafka.create_time_policy, ReadFromKafka.log_append_time
@@ -164,7 +164,7 @@ def test_records_of_a_transaction_that_is_open_for_long_are_not_late(
     open: tuple[int, ...] | KafkaError,
     source: Callable[[], Any],
 ) -> None:
-    monkeypatch.setattr(kafka_ends, "Client", Broker)
+    monkeypatch.setattr(kafka_offsets, "Client", Broker)
     monkeypatch.setattr(Broker, "open", open)
     monkeypatch.setattr(Broker, "hidden", 29)
     windows = Sums(tmp_path)
@@ -178,7 +178,7 @@ def test_records_of_a_transaction_that_is_open_for_long_are_not_late(
 def test_a_partition_whose_records_are_all_aborted_is_idle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_ends, "Client", Broker)
+    monkeypatch.setattr(kafka_offsets, "Client", Broker)
     monkeypatch.setattr(Broker, "open", (1,))
     monkeypatch.setattr(Broker, "hidden", 4)
     batches: list[MicroBatch] = [{0: [n]} for n in range(12)]
