@@ -5,11 +5,12 @@ import re
 import pyspark
 
 from sparkbeam.common.display_text import beginning
-from sparkbeam.common.spark_packages import CHECK_KAFKA, DRIVERS, package_for
+from sparkbeam.common.spark_packages import DRIVERS, KAFKA_GAP, kafka_remedy, package_for
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import Options
 from sparkbeam.upstream.spark import (
     KAFKA_FAILED,
+    KAFKA_LOST,
     MISSING_SOURCE,
     MISSING_TABLE,
     OTHER_VERSION,
@@ -90,8 +91,10 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
             "Correct the name, give the session the package that has it (--spark_packages), "
             "or register a data source in Python (spark.dataSource.register)."
         )
+    if KAFKA_LOST.search(text):
+        return KAFKA_GAP
     if KAFKA_FAILED.search(text):
-        return CHECK_KAFKA
+        return kafka_remedy(text)
     if "COLUMN_ALREADY_EXISTS" in text:
         return "Read a query or a view in which the names of columns differ in more than case."
     if _WRONG_ROWS.search(text):

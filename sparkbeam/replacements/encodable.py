@@ -47,7 +47,7 @@ class Encodable:
         return _row_type(schema_pb2.Schema.FromString(self._schema))
 
     @cached_property
-    def _coder(self) -> coders.Coder:
+    def _coder(self) -> Any:
         return self._given if self._type is None else coders.RowCoder(self._type.row_type.schema)
 
     @cached_property

@@ -56,7 +56,7 @@ def _argument(name: str, value: Any) -> Any:
     if name == "topics":
         return _topics(value)
     if name in _NUMBERS and value is not None:
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise ConfigurationError(f"{name}={shown(value)} must be a whole number.")
         return int(value)
     if name in _FLAGS and not isinstance(value, bool | None):

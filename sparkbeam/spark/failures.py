@@ -9,13 +9,14 @@ from types import MappingProxyType
 import pyspark
 
 from sparkbeam.common.display_text import beginning
-from sparkbeam.common.spark_packages import CHECK_KAFKA
+from sparkbeam.common.spark_packages import KAFKA_GAP, kafka_remedy
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.plan.spark_io import QUERY_FUNCTION
 from sparkbeam.spark.checkpoint_damage import FULL, damage
 from sparkbeam.spark.worker_deaths import Deaths
 from sparkbeam.upstream.spark import (
     KAFKA_FAILED,
+    KAFKA_LOST,
     NO_PROGRAM,
     OTHER_PLAN,
     OTHER_PYTHON,
@@ -81,7 +82,7 @@ def explained(
         if in_query is not None:
             return PipelineFailed(in_query[0], in_query["label"])
         shown = QUERY_DUMP.sub("", shown)
-        who, label = _failed(error, queries, of_kafka if KAFKA_FAILED.search(shown) else ())
+        who, label = _failed(error, queries, of_kafka if _is_of_kafka(shown) else ())
         failed = (
             CheckpointFailed(damaged)
             if damaged is not None
@@ -95,6 +96,10 @@ def explained(
                 failed.__cause__ = error
         return failed
     return _explained(report)
+
+
+def _is_of_kafka(text: str) -> bool:
+    return bool(KAFKA_FAILED.search(text) or KAFKA_LOST.search(text))
 
 
 def _failed(
@@ -196,8 +201,10 @@ def _remedy(text: str) -> str:
             "than when its checkpoint was begun: make it as it was, or start with another "
             "--checkpoint_location."
         )
+    if KAFKA_LOST.search(text):
+        return KAFKA_GAP
     if KAFKA_FAILED.search(text) or text.startswith("KafkaError: "):
-        return CHECK_KAFKA
+        return kafka_remedy(text)
     if FULL.search(text):
         return "Make room in the folder for temporary files, or set spark.local.dir to another one."
     if _CODER_FAILED.search(text):

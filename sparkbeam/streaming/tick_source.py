@@ -33,7 +33,7 @@ from sparkbeam.streaming.source_watermarks import (
 from sparkbeam.upstream.stream_readers import SupportsTriggerAvailableNow
 from sparkbeam.wire.messages import DDL, TICK_TAG, Message, Round, Tick, dump, pack
 from sparkbeam.wire.rows import PLAIN_CELL
-from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS, now_micros
 
 TO_FIRST_LAYER = ((0, 0),)
 """Route of ticks that are one row, which the first layer receives and passes on."""
@@ -146,6 +146,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clock = Clock()
         self._available_now = spec.run is not None
         self._until: int | None = None
+        self._prepared: int | None = None
         self._first: int | None = None
         self._draining = False
         self._has_ended = False
@@ -153,6 +154,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._available_now = True
+        self._prepared = now_micros()  # Other sources see what there is next.
 
     def initialOffset(self) -> dict[str, Any]:
         tags = (*self._tags.values(), *(clock.tag for clock in self._spec.clocks))
@@ -178,7 +180,8 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             if feedback is not None:
                 self._files.restore(feedback)
             if self._available_now and self._spec.events is None:
-                self._until = self._clock.after(position.time)
+                began = self._clock.after(position.time)
+                self._until = min(began, max(position.time, self._prepared or began))
         draining = position.draining or self._is_to_drain()
         begun = position.number and draining == position.draining
         if begun and not self._is_due(position) and self._is_over():
@@ -286,6 +289,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
                     is_first,
                     self._ended(clock, offsets),
                     tuple(feedback.pending.get(tag, ())),
+                    position.until,
                 )
             found[tag] = clock.after(marks, look, time_now)
         return found

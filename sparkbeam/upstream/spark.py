@@ -839,6 +839,11 @@ KAFKA_FAILED = re.compile(
 )
 """Errors of the clients of Kafka in Spark's source and sink."""
 
+KAFKA_LOST = re.compile(
+    r"KAFKA_DATA_LOSS|KafkaIllegalStateException|[Ss]ome data may have been (lost|missed)"
+)
+"""Errors of Spark's source of Kafka about records that are gone."""
+
 QUERY_DUMP = re.compile(r"\s*=== Streaming Query ===.*", re.DOTALL)
 """The plan of a streaming query that Spark adds to its error."""
 

@@ -51,6 +51,18 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         (JAVA, "jdbc", {"URL": "jdbc:unheard:of"}, "java.sql.SQLException: No suitable driver."),
         (JAVA, "jdbc", {}, "--spark_packages=GROUP:DRIVER:VERSION"),
         (LOGIN, "kafka", {}, "username. Check bootstrap.servers, the login and the topics."),
+        (
+            "org.apache.kafka.common.errors.RecordTooLargeException: The message is 2 bytes",
+            *("kafka", {}, "Write smaller records, or raise max.request.size in producer_config"),
+        ),
+        (
+            "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized",
+            *("kafka", {}, "Give the login the rights to the topics"),
+        ),
+        (
+            "KafkaIllegalStateException: Partition t-0's offset was changed from 10 to 3",
+            *("kafka", {}, "give auto.offset.reset=earliest in consumer_config"),
+        ),
         (NO_HADOOP, "parquet", {}, "--spark_packages=org.apache.hadoop:hadoop-aws:VERSION"),
         (TOO_LONG, "jdbc", {}, "too long for type. Correct the rows, or the table."),
         ("[COLUMN_ALREADY_EXISTS] `a`", "jdbc", {}, "Read a query or a view in which"),

@@ -30,6 +30,7 @@ from sparkbeam.replacements.managed_config import ManagedConfig
 RESHUFFLE = "beam:transform:reshuffle:v1"
 SERIALIZATION = "org.apache.kafka.common.serialization."
 SERVER = {"bootstrap.servers": "h:1"}
+TOPICS: dict[str, Any] = {"consumer_config": SERVER, "topics": ["t"]}
 STREAMING = ("--streaming",)
 EARLIEST = {"auto.offset.reset": "earliest"}
 SECRET = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
@@ -311,7 +312,7 @@ def test_settings_have_the_types_of_kafkas_clients(
             ]
         ),
         *(
-            (partial(ReadFromKafka, SERVER, **{"topics": ["t"], **given}), told)
+            (partial(ReadFromKafka, **(TOPICS | typing.cast(Any, given))), told)
             for given, told in [
                 ({"topics": "clicks"}, r"topics='clicks' must be a list .* topics=\['clicks'\]"),
                 ({"topics": None}, "topics=None must be a list of names"),

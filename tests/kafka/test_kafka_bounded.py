@@ -1,5 +1,6 @@
 """Bounded reads of Kafka: a number of records, whatever their offsets."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,6 @@ from apache_beam.io.kafka import ReadFromKafka
 from sparkbeam.kafka import subscription
 from sparkbeam.kafka.client import Partition
 from sparkbeam.kafka.subscription import Subscription
-from sparkbeam.replacements import kafka_bounded
 from sparkbeam.replacements.kafka_bounded import _Choose, _Read
 from sparkbeam.replacements.kafka_records import RecordForm
 from sparkbeam.replacements.kafka_values import BYTES
@@ -108,5 +108,5 @@ def test_a_read_waits_for_records_that_come_later(
     def sleep(seconds: float) -> None:
         topic.end += 40
 
-    monkeypatch.setattr(kafka_bounded.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     assert read(60) == [(0, at) for at in ABORTED[:60]]

@@ -247,7 +247,7 @@ def of_avro(kind: Any) -> dict[str, Any]:
     return {"type": "record", "name": "r", "fields": [{"name": "i", "type": kind}]}
 
 
-FORMATS: dict[str, tuple[dict[str, Any], list[bytes], dict[bytes | None, str]]] = {
+FORMATS: dict[str, tuple[dict[str, Any], list[bytes], dict[Any, str]]] = {
     "JSON": (
         {"format": "JSON", "schema": DEEP},
         [b'{"i": 1.0}', b'{"i": 9223372036854775807, "n": NaN, "s": "x"}', b'{"i": 1, "i": 2}'],

@@ -9,13 +9,18 @@ import apache_beam as beam
 import pytest
 from apache_beam.io.kafka import ReadFromKafka
 from apache_beam.options.pipeline_options import PipelineOptions
-from partitioned import COLUMNS, HOUR, MicroBatch, PartitionedRun, Sums
+from partitioned import COLUMNS, HOUR, SECOND, MicroBatch, PartitionedRun, Sums
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.kafka.client import KafkaError, Partition
 from sparkbeam.streaming import kafka_offsets
+from sparkbeam.streaming.source_watermarks import (
+    SourceClock,
+    SourceObservation,
+    SourceProgress,
+)
 
 COMMITTED = {"isolation.level": "read_committed"}
 CREATE, APPEND = ReadFromKafka.create_time_policy, ReadFromKafka.log_append_time
@@ -184,6 +189,22 @@ def test_a_partition_whose_records_are_all_aborted_is_idle(
     batches: list[MicroBatch] = [{0: [n]} for n in range(12)]
     found = watermarks(tmp_path, monkeypatch, CREATE, batches, 2, **COMMITTED)
     assert found == [*([None] * 6), *range(6, 12)]
+
+
+@pytest.mark.parametrize(("until", "end"), [(None, 9), (4, 4)])
+@pytest.mark.parametrize("lag", [0, None])
+def test_an_idle_partition_follows_the_clock_to_the_time_up_to_which_all_has_been_read(
+    until: int | None, end: int, lag: int | None
+) -> None:
+    """A run with ``--trigger=available-now`` reads what was there when it began."""
+    policy = SourceClock(0, tells=True, idle=2 * SECOND, follows=True, idle_lag=lag)
+    marks = SourceProgress()
+    for number in range(1, 10):
+        began = None if until is None else until * SECOND
+        seen = {"t/0": SECOND} if number == 1 else {}
+        look = SourceObservation(number * SECOND, seen, ("t/0", "t/1"), until=began)
+        marks = policy.after(marks, look, 20 * SECOND)
+    assert marks.watermark == end * SECOND
 
 
 @pytest.mark.parametrize(

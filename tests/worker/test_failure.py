@@ -340,6 +340,23 @@ WriteToMicroBatchDataSource
 
 
 @pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (
+            "org.apache.spark.sql.kafka010.KafkaIllegalStateException: [KAFKA_DATA_LOSS.X] t-0",
+            "or start with another --checkpoint_location.",
+        ),
+        ("Cannot fetch offset 5. Some data may have been lost", "auto.offset.reset=earliest"),
+        ("org.apache.kafka.common.errors.RecordTooLargeException: x", "max.request.size"),
+    ],
+)
+def test_the_remedy_fits_what_kafka_refuses(text: str, remedy: str) -> None:
+    failed = explained(RuntimeError(text), FailureReports(), of_kafka=["Clicks"])
+    assert str(failed).startswith("Step 'Clicks' failed: ")
+    assert remedy in str(failed)
+
+
+@pytest.mark.parametrize(
     ("labels", "label", "who"),
     [
         (["Clicks"], "Clicks", "Step 'Clicks'"),
