@@ -1,10 +1,12 @@
 """Records of Kafka as rows of a schema: the ``KAFKA`` of managed transforms and Beam YAML."""
 
+import io
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any, Optional
 
 import apache_beam as beam
+import fastavro
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.typehints import Tuple
 
@@ -12,6 +14,7 @@ from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.registry import AVRO, JSON, SETTINGS, registry
 from sparkbeam.replacements import proto_rows, registry_rows
+from sparkbeam.replacements.avro_rows import avro_rows
 from sparkbeam.replacements.encodable import Checked, Encodable
 from sparkbeam.replacements.kafka_arguments import AUTO_COMMIT, RESET, SERVERS
 from sparkbeam.replacements.kafka_settings import client_settings
@@ -123,6 +126,9 @@ def _parser(config: ManagedConfig, consumer: Mapping[str, str]) -> tuple[Any, An
         messages = _messages(config, given)
         return messages.schema, messages.row
     try:
+        if format == "AVRO" and given:
+            rows, plain, to_row = avro_rows(given)
+            return rows, lambda data: to_row(fastavro.schemaless_reader(io.BytesIO(data), plain))
         return yaml_payloads.parser(format, given)
     except Exception as error:  # What Beam finds wrong with a schema.
         raise _wrong_schema(config, error) from None

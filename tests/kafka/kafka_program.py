@@ -128,13 +128,15 @@ class Kafka:
         (producer.commit_transaction if commits else producer.abort_transaction)(60)
 
     def remove(self, topic: str) -> None:
-        AdminClient(self._client).delete_topics([topic])[topic].result()
+        admin = AdminClient(self._client)
+        admin.delete_topics([topic])[topic].result()
         time.sleep(3)  # A broker deletes it behind its answer.
 
     def expire(self, topic: str, offset: int) -> None:
         """Delete the records of the first partition before an offset."""
         place = TopicPartition(topic, 0, offset)
-        AdminClient(self._client).delete_records([place])[place].result()
+        admin = AdminClient(self._client)
+        admin.delete_records([place])[place].result()
 
     def committed(self, topic: str, group: str, partitions: int = 2) -> list[int]:
         consumer = Consumer({**self._client, "group.id": group})

@@ -1,11 +1,15 @@
 """Kafka's records as rows: the system of managed transforms, and Beam YAML's own types."""
 
 import io
+import pickle
 import subprocess
 from ast import literal_eval
 from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import apache_beam as beam
 import fastavro
@@ -13,6 +17,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
 from apache_beam.typehints import Optional, Tuple
+from apache_beam.utils.timestamp import Timestamp
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from payloads import payload
@@ -275,6 +280,51 @@ FORMATS: dict[str, tuple[dict[str, Any], list[bytes], dict[Any, str]]] = {
     ),
 }
 """A configuration, records that are rows, and poison with a part of the error, by format."""
+
+
+MOMENT = datetime(2020, 1, 2, 3, 4, 5, 6000, UTC)
+OF_AVRO: list[tuple[Any, Any, Any]] = [
+    ({"type": "long", "logicalType": "timestamp-millis"}, MOMENT, Timestamp.of(MOMENT)),
+    ({"type": "long", "logicalType": "timestamp-micros"}, MOMENT, Timestamp.of(MOMENT)),
+    (
+        {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2},
+        *[Decimal("1.50")] * 2,
+    ),
+    (
+        {"type": "fixed", "name": "d", "size": 4, "logicalType": "decimal", "precision": 5},
+        *[Decimal(-7)] * 2,
+    ),
+    ({"type": "int", "logicalType": "date"}, date(1970, 1, 3), 2),
+    ({"type": "int", "logicalType": "time-millis"}, time(0, 0, 1), 1000),
+    ({"type": "string", "logicalType": "uuid"}, *[str(UUID(int=5))] * 2),
+    ({"type": "fixed", "name": "f", "size": 2}, *[b"\xff\0"] * 2),
+    ({"type": "enum", "name": "e", "symbols": ["A"]}, "A", "A"),
+    (["null", {"type": "array", "items": "long"}], None, None),
+    (["null", {"type": "map", "values": "string"}], None, None),
+    (["null", {"type": "record", "name": "n", "fields": []}], None, None),
+    (["null", {"type": "long", "logicalType": "timestamp-millis"}], None, None),
+    (
+        {"type": "array", "items": {"type": "long", "logicalType": "timestamp-millis"}},
+        [MOMENT],
+        [Timestamp.of(MOMENT)],
+    ),
+    ({"type": "map", "values": ["null", "long"]}, {"a": None, "b": 5}, {"a": None, "b": 5}),
+]
+"""Types of Avro, values, and what is in the rows."""
+
+
+@pytest.mark.parametrize(("kind", "value", "expected"), OF_AVRO)
+def test_values_of_avro_pass_through_a_pipeline(
+    kind: Any, value: Any, expected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "found"
+    config = {"format": "AVRO", "schema": of_avro(kind)}
+
+    def note(row: Any) -> None:
+        path.write_bytes(pickle.dumps(row.i))
+
+    parsed(monkeypatch, [in_avro(kind, value)], note, config, BatchRunner)
+    assert pickle.loads(path.read_bytes()) == expected
 
 
 class Given(beam.PTransform):
