@@ -80,8 +80,8 @@ from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import beam_batches as of_batches
 from sparkbeam.upstream import beam_file_sinks as of_file_sinks
 from sparkbeam.upstream import beam_files as of_files
+from sparkbeam.upstream import dead_letters, option_views, pickles, signatures
 from sparkbeam.upstream import external as of_external
-from sparkbeam.upstream import option_views, pickles, signatures
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
@@ -1236,6 +1236,19 @@ class TestCrossLanguage:
                 _ = pipeline | transform
         assert asked == [pipeline] * 3
 
+    def test_the_arguments_of_a_constructor_are_replaced(self) -> None:
+        class Kind(beam.PTransform[Any, Any]):
+            def __init__(self, first: Any, second: Any = 5) -> None:
+                self.given = first, second
+
+        def doubled(name: str, given: Any) -> Any:
+            assert name == "Kind"
+            return {at: 2 * value for at, value in given.items()}
+
+        of_external.before_constructor(Kind, doubled)
+        of_external.before_constructor(Kind, doubled)
+        assert [Kind(1).given, Kind(1, second=2).given] == [(2, 5), (2, 4)]
+
     def test_their_urns_are_found(self) -> None:
         read = managed.Read(managed.ICEBERG, config={})
         assert "iceberg" in of_external.urn_of(read)
@@ -1292,3 +1305,14 @@ def test_spark_replaces_files_of_a_checkpoint_without_checksums(spark: Any, tmp_
         write(b"third", over=False)
     assert (tmp_path / "1.changelog").read_bytes() == b"second"
     assert not any(tmp_path.glob("*.crc"))
+
+
+def test_dead_letters_come_from_the_parts_that_are_replaced() -> None:
+    handler = beam.Map(str).with_exception_handling(main_tag="here").transform
+    kind = type(handler)
+    assert f"{kind.__module__}.{kind.__qualname__}" == dead_letters.HANDLER
+    assert handler._main_tag == "here"
+    assert isinstance(handler._fn, beam.DoFn)
+    pcoll = beam.Pipeline() | beam.Create([1])
+    assert isinstance(handler._build_pardo(pcoll), beam.ParDo)
+    assert callable(handler._post_process_result)

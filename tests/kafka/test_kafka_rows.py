@@ -283,31 +283,27 @@ FORMATS: dict[str, tuple[dict[str, Any], list[bytes], dict[Any, str]]] = {
 
 
 MOMENT = datetime(2020, 1, 2, 3, 4, 5, 6000, UTC)
-OF_AVRO: list[tuple[Any, Any, Any]] = [
-    ({"type": "long", "logicalType": "timestamp-millis"}, MOMENT, Timestamp.of(MOMENT)),
-    ({"type": "long", "logicalType": "timestamp-micros"}, MOMENT, Timestamp.of(MOMENT)),
+INSTANT = Timestamp.from_utc_datetime(MOMENT)
+MILLIS, DECIMAL = "timestamp-millis", {"logicalType": "decimal"}
+OF_AVRO: list[Any] = [
+    ({"type": "long", "logicalType": "timestamp-millis"}, MOMENT, INSTANT),
+    ({"type": "long", "logicalType": "timestamp-micros"}, MOMENT, INSTANT),
+    (["null", {"type": "long", "logicalType": "timestamp-millis"}], None, None),
+    ({"type": "array", "items": {"type": "long", "logicalType": MILLIS}}, [MOMENT], [INSTANT]),
+    ({"type": "bytes", "precision": 5, "scale": 2, **DECIMAL}, Decimal("1.50"), Decimal("1.50")),
     (
-        {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2},
-        *[Decimal("1.50")] * 2,
-    ),
-    (
-        {"type": "fixed", "name": "d", "size": 4, "logicalType": "decimal", "precision": 5},
-        *[Decimal(-7)] * 2,
+        {"type": "fixed", "name": "d", "size": 4, "precision": 5, **DECIMAL},
+        Decimal(-7),
+        Decimal(-7),
     ),
     ({"type": "int", "logicalType": "date"}, date(1970, 1, 3), 2),
     ({"type": "int", "logicalType": "time-millis"}, time(0, 0, 1), 1000),
-    ({"type": "string", "logicalType": "uuid"}, *[str(UUID(int=5))] * 2),
-    ({"type": "fixed", "name": "f", "size": 2}, *[b"\xff\0"] * 2),
+    ({"type": "string", "logicalType": "uuid"}, str(UUID(int=5)), str(UUID(int=5))),
+    ({"type": "fixed", "name": "f", "size": 2}, b"\xff\0", b"\xff\0"),
     ({"type": "enum", "name": "e", "symbols": ["A"]}, "A", "A"),
     (["null", {"type": "array", "items": "long"}], None, None),
     (["null", {"type": "map", "values": "string"}], None, None),
     (["null", {"type": "record", "name": "n", "fields": []}], None, None),
-    (["null", {"type": "long", "logicalType": "timestamp-millis"}], None, None),
-    (
-        {"type": "array", "items": {"type": "long", "logicalType": "timestamp-millis"}},
-        [MOMENT],
-        [Timestamp.of(MOMENT)],
-    ),
     ({"type": "map", "values": ["null", "long"]}, {"a": None, "b": 5}, {"a": None, "b": 5}),
 ]
 """Types of Avro, values, and what is in the rows."""
