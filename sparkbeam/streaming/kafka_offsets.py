@@ -33,7 +33,7 @@ class KafkaOffsets:
         self._sources = [
             (number, str(source.outputs[0][1]), source.label, spec)
             for number, source, spec in specs
-            if spec.format == "kafka"
+            if spec.format.lower() == "kafka"
         ]
         self._feedback = feedback
         self._ends: tuple[int, dict[str, dict[Partition, int]]] = (0, {})

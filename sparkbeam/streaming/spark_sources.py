@@ -105,7 +105,7 @@ def source_frame(
     ((_, tag),) = source.outputs
     if spec.is_own:
         spec = _of_hub(spec, session, ExhaustedPartitions(checkpoint, tag), kept, freezes=freezes)
-    if spec.format == "kafka":
+    if spec.format.lower() == "kafka":
         check_topics(spec, source.label, number, kept)
     if not FeedbackFiles(kept).offsets(1):  # Otherwise Spark starts at its own offsets.
         spec = started(spec, source.label)
