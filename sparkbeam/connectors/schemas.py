@@ -1,13 +1,4 @@
-"""Schemas in Spark's, Beam's and Arrow's terms.
-
-================== ===================================== ============================ Spark in a
-Beam row direction ================== =====================================
-============================ tinyint … bigint ``int`` both float, double ``float`` both boolean,
-string ``bool``, ``str`` both binary ``bytes`` both timestamp(_ntz) ``Timestamp`` both; also writes
-``datetime`` decimal ``Decimal`` both array, map, struct list, dictionary, row both date and others
-Arrow's conversion both ================== =====================================
-============================
-"""
+"""Schemas in Spark's, Beam's and Arrow's terms; ``docs/io.md`` has the types."""
 
 import inspect
 from collections.abc import Hashable, Mapping, Sequence
@@ -22,8 +13,12 @@ from apache_beam.typehints import typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.utils.timestamp import Timestamp
+from pyspark.errors import PySparkException
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.errors import ConfigurationError
 
 _PYTHON_TYPES: dict[type, Any] = {
     st.ByteType: np.int8,
@@ -180,8 +175,23 @@ def _alternatives(kind: Any) -> Sequence[Any]:
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """Return the Arrow schema of rows for Spark."""
+    """Return the Arrow schema of rows for Spark.
+
+    Raises:
+        ConfigurationError: Arrow lacks the type of a column.
+    """
     # PySpark 4.3 requires a time zone; 4.2 uses UTC.
     asks = "timezone" in inspect.signature(to_arrow_schema).parameters
     zone: dict[str, Any] = {"timezone": "UTC"} if asks else {}
-    return to_arrow_schema(schema, **zone)
+    found = pa.schema([])
+    for field in schema:
+        try:
+            found = found.append(to_arrow_schema(st.StructType([field]), **zone).field(0))
+        except (PySparkException, ValueError):
+            null = "" if field.nullable else " NOT NULL"
+            raise ConfigurationError(
+                f"The column {shown(field.name)} of the schema is of type "
+                f"{field.dataType.simpleString()}{null}, of which rows cannot be made: give it "
+                "another type, such as string."
+            ) from None
+    return found
