@@ -7,6 +7,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import listed, shown
+from sparkbeam.connectors.assignments import check_assignment
 from sparkbeam.connectors.database_tables import DatabaseTable
 from sparkbeam.connectors.databases import Database
 from sparkbeam.connectors.latest import quoted
@@ -35,7 +36,8 @@ class InsertRows:
         """Add the rows of a micro-batch.
 
         Raises:
-            ConfigurationError: the rows have more fields than the table has columns.
+            ConfigurationError: the rows have more fields than the table has columns, or one whose
+                digits a column cuts.
         """
         session = rows.sparkSession
         self.database.prepare(session)
@@ -46,6 +48,8 @@ class InsertRows:
                 f"{shown(self.table)} has {len(table)} columns ({listed(table.names)}): fields go "
                 "to columns by their position."
             )
+        pairs = [*zip(rows.schema, table, strict=False)]
+        check_assignment(pairs, self.table)
         # The text of a value gets the type of its column in the database.
         more = {"stringtype": "unspecified"} if self.database.scheme == "postgresql" else {}
         options = self.database.options(
@@ -53,7 +57,6 @@ class InsertRows:
             batchsize=self.batch_size,
             numPartitions=self.database.max_connections,
         )
-        pairs = zip(rows.schema, table, strict=False)
         fitted = rows.select(*(self._fitted(field, column) for field, column in pairs))
         fitted.write.format("jdbc").options(**more | options).mode("append").save()
 

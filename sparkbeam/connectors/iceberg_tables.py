@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import listed, shown
+from sparkbeam.connectors.assignments import check_assignment
 from sparkbeam.connectors.commits import PROPERTY, Commit
 from sparkbeam.connectors.iceberg_merges import ChangeMerge
 from sparkbeam.connectors.latest import quoted
@@ -189,6 +190,7 @@ def _fitted(rows: Any, table: st.StructType, texts: frozenset[str], name: str) -
             f"The table {shown(name)} has no column {listed(unknown)}, only {listed(table.names)}: "
             "leave it out with keep or drop, or add it with ALTER TABLE."
         )
+    check_assignment(((part, table[part.name]) for part in rows.schema), name)
     kinds = {part.name: part.dataType for part in rows.schema}
     return [_value(part, kinds, texts).alias(part.name) for part in table]
 

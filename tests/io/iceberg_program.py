@@ -22,7 +22,7 @@ from apache_beam.transforms import managed
 from apache_beam.utils.timestamp import Timestamp
 from table_programs import NO_JAR, settings
 
-from sparkbeam.errors import ConfigurationError
+from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.io import ForeachBatch, ReadFromSpark
 from sparkbeam.upstream.spark import active_session
 
@@ -55,6 +55,12 @@ def pipeline(build: Callable[[beam.Pipeline], None]) -> None:
     options = PipelineOptions(["--spark_master=local[2]", *settings(["iceberg"])])
     with beam.Pipeline("sparkbeam.SparkRunner", options) as p:
         build(p)
+
+
+class Part(NamedTuple):
+    """A row with a fraction where the table has a whole number."""
+
+    id: float
 
 
 class Shop:
@@ -230,7 +236,27 @@ def others(shop: Shop) -> dict[str, Any]:
             _ = sales | managed.Write("iceberg", config=config)
         except ConfigurationError as error:
             found[problem] = str(error)
+    for problem, row, table in (
+        ("null", Sale._make([None, *SALES[0][1:]]), "sales"),
+        ("cut", Part(2.7), "of_1"),
+    ):
+        found[problem] = failure(shop, row, table)
     return found
+
+
+def failure(shop: Shop, row: Any, table: str) -> str:
+    """Return the error of a write of a row."""
+
+    def write(p: beam.Pipeline) -> None:
+        rows = p | beam.Create([0]) | beam.Map(lambda _: row).with_output_types(type(row))
+        config = {**shop.catalog, "table": f"shop.{table}"}
+        _ = rows | "Store" >> managed.Write(managed.ICEBERG, config=config)
+
+    try:
+        pipeline(write)
+    except PipelineFailed as error:
+        return str(error)
+    return ""
 
 
 PARTS = {"basics": basics, "others": others}

@@ -75,3 +75,9 @@ def test_a_stream_follows_the_rows_that_are_appended(found: dict[str, Any]) -> N
 
 def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
     assert found["page"] == [["Bonn", "3"]]
+
+
+@LONG
+def test_values_that_a_table_cannot_have_are_named(others: dict[str, Any]) -> None:
+    assert "column 'id' of the schema is of type bigint and not nullable" in others["null"]
+    assert "'id' is of type double, and the table 'shop.of_1' has bigint" in others["cut"]
