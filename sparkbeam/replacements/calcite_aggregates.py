@@ -4,6 +4,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from sparkbeam.replacements.calcite_checks import IN_STEPS
 from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.calcite_expressions import Expressions
 from sparkbeam.replacements.calcite_values import NUMBERS, REAL, Value, held, is_integer
@@ -44,9 +45,11 @@ class Aggregation:
             condition = self._expressions.holds(node.parent.args["expression"].this)
         if isinstance(node.parent, exp.Window):
             raise QueryRefused("OVER in windows or in streaming")
-        argument = node.this
+        argument, others = node.this, node.args.get("expressions") or ()
         is_distinct = isinstance(argument, exp.Distinct)
         if is_distinct:
+            if len(argument.expressions) > 1:
+                raise QueryRefused(f"{node.sql_name()}(DISTINCT …) of several columns{IN_STEPS}")
             (argument,) = argument.expressions
         if isinstance(node, exp.Count) and isinstance(argument, exp.Star):
             return Value(self._count(None, condition), int)
@@ -57,6 +60,9 @@ class Aggregation:
         ):
             raise QueryRefused(f"the aggregate {node.sql_name()} in windows or in streaming")
         value = self._expressions.value(argument)
+        further = [exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in others]
+        tests = [*([condition] if condition else []), *map(self._expressions.holds, further)]
+        condition = " and ".join(tests) or None
         if condition is not None:
             value = Value(f"({value.source} if {condition} else None)", value.kind, nullable=True)
         if is_distinct and not isinstance(node, exp.Min | exp.Max):

@@ -12,6 +12,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
 from sparkbeam.connectors.schemas import row_constraint, without_none
+from sparkbeam.replacements.calcite_calls import bound_of
 from sparkbeam.replacements.calcite_casts import cast
 from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.calcite_functions import called, moved
@@ -50,6 +51,14 @@ _ARITHMETIC: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Mul: ("*", "decimal_product"),
 }
 """Operators of numbers, and functions of decimals."""
+
+
+_BRANCHES = 20
+"""Branches of CASE without further parentheses, as Python limits how long such chains are."""
+
+
+_LONGEST = 200_000
+"""Characters of a condition that is repeated, for when it is true and when it is false."""
 
 
 class Expressions:
@@ -105,7 +114,7 @@ class Expressions:
         return found[1]
 
     def _new_value(self, node: exp.Expr) -> Value:
-        known = self._known.get(node.sql())
+        known = self._known.get(node.sql()) if self._known else None
         if known is not None:
             return known
         if isinstance(node, exp.Add | exp.Sub) and isinstance(node.right, exp.Interval):
@@ -136,7 +145,7 @@ class Expressions:
                 return self.holds(node.this, negated=not negated)
             case exp.And() | exp.Or():
                 word = "and" if isinstance(node, exp.And) is not negated else "or"
-                parts = (self.holds(part, negated=negated) for part in (node.left, node.right))
+                parts = (self.holds(part, negated=negated) for part in node.flatten())
                 return f"({f' {word} '.join(parts)})"
             case exp.Is():
                 return self._is(node, negated=negated)
@@ -153,13 +162,18 @@ class Expressions:
             raise unknown(node)
         return f"({value.source} is {not negated})"
 
-    def _compared(self, node: exp.Binary, *, negated: bool) -> str:
+    def _sides(self, node: exp.Binary) -> tuple[Value, Value]:
+        """Return the sides of a comparison in types that are comparable."""
         left, right = self.value(node.left), self.value(node.right)
         if {left.kind, right.kind} <= NUMBERS and left.kind is not right.kind:
             kind = wider(left.kind, right.kind)
             left, right = as_kind(left, kind), as_kind(right, kind)
         elif left.kind is not right.kind and Any not in (left.kind, right.kind):
             left, right = _as_times(node, left, right)
+        return left, right
+
+    def _compared(self, node: exp.Binary, *, negated: bool) -> str:
+        left, right = self._sides(node)
         nulls, (one, other) = present(left, right)
         test = f"{one} {_COMPARISONS[type(node)][negated]} {other}"
         if negated and {left.kind, right.kind} & {*REAL}:
@@ -183,9 +197,13 @@ class Expressions:
         return f"({(' and ' if negated else ' or ').join(parts)})"
 
     def _truth(self, node: exp.Expr) -> Value:
+        if isinstance(node, exp.Binary) and type(node) in _COMPARISONS:
+            return strict(bool, f"({{}} {_COMPARISONS[type(node)][0]} {{}})", *self._sides(node))
         true = self.holds(node)
         if not self._may_be_null(node):
             return Value(true, bool)
+        if len(true) > _LONGEST:
+            raise QueryRefused("conditions within conditions, nested deeply,")
         false = self.holds(node, negated=True)
         return Value(f"(True if {true} else False if {false} else None)", bool, nullable=True)
 
@@ -197,7 +215,7 @@ class Expressions:
             case exp.Paren() | exp.Not():
                 return self._may_be_null(node.this)
             case exp.And() | exp.Or():
-                return self._may_be_null(node.left) or self._may_be_null(node.right)
+                return any(map(self._may_be_null, node.flatten()))
             case exp.Between():
                 parts = [node.this, node.args["low"], node.args["high"]]
             case exp.In():
@@ -217,12 +235,9 @@ class Expressions:
         owner = self.value(node.this)
         rows = row_constraint(owner.kind)
         fields = {} if rows is None else dict(rows._fields)
-        is_plain = node.name.isascii() and node.name.isidentifier()
-        if node.name not in fields or not is_plain or keyword.iskeyword(node.name):
+        if node.name not in fields:
             raise unknown(node)
-        kind, nullable = without_none(fields[node.name])
-        found = strict(kind, f"{{}}.{node.name}", owner)
-        return Value(found.source, kind, found.nullable or nullable)
+        return field_of(owner, node.name, fields[node.name])
 
     def _negative(self, node: exp.Neg) -> Value:
         value = self.value(node.this)
@@ -279,13 +294,16 @@ class Expressions:
         values = [self.value(each.args["true"]) for each in node.args["ifs"]]
         kind = common_kind(node, *values, default)
         found = converted(default, kind)
-        for each, value in reversed([*zip(node.args["ifs"], values, strict=True)]):
+        branches = []
+        for each, value in zip(node.args["ifs"], values, strict=True):
             test = each.this
             if node.this is not None:
                 test = exp.EQ(this=node.this, expression=test)
-            source = f"({converted(value, kind).source} if {self.holds(test)} else {found.source})"
-            found = Value(source, kind, value.nullable or found.nullable)
-        return found
+            branches.append(f"{converted(value, kind).source} if {self.holds(test)} else ")
+        source = found.source
+        for at in reversed(range(0, len(branches), _BRANCHES)):
+            source = f"({''.join(branches[at : at + _BRANCHES])}{source})"
+        return Value(source, kind, any(value.nullable for value in (*values, found)))
 
     def _coalesce(self, node: exp.Coalesce) -> Value:
         values = [*map(self.value, (node.this, *node.expressions))]
@@ -350,29 +368,40 @@ class Expressions:
         return Value(f"row.{bound}", Timestamp)
 
 
-def _as_times(node: exp.Expr, *values: Value) -> tuple[Value, ...]:
+def field_of(owner: Value, name: str, hint: Any) -> Value:
+    """Return a field of a row.
+
+    Args:
+        owner: the row.
+        name: of the field.
+        hint: its type.
+    """
+    kind, nullable = without_none(hint)
+    # Python itself would read other characters in their normal form.
+    is_plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+    text = f"{{}}.{name}" if is_plain else f"getattr({{}}, {_literal(name)})"
+    found = strict(kind, text, owner)
+    return Value(found.source, kind, found.nullable or nullable)
+
+
+def _literal(text: str) -> str:
+    return repr(text).replace("{", "{{").replace("}", "}}")
+
+
+def _as_times(node: exp.Expr, left: Value, right: Value) -> tuple[Value, Value]:
     """Return days, times and texts as days, or as times if one of them is.
 
     Raises:
         QueryRefused: they are not comparable.
     """
-    kinds = {value.kind for value in values}
+    kinds = {left.kind, right.kind}
     if not kinds <= {date, Timestamp, str}:
         raise unknown(node)
     kind = "TIMESTAMP" if Timestamp in kinds else "DATE"
     to = exp.Cast(this=exp.Null(), to=exp.DataType.build(kind))
-    return tuple(cast(to, value) for value in values)
+    return cast(to, left), cast(to, right)
 
 
 def _is_condition(node: exp.Expr) -> bool:
     others = exp.Not | exp.And | exp.Or | exp.Is | exp.Between | exp.In
     return isinstance(node, others) or type(node) in _COMPARISONS
-
-
-def bound_of(node: exp.Expr) -> str | None:
-    """Return which bound of its window an expression is: ``start`` or ``end``."""
-    if not isinstance(node, exp.Anonymous):
-        return None
-    function, _, bound = node.name.upper().partition("_")
-    is_bound = function in ("TUMBLE", "HOP", "SESSION") and bound in ("START", "END")
-    return bound.lower() if is_bound else None

@@ -75,7 +75,12 @@ def _abs(node: exp.Abs, value: _Values) -> Value:
 def _joined(node: Any, value: _Values) -> Value:
     parts = node.expressions or [node.left, node.right]
     texts = [_text_of(node, value, part) for part in parts]
+    if len(texts) > _TERMS:  # Python limits the depth of sums.
+        return strict(str, f"''.join(({', '.join(['{}'] * len(texts))}))", *texts)
     return strict(str, f"({' + '.join(['{}'] * len(texts))})", *texts)
+
+
+_TERMS = 100
 
 
 def _trim(node: exp.Trim, value: _Values) -> Value:

@@ -14,6 +14,9 @@ from sparkbeam.replacements.calcite_dialect import (
     QueryRefused,
 )
 
+ROWS = "rows"
+"""Key of an UNNEST whose columns are the fields of the rows in an array."""
+
 _EPOCH = exp.Literal.string("1970-01-01 00:00:00")
 
 
@@ -207,7 +210,8 @@ def _unnest(node: exp.Unnest) -> exp.Expr:
     columns = alias.columns
     rows: exp.Expr
     if not position:
-        rows = _call("INLINE" if len(columns) > 1 else "EXPLODE", array)
+        is_inline = len(columns) > 1 or node.meta.get(ROWS)
+        rows = _call("INLINE" if is_inline else "EXPLODE", array)
     elif isinstance(position, exp.Identifier) and len(columns) == 1:
         rows = _numbered(array, columns[0], position)
         alias.append("columns", position.copy())

@@ -26,6 +26,7 @@ from sparkbeam.plan.spark_io import READ_URN, QueryFunction, ReadSpec
 from sparkbeam.replacements.sql_rows import SqlRows, column_types, decoded, is_whole, result_type
 from sparkbeam.replacements.user_functions import SqlFunction
 from sparkbeam.upstream.external import arguments_of
+from sparkbeam.upstream.spark import unlogged
 
 if TYPE_CHECKING:
     from sparkbeam.replacements.calcite_ddl import ExternalTable
@@ -192,10 +193,10 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
 
     def _analyzed(self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows]) -> StructType:
         session = resolve.session_of(pipeline)
+        schemas = [each.schema for each in read.values()]
         try:
-            return query_frames.schema_of(
-                session, text, [each.schema for each in read.values()], self._of_spark()
-            )
+            with unlogged():
+                return query_frames.schema_of(session, text, schemas, self._of_spark())
         except Exception as error:
             raise ConfigurationError(
                 f"Spark cannot analyze the query: {problem(error, '', ())}"

@@ -1,5 +1,7 @@
 """Beam SQL's dialect, where Spark's differs: each query is run by Spark over one table."""
 
+import functools
+import operator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,8 +13,12 @@ from sparkbeam.errors import ConfigurationError
 
 pytest.importorskip("sqlglot")
 
+from sqlglot import exp
+
 from sparkbeam.replacements.calcite import parse
+from sparkbeam.replacements.calcite_checks import check_nodes
 from sparkbeam.replacements.calcite_dialect import QueryRefused
+from sparkbeam.replacements.calcite_nodes import NODES
 
 DDL = (
     "id bigint not null, s string, f double not null, ts timestamp_ntz, a array<bigint>, "
@@ -229,6 +235,25 @@ def test_expressions_have_the_values_of_beam_sql(
         ("SELECT id FROM PCOLLECTION EXCEPT SELECT ABS(id) FROM PCOLLECTION", [(-7,)]),
         ("SELECT s FROM PCOLLECTION INTERSECT SELECT CAST(NULL AS VARCHAR)", [(None,)]),
         ("SELECT id FROM PCOLLECTION NATURAL JOIN (SELECT 7 AS id) q", [(7,)]),
+        ("SELECT COUNT(s, id), COUNT(DISTINCT s, id), COUNT(id) FROM PCOLLECTION", [(1, 1, 2)]),
+        ("SELECT id FROM PCOLLECTION WHERE id BETWEEN SYMMETRIC 9 AND 5", [(7,)]),
+        ("SELECT id FROM PCOLLECTION WHERE id NOT BETWEEN SYMMETRIC 9 AND 5", [(-7,)]),
+        ("SELECT x, y FROM (VALUES ROW(1, 'a'), ROW(2, 'b')) AS v(x, y)", [(1, "a"), (2, "b")]),
+        ("SELECT id, yes FROM PCOLLECTION GROUP BY (id, yes)", [(7, True), (-7, False)]),
+        ("SELECT COUNT(*) FROM (SELECT id FROM PCOLLECTION LIMIT ALL) q", [(2,)]),
+        (
+            f"SELECT id FROM PCOLLECTION WHERE {' OR '.join(f'id = {at}' for at in range(213))}",
+            [(7,)],
+        ),
+        (f"SELECT {' + '.join(['id'] * 400)} FROM PCOLLECTION", [(2800,), (-2800,)]),
+        (f"SELECT {' + '.join(['0.1e0'] * 300)}", [(functools.reduce(operator.add, [0.1] * 300),)]),
+        (
+            f"SELECT CASE {' '.join(f'WHEN id = {at} THEN {at}' for at in range(200))} ELSE 0 END "
+            "FROM PCOLLECTION",
+            [(7,), (0,)],
+        ),
+        (f"SELECT id FROM PCOLLECTION WHERE id IN ({', '.join(map(str, range(1000)))})", [(7,)]),
+        (f"SELECT COUNT(*) FROM ({' UNION ALL '.join(['SELECT 1 AS x'] * 100)}) q", [(100,)]),
         ("SELECT id, x FROM PCOLLECTION JOIN (SELECT 7 AS id, 1 AS x) q USING (id)", [(7, 1)]),
         (
             "SELECT p.id, q.k FROM PCOLLECTION p FULL JOIN (SELECT 7 AS k UNION ALL SELECT NULL) q "
@@ -368,10 +393,19 @@ def test_a_query_tells_which_columns_it_reads(query: str, read: str) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("SELECT ID FROM PCOLLECTION", "Column 'ID' could not be resolved"),
-        ("SELECT id FROM pcollection", "There is no table 'pcollection'"),
+        ("SELECT ID FROM PCOLLECTION", r"no column 'ID' in line 1, column 8\. Did you mean 'id'\?"),
+        ("SELECT p.idd\nFROM PCOLLECTION p", "no column 'p.idd' in line 1, column 8.*mean 'id'"),
+        ("SELECT q.id FROM PCOLLECTION p", "There is no table 'q' for the column 'q.id'"),
+        ("SELECT q.* FROM PCOLLECTION p", "FROM has no table 'q'"),
+        ("SELECT id FROM PCOLLECTION p, PCOLLECTION q", "'id' is ambiguous.*'p.id' or 'q.id'"),
+        ("SELECT 1 FROM PCOLLECTION, PCOLLECTION", "two tables named 'PCOLLECTION'"),
+        (
+            "SELECT 1 FROM PCOLLECTION p JOIN PCOLLECTION q USING (x)",
+            "'x' of USING is not one of both",
+        ),
+        ("SELECT id FROM pcollection", r"no table 'pcollection'.* mean 'PCOLLECTION'\?"),
         ("SELECT id FROM db.PCOLLECTION", "There is no table 'db.PCOLLECTION'"),
-        ("SELECT id FROM PCOLLECTION; SELECT 1", "2 statements"),
+        ("SELECT id FROM PCOLLECTION; SELECT 1", "The query has 2 statements"),
         ("SELECT id FRM PCOLLECTION WHERE (", "not valid SQL"),
         ("SELECT id FROM", r"not valid SQL: Expected table name in line 1, column 14\.$"),
         ("SELECT id FROM PCOLLECTION WHERE", r": WHERE lacks something in line 1, column 32\.$"),
@@ -379,8 +413,66 @@ def test_a_query_tells_which_columns_it_reads(query: str, read: str) -> None:
         ("SELECT", "SELECT names no columns"),
         ("SELECT id FROM (SELECT FROM PCOLLECTION)", "SELECT names no columns"),
         ('SELECT id AS "" FROM PCOLLECTION', '"" is no name'),
-        ("", "0 statements"),
-        (f"SELECT {'(' * 3000}1", "not valid SQL|nested too deeply"),
+        ("", "The query is empty"),
+        ("-- SELECT 1", "The query is empty"),
+        ("SELEC id FROM PCOLLECTION", "Did you mean SELECT in place of 'SELEC'"),
+        ("SELEC id", "Did you mean SELECT in place of 'SELEC'"),
+        ("SELECT id FRM PCOLLECTION", "'PCOLLECTION' is not expected.*mean FROM in place of 'FRM'"),
+        ("SELECT id FROM PCOLLECTION WHER id = 1", "Did you mean WHERE in place of 'WHER'"),
+        ("SELECT id FROM PCOLLECTION GRUOP BY id", "Did you mean GROUP in place of 'GRUOP'"),
+        ("FROM PCOLLECTION", "SELECT is missing before FROM"),
+        ("SELECT id, FROM PCOLLECTION", "nothing follows the comma in line 1, column 10"),
+        ("SELECT (id FROM PCOLLECTION", r"Expecting \)"),
+        ("SELECT id + FROM PCOLLECTION", "an operand is missing"),
+        ("SELECT ABS(id, 1) FROM PCOLLECTION", "2 arguments are given to a function that has 1"),
+        ("SELECT POWER(id) FROM PCOLLECTION", "POWER lacks an argument"),
+        ("SELECT 's3cret' 5 FROM PCOLLECTION", "unexpected value in line 1, column 17"),
+        ("SELECT id FROM PCOLLECTION WHERE id IN ()", r"IN \(\) has no values"),
+        (
+            "SELECT id FROM PCOLLECTION WHERE s",
+            "WHERE needs a condition, and PCOLLECTION.s is VARCHAR",
+        ),
+        ("SELECT NOT id FROM PCOLLECTION", "NOT needs a condition"),
+        ("SELECT CASE WHEN id THEN 1 END FROM PCOLLECTION", "WHEN needs a condition"),
+        ("SELECT id FROM PCOLLECTION WHERE COUNT(*) > 1", "COUNT stands in WHERE.*use HAVING"),
+        ("SELECT SUM(COUNT(*)) FROM PCOLLECTION", "SUM is an aggregate of an aggregate"),
+        ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY MAX(id)", "MAX stands in GROUP BY"),
+        ("SELECT id, COUNT(*) FROM PCOLLECTION", "'id' is neither in GROUP BY nor within"),
+        ("SELECT id + 2 FROM PCOLLECTION GROUP BY id + 1", "'id' is neither in GROUP BY"),
+        ("SELECT s FROM PCOLLECTION GROUP BY s HAVING id > 1", "'id' is neither in GROUP BY"),
+        ("SELECT COUNT(*) FROM PCOLLECTION ORDER BY id LIMIT 1", "'id' is neither in GROUP BY"),
+        ("SELECT s FROM PCOLLECTION HAVING id > 1", "HAVING needs GROUP BY"),
+        ("SELECT id FROM PCOLLECTION ORDER BY 5 LIMIT 1", "does not select 5 columns"),
+        ("SELECT id FROM PCOLLECTION LIMIT -1", "LIMIT -1 is no number of rows"),
+        ("SELECT id FROM PCOLLECTION LIMIT id", "is no number of rows"),
+        ("SELECT id FROM PCOLLECTION UNION SELECT id, s FROM PCOLLECTION", "have 1 and 2 columns"),
+        (
+            "SELECT id FROM PCOLLECTION EXCEPT SELECT s FROM PCOLLECTION",
+            "Column 1 of the parts of EXCEPT is BIGINT and VARCHAR",
+        ),
+        (
+            "SELECT id FROM PCOLLECTION UNION SELECT 1 ORDER BY s LIMIT 1",
+            "ORDER BY of UNION names 's'",
+        ),
+        ("SELECT x FROM (VALUES (1), (2, 3)) AS v(x)", "Rows of VALUES have 1, 2 columns"),
+        ("SELECT x FROM (VALUES (1, 2)) AS v(x)", "'v' names 1 columns, and there are 2"),
+        ("SELECT x FROM PCOLLECTION AS p(x)", "'p' names 1 columns, and there are 2"),
+        ("WITH w(x) AS (SELECT * FROM PCOLLECTION) SELECT x FROM w", "'w' names 1 columns"),
+        ("SELECT CURRENT_DATE + INTERVAL 'x' DAY", "INTERVAL 'x' DAY is not valid"),
+        ("SELECT CURRENT_DATE + INTERVAL '1' FORTNIGHT", "INTERVAL has no unit FORTNIGHT"),
+        (
+            "SELECT CURRENT_DATE + INTERVAL '1.30' MINUTE TO SECOND",
+            "INTERVAL '1.30' MINUTE TO SECOND is not valid",
+        ),
+        (
+            "SELECT TUMBLE_START(CURRENT_TIMESTAMP, INTERVAL '5' MINUTE) FROM PCOLLECTION "
+            "GROUP BY TUMBLE(CURRENT_TIMESTAMP, INTERVAL '1' MINUTE)",
+            "TUMBLE_START has other arguments than the window in GROUP BY",
+        ),
+        ("SELECT TUMBLE_START(id, INTERVAL '5' MINUTE) FROM PCOLLECTION", "needs TUMBLE"),
+        (f"SELECT {' + '.join(['id'] * 10_000)} FROM PCOLLECTION", "nested too deeply: 10,002"),
+        (f"SELECT id IN ({'1,' * 60_000}1) FROM PCOLLECTION", "words and signs, more than 100,000"),
+        (f"SELECT {'(' * 3000}1", "nested too deeply: more than 500 parentheses"),
     ],
 )
 def test_a_wrong_query_is_an_error(query: str, message: str) -> None:
@@ -397,6 +489,53 @@ def test_a_wrong_query_is_an_error(query: str, message: str) -> None:
         ("SELECT * FROM range(10)", "the table function"),
         ("SELECT 1 FROM PCOLLECTION, LATERAL TABLE(f(id)) AS t(x)", "the table function"),
         ("SELECT id FROM PCOLLECTION FETCH FIRST 1 ROWS WITH TIES", "WITH TIES"),
+        ("SELECT id FROM PCOLLECTION LIMIT 5 PERCENT", "PERCENT"),
+        ("SELECT 1 FROM PCOLLECTION p LEFT SEMI JOIN PCOLLECTION q ON TRUE", "LEFT SEMI JOIN"),
+        ("SELECT 1 FROM PCOLLECTION p LEFT ANTI JOIN PCOLLECTION q ON TRUE", "LEFT ANTI JOIN"),
+        ("SELECT 1 FROM PCOLLECTION p STRAIGHT_JOIN PCOLLECTION q", "STRAIGHT_JOIN"),
+        ("SELECT DISTINCT ON (id) s FROM PCOLLECTION", "DISTINCT ON in line 1, column 21"),
+        (
+            "SELECT id FROM PCOLLECTION FOR SYSTEM_TIME AS OF TIMESTAMP '2020-01-01 00:00:00'",
+            "FOR SYSTEM_TIME AS OF",
+        ),
+        ("SELECT ARRAY_AGG(id ORDER BY s) FROM PCOLLECTION", "ARRAY_AGG with ORDER BY"),
+        ("SELECT ARRAY_AGG(id LIMIT 1) FROM PCOLLECTION", "ARRAY_AGG with LIMIT"),
+        ("SELECT ANY_VALUE(id HAVING MAX s) FROM PCOLLECTION", "HAVING MAX within an aggregate"),
+        (
+            "SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY id) FROM PCOLLECTION",
+            "WITHIN GROUP",
+        ),
+        ("SELECT MAX(id, 1) FROM PCOLLECTION", "MAX of several values"),
+        ("SELECT id FROM PCOLLECTION QUALIFY RANK() OVER (ORDER BY id) = 1", "QUALIFY"),
+        ("SELECT id FROM PCOLLECTION FOR UPDATE", "FOR UPDATE"),
+        ("SELECT /*+ BROADCAST(PCOLLECTION) */ id FROM PCOLLECTION", "a hint"),
+        ("SELECT id FROM PCOLLECTION WITH (NOLOCK)", "a hint of a table"),
+        ("SELECT * EXCEPT (id) FROM PCOLLECTION", r"\* EXCEPT"),
+        ("SELECT id FROM PCOLLECTION GROUP BY DISTINCT id", "GROUP BY DISTINCT"),
+        ("SELECT id FROM PCOLLECTION GROUP BY ALL", "GROUP BY ALL"),
+        ("SELECT s FROM PCOLLECTION GROUP BY s WITH ROLLUP", "WITH ROLLUP"),
+        ("SELECT 1 UNION ALL BY NAME SELECT 2", "UNION BY NAME"),
+        ("VALUES (1), (2) LIMIT 1", "LIMIT of VALUES"),
+        (
+            "SELECT SUM(id) OVER (ORDER BY id GROUPS 1 PRECEDING) FROM PCOLLECTION",
+            "GROUPS in a window frame",
+        ),
+        (
+            "SELECT SUM(id) OVER (ORDER BY id ROWS 1 PRECEDING EXCLUDE TIES) FROM PCOLLECTION",
+            "EXCLUDE in a window frame",
+        ),
+        ("SELECT id > ALL (SELECT 1) FROM PCOLLECTION", r"a comparison with ALL \(SELECT"),
+        ("SELECT id = ANY (SELECT 1) FROM PCOLLECTION", r"a comparison with ANY \(SELECT"),
+        ("SELECT s COLLATE 'de' FROM PCOLLECTION", "COLLATE"),
+        ("SELECT CURRENT_TIMESTAMP AT TIME ZONE 'UTC'", "AT TIME ZONE"),
+        ("SELECT CAST(id AS TIMESTAMP WITH TIME ZONE) FROM PCOLLECTION", "the type TIMESTAMP"),
+        ("SELECT CAST(id AS nosuch) FROM PCOLLECTION", "the type nosuch"),
+        ("SELECT TRY_CAST(s AS INT) FROM PCOLLECTION", "TRY_CAST"),
+        ("SELECT CURRENT_DATE + INTERVAL '5' SECOND(3)", "an INTERVAL with a precision"),
+        ("SELECT MULTISET[1] FROM PCOLLECTION", "MULTISET"),
+        ("SELECT LOCALTIMESTAMP(3)", "LOCALTIMESTAMP with a precision"),
+        ("SELECT id IS JSON FROM PCOLLECTION", "IS JSON"),
+        ("SELECT ? FROM PCOLLECTION", "a placeholder"),
         ("SELECT * FROM PCOLLECTION PIVOT (SUM(id) FOR s IN ('a', 'b'))", "PIVOT"),
         (
             "SELECT * FROM PCOLLECTION MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS m "
@@ -409,3 +548,23 @@ def test_a_wrong_query_is_an_error(query: str, message: str) -> None:
 def test_a_clause_that_is_not_translated_is_named(query: str, clause: str) -> None:
     with pytest.raises(QueryRefused, match=clause):
         parse(query, TABLES)
+
+
+@pytest.mark.parametrize("kind", NODES, ids=lambda kind: kind.__name__)
+def test_an_attribute_that_is_not_in_the_table_is_refused(kind: type[exp.Expr]) -> None:
+    known = NODES[kind]
+    for name in kind.arg_types:
+        node = kind()
+        node.set(name, exp.Literal.string("x"))
+        is_known = name in known.names and name not in known.values
+        if (known.spark is None and is_known) or name in (known.spark or ()):
+            assert check_nodes(node) is not None
+        elif not is_known:
+            with pytest.raises(QueryRefused):
+                check_nodes(node)
+
+
+def test_a_function_that_is_not_in_the_table_is_refused() -> None:
+    for kind in {*exp.FUNCTION_BY_NAME.values()} - {*NODES}:
+        with pytest.raises(QueryRefused):
+            check_nodes(kind())
