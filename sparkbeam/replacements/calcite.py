@@ -31,8 +31,12 @@ from sparkbeam.replacements.calcite_dialect import (
     first_line,
     statements,
 )
+from sparkbeam.replacements.calcite_functions import TYPES
+from sparkbeam.replacements.calcite_rows import spelled_out
 from sparkbeam.replacements.calcite_spark import to_spark
+from sparkbeam.replacements.calcite_text import SparkSql
 from sparkbeam.replacements.calcite_timestamps import TIME, Timestamps
+from sparkbeam.replacements.calcite_types import metadata
 from sparkbeam.replacements.user_functions import SqlFunction
 
 _NO_CLAUSES: Mapping[type[exp.Expr], str] = {
@@ -45,6 +49,9 @@ _NO_CLAUSES: Mapping[type[exp.Expr], str] = {
     exp.Lock: "FOR UPDATE",
     exp.Into: "INTO",
 }
+
+
+_METADATA = metadata(TYPES)
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ class ParsedQuery:
         if inputs:
             tree.set("with_", with_)
         try:
-            text = tree.sql("spark", unsupported_level=sqlglot.ErrorLevel.RAISE)
+            text = tree.sql(SparkSql, unsupported_level=sqlglot.ErrorLevel.RAISE)
         except sqlglot.errors.UnsupportedError as error:
             raise QueryRefused(first_line(error).rstrip(".")) from None
         text = text.replace("{", "{{").replace("}", "}}")
@@ -221,7 +228,7 @@ def parse(
     """
     tree = _query(query) if isinstance(query, str) else query.copy()
     _check(tree, tables)
-    tree = called(_named(tree, tables), functions or {})
+    tree = called(_named(spelled_out(tree, tables), tables), functions or {})
     used = _used(tree, tables)
     try:
         tree = qualify(
@@ -232,7 +239,10 @@ def parse(
             validate_qualify_columns=True,
         )
         tree = annotate_types(
-            tree, schema={name: _columns(tables[name]) for name in used}, dialect=Calcite
+            tree,
+            schema={name: _columns(tables[name]) for name in used},
+            expression_metadata=_METADATA,
+            dialect=Calcite,
         )
     except sqlglot.errors.SqlglotError as error:
         raise ConfigurationError(f"{first_line(error)} {_known(tables)}") from None

@@ -15,6 +15,7 @@ from sparkbeam.replacements.calcite_dialect import (
     QueryRefused,
     data_type,
 )
+from sparkbeam.replacements.calcite_functions import FUNCTIONS
 from sparkbeam.replacements.calcite_spark import RENAMED
 from sparkbeam.replacements.calcite_timestamps import AGGREGATES
 from sparkbeam.replacements.user_functions import SqlFunction
@@ -26,7 +27,7 @@ def check_name(name: str) -> None:
     Raises:
         ConfigurationError: it has.
     """
-    special = {*WINDOWS, *AGGREGATES, *RENAMED, *WITH_UNIT, *_OTHERS}
+    special = {*WINDOWS, *AGGREGATES, *RENAMED, *WITH_UNIT, *FUNCTIONS, "MAP"}
     try:
         call = sqlglot.parse_one(f"{name}(1)", dialect=Calcite)
     except sqlglot.errors.SqlglotError:
@@ -35,9 +36,6 @@ def check_name(name: str) -> None:
         raise ConfigurationError(
             f"The parser of SQL has a function {shown(name)}: give yours another name."
         )
-
-
-_OTHERS = frozenset(["CARDINALITY", "CHARACTER_LENGTH", "MAP"])
 
 
 def called(tree: exp.Query, functions: Mapping[str, SqlFunction]) -> exp.Query:

@@ -70,6 +70,7 @@ class Calcite(Dialect):
         """Tokens, with the quotes of names."""
 
         IDENTIFIERS = ["`", '"']  # noqa: RUF012
+        HEX_STRINGS = [("X'", "'"), ("x'", "'")]  # noqa: RUF012
         KEYWORDS = {  # noqa: RUF012
             **sqlglot.Tokenizer.KEYWORDS,
             "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
@@ -82,6 +83,12 @@ class Calcite(Dialect):
         FUNCTIONS = {  # noqa: RUF012
             name: parse for name, parse in sqlglot.Parser.FUNCTIONS.items() if name not in WITH_UNIT
         }
+
+        def _parse_position(self, haystack_first: bool = False) -> exp.StrPosition:
+            found = super()._parse_position(haystack_first)
+            if self._match(TokenType.FROM):
+                found.set("position", self._parse_bitwise())
+            return found
 
 
 def data_type(kind: str) -> exp.DataType:

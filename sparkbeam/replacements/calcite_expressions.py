@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from apache_beam.utils.timestamp import Timestamp
@@ -14,7 +14,7 @@ from sqlglot import exp
 from sparkbeam.connectors.schemas import row_constraint, without_none
 from sparkbeam.replacements.calcite_casts import cast
 from sparkbeam.replacements.calcite_dialect import QueryRefused
-from sparkbeam.replacements.calcite_functions import called, moved
+from sparkbeam.replacements.calcite_functions import called, item, moved
 from sparkbeam.replacements.calcite_values import (
     NUMBERS,
     REAL,
@@ -91,6 +91,9 @@ class Expressions:
             exp.Coalesce: self._coalesce,
             exp.Cast: self._cast,
             exp.Anonymous: self._call,
+            exp.Bracket: lambda node: item(node, self.value),
+            exp.Array: self._array,
+            exp.HexString: lambda node: Value(repr(bytes.fromhex(node.name)), bytes),
         }
 
     def value(self, node: exp.Expr) -> Value:
@@ -247,6 +250,13 @@ class Expressions:
             return Value(f"Decimal({node.this!r})", Decimal)
         return Value(repr(whole), np.int32 if whole < 1 << 31 else int)
 
+    def _array(self, node: exp.Array) -> Value:
+        values = [*map(self.value, node.expressions)]
+        kind = common_kind(node, *values)
+        parts = [converted(value, kind) for value in values]
+        inner = Optional[kind] if any(part.nullable for part in parts) else kind  # noqa: UP045
+        return Value(f"[{', '.join(part.source for part in parts)}]", list[inner])  # type: ignore[valid-type]
+
     def _computed(self, node: exp.Binary, text: str, of_decimals: str) -> Value:
         """Return the result of arithmetic.
 
@@ -270,6 +280,8 @@ class Expressions:
 
     def _modulo(self, node: exp.Mod) -> Value:
         left, right = self.value(node.left), self.value(node.right)
+        if Decimal in (left.kind, right.kind):
+            return self._computed(node, "", "decimal_remainder")
         if not (is_integer(left.kind) and is_integer(right.kind)):
             raise unknown(node)
         return strict(wider(left.kind, right.kind), "modulo({}, {})", left, right)

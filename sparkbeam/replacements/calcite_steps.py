@@ -326,7 +326,7 @@ class _Lowering:
             for at, (key, value) in enumerate(zip(keys, of_keys, strict=True))
         }
         known |= {
-            each.sql(): aggregation.result(each)
+            _with_condition(each).sql(): aggregation.result(each)
             for part in parts
             for each in part.find_all(exp.AggFunc)
         }
@@ -354,6 +354,11 @@ class _Lowering:
         )
         condition = None if having is None else behind.holds(having.this)
         return Project(whole, tuple(map(behind.value, items)), condition)
+
+
+def _with_condition(node: exp.AggFunc) -> exp.Expr:
+    """Return an aggregate with its FILTER."""
+    return node.parent if isinstance(node.parent, exp.Filter) else node
 
 
 def _is_bound(step: Step, value: Value) -> bool:

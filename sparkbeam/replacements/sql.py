@@ -24,7 +24,7 @@ from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import to_table
 from sparkbeam.plan.spark_io import READ_URN, QueryFunction, ReadSpec
 from sparkbeam.replacements.sql_rows import SqlRows, column_types, decoded, is_whole, result_type
-from sparkbeam.replacements.user_functions import SqlFunction
+from sparkbeam.replacements.user_functions import SqlFunction, builtins
 from sparkbeam.upstream.external import arguments_of
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         session = resolve.session_of(pipeline)
         try:
             return query_frames.schema_of(
-                session, text, [each.schema for each in read.values()], self._of_spark()
+                session, text, [each.schema for each in read.values()], self._of_spark(text)
             )
         except Exception as error:
             raise ConfigurationError(
@@ -213,13 +213,14 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             query=text,
             columns=tuple(schema.names),
             inputs=tuple(each.json() for each in schemas.values()),
-            functions=self._of_spark(),
+            functions=self._of_spark(text),
         )
         result = (cells or pipeline) | "Query" >> _Query(spec, result_type(schema))
         return decoded(result, schema, read.values())
 
-    def _of_spark(self) -> tuple[QueryFunction, ...]:
-        return tuple(function.of_spark(self._applied) for function in self._functions.values())
+    def _of_spark(self, query: str) -> tuple[QueryFunction, ...]:
+        given = (function.of_spark(self._applied) for function in self._functions.values())
+        return (*given, *builtins(query, self._applied))
 
     def _aliases(self) -> dict[str, SqlFunction]:
         return {each.alias: each for each in self._functions.values()}

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, Optional
 
 import apache_beam as beam
+import numpy as np
 from apache_beam import coders, typehints
 from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import AsMultiMap, AsSingleton, PCollection
@@ -31,7 +32,14 @@ from sparkbeam.plan.same_windows import in_same_windows
 from sparkbeam.replacements import sql_functions
 from sparkbeam.replacements.calcite_steps import as_micros, of_micros
 from sparkbeam.replacements.calcite_values import REAL, Value, held
-from sparkbeam.replacements.sql_functions import Best, CountDistinct, First, Present
+from sparkbeam.replacements.sql_functions import (
+    SPREADS,
+    Best,
+    CountDistinct,
+    First,
+    Present,
+    SumDistinct,
+)
 from sparkbeam.replacements.sql_rows import is_whole
 from sparkbeam.replacements.sql_steps import (
     Aggregate,
@@ -275,8 +283,8 @@ class Lowered:
         return typehints.with_output_types(kind)(made)
 
     def _combine(self, name: str, *, nullable: bool) -> Any:
-        if name == "distinct":
-            return CountDistinct()
+        if name in _COMBINES:
+            return _COMBINES[name]
         if name in self._functions:
             combine = self._functions[name]
             return Present(combine) if nullable else combine
@@ -307,6 +315,12 @@ class Lowered:
         return left | self._label("Look up") >> look_up
 
 
+_COMBINES: Mapping[str, beam.CombineFn] = {
+    **SPREADS,
+    "distinct": CountDistinct(),
+    "distinct_sum": SumDistinct(),
+    "any": Best(sql_functions.first_present),
+}
 _AGGREGATES = {"sum": sum, "decimals": sql_functions.decimal_total, "min": min, "max": max}
 
 _NAMES = {
@@ -338,7 +352,9 @@ def _row_type(names: tuple[str, ...], values: Iterable[Value]) -> RowTypeConstra
 
 
 def _type_of(value: Value) -> Any:
-    return Optional[value.kind] if value.nullable else value.kind  # noqa: UP045
+    # Beam's coder of int8 has no negative numbers.
+    kind = np.int16 if value.kind is np.int8 else value.kind
+    return Optional[kind] if value.nullable else kind  # noqa: UP045
 
 
 def _class_of(kind: RowTypeConstraint) -> Any:
