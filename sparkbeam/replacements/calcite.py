@@ -36,7 +36,7 @@ from sparkbeam.replacements.calcite_rows import spelled_out
 from sparkbeam.replacements.calcite_spark import to_spark
 from sparkbeam.replacements.calcite_text import SparkSql
 from sparkbeam.replacements.calcite_timestamps import TIME, Timestamps
-from sparkbeam.replacements.calcite_types import metadata
+from sparkbeam.replacements.calcite_types import metadata, unify
 from sparkbeam.replacements.user_functions import SqlFunction
 
 _NO_CLAUSES: Mapping[type[exp.Expr], str] = {
@@ -238,16 +238,18 @@ def parse(
             quote_identifiers=True,
             validate_qualify_columns=True,
         )
-        tree = annotate_types(
-            tree,
-            schema={name: _columns(tables[name]) for name in used},
-            expression_metadata=_METADATA,
-            dialect=Calcite,
-        )
+        columns = {name: _columns(tables[name]) for name in used}
+        tree = _typed(tree, columns)
+        if unify(tree):
+            tree = _typed(tree, columns)
     except sqlglot.errors.SqlglotError as error:
         raise ConfigurationError(f"{first_line(error)} {_known(tables)}") from None
     check_arguments(tree, {each.alias: each for each in (functions or {}).values()})
     return ParsedQuery(tree, tuple(used), tuple(_unique(tree.named_selects)))
+
+
+def _typed(tree: exp.Query, columns: Mapping[str, Any]) -> exp.Query:
+    return annotate_types(tree, schema=columns, expression_metadata=_METADATA, dialect=Calcite)
 
 
 def has_windows(query: ParsedQuery) -> bool:

@@ -7,7 +7,15 @@ from sqlglot import exp
 
 from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.calcite_expressions import Expressions
-from sparkbeam.replacements.calcite_values import NUMBERS, REAL, Value, held, is_integer, strict
+from sparkbeam.replacements.calcite_values import (
+    NUMBERS,
+    REAL,
+    Value,
+    computable,
+    held,
+    is_integer,
+    strict,
+)
 
 _ENDS = {
     ("min", True): "inf",
@@ -150,6 +158,7 @@ class Aggregation:
 
     def _of_sum(self, node: exp.AggFunc, value: Value, count: str) -> Value:
         is_whole, is_exact = is_integer(value.kind), value.kind is Decimal
+        value = computable(value)
         first, again = held(value)
         nothing = "Decimal(0)" if is_exact else "0" if is_whole else "0.0"
         zero = Value(f"({nothing} if {first} is None else {again})", value.kind)

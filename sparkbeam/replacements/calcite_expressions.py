@@ -14,7 +14,8 @@ from sqlglot import exp
 from sparkbeam.connectors.schemas import row_constraint, without_none
 from sparkbeam.replacements.calcite_casts import cast
 from sparkbeam.replacements.calcite_dialect import QueryRefused
-from sparkbeam.replacements.calcite_functions import called, item, moved
+from sparkbeam.replacements.calcite_functions import called, item
+from sparkbeam.replacements.calcite_times import moved
 from sparkbeam.replacements.calcite_values import (
     NUMBERS,
     REAL,
@@ -22,6 +23,7 @@ from sparkbeam.replacements.calcite_values import (
     Value,
     as_kind,
     common_kind,
+    computable,
     converted,
     held,
     is_integer,
@@ -233,7 +235,7 @@ class Expressions:
             return strict(Decimal, "decimal_difference(Decimal(0), {})", value)
         if value.kind not in NUMBERS:
             raise unknown(node)
-        return strict(value.kind, ranged("(-{})", value.kind), value)
+        return strict(value.kind, ranged("(-{})", value.kind), computable(value))
 
     def _literal(self, node: exp.Literal) -> Value:
         if node.is_string:
@@ -265,7 +267,7 @@ class Expressions:
             text: of the result in Python.
             of_decimals: the function of two decimals.
         """
-        left, right = self.value(node.left), self.value(node.right)
+        left, right = (computable(self.value(part)) for part in (node.left, node.right))
         if not {left.kind, right.kind} <= NUMBERS:
             raise unknown(node)
         kind = wider(left.kind, right.kind)
@@ -284,7 +286,8 @@ class Expressions:
             return self._computed(node, "", "decimal_remainder")
         if not (is_integer(left.kind) and is_integer(right.kind)):
             raise unknown(node)
-        return strict(wider(left.kind, right.kind), "modulo({}, {})", left, right)
+        operands = computable(left), computable(right)
+        return strict(wider(left.kind, right.kind), "modulo({}, {})", *operands)
 
     def _case(self, node: exp.Case) -> Value:
         default = self.value(node.args.get("default") or exp.Null())

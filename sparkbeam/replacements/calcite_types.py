@@ -281,3 +281,41 @@ def metadata(functions: Mapping[type[exp.Expr] | str, Rule]) -> dict[type[exp.Ex
 
 def _annotator(rule: Rule) -> dict[str, Any]:
     return {"annotator": lambda annotator, node: annotator._set_type(node, rule(node))}
+
+
+def unify(tree: exp.Query) -> bool:
+    """Cast columns of set operations, and of VALUES, to the type of the column in all of them.
+
+    Returns:
+        Whether there was any: then types are to be found anew.
+    """
+    rows = [_leaves(each) for each in tree.find_all(exp.SetOperation)]
+    tables = [
+        [row.expressions for row in values.expressions] for values in tree.find_all(exp.Values)
+    ]
+    found = False
+    for lists in (*rows, *tables):
+        if len({*map(len, lists)}) == 1:
+            found |= sum(map(_unify_column, zip(*lists, strict=True))) > 0
+    return found
+
+
+def _leaves(query: exp.Expr) -> list[list[exp.Expr]]:
+    """Return the columns of each selection of a set operation."""
+    if isinstance(query, exp.SetOperation):
+        return [*_leaves(query.left.unnest()), *_leaves(query.right.unnest())]
+    return [query.selects] if isinstance(query, exp.Select) else []
+
+
+def _unify_column(column: Iterable[exp.Expr]) -> bool:
+    parts = [part for part in column if not isinstance(part, exp.Star)]
+    kind = common(part.type for part in parts)
+    if kind is None or not kind.is_type(*FLOATS, Kind.DECIMAL):
+        return False
+    others = [part for part in parts if part.type != kind and not part.is_type(Kind.NULL)]
+    for part in others:
+        value = part.this if isinstance(part, exp.Alias) else part
+        cast = exp.Cast(this=value.copy(), to=kind.copy())
+        is_column = isinstance(part, exp.Column) and isinstance(part.parent, exp.Select)
+        value.replace(exp.alias_(cast, part.name, quoted=True) if is_column else cast)
+    return bool(others)

@@ -116,6 +116,13 @@ def held(value: Value) -> tuple[str, str]:
 _SHORT = re.compile(r"row\.\w+")
 
 
+def computable(value: Value) -> Value:
+    """Return an operand of arithmetic: a number of NumPy with few bits would wrap around."""
+    if value.kind not in BITS or value.source.isdigit():
+        return value
+    return strict(value.kind, "int({})", value)
+
+
 def as_kind(value: Value, kind: Any) -> Value:
     """Return a number for arithmetic with ``float`` or ``Decimal``; others stay what they are."""
     if kind in REAL and value.kind is Decimal:

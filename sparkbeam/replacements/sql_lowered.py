@@ -32,13 +32,14 @@ from sparkbeam.plan.same_windows import in_same_windows
 from sparkbeam.replacements import sql_functions
 from sparkbeam.replacements.calcite_steps import as_micros, of_micros
 from sparkbeam.replacements.calcite_values import REAL, Value, held
-from sparkbeam.replacements.sql_functions import (
+from sparkbeam.replacements.sql_combines import (
     SPREADS,
     Best,
     CountDistinct,
     First,
     Present,
     SumDistinct,
+    first_present,
 )
 from sparkbeam.replacements.sql_rows import is_whole
 from sparkbeam.replacements.sql_steps import (
@@ -319,7 +320,7 @@ _COMBINES: Mapping[str, beam.CombineFn] = {
     **SPREADS,
     "distinct": CountDistinct(),
     "distinct_sum": SumDistinct(),
-    "any": Best(sql_functions.first_present),
+    "any": Best(first_present),
 }
 _AGGREGATES = {"sum": sum, "decimals": sql_functions.decimal_total, "min": min, "max": max}
 

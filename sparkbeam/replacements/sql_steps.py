@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sparkbeam.replacements.calcite_values import Value
-from sparkbeam.replacements.sql_functions import Order
+from sparkbeam.replacements.sql_combines import Order
 
 
 @dataclass(frozen=True)
