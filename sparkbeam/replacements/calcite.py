@@ -248,7 +248,7 @@ def parse(
     return ParsedQuery(tree, tuple(used), tuple(_unique(tree.named_selects)))
 
 
-def _typed(tree: exp.Query, columns: Mapping[str, Any]) -> exp.Query:
+def _typed(tree: exp.Query, columns: dict[str, Any]) -> exp.Query:
     return annotate_types(tree, schema=columns, expression_metadata=_METADATA, dialect=Calcite)
 
 

@@ -76,7 +76,7 @@ def require_known(*nodes: exp.Expr) -> None:
         QueryRefused: one is not; it names the expression.
     """
     for node in nodes:
-        if not is_known(node.type):
+        if not is_known(node.type) and not isinstance(node.unnest(), exp.Null):
             text = written(node)
             raise QueryRefused(
                 f"{text}, whose type is unknown",
