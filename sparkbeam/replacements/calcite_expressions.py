@@ -95,7 +95,7 @@ class Expressions:
             exp.Anonymous: self._call,
             exp.Bracket: lambda node: item(node, self.value),
             exp.Array: self._array,
-            exp.HexString: lambda node: Value(repr(bytes.fromhex(node.name)), bytes),
+            exp.HexString: self._bytes,
         }
 
     def value(self, node: exp.Expr) -> Value:
@@ -251,6 +251,13 @@ class Expressions:
         if whole >= 1 << 63:
             return Value(f"Decimal({node.this!r})", Decimal)
         return Value(repr(whole), np.int32 if whole < 1 << 31 else int)
+
+    @staticmethod
+    def _bytes(node: exp.HexString) -> Value:
+        try:
+            return Value(repr(bytes.fromhex(node.name)), bytes)
+        except ValueError:
+            raise unknown(node) from None
 
     def _array(self, node: exp.Array) -> Value:
         values = [*map(self.value, node.expressions)]

@@ -249,12 +249,18 @@ def decimal_product(left: Decimal, right: Decimal) -> Decimal:
 
 def decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
     """Divide decimals; the result has 38 digits, at most 18 of them behind the point."""
-    return _exact(_DECIMALS.divide(left, right))
+    return _exact(_DECIMALS.divide(left, _divisor(right)))
 
 
 def decimal_remainder(left: Decimal, right: Decimal) -> Decimal:
     """Return the remainder of a truncated division; it has the sign of ``left``."""
-    return _exact(_DECIMALS.remainder(left, right))
+    return _exact(_DECIMALS.remainder(left, _divisor(right)))
+
+
+def _divisor(number: Decimal) -> Decimal:
+    if not number:
+        raise ZeroDivisionError("A division by zero in SQL.")
+    return number
 
 
 def without_zeros(number: Decimal) -> Decimal:

@@ -157,6 +157,11 @@ def in_windows(expression: str, row: Odd) -> Any:
         ("CAST('1_0' AS DECIMAL)", "no number"),
         ("CAST(SUBSTRING(CAST(day AS VARCHAR) FROM 3) AS DATE)", "no date"),
         ("f / 0", "division by zero"),
+        ("d / 0.0", "division by zero"),
+        ("MOD(d, d - d)", "division by zero"),
+        ("FROM_HEX(CONCAT(s, 'x'))", "no hexadecimal digits"),
+        ("CAST(s AS BOOLEAN)", "no BOOLEAN"),
+        ("ELEMENT(ARRAY[i, 2])", "several elements"),
     ],
 )
 def test_what_is_out_of_range_ends_the_pipeline(expression: str, message: str) -> None:
