@@ -1,11 +1,11 @@
 """Query 11 with each aggregator of sessions, beside Spark's own ``session_window``.
 
 Run with ``python bench/query11.py``. Nexmark's bids are written to Parquet once for each number of
-events. Then, in one session on two cores, the contestants take turns: the query as it stands over
-Beam's own ``ReadFromParquet`` with ``--session_aggregator=canonical``, ``ordered`` and
-``columnar``, and Spark's aggregation. The runs are written to ``query11.csv`` in a folder, ``out``
-if not ``--folder docs``, and ``query11.svg`` beside it is what ``query11.vl.json`` draws of them;
-``--draw`` does that alone, of a file that is there.
+events. Then, in one session on two cores, the contestants take turns: the query with its own
+trigger over Beam's own ``ReadFromParquet`` with ``--session_aggregator=canonical``, ``ordered`` and
+``columnar``, and Spark's aggregation, which has no trigger. The runs are written to ``query11.csv``
+in a folder, ``out`` if not ``--folder docs``, and ``query11.svg`` beside it is what
+``query11.vl.json`` draws of them; ``--draw`` does that alone, of a file that is there.
 """
 
 import csv
@@ -13,17 +13,22 @@ import json
 import logging
 import sys
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import apache_beam as beam
 import click
 import vl_convert
-from columns import TASKS, in_beam, in_spark, write_bids
+from columns import TASKS, in_beam, in_spark, of_files, write_bids
 from contest import Times, in_turns
 from places import CORES
 from rich.console import Console
 from rich.table import Table
 
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.queries.q11_user_sessions import counted
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.spark import session
@@ -36,10 +41,16 @@ Measured = list[tuple[int, Times]]
 """For each number of events what the contestants take."""
 
 
+def query11(bids: Any) -> Any:
+    """The numbers of bids in sessions, as the query counts them."""
+    counts = counted(bids, Configuration())
+    return counts | "number" >> beam.Map(lambda count: count.bids)
+
+
 def measured(events: list[int], runs: int) -> Measured:
     """All runs of all contestants."""
     spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{CORES}]"]))
-    task = TASKS["parquet"]
+    task = of_files(replace(TASKS["sessions"], build=query11))
     every: Measured = []
     for count in events:
         with tempfile.TemporaryDirectory() as scratch:

@@ -13,7 +13,7 @@ import pyspark
 
 PACKAGE = "org.apache.kafka:kafka_2.13:3.9.1"
 
-_START_SECONDS = 120
+_START_SECONDS = 300
 _PROPERTIES = """
 process.roles=broker,controller
 node.id=1

@@ -10,7 +10,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from in_process import Spark, StreamingRunner
 from in_process_batch import BatchRunner
 
+import sparkbeam
 from sparkbeam import PipelineFailed
+
+PACKAGE = str(Path(sparkbeam.__file__).parent)
 
 
 def failure_of(streaming: bool, build: Callable[[beam.Pipeline], Any], folder: Path) -> Any:
@@ -21,4 +24,5 @@ def failure_of(streaming: bool, build: Callable[[beam.Pipeline], Any], folder: P
     build(pipeline)
     with pytest.raises(PipelineFailed) as caught:
         pipeline.run().wait_until_finish()
+    assert f'File "{PACKAGE}' not in str(caught.value)
     return caught.value

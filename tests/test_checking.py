@@ -34,6 +34,35 @@ PROGRAMS = {
         result.wait_until_finish()
         assert result.metrics().query()["counters"] == []
     """,
+    "sql": """
+        from apache_beam.transforms.sql import SqlTransform
+
+        pipeline = beam.Pipeline()
+        rows = pipeline | beam.Create([beam.Row(word="a", n=1)])
+        counts = rows | SqlTransform("SELECT word, SUM(n) AS total FROM PCOLLECTION GROUP BY word")
+        both = {"a": counts, "b": rows} | "Join" >> SqlTransform(
+            "SELECT a.word, a.total + b.n AS more FROM a JOIN b ON a.word = b.word"
+        )
+        both | beam.Map(lambda row: never(row.more))
+        pipeline.run()
+    """,
+    "sql_wrong": """
+        from apache_beam.transforms.sql import SqlTransform
+
+        rows = beam.Pipeline() | beam.Create([beam.Row(word="a")])
+        rows | "Query" >> SqlTransform("SELECT nothing FROM PCOLLECTION")
+    """,
+    "of_spark": """
+        from pyspark.sql import SparkSession
+
+        frame = SparkSession.builder.master("local[1]").getOrCreate().range(3)
+    """,
+    "columns_of_files": """
+        from sparkbeam.io import ReadFromSpark
+
+        build(beam.Pipeline()).run()
+        beam.Pipeline() | "Fetch" >> ReadFromSpark("csv", {"path": "/data"})
+    """,
     "two": "build(beam.Pipeline()).run(); build(beam.Pipeline('DataflowRunner')).run()",
     "of_results": "build(beam.Pipeline()).run().metrics().query()['counters'][0]",
     "not_run": "build(beam.Pipeline())",
@@ -72,7 +101,7 @@ PROGRAMS = {
     "helper": "WORDS = 1",
 }
 OTHERS = {"plain": "print('Hello.')", "wrong": "this is is wrong"}
-APART = ("arguments", "ends")
+APART = ("arguments", "columns_of_files", "ends", "of_spark")
 """Programs that are examined in a process of their own."""
 
 
@@ -103,7 +132,7 @@ def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
     program.write_text("import time; time.sleep(600)")
     ((row,),) = checking.verdicts([str(program)], [], is_module=False, seconds=0.1)
     assert (row.verdict, row.reason) == (
-        "fails",
+        "not checked",
         "It had not run a pipeline after 0.1 seconds.",
     )
     assert "--timeout" in row.remedy
@@ -120,6 +149,10 @@ def test_pipelines_of_a_program_that_does_not_end_count() -> None:
     ("name", "verdict", "reason", "remedy"),
     [
         ("answers", "runs", "", ""),
+        ("sql", "runs", "", ""),
+        ("sql_wrong", "cannot run", "nothing", ""),
+        ("columns_of_files", "not checked", "It asks Spark", "sparkbeam explain"),
+        ("of_spark", "not checked", "It asks Spark", "sparkbeam explain"),
         ("two", "runs", "2 pipelines.", ""),
         ("of_results", "runs", "IndexError: list index out of range: expected if", ""),
         ("not_run", "runs", "", ""),
@@ -163,16 +196,27 @@ def test_labels_obey_nobody(found: dict[str, list[dict[str, str]]]) -> None:
     assert r"a\x1b[31m\nb\u202e" in lines[1]
 
 
-def test_a_table_is_aligned() -> None:
+def test_a_table_has_a_line_for_each_verdict_and_fits_a_terminal() -> None:
     rows = [
         checking.Verdict("a.py", checking.RUNS),
         checking.Verdict("longer.py", checking.CANNOT_RUN, "Read", "because", "do that"),
     ]
     assert checking.table(rows) == [
-        "PROGRAM    VERDICT     TRANSFORM  REASON   REMEDY",
+        "PROGRAM    VERDICT",
         "a.py       runs",
-        "longer.py  cannot run  Read       because  do that",
+        "longer.py  cannot run  'Read': because. do that",
     ]
+    assert checking.table(rows, 23) == [
+        "PROGRAM    VERDICT",
+        "a.py       runs",
+        "longer.py  cannot run",
+        "  'Read': because. do",
+        "  that",
+    ]
+    long = checking.Verdict("a/" * 200, checking.CANNOT_RUN, "b" * 300, "c " * 500, "d " * 500)
+    for width in (10, 40, 80, 200):
+        lines = checking.table([*rows, long], width)
+        assert max(map(len, lines)) <= width
 
 
 def check(*arguments: str) -> Result:

@@ -74,6 +74,20 @@ sparkbeam.errors.CheckpointFailed: {told}
     assert str(explained(RuntimeError(text), FailureReports())) == told
 
 
+def test_an_error_of_our_own_data_source_is_told_without_its_traceback() -> None:
+    told = "max_rate_per_partition: the event hub 'clicks' has no partition 7, only 0, 1."
+    text = f"""[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: \
+[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform \
+latestOffset: Traceback (most recent call last):
+  File "data_source.py", line 229, in latestOffset
+    end = self._planner.up_to(begin, most, factors)
+          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+sparkbeam.errors.ConfigurationError: {told}
+ SQLSTATE: 38000
+{FRAMES}"""
+    assert str(explained(RuntimeError(text), FailureReports())) == f"Spark failed: {told}"
+
+
 @pytest.mark.parametrize(
     "text",
     [

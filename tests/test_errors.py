@@ -1,6 +1,7 @@
 """What a user sees when something goes wrong: the step, the own traceback, the remedy."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.io.debezium import DriverClassName, ReadFromDebezium
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, SparkRunnerOptions
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms import managed
 from apache_beam.transforms.external import (
@@ -21,7 +22,14 @@ from apache_beam.transforms.external import (
 )
 from apache_beam.yaml import yaml_transform
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
+from sparkbeam import (
+    ConfigurationError,
+    PipelineFailed,
+    SparkBeamOptions,
+    SparkRunner,
+    UnsupportedTransform,
+)
+from sparkbeam.options.misspelt import misspelt
 from sparkbeam.options.spark_options import checked
 from sparkbeam.spark import session as sessions
 
@@ -256,6 +264,30 @@ class TestOptions:
             ("--checkpoint-locaton=/x", "use --checkpoint_location."),
             ("--triger=available-now", "use --trigger."),
             ("--shard=3", "There is no option --shard: use --shards."),
+            ("--checkpoint=/x", "There is no option --checkpoint: use --checkpoint_location."),
+            ("--checkpointDir=/x", "use --checkpoint_location."),
+            ("--checkpoint_loc=/x", "use --checkpoint_location."),
+            ("--trigger_interval=5", "There is no option --trigger_interval: use --trigger."),
+            ("--spark-master=local[2]", "use --spark_master."),
+            ("--sparkMaster=local[2]", "use --spark_master."),
+            ("--master=local[2]", "use --spark_master."),
+            ("--py-files=a.py", "use --spark_py_files."),
+            ("--spark_confs=spark.a=1", "use --spark_conf."),
+            ("--max_batch_element=5", "use --max_batch_elements."),
+            ("--streming", "There is no option --streming: use --streaming."),
+            ("--streamign", "use --streaming."),
+            ("--stream", "use --streaming."),
+            ("--Streaming", "use --streaming."),
+            ("--nostreaming", "There is no option --nostreaming: leave --streaming out."),
+            ("--no-streaming", "leave --streaming out."),
+            ("--temp_locaton=/x", "use --temp_location."),
+            ("--requirements=a.txt", "use --requirements_file."),
+            ("--saveMainSesion", "use --save_main_session."),
+            ("--num_wokers=3", "use --num_workers."),
+            ("-streaming", "'-streaming' is not an option: write --streaming, with two hyphens."),
+            ("\u2014streaming", "write --streaming, with two hyphens."),
+            ("-checkpoint_location=/x", "write --checkpoint_location, with two hyphens."),
+            ("checkpoint-location=/x", "is not an option: write --checkpoint_location=…"),
             ("--spark_color=red", "There is no option --spark_color"),
             ("--spark_master_url=local[2]", "an option of Beam's own runner for Spark"),
             ("--spark_version=2", "an option of Beam's own runner for Spark"),
@@ -266,7 +298,7 @@ class TestOptions:
             ("--extra_package=README.md", "is not a package: use a file that ends in .tar,"),
             ("--files_to_stage=a.txt", "--files_to_stage='a.txt': the file does not exist."),
             ("--template_location=gs://a/b", "--template_location stores a template"),
-            ("--update", "--update replaces a running job"),
+            ("--update", "start the changed program over the same --checkpoint_location"),
             ("--dry_run=true", "--dry_run runs nothing on other runners"),
             ("--sdk_location=beam.tar.gz", "--sdk_location has no effect"),
             ("--sdk_container_image=beam", "no container is started"),
@@ -291,6 +323,38 @@ class TestOptions:
     def test_a_wrong_name_is_an_error_also_without_a_command_line(self) -> None:
         with pytest.raises(ConfigurationError, match="use --checkpoint_location"):
             checked(PipelineOptions([], checkpointlocation="/x"))
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            PipelineOptions([], checkpoint="/x"),
+            PipelineOptions([], streming=True),
+            PipelineOptions.from_dictionary({"checkpoint": "/x"}),
+            PipelineOptions.from_dictionary({"streming": True}),
+            PipelineOptions(["--checkpoint", "/x"]),
+            PipelineOptions(["--checkpoint_location=/x", "--checkpoint=/y"]),
+        ],
+    )
+    def test_a_wrong_name_is_an_error_however_it_is_given(self, options: PipelineOptions) -> None:
+        with pytest.raises(ConfigurationError, match=r"use --(checkpoint_location|streaming)"):
+            checked(options)
+
+    def test_a_value_of_an_option_without_one_is_an_error_where_it_says_the_opposite(self) -> None:
+        with pytest.raises(ConfigurationError, match="--streaming has no value: leave it out"):
+            checked(PipelineOptions(["--streaming", "false"]))
+        checked(PipelineOptions(["--streaming", "true"]))
+        checked(PipelineOptions(["--job_name", "no", "--input", "off", "--spark_page", "0"]))
+
+    def test_options_of_programs_and_of_other_runners_are_none_of_ours(self) -> None:
+        declared = re.compile(r"""_argument\(\s*(?:'-\w',\s*)?['"]--([\w-]+)['"]""")
+        files = Path(beam.__file__).parent.rglob("*.py")
+        names = {name for file in files for name in declared.findall(file.read_text())}
+        assert len(names) > 300
+        own = {*SparkBeamOptions([]).get_all_options(current_only=True)}
+        refused = own | {*SparkRunnerOptions([]).get_all_options(current_only=True)}
+        others = ("project_id", "region_name", "regions", "file_path", "my_input", "data_location")
+        words = [f"--{name}=x" for name in {*names, *others} - refused]
+        assert misspelt(SparkBeamOptions(words)) is None
 
     def test_an_option_of_the_program_itself_is_none_of_ours(self) -> None:
         checked(PipelineOptions(["--input=a", "--num_shards=3", "shard", "--", "--spark_maser"]))

@@ -1,4 +1,4 @@
-"""Ctrl-C: real programs in processes of their own get the signal that a terminal sends."""
+"""Ctrl-C and SIGTERM: real programs in processes of their own get the signal from outside."""
 
 import os
 import signal
@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from waiting import until
 
 from sparkbeam.spark import interrupts
 from sparkbeam.spark.interrupts import interruptible
+from sparkbeam.streaming.status import Health, status
 
 LINE = "Interrupted: the pipeline was cancelled."
 END_SECONDS = 150
@@ -72,6 +74,27 @@ NO_WAIT = """
 """
 
 
+CHECKPOINTED = """
+    def run(argv):
+        pipeline = beam.Pipeline(StreamingRunner(), argv=argv)
+        endless(pipeline)
+        return pipeline.run()
+
+    result = run(["--streaming", "--checkpoint_location=" + sign_of + ".checkpoint"])
+"""
+WAITING = "    result.wait_until_finish()"
+POLLING = """
+    while result.state == "RUNNING":
+        time.sleep(0.1)
+"""
+HANDLED = """
+    import signal
+    signal.signal(signal.SIGTERM, lambda *_: result.drain())
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    result = run([])
+    print(result.wait_until_finish())
+"""
+
 ENDS_SLOWLY = """
     import threading
     # To make the steps of a stage takes a thread of Beam's, and a program that ends has no more.
@@ -112,6 +135,9 @@ class Program:
     def interrupt(self) -> None:
         # A terminal sends it to all of its processes.
         os.killpg(self._process.pid, signal.SIGINT)
+
+    def send(self, number: int) -> None:
+        self._process.send_signal(number)
 
     def end(self) -> tuple[int, str, list[str]]:
         """The exit code, what it has printed, and what of its errors is not from the start."""
@@ -175,6 +201,48 @@ def test_a_failure_that_nobody_waits_for_is_told_at_the_end(tmp_path: Path) -> N
     assert "The pipeline failed, and the program has not called wait_until_finish()" in told
     assert "Divide" in told
     assert "ZeroDivisionError" in told
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.parametrize("way", [WAITING, POLLING], ids=["waiting", "polling"])
+def test_a_signal_to_end_is_an_orderly_stop(tmp_path: Path, number: Any, way: str) -> None:
+    program = Program(tmp_path, CHECKPOINTED + way)
+    until(program.works)
+    program.send(number)
+    program.send(number)
+    code, _, lines = program.end()
+    assert code == 128 + number
+    assert "Traceback" not in "".join(lines)
+    if way is WAITING:
+        assert lines[-1] == f"Ended by {number.name}: the pipeline was cancelled."
+    found = status(f"{program.sign}.checkpoint")
+    assert (found.health, found.is_well) == (Health.STOPPED, False)
+
+
+def test_a_signal_that_python_has_ignored_ends_the_program_nevertheless(tmp_path: Path) -> None:
+    destructor = """
+    import os, signal
+
+    class Freed:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    while not Path(sign_of).exists():
+        time.sleep(0.1)
+    Freed()
+"""
+    code, _, lines = Program(tmp_path, CHECKPOINTED + destructor + WAITING).end()
+    assert code == 128 + signal.SIGTERM
+    assert lines[-1] == "Ended by SIGTERM: the pipeline was cancelled."
+
+
+def test_a_program_that_handles_the_signal_keeps_its_handler(tmp_path: Path) -> None:
+    program = Program(tmp_path, CHECKPOINTED.rpartition("\n\n")[0] + HANDLED)
+    until(program.works)
+    program.send(signal.SIGHUP)
+    program.send(signal.SIGTERM)
+    code, out, _ = program.end()
+    assert (code, out) == (0, "DRAINED\n")
 
 
 def test_the_handler_of_a_program_is_its_own() -> None:

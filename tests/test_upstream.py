@@ -73,6 +73,7 @@ from waiting import until
 
 import sparkbeam
 from sparkbeam.errors import PipelineFailed
+from sparkbeam.plan.pruning import last_applied
 from sparkbeam.spark import jvm_output
 from sparkbeam.spark.jvm_output import is_of_others
 from sparkbeam.upstream import azure as of_azure
@@ -80,8 +81,8 @@ from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import beam_batches as of_batches
 from sparkbeam.upstream import beam_file_sinks as of_file_sinks
 from sparkbeam.upstream import beam_files as of_files
+from sparkbeam.upstream import dead_letters, option_views, pickles, signatures
 from sparkbeam.upstream import external as of_external
-from sparkbeam.upstream import option_views, pickles, signatures
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
@@ -365,6 +366,20 @@ class TestUserCode:
         row_coder: Any = coders.registry.get_coder(RowTypeConstraint.from_fields(fields))
         assert list(map(of_beam.is_of_timestamps, row_coder.components)) == [True, False, False]
 
+    @pytest.mark.parametrize("text", ["1.50", "-7", "0E-30", "1E+40", "9" * 400, f"-0.{'1' * 50}"])
+    def test_decimals_of_any_length_are_encoded_as_beam_encodes_short_ones(self, text: str) -> None:
+        kind = RowTypeConstraint.from_fields([("price", Decimal)])
+        coder = coders.registry.get_coder(kind)
+        row = coder.decode(coder.encode(beam.Row(price=Decimal(text))))
+        assert str(row.price) == text
+        if len(text) < 28:
+            exact = coders.DecimalCoder().encode(Decimal(text))
+            assert exact == coder_impl.DecimalCoderImpl().encode(Decimal(text))
+
+    def test_a_decimal_without_a_value_is_an_error_of_the_coder(self) -> None:
+        with pytest.raises(ValueError, match="NaN is no number that Beam's coder of decimals"):
+            coders.DecimalCoder().encode(Decimal("NaN"))
+
     def test_what_is_gathered_for_parquet_is_known(self) -> None:
         schema = pa.schema([("left", pa.int64())])
 
@@ -494,14 +509,15 @@ class TestPipelines:
     def test_a_transform_is_applied_for_a_while(self) -> None:
         pipeline = beam.Pipeline()
         numbers = pipeline | beam.Create([1])
-        before = pipeline.to_runner_api()
+        before, known = pipeline.to_runner_api(), {*pipeline.applied_labels}
         for _ in range(2):
-            with of_beam.applied_for_now(numbers, beam.Map(doubled)) as label:
-                transforms = pipeline.to_runner_api().components.transforms
-                assert label in {transform.unique_name for transform in transforms.values()}
+            with of_beam.applied_for_now(numbers, "Create" >> beam.Map(doubled)):
+                proto = pipeline.to_runner_api()
+                applied = proto.components.transforms[last_applied(proto)]
+                assert applied.unique_name == "Create_"
             after = pipeline.to_runner_api().components
             assert after.transforms.keys() == before.components.transforms.keys()
-            assert label not in pipeline.applied_labels
+            assert pipeline.applied_labels == known
 
 
 class TestStates:
@@ -1218,7 +1234,8 @@ class TestCrossLanguage:
     ) -> None:
         asked: list[Any] = []
 
-        def check(pipeline: Any) -> None:
+        def check(pipeline: Any, constructed: Any) -> None:
+            assert constructed is None
             asked.append(pipeline)
             raise LookupError
 
@@ -1235,6 +1252,19 @@ class TestCrossLanguage:
             with pytest.raises(LookupError):
                 _ = pipeline | transform
         assert asked == [pipeline] * 3
+
+    def test_the_arguments_of_a_constructor_are_replaced(self) -> None:
+        class Kind(beam.PTransform[Any, Any]):
+            def __init__(self, first: Any, second: Any = 5) -> None:
+                self.given = first, second
+
+        def doubled(name: str, given: Any) -> Any:
+            assert name == "Kind"
+            return {at: 2 * value for at, value in given.items()}
+
+        of_external.before_constructor(Kind, doubled)
+        of_external.before_constructor(Kind, doubled)
+        assert [Kind(1).given, Kind(1, second=2).given] == [(2, 5), (2, 4)]
 
     def test_their_urns_are_found(self) -> None:
         read = managed.Read(managed.ICEBERG, config={})
@@ -1292,3 +1322,14 @@ def test_spark_replaces_files_of_a_checkpoint_without_checksums(spark: Any, tmp_
         write(b"third", over=False)
     assert (tmp_path / "1.changelog").read_bytes() == b"second"
     assert not any(tmp_path.glob("*.crc"))
+
+
+def test_dead_letters_come_from_the_parts_that_are_replaced() -> None:
+    handler = beam.Map(str).with_exception_handling(main_tag="here").transform
+    kind = type(handler)
+    assert f"{kind.__module__}.{kind.__qualname__}" == dead_letters.HANDLER
+    assert handler._main_tag == "here"
+    assert isinstance(handler._fn, beam.DoFn)
+    pcoll = beam.Pipeline() | beam.Create([1])
+    assert isinstance(handler._build_pardo(pcoll), beam.ParDo)
+    assert callable(handler._post_process_result)

@@ -80,9 +80,19 @@ tests:
     assert written() == []
 
 
+def circle(*names: str) -> str:
+    """Return a pipeline of transforms that read each other."""
+    inputs = zip(names, [*names[1:], names[0]], strict=True)
+    config = "config: {language: python, fields: {x: x}}"
+    lines = (f"  - {{type: MapToFields, name: {n}, input: {i}, {config}}}" for n, i in inputs)
+    return "\n".join(["pipeline:", "  transforms:", *lines])
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        (circle("A", "B"), "go round in a circle: A reads B reads A."),
+        (circle("A", "B", "C"), "go round in a circle: A reads B reads C reads A."),
         (PIPELINE.replace("MapToFields", "MapToField"), 'type MapToField for "MapToField" at line'),
         (PIPELINE.replace("[{word: a}", "[{word: a"), "line 5, column"),
         (PIPELINE.replace("default()", "defau()"), "No filter named 'defau'"),

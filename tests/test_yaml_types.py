@@ -414,6 +414,42 @@ output: MapToFields
         """,
         [{"element": {"n": 0}, "msg": "ZeroDivisionError('integer division or modulo by zero')"}],
     ),
+    "error_handling gets what the coder of the output refuses": (
+        """
+transforms:
+  - {type: Create, config: {elements: [{n: 0}, {n: 2}, {n: 1}]}}
+  - type: MapToFields
+    input: Create
+    config:
+      language: python
+      append: true
+      fields:
+        big: {expression: 2 ** (62 + (n == 2)), output_type: integer}
+        text: {expression: chr(0x3042 + 0xa800 * (n == 1)), output_type: string}
+      error_handling: {output: bad}
+  - {type: MapToFields, name: Drop, input: MapToFields, config: {fields: {n: n, text: text}}}
+  - {type: StripErrorMetadata, input: MapToFields.bad}
+  - {type: Flatten, input: [Drop, StripErrorMetadata]}
+output: Flatten
+        """,
+        [{"n": 0, "text": "あ"}, {"n": 1, "text": None}, {"n": 2, "text": None}],
+    ),
+    "error_handling gets errors whose texts no coder takes": (
+        """
+transforms:
+  - {type: Create, config: {elements: [{n: 55296}, {n: 65}]}}
+  - type: MapToFields
+    input: Create
+    config:
+      language: python
+      fields:
+        m: {expression: "n if n < 99 else {}[chr(n)]", output_type: integer}
+      error_handling: {output: bad}
+  - {type: MapToFields, name: Told, input: MapToFields.bad, config: {fields: {msg: msg}}}
+output: Told
+        """,
+        [{"msg": "KeyError('\\\\ud800')"}],
+    ),
     "error_handling of ValidateWithSchema": (
         """
 transforms:

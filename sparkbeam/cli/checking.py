@@ -3,15 +3,12 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import tempfile
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,6 @@ RUNS, CANNOT_RUN, FAILS = "runs", "cannot run", "fails"
 UNKNOWN, NO_PIPELINE, NO_BEAM = "not checked", "no pipeline", "no Beam program"
 
 _MOST = 500
-_TAIL = 8 << 10
 _USAGE = 2
 _OF_BEAM = re.compile(rb"\b(apache_beam|sparkbeam)\b")
 _SKIPPED = ("__pycache__", "site-packages", "node_modules")
@@ -75,23 +71,47 @@ def verdicts(
         is_module: they are names of modules.
         seconds: the time limit of each program.
     """
-    check = partial(_checked, arguments=arguments, is_module=is_module, seconds=seconds)
-    pool = ThreadPoolExecutor(os.cpu_count())
-    try:
-        yield from pool.map(check, programs)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    task = examining.Task(
+        tuple(programs), tuple(arguments), is_module, seconds, os.cpu_count() or 1
+    )
+    found: dict[int, list[Verdict]] = {}
+    following = 0
+    with _examined(task) as outcomes:
+        for number, outcome in outcomes:
+            found[number] = judged(programs[number], outcome, seconds)
+            while following in found:
+                yield found.pop(following)
+                following += 1
 
 
-def table(rows: Iterable[Verdict]) -> list[str]:
-    """Return the lines of a table of verdicts."""
+def table(rows: Iterable[Verdict], width: int | None = None) -> list[str]:
+    """Return the lines of a table of verdicts.
+
+    Args:
+        rows: the verdicts.
+        width: of the terminal, in characters; None for a line for each verdict.
+    """
     cells = [[line(text) for text in row.content().values()] for row in rows]
-    listed = [["PROGRAM", "VERDICT", "TRANSFORM", "REASON", "REMEDY"], *cells]
-    widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in listed
-    ]
+    listed = [("PROGRAM", "VERDICT", ""), *(_in_three(*each) for each in cells)]
+    widths = [max(len(row[at]) for row in listed) for at in range(2)]
+    lines: list[str] = []
+    for program, verdict, rest in listed:
+        head = f"{program.ljust(widths[0])}  {verdict}"
+        if width is None:
+            lines.append(f"{head.ljust(sum(widths) + 2)}  {rest}".rstrip())
+        else:
+            # Blanks that align the verdicts are left out where they do not fit.
+            lines += textwrap.wrap(head if len(head) <= width else f"{program}  {verdict}", width)
+            lines += textwrap.wrap(rest, width, initial_indent="  ", subsequent_indent="  ")
+    return lines
+
+
+def _in_three(program: str, verdict: str, *rest: str) -> tuple[str, str, str]:
+    transform, reason, remedy = rest
+    if reason and remedy and reason[-1] not in ".:":
+        reason += "."
+    label = f"'{transform}':" if transform else ""
+    return program, verdict, " ".join(filter(None, [label, reason, remedy]))
 
 
 def _is_shown(path: Path) -> bool:
@@ -124,12 +144,6 @@ class Examined:
         return next((each["end"] for each in self.lines if "end" in each), None)
 
 
-def _checked(
-    program: str, *, arguments: Sequence[str], is_module: bool, seconds: float
-) -> list[Verdict]:
-    return judged(program, _examined(program, arguments, is_module, seconds), seconds)
-
-
 def judged(program: str, found: Examined, seconds: float) -> list[Verdict]:
     """Return the verdicts on a program from its examination within a time limit."""
     pipelines = [each["findings"] for each in found.lines if "findings" in each]
@@ -138,7 +152,7 @@ def judged(program: str, found: Examined, seconds: float) -> list[Verdict]:
     if problems:
         rows = (Verdict(program, CANNOT_RUN, **problem) for problem in problems)
         return list(dict.fromkeys(rows))
-    if pipelines:
+    if pipelines and "asks_spark" not in end:
         return [Verdict(program, RUNS, reason=_note(found, len(pipelines), seconds))]
     return [_without_pipeline(program, found, seconds)]
 
@@ -165,7 +179,7 @@ def _without_pipeline(program: str, found: Examined, seconds: float) -> Verdict:
     if found.code is None:
         return Verdict(
             program,
-            FAILS,
+            UNKNOWN,
             "",
             f"It had not run a pipeline after {seconds:g} seconds.",
             "Look for what its construction waits for, or give it longer with --timeout.",
@@ -173,6 +187,8 @@ def _without_pipeline(program: str, found: Examined, seconds: float) -> Verdict:
     if end is None:
         reason = f"It ended itself with exit code {found.code} before it ran a pipeline."
         return Verdict(program, UNKNOWN, "", f"{reason} {found.last_line}".strip(), _ARGUMENTS)
+    if "asks_spark" in end:
+        return Verdict(program, UNKNOWN, end["asks_spark"], _ASKS_SPARK, _EXPLAIN)
     if end.get("kind") == "EOFError":
         return Verdict(
             program, UNKNOWN, "", "It reads standard input, which is empty here.", _ARGUMENTS
@@ -190,6 +206,8 @@ def _without_pipeline(program: str, found: Examined, seconds: float) -> Verdict:
     return Verdict(program, NO_PIPELINE, "", "It makes no pipeline with these arguments.")
 
 
+_ASKS_SPARK = "It asks Spark while the pipeline is built, and none is started here."
+_EXPLAIN = "See how it runs with sparkbeam explain, which starts Spark."
 _ARGUMENTS = "Give it the arguments with which it runs a pipeline, after --."
 
 
@@ -201,42 +219,23 @@ def _remedy(kind: str) -> str:
     return "Correct the program, or give it what it needs, for example arguments after --."
 
 
-def _examined(program: str, arguments: Sequence[str], is_module: bool, seconds: float) -> Examined:
-    """Examine a program in a process of its own."""
-    kind = examining.MODULE if is_module else ""
-    with tempfile.TemporaryDirectory(prefix="sparkbeam-check-") as folder:
-        file, errors = Path(folder, "lines"), Path(folder, "errors")
-        with errors.open("wb") as written:
-            process = subprocess.Popen(
-                [sys.executable, "-m", examining.__name__, file, kind, program, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=written,
-                start_new_session=True,
-            )
-        code: int | None = None
-        try:
-            with suppress(subprocess.TimeoutExpired):
-                code = process.wait(seconds)
-        finally:
-            # With all that it has started.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        return Examined(_lines(file), code, _last_line(errors))
-
-
-def _lines(file: Path) -> list[dict[str, Any]]:
+@contextmanager
+def _examined(task: examining.Task) -> Iterator[Iterator[tuple[int, Examined]]]:
+    """Examine programs; yield the number of each with its outcome, in the order of their ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", examining.__name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
-        text = file.read_text()
-    except OSError:
-        return []
-    # A process that is ended may leave the last line unfinished.
-    return [json.loads(each) for each in text.splitlines(keepends=True) if each.endswith("\n")]
-
-
-def _last_line(file: Path) -> str:
-    with file.open("rb") as errors:
-        errors.seek(max(0, file.stat().st_size - _TAIL))
-        lines = errors.read().decode(errors="replace").split("\n")
-    return next((each.strip() for each in reversed(lines) if each.strip()), "")
+        process.stdin.write(f"{json.dumps(asdict(task))}\n")
+        process.stdin.close()
+        lines = map(json.loads, process.stdout)
+        yield ((number, Examined(**outcome)) for number, outcome in lines)
+    finally:
+        process.terminate()
+        process.wait()

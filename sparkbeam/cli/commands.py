@@ -6,6 +6,8 @@ Beam and PySpark are imported by the commands that need them, so that
 
 import contextlib
 import json
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -149,7 +151,9 @@ def check(words: tuple[str, ...], is_module: bool, as_json: bool, timeout: float
     no Spark is started.
 
     The table has a line for each program, and for each transform that cannot
-    run. The exit code is 1 if a program cannot run or fails, and 0 if all run;
+    run; on a terminal it is wrapped. Queries of SQL are typed without Spark.
+    What Spark alone can tell, such as the columns of a file, is not checked.
+    The exit code is 1 if a program cannot run or fails, and 0 if all run;
     those that need other arguments are not checked.
 
     \b
@@ -174,7 +178,8 @@ def check(words: tuple[str, ...], is_module: bool, as_json: bool, timeout: float
         raise click.BadParameter("No Python file in it mentions Beam.", param_hint="PROGRAM")
     found = checking.verdicts(programs, arguments, is_module=is_module, seconds=timeout)
     rows = [row for each in found for row in each]
-    lines = [json.dumps(row.content()) for row in rows] if as_json else checking.table(rows)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    lines = [json.dumps(row.content()) for row in rows] if as_json else checking.table(rows, width)
     click.echo("\n".join(lines))
     if any(row.is_bad for row in rows):
         raise SystemExit(1)

@@ -1,15 +1,19 @@
-"""Examination of a program in a process of its own: ``python -m sparkbeam.cli.examining``.
+"""Examination of programs, each in a process of its own: ``python -m sparkbeam.cli.examining``.
 
-The program runs to its end; its pipelines are planned and not executed. What is found is written
-to a file, a line of JSON for each pipeline as soon as it is known, and one for the end.
+A program runs to its end; its pipelines are planned and not executed. What is found is written
+to a file, a line of JSON for each pipeline as soon as it is known, and one for the end. The
+processes are forks of one that has imported Beam, which takes seconds.
 """
 
 import json
 import os
+import signal
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,9 +24,6 @@ from sparkbeam.errors import SparkBeamError
 
 if TYPE_CHECKING:
     from sparkbeam.explain.findings import Finding
-
-MODULE = "-m"
-"""Says that the program is a module."""
 
 
 def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool) -> None:
@@ -35,9 +36,15 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
         is_module: the name is that of a module.
     """
     from sparkbeam.explain.findings import Finding, findings, named
+    from sparkbeam.spark.session import SparkNotStartedError, unstarted
 
     lines = _Lines(file)
-    with findings.collected(lines), on_our_runner(name, is_told=False), _watched() as waiting:
+    with (
+        findings.collected(lines),
+        on_our_runner(name, is_told=False),
+        unstarted(),
+        _watched() as waiting,
+    ):
         end: dict[str, Any] = {}
         try:
             main_program.start(name, arguments, is_module=is_module)
@@ -47,6 +54,8 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
             end = {"code": exit.code if isinstance(exit.code, int) else int(exit.code is not None)}
         except SparkBeamError as error:
             end = {"findings": [asdict(Finding.of(error))]}
+        except SparkNotStartedError as error:
+            end = {"asks_spark": error.label}
         except BaseException as error:
             end = {"error": named(error), "kind": type(error).__name__}
         lines.write(end=end, is_of_beam=_is_of_beam(sys.modules["__main__"]))
@@ -108,10 +117,134 @@ def _is_of_beam(main: ModuleType) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Task:
+    """Programs to examine, each in a process of its own.
+
+    Attributes:
+        programs: files or modules.
+        arguments: of each program.
+        is_module: they are names of modules.
+        seconds: the time limit of each program.
+        at_once: how many of them run at the same time.
+    """
+
+    programs: tuple[str, ...]
+    arguments: tuple[str, ...]
+    is_module: bool
+    seconds: float
+    at_once: int
+
+
+@dataclass(frozen=True)
+class _Process:
+    number: int
+    file: Path
+    errors: Path
+    deadline: float
+
+
+def examine_all(task: Task, ended: Callable[[int, dict[str, Any]], None]) -> None:
+    """Examine programs in forks of this process.
+
+    Args:
+        task: the programs.
+        ended: called for each program with its number and the contents of an
+            :class:`~sparkbeam.cli.checking.Examined`.
+    """
+    waiting = list(enumerate(task.programs))[::-1]
+    running: dict[int, _Process] = {}
+    with tempfile.TemporaryDirectory(prefix="sparkbeam-check-") as folder:
+        try:
+            while waiting or running:
+                while waiting and len(running) < task.at_once:
+                    number, program = waiting.pop()
+                    files = Path(folder, f"{number}.lines"), Path(folder, f"{number}.errors")
+                    pid = _forked(*files, program, task)
+                    running[pid] = _Process(number, *files, time.monotonic() + task.seconds)
+                for pid, process in [*running.items()]:
+                    found, status = os.waitpid(pid, os.WNOHANG)
+                    if found or time.monotonic() > process.deadline:
+                        code = os.waitstatus_to_exitcode(status) if found else None
+                        _end(pid, is_known=bool(found))
+                        del running[pid]
+                        ended(process.number, _outcome(process, code))
+                time.sleep(_POLL_SECONDS)
+        finally:
+            for pid in running:
+                _end(pid, is_known=False)
+
+
+_POLL_SECONDS = 0.01
+_TAIL = 8 << 10
+
+
+def _forked(file: Path, errors: Path, program: str, task: Task) -> int:
+    """Examine a program in a fork, and return its process id."""
+    errors.touch()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for target, source in ((0, nothing), (1, nothing), (2, os.open(errors, os.O_WRONLY))):
+            os.dup2(source, target)
+        examine(file, program, task.arguments, is_module=task.is_module)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(0)  # Threads of the program are not waited for.
+
+
+def _end(pid: int, *, is_known: bool) -> None:
+    """End a process with all that it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    if not is_known:
+        os.waitpid(pid, 0)
+
+
+def _outcome(process: _Process, code: int | None) -> dict[str, Any]:
+    text = process.file.read_text() if process.file.exists() else ""
+    # A process that is ended may leave the last line unfinished.
+    lines = [json.loads(each) for each in text.splitlines(keepends=True) if each.endswith("\n")]
+    return {"lines": lines, "code": code, "last_line": _last_line(process.errors)}
+
+
+def _last_line(file: Path) -> str:
+    with file.open("rb") as errors:
+        errors.seek(max(0, file.stat().st_size - _TAIL))
+        lines = errors.read().decode(errors="replace").split("\n")
+    return next((each.strip() for each in reversed(lines) if each.strip()), "")
+
+
+def _warm() -> None:
+    """Import what the examination of any program needs."""
+    import apache_beam as beam
+
+    from sparkbeam.explain.findings import findings
+    from sparkbeam.runner.spark_runner import SparkRunner
+
+    with findings.collected():
+        pipeline = beam.Pipeline(SparkRunner(), argv=[])
+        _ = pipeline | beam.Create([("a", 1)]) | beam.CombinePerKey(sum) | beam.Map(str)
+        pipeline.run()
+
+
+def _main() -> None:
+    """Examine the programs of a task on standard input; print a line of JSON for each."""
+    content = json.loads(sys.stdin.readline())
+    output = os.fdopen(os.dup(1), "w")
+    _warm()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+    def ended(number: int, outcome: dict[str, Any]) -> None:
+        print(json.dumps([number, outcome]), file=output, flush=True)
+
+    examine_all(Task(**content), ended)
+
+
 if __name__ == "__main__":
-    _, target, kind, program, *rest = sys.argv
-    sys.argv[1:] = []
-    examine(Path(target), program, rest, is_module=kind == MODULE)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # Threads of the program are not waited for.
+    _main()

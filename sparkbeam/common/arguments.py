@@ -10,8 +10,9 @@ import numbers
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex, TypeGuard
 
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
@@ -49,13 +50,14 @@ def nearest(name: str, known: Iterable[str], *, similarity: float = 0.75) -> str
         known: the names that there are.
         similarity: by difflib, from which a name is taken for another.
     """
-    squeezed = {_squeezed(each): each for each in known}
+    by_letters = {squeezed(each): each for each in known}
     # A much longer name is never close, and difflib would be slow.
-    found = difflib.get_close_matches(_squeezed(name)[:80], squeezed, 1, similarity)
-    return squeezed[found[0]] if found else None
+    found = difflib.get_close_matches(squeezed(name)[:80], by_letters, 1, similarity)
+    return by_letters[found[0]] if found else None
 
 
-def _squeezed(name: str) -> str:
+def squeezed(name: str) -> str:
+    """Return the name of an option or a key in lower case and without punctuation."""
     return re.sub(r"[-_. ]", "", name).lower()
 
 
@@ -82,13 +84,19 @@ def text(name: str, value: object, remedy: str, *, secret: bool = False) -> str:
 
 def whole_number(name: str, value: object, *, least: int, most: int) -> int:
     """Check for an integer within inclusive limits."""
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not is_whole(value):
         raise _wrong(name, shown(value), "must be a whole number", f"from {least} to {most}")
-    if value < least:
+    found = index(value)
+    if found < least:
         raise _wrong(name, shown(value), f"must be at least {least}")
-    if value > most:
+    if found > most:
         raise _wrong(name, shown(value), f"must be at most {most}")
-    return value
+    return found
+
+
+def is_whole(value: object) -> TypeGuard[SupportsIndex]:
+    """Return whether a value is an integer, of Python or numpy, and no bool."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def duration(name: str, value: Any, unit: str, *, most: float) -> float:

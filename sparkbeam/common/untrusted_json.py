@@ -51,7 +51,9 @@ def _check_depth(value: Any) -> None:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _whole(digits: str) -> int:

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.common.arguments import listed, shown
+from sparkbeam.connectors.assignments import check_assignment
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.errors import ConfigurationError
 
@@ -64,7 +65,7 @@ class CatalogTable:
         """Select and cast the columns of the table.
 
         Raises:
-            ConfigurationError: the rows have a column that the table lacks.
+            ConfigurationError: the rows have a column that the table lacks, or cuts.
         """
         known = {name.lower() for name in self.schema.names}
         others = [name for name in rows.columns if name.lower() not in known]
@@ -73,6 +74,8 @@ class CatalogTable:
                 f"The table {shown(self.name)} has no column {listed(others)}, only "
                 f"{listed(self.schema.names)}: leave it out, or add it with ALTER TABLE."
             )
+        kinds = {field.name.lower(): field for field in self.schema}
+        check_assignment(((part, kinds[part.name.lower()]) for part in rows.schema), self.name)
         # Spark checks nullability when it writes.
         fields = [StructField(field.name, field.dataType) for field in self.schema]
         return rows.to(StructType(fields))

@@ -1,5 +1,6 @@
 """Insertion of rows into the tables of databases, by the position of their columns."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import listed, shown
+from sparkbeam.connectors.assignments import check_assignment
 from sparkbeam.connectors.database_tables import DatabaseTable
 from sparkbeam.connectors.databases import Database
 from sparkbeam.connectors.latest import quoted
@@ -15,6 +17,13 @@ from sparkbeam.errors import ConfigurationError
 
 _IMPLICIT_CASTS = frozenset(["postgresql", "mysql", "mariadb", "sqlserver"])
 """Databases that take a timestamp as a text, in whose time zone the driver has no part."""
+
+_INTEGERS: Mapping[type[st.DataType], int] = {
+    st.ByteType: 8,
+    st.ShortType: 16,
+    st.IntegerType: 32,
+}
+"""Bits of the integers that are shorter than those of Python's type."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,8 @@ class InsertRows:
         """Add the rows of a micro-batch.
 
         Raises:
-            ConfigurationError: the rows have more fields than the table has columns.
+            ConfigurationError: the rows have more fields than the table has columns, or one whose
+                digits a column cuts.
         """
         session = rows.sparkSession
         self.database.prepare(session)
@@ -46,6 +56,8 @@ class InsertRows:
                 f"{shown(self.table)} has {len(table)} columns ({listed(table.names)}): fields go "
                 "to columns by their position."
             )
+        pairs = [*zip(rows.schema, table, strict=False)]
+        check_assignment(pairs, self.table)
         # The text of a value gets the type of its column in the database.
         more = {"stringtype": "unspecified"} if self.database.scheme == "postgresql" else {}
         options = self.database.options(
@@ -53,15 +65,37 @@ class InsertRows:
             batchsize=self.batch_size,
             numPartitions=self.database.max_connections,
         )
-        pairs = zip(rows.schema, table, strict=False)
         fitted = rows.select(*(self._fitted(field, column) for field, column in pairs))
         fitted.write.format("jdbc").options(**more | options).mode("append").save()
 
     def _fitted(self, field: st.StructField, column: st.StructField) -> Any:
-        value = sf.col(quoted(field.name))
+        value = self._checked(sf.col(quoted(field.name)), field, column)
         if isinstance(field.dataType, st.TimestampType):
             value = self._timestamp(value, column.dataType)
         return value.alias(column.name)
+
+    def _checked(self, value: Any, field: st.StructField, column: st.StructField) -> Any:
+        """Return a value, or fail where the column does not hold it.
+
+        The database would name the column of some of these values, and none of others.
+        """
+        fields, place = field.dataType, f"the column {shown(column.name)}"
+        wrong, problem = None, ""
+        if isinstance(fields, st.StringType) and self.database.scheme == "postgresql":
+            wrong = value.contains("\0")
+            problem = f"has the character NUL, which {place} of PostgreSQL does not hold"
+        elif isinstance(fields, st.FractionalType) and self.database.scheme in ("mysql", "mariadb"):
+            # Neither NaN nor an infinite number equals itself less itself.
+            wrong = (value - value) != sf.lit(0.0)
+            problem = f"is infinite or not a number, which {place} does not hold"
+        elif isinstance(fields, st.IntegralType) and type(column.dataType) in _INTEGERS:
+            bound = 1 << (_INTEGERS[type(column.dataType)] - 1)
+            wrong = ~value.between(-bound, bound - 1)
+            problem = f"does not fit {place} of type {column.dataType.simpleString()}"
+        if wrong is None:
+            return value
+        text = f"A value of the field {shown(field.name)} {problem}."
+        return sf.when(wrong, sf.raise_error(sf.lit(text))).otherwise(value)
 
     def _timestamp(self, value: Any, column: st.DataType) -> Any:
         if self.database.scheme == "postgresql":

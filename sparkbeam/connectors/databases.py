@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkbeam.common.arguments import shown
+from sparkbeam.common.database_errors import without_values
 from sparkbeam.common.spark_packages import DRIVERS as PACKAGES
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import Options
 from sparkbeam.spark.capabilities import is_remote
 from sparkbeam.spark.jars import add_jars
-from sparkbeam.upstream.spark import has_class, is_classic
+from sparkbeam.upstream.spark import has_class, is_classic, jdbc_connection
 
 JDBC = "jdbc"
 """The format of Spark's source and sink."""
@@ -165,10 +166,45 @@ class Database:
             add_jars(session, [default], "classpath")
 
 
+def check_statements(session: Any, database: Database) -> None:
+    """Run the first statements of a connection, whose errors Spark would tell with their texts.
+
+    Args:
+        session: of the pipeline; only a classic one can run them.
+        database: the database.
+
+    Raises:
+        ConfigurationError: the database refuses one, or takes a single one and there are several.
+    """
+    if not database.initialization() or not is_classic(session):
+        return
+    statements = [text for text in database.init_sqls if text.strip()]
+    with jdbc_connection(session, database.options(dbtable="t")) as (connection, _):
+        for number, text in enumerate(statements, 1):
+            try:
+                connection.createStatement().execute(text)
+            except Exception as error:
+                told = getattr(error, "java_exception", None)
+                text = str(error if told is None else told.getMessage())
+                state = "" if told is None else f" (SQLSTATE {told.getSQLState()})"
+                raise ConfigurationError(
+                    f"connection_init_sqls: statement {number} of {len(statements)} is "
+                    f"refused{state}: {without_values(text)}"
+                ) from None
+
+
 _MARIADB = "jdbc:mariadb:"
 _ACCOUNT = re.compile(r"jdbc:(\w+):[^?;]*//[^/?;]*@", re.IGNORECASE)
 _WITHOUT_ACCOUNT = frozenset(["postgresql", "mariadb", "sqlserver"])
 """Databases whose drivers take an account in a URL for a part of the host, and repeat it."""
+
+_PROPERTIES: Mapping[str, Mapping[str, str]] = {
+    # Its errors have the values of a row otherwise, and Spark logs them.
+    "postgresql": {"logServerErrorDetail": "false"},
+    # Spark knows no type of UUID.
+    "mariadb": {"uuidAsString": "true"},
+}
+"""Properties of connections that are not given otherwise, by scheme."""
 
 _ONE_DRIVER = frozenset(["postgresql", "sqlserver", "oracle"])
 """Schemes that a single driver has."""
@@ -216,9 +252,14 @@ def known_url(format: str | None, options: Mapping[str, str]) -> dict[str, str]:
         raise ConfigurationError(f"{problem}: give the options user and password instead.")
     scheme = url.split(":")[1].lower() if url.count(":") > 1 else ""
     known = scheme in _ONE_DRIVER or scheme == "mariadb"
-    driver = {"driver": DRIVERS[scheme]} if known and not given else {}
+    more = {"driver": DRIVERS[scheme]} if known and not given else {}
+    more |= {
+        name: value
+        for name, value in _PROPERTIES.get(scheme, {}).items()
+        if name.lower() not in names and name.lower() not in url.lower()
+    }
     if not url.lower().startswith(_MARIADB):
-        return {**options, **driver}
+        return {**options, **more}
     mark = "&" if "?" in url else "?"
     of_mysql = f"jdbc:mysql:{url[len(_MARIADB) :]}{mark}permitMysqlScheme"
-    return {**options, **driver, names["url"]: of_mysql}
+    return {**options, **more, names["url"]: of_mysql}

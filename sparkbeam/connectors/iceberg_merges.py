@@ -1,7 +1,7 @@
 """Changes of rows, merged into an Iceberg table by a key."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,19 @@ class ChangeMerge:
         """Return rows without the columns that describe their change."""
         return rows.drop(self.order, self.kind)
 
+    def checked(self, rows: Any, names: Sequence[str]) -> Any:
+        """Return the kinds of changes, which fail to be computed if one is unknown.
+
+        Args:
+            rows: the changes.
+            names: of the columns of the table.
+
+        Raises:
+            ConfigurationError: the rows or the table lack a column.
+        """
+        self._check(rows, names, self.key)
+        return rows.select(self._kind_of())
+
     def __call__(
         self, rows: Any, columns: list[Any], name: str, properties: Mapping[str, str]
     ) -> None:
@@ -61,6 +74,11 @@ class ChangeMerge:
         names = session.table(name).columns
         key = self.key or _identifiers(session, name)
         self._check(rows, names, key)
+        if not key:
+            raise ConfigurationError(
+                "equality_columns is missing, and the table has no identifier fields: name the "
+                "columns that identify a row."
+            )
         view = f"sparkbeam_changes_{uuid.uuid4().hex}"
         self._latest(rows, key).select(*columns, _DELETED).createOrReplaceTempView(view)
         is_same = " AND ".join(f"target.{quoted(k)} <=> change.{quoted(k)}" for k in key)
@@ -80,7 +98,7 @@ class ChangeMerge:
         finally:
             session.catalog.dropTempView(view)
 
-    def _check(self, rows: Any, names: list[str], key: tuple[str, ...]) -> None:
+    def _check(self, rows: Any, names: Sequence[str], key: tuple[str, ...]) -> None:
         for argument, wanted, there in (
             ("sequence_number_column", [self.order], rows.columns),
             ("change_type_column", [self.kind] if self.kind else [], rows.columns),
@@ -91,11 +109,6 @@ class ChangeMerge:
                     raise ConfigurationError(
                         f"{argument}: there is no column {shown(each)}, only {listed(there)}."
                     )
-        if not key:
-            raise ConfigurationError(
-                "equality_columns is missing, and the table has no identifier fields: name the "
-                "columns that identify a row."
-            )
 
     def _latest(self, rows: Any, key: tuple[str, ...]) -> Any:
         """Return the last change of each key, and whether it deletes the row."""

@@ -77,6 +77,23 @@ class SnapshotRange:
     until: int | None = None
     latest: bool = False
 
+    def __post_init__(self) -> None:
+        """Check what can be checked without a table.
+
+        Raises:
+            ConfigurationError: there are two starts or two ends, or the end is before the start.
+        """
+        for one, other, values in (
+            ("from_snapshot", "from_timestamp", (self.first, self.since)),
+            ("to_snapshot", "to_timestamp", (self.last, self.until)),
+        ):
+            if None not in values:
+                raise ConfigurationError(f"give either {one} or {other}, not both.")
+        if self.since is not None and self.until is not None and self.until < self.since:
+            raise ConfigurationError(
+                f"to_timestamp={self.until} is before from_timestamp={self.since}: exchange them."
+            )
+
     def within(self, known: Sequence[Snapshot]) -> Sequence[Snapshot]:
         """Return the snapshots of the range.
 
@@ -84,18 +101,39 @@ class SnapshotRange:
             known: those of the table, the oldest first.
 
         Raises:
-            ConfigurationError: a snapshot is not one of the table.
+            ConfigurationError: a snapshot is not one of the table, or the end is before the start.
         """
         begin, end = len(known) - 1 if self.latest and known else 0, len(known)
+        since = self.since or 0
         if self.since is not None:
-            begin = sum(each.millis < self.since for each in known)
+            begin = sum(each.millis < since for each in known)
         if self.first is not None:
             begin = _place(known, self.first, "from_snapshot")
         if self.until is not None:
             end = sum(each.millis <= self.until for each in known)
         if self.last is not None:
             end = _place(known, self.last, "to_snapshot") + 1
+        if known and end == 0:
+            raise ConfigurationError(
+                f"to_timestamp={self.until} is before the oldest snapshot, {known[0].id}, of the "
+                f"time {known[0].millis}: give a later one, in milliseconds."
+            )
+        of_snapshot = self.first is not None or self.latest
+        is_late = self.since is not None and self.last is not None
+        if known and (end <= begin if of_snapshot else is_late and known[end - 1].millis < since):
+            raise ConfigurationError(
+                f"The range begins {self._start(known)} and ends with the snapshot "
+                f"{known[end - 1].id}, of the time {known[end - 1].millis}, which is older: "
+                "exchange from_… and to_…, or leave one of them out."
+            )
         return known[begin:end]
+
+    def _start(self, known: Sequence[Snapshot]) -> str:
+        if self.since is not None:
+            return f"at from_timestamp={self.since}"
+        if self.first is not None:
+            return f"with from_snapshot={self.first}"
+        return f"with the current snapshot, {known[-1].id} (starting_strategy='latest')"
 
 
 def _place(known: Sequence[Snapshot], id: int, name: str) -> int:

@@ -2,14 +2,16 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import listed, shown
+from sparkbeam.connectors.assignments import check_assignment
 from sparkbeam.connectors.commits import PROPERTY, Commit
 from sparkbeam.connectors.iceberg_merges import ChangeMerge
 from sparkbeam.connectors.latest import quoted
@@ -22,7 +24,10 @@ CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 """Class of Iceberg's catalogs in Spark."""
 
 _TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
-_FIELD = re.compile(r"[{]([^{}]+)[}]")
+FIELD = re.compile(r"[{]([^{}]+)[}]")
+"""A field of the rows in the name of a table."""
+
+_CATALOG = re.compile(r"^spark\.sql\.catalog\.([^.]+)$")
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,41 @@ class IcebergCatalog:
             table: the name within the catalog, with its namespaces.
 
         Raises:
-            ConfigurationError: the session refuses the settings of the catalog.
+            ConfigurationError: the session refuses the settings of the catalog; a part of the name
+                is empty.
         """
+        if not all(map(str.strip, table.split("."))):
+            raise ConfigurationError(
+                f"table: the name {shown(table)} has an empty part: write namespace.table."
+            )
         parts = [quoted(part) for part in table.split(".")]
         catalog = self._configured(session) if self.properties else self.name
         return ".".join([quoted(catalog), *parts] if catalog else parts)
+
+    def check(self, session: Any, table: str) -> None:
+        """Check that a session has the catalog of a table, or gets it.
+
+        Args:
+            session: the session.
+            table: the name within the catalog.
+
+        Raises:
+            ConfigurationError: it has no catalog of this name.
+        """
+        first, *others = table.split(".")
+        name, argument = self.name, "catalog_name"
+        if not name and len(others) > 1 and "{" not in first:
+            name, argument = first, f"table={shown(table)}, which begins with the catalog"
+        if self.properties or not name:
+            return
+        known = _catalogs(session)
+        if known and name not in known and (self.name or _is_default(session)):
+            raise ConfigurationError(
+                f"{argument}: the session has no catalog {shown(name)}, only {listed(known)}. Give "
+                "catalog_properties, with which it gets one, such as {'type': 'hadoop', "
+                "'warehouse': '/data/warehouse'}, or start it with "
+                f"--spark_conf=spark.sql.catalog.{name}={CATALOG} and the properties below that."
+            )
 
     def _configured(self, session: Any) -> str:
         """Return the name under which the session has the catalog."""
@@ -71,14 +106,49 @@ class IcebergCatalog:
         return name
 
 
+def _catalogs(session: Any) -> list[str]:
+    """Return the names of the catalogs of a session; none if it does not tell them."""
+    try:
+        found = {row[0] for row in session.sql("SHOW CATALOGS").collect()}
+        settings = [row[0] for row in session.sql("SET").collect()]
+    except PySparkException:
+        return []
+    return sorted(found.union(*map(_CATALOG.findall, settings)))
+
+
+def _is_default(session: Any) -> bool:
+    """Return whether the current catalog is Spark's own, whose names have two parts."""
+    return bool(session.catalog.currentCatalog() == "spark_catalog")
+
+
+@dataclass(frozen=True)
+class _Destination:
+    """A table and its rows of a micro-batch.
+
+    Attributes:
+        table: the name within the catalog.
+        name: the quoted name in the session.
+        rows: the rows.
+        exists: the table exists.
+    """
+
+    table: str
+    name: str
+    rows: Any
+    exists: bool
+
+
 @dataclass(frozen=True)
 class WriteMicroBatch:
     """Function that writes micro-batches to tables, each once.
 
+    All tables of a micro-batch are determined, and their rows checked, before one is written.
+
     Attributes:
         catalog: of the tables.
-        table: their name; fields in braces stand for their values.
-        texts: columns that are texts of decimals.
+        table: their name; columns in braces stand for their values.
+        hidden: columns for the name that are not written.
+        texts: columns with decimals as texts, with their types in a table that is created.
         partition_fields: partition transforms of a table that is created.
         sort_fields: the sort order of a table that is created.
         properties: of a table that is created.
@@ -90,7 +160,8 @@ class WriteMicroBatch:
 
     catalog: IcebergCatalog
     table: str
-    texts: frozenset[str] = frozenset()
+    hidden: tuple[str, ...] = ()
+    texts: tuple[tuple[str, st.DataType], ...] = ()
     partition_fields: tuple[str, ...] = ()
     sort_fields: tuple[str, ...] = ()
     properties: Options = ()
@@ -107,41 +178,71 @@ class WriteMicroBatch:
         """Write the rows of a micro-batch.
 
         Raises:
-            ConfigurationError: a table lacks a field of the rows.
+            ConfigurationError: a table lacks a field of the rows, or a name has an empty part.
         """
-        for name, part in self._tables(rows):
-            self._write(name, part, batch_id)
+        found = [*self._destinations(rows)]
+        commit = Commit(self.sink, batch_id)
+        session = rows.sparkSession
+        ahead = [
+            each
+            for each in found
+            if not (self.sink and each.exists and commit.is_in(session, each.name))
+        ]
+        # A table that exists takes all of its rows or none.
+        if len(found) > 1 or not all(each.exists for each in ahead):
+            self._check(ahead)
+        for destination in ahead:
+            self._write(destination, commit)
 
-    def _tables(self, rows: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the tables and their rows."""
-        if not _FIELD.search(self.table):
-            yield self.table, rows
-            return
-        texts = _FIELD.split(self.table)
+    def _destinations(self, rows: Any) -> Iterator[_Destination]:
+        session = rows.sparkSession
+        texts = FIELD.split(self.table)
         parts = [
-            _field(rows, text) if number % 2 else sf.lit(text) for number, text in enumerate(texts)
+            _text_of(text) if number % 2 else sf.lit(text) for number, text in enumerate(texts)
         ]
         name = sf.concat(*parts)
-        for (found,) in rows.select(name).distinct().collect():
-            yield found, rows.where(name == sf.lit(found))
+        names = [row[0] for row in rows.select(name).distinct().collect()] if parts[1:] else texts
+        for table in sorted(names):
+            part = rows.where(name == sf.lit(table)).drop(*self.hidden) if parts[1:] else rows
+            quoted_name = self.catalog.identifier(session, table)
+            exists = session.catalog.tableExists(quoted_name)
+            yield _Destination(table, quoted_name, part, exists)
 
-    def _write(self, table: str, rows: Any, batch_id: int) -> None:
-        session = rows.sparkSession
-        name = self.catalog.identifier(session, table)
-        data = rows if self.merge is None else self.merge.data(rows)
-        if not session.catalog.tableExists(name):
-            self._create(session, name, data.schema)
-        commit = Commit(self.sink, batch_id)
-        if self.sink and commit.is_in(session, name):
-            return
-        columns = _fitted(data, session.table(name).schema, self.texts, table)
+    def _check(self, destinations: Sequence[_Destination]) -> None:
+        """Convert all rows without writing them.
+
+        Raises:
+            ConfigurationError: a table lacks a field of the rows.
+        """
+        checked = []
+        for each in destinations:
+            data = self._data(each.rows)
+            schema = each.rows.sparkSession.table(each.name).schema if each.exists else None
+            schema = schema or _created(data.schema, dict(self.texts))
+            fields = [st.StructField(part.name, part.dataType) for part in schema]
+            columns = self._fitted(data, schema, each.table)
+            checked.append(data.select(*columns).to(st.StructType(fields)))
+            if self.merge is not None:
+                checked.append(self.merge.checked(each.rows, data.columns))
+        for rows in checked:
+            rows.write.format("noop").mode("overwrite").save()
+
+    def _data(self, rows: Any) -> Any:
+        return rows if self.merge is None else self.merge.data(rows)
+
+    def _write(self, to: _Destination, commit: Commit) -> None:
+        session = to.rows.sparkSession
+        data = self._data(to.rows)
+        if not to.exists:
+            self._create(session, to.name, data.schema)
+        columns = self._fitted(data, session.table(to.name).schema, to.table)
         properties = dict(self.snapshot_properties)
         if self.sink:
             properties |= commit.properties
         if self.merge is not None:
-            self.merge(rows, columns, name, properties)
+            self.merge(to.rows, columns, to.name, properties)
             return
-        writer = rows.select(*columns).writeTo(name)
+        writer = to.rows.select(*columns).writeTo(to.name)
         for option, value in self.options:
             writer = writer.option(option, value)
         for key, value in properties.items():
@@ -152,7 +253,7 @@ class WriteMicroBatch:
         namespace = name.rpartition(".")[0]
         if "." in namespace:
             session.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-        columns = [_definition(part, self.texts) for part in schema]
+        columns = [_definition(part) for part in _created(schema, dict(self.texts))]
         query = f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(columns)}) USING iceberg"
         if self.partition_fields:
             query += f" PARTITIONED BY ({', '.join(map(_transform, self.partition_fields))})"
@@ -164,48 +265,137 @@ class WriteMicroBatch:
             order = ", ".join(map(_sort_field, self.sort_fields))
             session.sql(f"ALTER TABLE {name} WRITE LOCALLY ORDERED BY {order}")
 
+    def _fitted(self, rows: Any, schema: st.StructType, table: str) -> list[Any]:
+        """Return the columns of a table; null for those that the rows lack."""
+        unknown = [column for column in rows.columns if column not in schema.names]
+        if unknown:
+            raise ConfigurationError(
+                f"The table {shown(table)} has no column {listed(unknown)}, only "
+                f"{listed(schema.names)}: leave it out with keep or drop, or add it with ALTER "
+                "TABLE."
+            )
+        given = {part.name: part for part in rows.schema}
+        check_assignment(((part, schema[name]) for name, part in given.items()), table)
+        with_texts = dict(self.texts)
+        return [
+            _value(part, given.get(part.name), table, has_texts=part.name in with_texts).alias(
+                part.name
+            )
+            for part in schema
+        ]
 
-def _field(rows: Any, path: str) -> Any:
-    """Return the text of a field for the name of a table."""
-    names = path.split(".")
-    if names[0] not in rows.columns:
-        raise ConfigurationError(
-            f"table has the field {shown(path)}, and the rows have only {listed(rows.columns)}."
+
+def _text_of(path: str) -> Any:
+    """Return the text of a column, or of a field of it, in the name of a table, as Beam has it."""
+    return sf.coalesce(sf.col(".".join(map(quoted, path.split(".")))).cast("string"), sf.lit(""))
+
+
+def _created(schema: st.StructType, texts: Mapping[str, st.DataType]) -> st.StructType:
+    """Return the columns of a table that is created."""
+    fields = [
+        st.StructField(
+            part.name,
+            _with_nulls(texts[part.name]) if part.name in texts else part.dataType,
+            part.nullable,
         )
-    return sf.col(".".join(map(quoted, names))).cast("string")
+        for part in schema
+    ]
+    return st.StructType(fields)
 
 
-def _definition(part: st.StructField, texts: frozenset[str]) -> str:
+def _with_nulls(kind: st.DataType) -> st.DataType:
+    """Return a type whose inner values may be null, as conversions make them."""
+    if isinstance(kind, st.ArrayType):
+        return st.ArrayType(_with_nulls(kind.elementType))
+    if isinstance(kind, st.MapType):
+        return st.MapType(_with_nulls(kind.keyType), _with_nulls(kind.valueType))
+    if isinstance(kind, st.StructType):
+        parts = [st.StructField(part.name, _with_nulls(part.dataType)) for part in kind]
+        return st.StructType(parts)
+    return kind
+
+
+def _definition(part: st.StructField) -> str:
     """Return a column for CREATE TABLE."""
-    kind = "decimal(38,18)" if part.name in texts else part.dataType.simpleString()
-    return f"{quoted(part.name)} {kind}{'' if part.nullable else ' NOT NULL'}"
+    return f"{quoted(part.name)} {_ddl(part.dataType)}{'' if part.nullable else ' NOT NULL'}"
 
 
-def _fitted(rows: Any, table: st.StructType, texts: frozenset[str], name: str) -> list[Any]:
-    """Return the columns of a table; null for those that the rows lack."""
-    unknown = [column for column in rows.columns if column not in table.names]
-    if unknown:
-        raise ConfigurationError(
-            f"The table {shown(name)} has no column {listed(unknown)}, only {listed(table.names)}: "
-            "leave it out with keep or drop, or add it with ALTER TABLE."
-        )
-    kinds = {part.name: part.dataType for part in rows.schema}
-    return [_value(part, kinds, texts).alias(part.name) for part in table]
+def _ddl(kind: st.DataType) -> str:
+    """Return a type in SQL, with quoted names."""
+    if isinstance(kind, st.ArrayType):
+        return f"array<{_ddl(kind.elementType)}>"
+    if isinstance(kind, st.MapType):
+        return f"map<{_ddl(kind.keyType)}, {_ddl(kind.valueType)}>"
+    if isinstance(kind, st.StructType):
+        parts = [f"{quoted(part.name)}: {_ddl(part.dataType)}" for part in kind]
+        return f"struct<{', '.join(parts)}>"
+    return kind.simpleString()
 
 
-def _value(part: st.StructField, kinds: Mapping[str, st.DataType], texts: frozenset[str]) -> Any:
-    if part.name not in kinds:
+def _value(
+    part: st.StructField, given: st.StructField | None, table: str, *, has_texts: bool
+) -> Any:
+    """Return a column of a table.
+
+    Args:
+        part: the column.
+        given: that of the rows; None for none.
+        table: the name of the table.
+        has_texts: decimals in it are texts.
+    """
+    if given is None:
         return sf.lit(None).cast(part.dataType)
     value = sf.col(quoted(part.name))
-    if part.name in texts:
-        wrong = sf.concat(
-            sf.lit(f"{part.name} does not fit {part.dataType.simpleString()}: "), value
-        )
-        number = value.try_cast(part.dataType) if hasattr(value, "try_cast") else None
-        number = value.cast(part.dataType) if number is None else number
-        return sf.when(value.isNotNull() & number.isNull(), sf.raise_error(wrong)).otherwise(number)
+    if has_texts:
+        value = _with_decimals(value, given.dataType, part.dataType, f"{part.name} of {table}")
+    if not part.nullable and given.nullable:
+        wrong = f"The column {part.name} of {table} has no nulls, and a row has one."
+        value = sf.when(value.isNull(), sf.raise_error(sf.lit(wrong))).otherwise(value)
     local = isinstance(part.dataType, st.TimestampNTZType)
-    return in_utc(value) if local and isinstance(kinds[part.name], st.TimestampType) else value
+    return in_utc(value) if local and isinstance(given.dataType, st.TimestampType) else value
+
+
+def _with_decimals(value: Any, given: st.DataType, kind: st.DataType, place: str) -> Any:
+    """Return a value with decimals in the place of their texts, at any depth.
+
+    Args:
+        value: the value.
+        given: its type.
+        kind: the type in the table.
+        place: the column and the table, for errors.
+    """
+    if isinstance(given, st.StringType) and isinstance(kind, st.DecimalType):
+        return _decimal(value, kind, place)
+    if isinstance(given, st.ArrayType) and isinstance(kind, st.ArrayType):
+        inner = (given.elementType, kind.elementType)
+        return sf.transform(value, lambda item: _with_decimals(item, *inner, place))
+    if isinstance(given, st.MapType) and isinstance(kind, st.MapType):
+        keys, values = (given.keyType, kind.keyType), (given.valueType, kind.valueType)
+        value = sf.transform_keys(value, lambda key, _: _with_decimals(key, *keys, place))
+        return sf.transform_values(value, lambda _, item: _with_decimals(item, *values, place))
+    if isinstance(given, st.StructType) and isinstance(kind, st.StructType):
+        known = {part.name: part.dataType for part in kind}
+        parts = [
+            _with_decimals(
+                value[part.name], part.dataType, known.get(part.name, part.dataType), place
+            ).alias(part.name)
+            for part in given
+        ]
+        return sf.when(value.isNotNull(), sf.struct(*parts))
+    return value
+
+
+def _decimal(value: Any, kind: st.DecimalType, place: str) -> Any:
+    """Return the decimal of a text, which it must equal."""
+    number = value.try_cast(kind) if hasattr(value, "try_cast") else value.cast(kind)
+    fraction = sf.regexp_extract(value, r"[.]([0-9]*?)0*$", 1)
+    fits = number.isNotNull() & (sf.length(fraction) <= kind.scale)
+    wrong = sf.concat(
+        sf.lit(f"The column {place} of type {kind.simpleString()} does not hold "),
+        value,
+        sf.lit(" exactly: round the field, or create the table with another type of decimals."),
+    )
+    return sf.when(value.isNotNull() & ~fits, sf.raise_error(wrong)).otherwise(number)
 
 
 def _transform(text: str, argument: str = "partition_fields") -> str:

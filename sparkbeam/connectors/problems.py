@@ -4,12 +4,14 @@ import re
 
 import pyspark
 
+from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
-from sparkbeam.common.spark_packages import CHECK_KAFKA, DRIVERS, package_for
+from sparkbeam.common.spark_packages import DRIVERS, KAFKA_GAP, kafka_remedy, package_for
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import Options
 from sparkbeam.upstream.spark import (
     KAFKA_FAILED,
+    KAFKA_LOST,
     MISSING_SOURCE,
     MISSING_TABLE,
     OTHER_VERSION,
@@ -23,7 +25,8 @@ _NO_CONNECTION = re.compile(
     r"|authentication failed|Access denied for user|UnknownHostException|ConnectException"
     r"|Login failed for user|Communications link failure"
 )
-_WRONG_ROWS = re.compile(r"java\.sql\.BatchUpdateException")
+_WRONG_ROWS = re.compile(r"java\.sql\.BatchUpdateException|USER_RAISED_EXCEPTION")
+_UNKNOWN_TYPE = re.compile(r"UNRECOGNIZED_SQL_TYPE")
 _WRONG_SQL = re.compile(r"JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR|SQLSyntaxErrorException")
 _FILE_SYSTEM = re.compile(r"ClassNotFoundException: Class org\.apache\.hadoop\.fs\.(\w+)\.")
 _HADOOP = {"s3a": "hadoop-aws", "azurebfs": "hadoop-azure", "azure": "hadoop-azure"}
@@ -33,6 +36,8 @@ _LONGEST = 600
 
 def problem(error: Exception, format: str | None, options: Options) -> str:
     """Summarize an error without secrets of the options; add a remedy to Spark's errors.
+
+    Errors of databases have no values of rows and no parts of statements.
 
     Args:
         error: of a read or a write.
@@ -46,6 +51,8 @@ def problem(error: Exception, format: str | None, options: Options) -> str:
     deeper = cause_of(error)
     if deeper and deeper not in cause:
         cause = f"{_sentence(cause)} {deeper}"
+    if format == "jdbc" or is_of_database(f"{error} {deeper}"):
+        cause = without_values(cause)
     return f"{_sentence(beginning(cause, _LONGEST, hide))} {_remedy(str(error), format, options)}"
 
 
@@ -90,12 +97,19 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
             "Correct the name, give the session the package that has it (--spark_packages), "
             "or register a data source in Python (spark.dataSource.register)."
         )
+    if KAFKA_LOST.search(text):
+        return KAFKA_GAP
     if KAFKA_FAILED.search(text):
-        return CHECK_KAFKA
+        return kafka_remedy(text)
     if "COLUMN_ALREADY_EXISTS" in text:
         return "Read a query or a view in which the names of columns differ in more than case."
     if _WRONG_ROWS.search(text):
         return "Correct the rows, or the table."
+    if _UNKNOWN_TYPE.search(text):
+        return (
+            "Read a query that converts the columns of this type, such as SELECT "
+            "CAST(c AS VARCHAR(100)) AS c FROM t, or leaves them out."
+        )
     if _WRONG_SQL.search(text):
         return (
             "Correct the name of the table, which has quotes of SQL if it has capitals, spaces or "
@@ -107,6 +121,11 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
         return "Correct the option path; it has to be seen by Spark."
     if "UNABLE_TO_INFER_SCHEMA" in text:
         return "Give the schema, or a path with files of that format."
+    if "REQUIRES_SINGLE_PART_NAMESPACE" in text:
+        return (
+            "Write namespace.table, or begin with a catalog of the session: one more is "
+            "--spark_conf=spark.sql.catalog.NAME=CLASS."
+        )
     if MISSING_TABLE.search(text):
         return "Correct the name, with its catalog and schema if need be, or create the table."
     if OTHER_VIEW.search(text):

@@ -12,7 +12,8 @@ from pyspark.sql.types import StructType
 from sparkbeam.common.arguments import shown, text
 from sparkbeam.connectors.databases import known_url
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.spark.session import HasSession
+from sparkbeam.plan.labels import applied_label
+from sparkbeam.spark.session import HasSession, SparkNotStartedError
 
 Schema: TypeAlias = str | StructType
 """A schema as Spark's DDL, ``"a int, b string"``, or as a ``StructType``."""
@@ -35,9 +36,17 @@ def _full_name(runner: object) -> str:
 
 
 def session_of(pipeline: Pipeline) -> Any:
-    """Return the Spark session of the pipeline."""
+    """Return the Spark session of the pipeline.
+
+    Raises:
+        SparkNotStartedError: none may be started; it has the label of the transform.
+    """
     assert isinstance(pipeline.runner, HasSession)
-    return pipeline.runner.session(pipeline.options)
+    try:
+        return pipeline.runner.session(pipeline.options)
+    except SparkNotStartedError as error:
+        error.label = applied_label(pipeline)
+        raise
 
 
 def checked_options(

@@ -1,13 +1,4 @@
-"""Schemas in Spark's, Beam's and Arrow's terms.
-
-================== ===================================== ============================ Spark in a
-Beam row direction ================== =====================================
-============================ tinyint … bigint ``int`` both float, double ``float`` both boolean,
-string ``bool``, ``str`` both binary ``bytes`` both timestamp(_ntz) ``Timestamp`` both; also writes
-``datetime`` decimal ``Decimal`` both array, map, struct list, dictionary, row both date and others
-Arrow's conversion both ================== =====================================
-============================
-"""
+"""Schemas in Spark's, Beam's and Arrow's terms; ``docs/io.md`` has the types."""
 
 import inspect
 from collections.abc import Hashable, Mapping, Sequence
@@ -22,11 +13,16 @@ from apache_beam.typehints import typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.utils.timestamp import Timestamp
+from pyspark.errors import PySparkException
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from sparkbeam.common.arguments import shown
+from sparkbeam.errors import ConfigurationError
+
 _PYTHON_TYPES: dict[type, Any] = {
-    st.ByteType: np.int8,
+    # Beam's coder of the smallest integers has no negative ones.
+    st.ByteType: np.int16,
     st.ShortType: np.int16,
     st.IntegerType: np.int32,
     st.LongType: int,
@@ -126,7 +122,7 @@ def row_constraint(element_type: Any) -> RowTypeConstraint | None:
     return found
 
 
-def spark_schema(element_type: Any) -> st.StructType | None:
+def spark_schema(element_type: Any, decimals: st.DataType | None = None) -> st.StructType | None:
     """Return the Spark schema for a row type; None for other types.
 
     Its fields have the types of :func:`spark_field`.
@@ -134,35 +130,43 @@ def spark_schema(element_type: Any) -> st.StructType | None:
     rows = row_constraint(element_type)
     if rows is None:
         return None
-    fields = [spark_field(name, kind) for name, kind in rows._fields]
+    fields = [spark_field(name, kind, decimals) for name, kind in rows._fields]
     known = [field for field in fields if field is not None]
     return st.StructType(known) if len(known) == len(fields) else None
 
 
-def spark_field(name: str, kind: Any) -> st.StructField | None:
+def spark_field(name: str, kind: Any, decimals: st.DataType | None = None) -> st.StructField | None:
     """Return a column for values of a type, or None.
 
     Supported are numbers, strings, bytes and times, and lists, dictionaries and rows of them.
+
+    Args:
+        name: of the column.
+        kind: the type.
+        decimals: the type of decimals; None if they are not supported.
     """
     kind, nullable = without_none(kind)
-    found = _spark_type(kind)
+    found = _spark_type(kind, decimals)
     return None if found is None else st.StructField(name, found, nullable)
 
 
-def _spark_type(kind: Any) -> st.DataType | None:
+def _spark_type(kind: Any, decimals: st.DataType | None) -> st.DataType | None:
     """Return the Spark type of a type without None."""
     if isinstance(kind, Hashable) and kind in _SPARK_TYPES:
         return _SPARK_TYPES[kind]
+    if isinstance(kind, type) and issubclass(kind, Decimal):
+        return decimals
     hint = convert_to_beam_type(kind)
     if isinstance(hint, _LISTS):
-        element = spark_field("element", hint.inner_type)
+        element = spark_field("element", hint.inner_type, decimals)
         return element and st.ArrayType(element.dataType, element.nullable)
     if isinstance(hint, _MAPS):
-        key, item = spark_field("key", hint.key_type), spark_field("value", hint.value_type)
+        key = spark_field("key", hint.key_type, decimals)
+        item = spark_field("value", hint.value_type, decimals)
         if key is None or item is None or key.nullable:
             return None
         return st.MapType(key.dataType, item.dataType, item.nullable)
-    return spark_schema(kind)
+    return spark_schema(kind, decimals)
 
 
 def without_none(kind: Any) -> tuple[Any, bool]:
@@ -180,8 +184,23 @@ def _alternatives(kind: Any) -> Sequence[Any]:
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """Return the Arrow schema of rows for Spark."""
+    """Return the Arrow schema of rows for Spark.
+
+    Raises:
+        ConfigurationError: Arrow lacks the type of a column.
+    """
     # PySpark 4.3 requires a time zone; 4.2 uses UTC.
     asks = "timezone" in inspect.signature(to_arrow_schema).parameters
     zone: dict[str, Any] = {"timezone": "UTC"} if asks else {}
-    return to_arrow_schema(schema, **zone)
+    found = pa.schema([])
+    for field in schema:
+        try:
+            found = found.append(to_arrow_schema(st.StructType([field]), **zone).field(0))
+        except (PySparkException, ValueError):
+            null = "" if field.nullable else " NOT NULL"
+            raise ConfigurationError(
+                f"The column {shown(field.name)} of the schema is of type "
+                f"{field.dataType.simpleString()}{null}, of which rows cannot be made: give it "
+                "another type, such as string."
+            ) from None
+    return found

@@ -187,14 +187,12 @@ class StartPlace:
     """A position of a receiver other than a sequence number.
 
     Attributes:
-        offset: the offset of the event before the first one, or of the first one if inclusive.
+        offset: the minimum offset of the first event.
         millis: the minimum enqueued time of the first event.
-        inclusive: see offset.
     """
 
     offset: str | None = None
     millis: int | None = None
-    inclusive: bool = True
 
 
 def error_of(condition: str, description: str, doing: str) -> EventHubsError:

@@ -79,6 +79,11 @@ class EventHubsSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = _with_all_columns(self, schema)
+        if options.end is not None or options.ends:
+            raise ConfigurationError(
+                "endingPosition and endingPositions are for batch reads, and this is a stream: "
+                "leave them out, or use read in place of readStream."
+            )
         return EventHubsStreamReader(
             options, schema, self._note_ends(), self._watches(), freezes=self._freezes()
         )
@@ -224,7 +229,7 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         end = self._planner.up_to(begin, most, factors)
         if self._targets is not None:
             end = {
-                partition: max(begin.get(partition, 0), min(at, self._targets.get(partition, at)))
+                partition: min(at, max(begin.get(partition, 0), self._targets.get(partition, at)))
                 for partition, at in end.items()
                 if partition in begin or partition in self._targets
             }

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from sparkbeam.common.arguments import is_whole
 from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Outgoing
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.settings import ConnectionSettings
@@ -48,6 +49,29 @@ class Sending:
     partition: Callable[[Any], int | None] | None = None
     batch_bytes: int = BATCH_BYTES
     timeout: float = 300
+
+    def properties_of(self, element: Any) -> dict[str, Any]:
+        """Return the properties of an element; raise :class:`EventHubsError` if unsupported."""
+        found = {} if self.properties is None else self.properties(element)
+        if not isinstance(found, Mapping):
+            raise EventHubsError(
+                f"properties: a {type(found).__name__} cannot be the properties of an event: give "
+                "a dictionary."
+            )
+        check_properties(found)
+        return dict(found)
+
+    def key_of(self, element: Any) -> str | None:
+        """Return the partition key of an element; raise :class:`EventHubsError` if unsupported."""
+        found = None if self.partition_key is None else self.partition_key(element)
+        if found is not None:
+            if not isinstance(found, str):
+                raise EventHubsError(
+                    f"partition_key: a {type(found).__name__} cannot be the key of an event: give "
+                    "a text or None."
+                )
+            _encoded("partition_key", found)
+        return found
 
 
 Target = tuple[str | None, str | None]
@@ -92,8 +116,7 @@ class HubWriter:
     def process(self, element: Any) -> None:
         sending = self._sending
         body = body_of(element if sending.body is None else sending.body(element))
-        properties = {} if sending.properties is None else dict(sending.properties(element))
-        check_properties(properties)
+        properties = sending.properties_of(element)
         properties[SENT] = f"{self._task}/{self._number}"
         self._number += 1
         target = self._target(element)
@@ -114,17 +137,17 @@ class HubWriter:
     def _target(self, element: Any) -> Target:
         sending = self._sending
         number = None if sending.partition is None else sending.partition(element)
-        key = None if sending.partition_key is None else sending.partition_key(element)
+        key = sending.key_of(element)
         if number is not None:
             if key is not None:
                 raise EventHubsError(
                     "An event has both partition_id and partition_key: give only one."
                 )
-            if not isinstance(number, int) or str(number) not in self._known():
+            if not is_whole(number) or str(number) not in self._known():
                 raise EventHubsError(f"partition_id: the event hub has no partition {number!r}.")
             return str(number), None
         if key is not None:
-            return None, str(key)
+            return None, key
         known = self._known()
         return known[self._turn % len(known)], None
 

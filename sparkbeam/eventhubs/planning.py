@@ -1,5 +1,6 @@
 """Driver side of the source: known events, and those of a micro-batch."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -15,9 +16,10 @@ from sparkbeam.eventhubs.client import (
 )
 from sparkbeam.eventhubs.pool import POOL, ReceiverSettings
 from sparkbeam.eventhubs.positions import EventPosition
-from sparkbeam.eventhubs.range_reader import EXCLUDED_SECONDS, excluded
-from sparkbeam.eventhubs.source_options import SourceOptions
+from sparkbeam.eventhubs.range_reader import EXCLUDED_SECONDS, DataLossError, excluded
+from sparkbeam.eventhubs.source_options import ALL_PARTITIONS, SourceOptions
 
+_LOGGER = logging.getLogger(__name__)
 _TRIES = 5
 _FIND_SECONDS = 10.0
 _LONGEST_TRIGGER = 60.0
@@ -50,11 +52,12 @@ class Planner:
     def starts(self, default: EventPosition) -> Numbers:
         """Return the sequence numbers where reading begins."""
         options = self._options
-        return self._resolved(options.start or default, options.starts, "starting_positions")
+        return self._resolved(options.start or default, options.starts, is_end=False)
 
     def ends(self) -> Numbers:
         """Return the sequence numbers where a batch ends."""
-        return self._resolved(self._options.end, self._options.ends, "ending_positions")
+        options = self._options
+        return self._resolved(options.end or EventPosition.end(), options.ends, is_end=True)
 
     def bounds(self) -> dict[str, Bounds]:
         """Return the range of events in each partition, including new partitions after a delay."""
@@ -81,23 +84,33 @@ class Planner:
         raise AssertionError
 
     def _resolved(
-        self, all_at: EventPosition, some_at: Mapping[str, EventPosition], name: str
+        self, all_at: EventPosition, some_at: Mapping[str, EventPosition], *, is_end: bool
     ) -> Numbers:
         bounds = self.bounds()
-        unknown = some_at.keys() - bounds.keys()
-        if unknown:
-            raise ConfigurationError(
-                f"{name}: the event hub '{self.hub()}' has no partition {min(unknown)}, only "
-                f"{', '.join(sorted(bounds, key=int))}."
-            )
+        self._check_known("ending_positions" if is_end else "starting_positions", some_at)
         return {
-            partition: self._number(partition, some_at.get(partition, all_at), found)
+            partition: self._number(partition, some_at.get(partition, all_at), found, is_end=is_end)
             for partition, found in bounds.items()
         }
 
-    def _number(self, partition: str, position: EventPosition, bounds: Bounds) -> int:
-        if position.number is not None:
-            return min(position.number, bounds.end)
+    def _check_known(self, name: str, partitions: Iterable[str]) -> None:
+        """Check that an argument names partitions of the hub; raise ConfigurationError if not."""
+        known = sorted(self._known, key=int)
+        unknown = set(partitions).difference(known)
+        if unknown:
+            raise ConfigurationError(
+                f"{name}: the event hub '{self.hub()}' has no partition {min(unknown)}, only "
+                f"{', '.join(known)}."
+            )
+
+    def _number(
+        self, partition: str, position: EventPosition, bounds: Bounds, *, is_end: bool
+    ) -> int:
+        """Return the sequence number of the first event to read, or behind the last one."""
+        is_behind = position.inclusive == is_end
+        if position.kind == "sequence_number":
+            number = int(position.value or 0) + is_behind
+            return min(number, bounds.end) if is_end else number
         if position.kind == "start":
             return bounds.first
         if position.kind == "end" or bounds.first == bounds.end:
@@ -106,14 +119,13 @@ class Planner:
             millis = int(position.value or 0)
             if millis > bounds.newest:
                 return bounds.end
-            return self._found(partition, StartPlace(millis=millis), bounds)
+            return self._found(partition, StartPlace(millis=millis), bounds)[0]
         offset = str(position.value)
-        return self._found(
-            partition, StartPlace(offset=offset, inclusive=position.inclusive), bounds
-        )
+        number, found = self._found(partition, StartPlace(offset=offset), bounds)
+        return number + (is_behind and found == offset)
 
-    def _found(self, partition: str, place: StartPlace, bounds: Bounds) -> int:
-        """Return the sequence number of the first event at a place; the end if there is none."""
+    def _found(self, partition: str, place: StartPlace, bounds: Bounds) -> tuple[int, str | None]:
+        """Return number and offset of the first event at a place; the end if there is none."""
         reading = self.reading(partition, prefetch=1)
         tries, until = 0, time.monotonic() + EXCLUDED_SECONDS
         while tries < _TRIES:
@@ -127,7 +139,7 @@ class Planner:
                     tries += 1
                 time.sleep(error.wait)
                 continue
-            return found.numbers[0] if found.numbers else bounds.end
+            return (found.numbers[0], found.offsets[0]) if found.numbers else (bounds.end, None)
         raise EventHubsError(f"A position in partition {partition} could not be resolved.")
 
     def reading(self, partition: str, prefetch: int | None = None) -> ReceiverSettings:
@@ -147,12 +159,15 @@ class Planner:
         """Return the end of a micro-batch with a given start.
 
         A newly found partition begins at its oldest event in the next micro-batch, so that its
-        start is planned before it is read.
+        start is planned before it is read; likewise one of a hub that has been created again.
 
         Args:
             start: the start of the micro-batch.
             limit: the maximum number of events; None for no limit.
             factors: the factors of partitions with a reduced share.
+
+        Raises:
+            DataLossError: a checkpoint is ahead of the hub, and this is to be an error.
         """
         bounds = self.bounds()
         backlog = {
@@ -165,9 +180,41 @@ class Planner:
         for partition, count in taken.items():
             if count:
                 end[partition] = max(start[partition], bounds[partition].first) + count
-        for partition in bounds.keys() - start.keys():
+        for partition in (bounds.keys() - start.keys()) | self._created_again(start, bounds):
             end[partition] = bounds[partition].first
         return end
+
+    def _created_again(self, start: Numbers, bounds: Mapping[str, Bounds]) -> set[str]:
+        """Return the partitions whose events end before the next one of the checkpoint.
+
+        A stream may begin at a sequence number that does not exist yet.
+        """
+        found = {
+            partition
+            for partition, at in start.items()
+            if partition in bounds and at > bounds[partition].end and at != self._begin(partition)
+        }
+        for partition in sorted(found, key=int):
+            message = (
+                f"Partition {partition} of '{self.hub()}' ends at the event "
+                f"{bounds[partition].end - 1}, and the checkpoint continues at "
+                f"{start[partition]}: the event hub has been deleted and created again, or is "
+                "another one of this name"
+            )
+            if self._options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{message}. Use a new checkpoint, or set fail_on_data_loss=False "
+                    "(failOnDataLoss) to read it from its oldest event on."
+                )
+            _LOGGER.warning("%s. It is read from its oldest event on.", message)
+        return found
+
+    def _begin(self, partition: str) -> int | None:
+        """Return the sequence number at which reading was to begin; None if it is not given."""
+        position = self._options.starts.get(partition, self._options.start)
+        if position is None or position.kind != "sequence_number":
+            return None
+        return int(position.value or 0) + (not position.inclusive)
 
     def finished(self, start: Numbers, end: Numbers) -> Numbers:
         """Return the partitions without any remaining events to read in a micro-batch.
@@ -209,9 +256,10 @@ class Planner:
         before, self._planned = self._planned, now
         if not rates:
             return {}
+        self._check_known("max_rate_per_partition", rates.keys() - {ALL_PARTITIONS})
         seconds = 1.0 if before is None else min(now - before, _LONGEST_TRIGGER)
         return {
             partition: max(1, round(rate * seconds))
             for partition in partitions
-            if (rate := rates.get(partition, rates.get("*"))) is not None
+            if (rate := rates.get(partition, rates.get(ALL_PARTITIONS))) is not None
         }

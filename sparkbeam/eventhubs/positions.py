@@ -3,14 +3,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from sparkbeam.common.arguments import shown, text, whole_number
+from sparkbeam.common.arguments import flag, shown, text, whole_number
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import ConfigurationError
 
 _LARGEST = 2**63 - 1
+_EPOCH, _MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+_OLDEST, _NEWEST = "-1", "@latest"
 _START, _END, _OFFSET, _NUMBER, _TIME = "start", "end", "offset", "sequence_number", "enqueued"
 
 
@@ -21,7 +23,7 @@ class EventPosition:
     Attributes:
         kind: ``start``, ``end``, ``offset``, ``sequence_number`` or ``enqueued``.
         value: an offset, a sequence number, or a time in milliseconds since 1970.
-        inclusive: whether reading includes the event at the position.
+        inclusive: whether the event at the position is read, be it the first or the last one.
     """
 
     kind: str
@@ -40,30 +42,31 @@ class EventPosition:
 
     @classmethod
     def offset(cls, offset: str, *, inclusive: bool = True) -> Self:
-        """Return the position of the event with an offset."""
-        return cls(_OFFSET, text("offset", offset, "use the offset of an event"), inclusive)
+        """Return the position of the event with an offset, or of ``-1`` or ``@latest``."""
+        found = text("offset", offset, "use the offset of an event").strip()
+        if found in (_OLDEST, _NEWEST):
+            return cls(_START if found == _OLDEST else _END)
+        return cls(_OFFSET, found, flag("inclusive", inclusive))
 
     @classmethod
     def sequence_number(cls, number: int, *, inclusive: bool = True) -> Self:
         """Return the position of the event with a sequence number."""
-        return cls(
-            _NUMBER, whole_number("sequence_number", number, least=0, most=_LARGEST), inclusive
-        )
+        found = whole_number("sequence_number", number, least=0, most=_LARGEST)
+        return cls(_NUMBER, found, flag("inclusive", inclusive))
 
     @classmethod
     def enqueued(cls, time: datetime) -> Self:
-        """Return the position of the first event enqueued at or after a time; naive means UTC."""
-        if not isinstance(time, datetime):
-            raise ConfigurationError(f"enqueued={shown(time)} is not a datetime.")
-        zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-        return cls(_TIME, round(zoned.timestamp() * 1000))
+        """Return the position of the first event enqueued at or after a time; naive means UTC.
 
-    @property
-    def number(self) -> int | None:
-        """The sequence number of the first event, if the position determines it."""
-        if self.kind != _NUMBER:
-            return None
-        return int(self.value or 0) + (not self.inclusive)
+        As the end of reading it is the time before which events are read.
+        """
+        if not isinstance(time, datetime):
+            raise ConfigurationError(
+                f"enqueued={shown(time)} is not a datetime: use for example "
+                "datetime(2030, 1, 31, tzinfo=UTC)."
+            )
+        zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        return cls(_TIME, -((_EPOCH - zoned) // _MILLISECOND))
 
     def text(self) -> str:
         """Return the position as an option of the data source."""
@@ -84,28 +87,36 @@ class EventPosition:
             return cls(given)
         try:
             return cls._of(loaded(given, (str, dict)))
-        except (ValueError, TypeError, KeyError):
+        except ValueError as error:
+            why = f" ({error})" if isinstance(error, ConfigurationError) else ""
             raise ConfigurationError(
                 f"{name}={shown(given)} is not a position: use start, end, "
                 '{"sequence_number": 5}, {"offset": "500"} or {"enqueued": '
-                '"2030-01-31T00:00:00Z"}.'
+                '"2030-01-31T00:00:00Z"}; "inclusive": false leaves out the event at a number or '
+                f"an offset.{why}"
             ) from None
 
     @classmethod
     def _of(cls, fields: Any) -> Self:
-        if isinstance(fields, str):
-            return cls.parse("", fields)
-        inclusive = fields.pop("inclusive", True)
+        if fields in (_START, _END):
+            return cls(fields)
+        inclusive = fields.pop("inclusive", None) if isinstance(fields, dict) else None
+        if not isinstance(fields, dict) or len(fields) != 1:
+            raise ValueError(fields)
         ((kind, value),) = fields.items()
         if kind == _TIME:
+            if inclusive is not None:
+                raise ConfigurationError("inclusive is for sequence numbers and offsets")
             if isinstance(value, str):
                 return cls.enqueued(datetime.fromisoformat(value))
-            return cls(_TIME, int(value))
+            return cls(_TIME, whole_number(_TIME, value, least=0, most=_LARGEST))
+        inclusive = True if inclusive is None else inclusive
         if kind == _OFFSET:
-            return cls.offset(str(value), inclusive=bool(inclusive))
+            given = str(value) if type(value) is int else value
+            return cls.offset(given, inclusive=inclusive)
         if kind == _NUMBER:
-            return cls.sequence_number(value, inclusive=bool(inclusive))
-        raise KeyError(kind)
+            return cls.sequence_number(value, inclusive=inclusive)
+        raise ValueError(kind)
 
 
 def parse_all(name: str, given: str) -> dict[str, EventPosition]:

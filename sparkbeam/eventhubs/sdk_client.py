@@ -194,10 +194,7 @@ class SdkReceiver:
         self._prefetch = prefetch
         self._waiting: deque[Any] = deque()
         self._next = self.position
-        position, inclusive = _sdk_position(start)
-        self._consumer = Consumer(
-            client, group, partition, position, inclusive=inclusive, epoch=epoch
-        )
+        self._consumer = Consumer(client, group, partition, _sdk_position(start), epoch)
         deadline = time.monotonic() + _OPEN_SECONDS
         try:
             while not self._consumer.is_open():
@@ -238,12 +235,12 @@ class SdkReceiver:
             self._consumer.close()
 
 
-def _sdk_position(start: int | StartPlace) -> tuple[Any, bool]:
+def _sdk_position(start: int | StartPlace) -> Any:
     if isinstance(start, int):
-        return start, True
+        return start
     if start.millis is not None:
-        return _EPOCH + timedelta(milliseconds=start.millis), True
-    return start.offset, start.inclusive
+        return _EPOCH + timedelta(milliseconds=start.millis)
+    return start.offset
 
 
 def _number(message: Any) -> int:

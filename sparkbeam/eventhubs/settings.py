@@ -160,6 +160,11 @@ class ConnectionSettings:
             options.get("eventhub"),
             client,
         )
+        if (found.namespace is None) != (found.credential is None):
+            raise ConfigurationError(
+                "The option 'namespace' belongs to a credential, which options cannot carry: use "
+                "connectionString, or ReadFromEventHubs(fully_qualified_namespace=, credential=)."
+            )
         if found.text is None and found.function is None and found.credential is None:
             raise ConfigurationError(f"The option 'connectionString' is missing: {_REMEDY}.")
         return found

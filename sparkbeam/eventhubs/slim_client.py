@@ -244,8 +244,7 @@ def _selector(start: int | StartPlace) -> str:
         return f"amqp.annotation.x-opt-sequence-number >= '{start}'"
     if start.millis is not None:
         return f"amqp.annotation.x-opt-enqueued-time >= '{start.millis}'"
-    operator = ">=" if start.inclusive else ">"
-    return f"amqp.annotation.x-opt-offset {operator} '{start.offset}'"
+    return f"amqp.annotation.x-opt-offset >= '{start.offset}'"
 
 
 def _batches(events: Sequence[Outgoing], key: str | None, most: int) -> Iterable[bytes]:

@@ -30,6 +30,9 @@ REPORT_BIND = "reportBindAddress"
 PLACES = "places"
 """Option with the number of concurrent tasks."""
 
+ALL_PARTITIONS = "*"
+"""Key of the rate of all partitions without a rate of their own."""
+
 _LONGEST = 1e6
 _MOST = 2**31 - 1
 _LARGEST = 2**63 - 1
@@ -87,7 +90,7 @@ class SourceOptions:
         start: the position where reading begins; None for the end in streaming, and the start in
             batch.
         starts: the start positions of single partitions, by id.
-        end: the position where a batch ends.
+        end: the position where a batch ends; None for the end.
         ends: the end positions of single partitions.
         most: the maximum events of a micro-batch; None for a thousand per partition, 0 for no
             limit.
@@ -113,7 +116,7 @@ class SourceOptions:
     group: str = DEFAULT_GROUP
     start: EventPosition | None = None
     starts: Mapping[str, EventPosition] = field(default_factory=dict)
-    end: EventPosition = field(default_factory=EventPosition.end)
+    end: EventPosition | None = None
     ends: Mapping[str, EventPosition] = field(default_factory=dict)
     most: int | None = None
     rate: Mapping[str, int] = field(default_factory=dict)
@@ -140,13 +143,13 @@ class SourceOptions:
             ConfigurationError: an option is unknown, missing or invalid.
         """
         given = _known("source", options, _KNOWN)
-        start, discover = given.get("startingposition"), given.get("discoverpartitions", "300")
+        never = given.get("discoverpartitions", "").strip().lower() == "none"
         return cls(
             ConnectionSettings.of_options(given),
-            given.get("consumergroup", DEFAULT_GROUP),
-            None if start is None else EventPosition.parse("startingPosition", start),
+            _text(given, "consumerGroup", "use its name") or DEFAULT_GROUP,
+            _position(given, "startingPosition"),
             parse_all("startingPositions", given.get("startingpositions", "{}")),
-            EventPosition.parse("endingPosition", given.get("endingposition", "end")),
+            _position(given, "endingPosition"),
             parse_all("endingPositions", given.get("endingpositions", "{}")),
             _number(given, "maxEventsPerTrigger", 0) if "maxeventspertrigger" in given else None,
             _rates(given.get("maxrateperpartition", "{}")),
@@ -156,8 +159,8 @@ class SourceOptions:
             _flag(given, "exclusive"),
             _number(given, EPOCH, 0, most=_LARGEST) if EPOCH in given else None,
             _flag(given, "failOnDataLoss"),
-            None if discover.lower() == "none" else _seconds(given, "discoverPartitions", 300),
-            given.get("timestampproperty"),
+            None if never else _seconds(given, "discoverPartitions", 300),
+            _text(given, "timestampProperty", "use the name of a property"),
             _slow(given),
             given.get(REPORT_HOST.lower(), LOOPBACK),
             given.get(REPORT_BIND.lower()),
@@ -199,7 +202,7 @@ class SinkOptions:
 
 def _known(what: str, options: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     """Return the options by name in lower case; raise ConfigurationError for unknown ones."""
-    given = {name.lower(): value for name, value in options.items()}
+    given = {name.lower(): value for name, value in options.items() if value is not None}
     unknown = given.keys() - {name.lower() for name in names}
     if unknown:
         shown = (name for name in names if not name.startswith("secret"))
@@ -214,8 +217,21 @@ def _number(
     given: Mapping[str, str], name: str, least: int, default: int = 0, most: int = _MOST
 ) -> int:
     text = given.get(name.lower(), str(default)).strip()
-    value = int(text) if text.lstrip("-").isdecimal() else text
+    try:
+        value: object = int(text)
+    except ValueError:
+        value = text
     return arguments.whole_number(name, value, least=least, most=most)
+
+
+def _text(given: Mapping[str, str], name: str, remedy: str) -> str | None:
+    value = given.get(name.lower())
+    return None if value is None else arguments.text(name, value, remedy)
+
+
+def _position(given: Mapping[str, str], name: str) -> EventPosition | None:
+    value = given.get(name.lower())
+    return None if value is None else EventPosition.parse(name, value)
 
 
 def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
@@ -248,18 +264,15 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 
 
 def _rates(text: str) -> dict[str, int]:
+    name = "maxRatePerPartition"
     try:
-        found = loaded(text, (int, dict))
-        pairs = {"*": found} if isinstance(found, int) else found
-        return {
-            str(name): arguments.whole_number("maxRatePerPartition", rate, least=1, most=_MOST)
-            for name, rate in pairs.items()
-        }
-    except ValueError as error:
-        if isinstance(error, ConfigurationError):
-            raise
+        found = loaded(text, (int, float, dict))
+        rates = found if isinstance(found, dict) else {ALL_PARTITIONS: found}
+        partitions = [key if key == ALL_PARTITIONS else str(int(key)) for key in rates]
+    except ValueError:
         raise ConfigurationError(
-            f"maxRatePerPartition={arguments.shown(text)} is neither a number nor JSON with "
-            "numbers by "
+            f"{name}={arguments.shown(text)} is neither a number nor JSON with numbers by "
             'partition, such as {"0": 100, "*": 1000}.'
         ) from None
+    numbers = [arguments.whole_number(name, each, least=1, most=_MOST) for each in rates.values()]
+    return dict(zip(partitions, numbers, strict=True))

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from sparkbeam.errors import PipelineFailed, SparkBeamError, UnsupportedTransform
 from sparkbeam.explain.collecting import Collector
 
+_TOLD_BY = re.compile(r"'([^'\n]+)': ")
+"""Label with which errors about the arguments of a transform begin."""
+
 _SENTENCE = re.compile(r"(?<=[.:]) |\n+")
 
 
@@ -30,6 +33,9 @@ class Finding:
             return cls(error.label, error.reason, error.remedy)
         label = error.label if isinstance(error, PipelineFailed) else None
         text = str(error) if isinstance(error, SparkBeamError) else named(error)
+        told = _TOLD_BY.match(text)
+        if told is not None:
+            label, text = told[1], text[told.end() :]
         reason, *remedy = _SENTENCE.split(text.strip(), maxsplit=1)
         return cls(label or "", reason, "".join(remedy))
 

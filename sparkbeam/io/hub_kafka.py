@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.client import as_text
-from sparkbeam.eventhubs.event_writer import Sending, body_of, check_properties
+from sparkbeam.eventhubs.event_writer import Sending, body_of
 from sparkbeam.io.hub_event import EventHubsEvent
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import WriteToSpark
@@ -154,15 +154,13 @@ class _Record:
             "value": body_of(element if sending.body is None else sending.body(element))
         }
         if sending.partition_key is not None:
-            key = sending.partition_key(element)
-            found["key"] = None if key is None else str(key)
+            found["key"] = sending.key_of(element)
         if sending.partition is not None:
             found["partition"] = sending.partition(element)
         if sending.properties is not None:
-            properties = dict(sending.properties(element))
-            check_properties(properties)
             found["headers"] = [
-                {"key": name, "value": _header(value)} for name, value in properties.items()
+                {"key": name, "value": _header(value)}
+                for name, value in sending.properties_of(element).items()
             ]
         return found
 

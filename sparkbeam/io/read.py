@@ -13,12 +13,14 @@ from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.common import arguments
 from sparkbeam.connectors import resolve, source_frames
+from sparkbeam.connectors.kafka_starts import check_ends
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import METADATA, field_at, row_type
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.connectors.written_schemas import written_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.upstream.spark import is_imported, no_foreign_types
 
@@ -136,7 +138,10 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             idle=self._idle,
             follows_clock=self._follows_clock,
         )
-        with told_by(pipeline.transforms_stack[-1].full_label):
+        label = applied_label(pipeline)
+        if streaming:
+            check_ends(self._spec, label)
+        with told_by(label):
             kind = self._element_type(selected)
         return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import index
 from typing import Any
 
 import apache_beam as beam
@@ -243,14 +244,16 @@ def _slow(given: object) -> _Options:
 
 
 def _position(name: str, given: object) -> str | None:
-    if given is None:
-        return None
+    return None if given is None else _check_position(name, given).text()
+
+
+def _check_position(name: str, given: object) -> EventPosition:
     if not isinstance(given, EventPosition):
         raise ConfigurationError(
             f"{name}={arguments.shown(given)} is not an EventPosition: use EventPosition.start(), "
             "end(), offset(…), sequence_number(…) or enqueued(…)."
         )
-    return given.text()
+    return given
 
 
 def _positions(name: str, given: Mapping[int, EventPosition] | None) -> str | None:
@@ -258,13 +261,13 @@ def _positions(name: str, given: Mapping[int, EventPosition] | None) -> str | No
         return None
     _check_partitions(name, given, "{0: EventPosition.start()}")
     for position in given.values():
-        _position(name, position)
+        _check_position(name, position)
     return all_as_text(given)
 
 
 def _check_partitions(name: str, given: object, example: str) -> None:
     if not isinstance(given, Mapping) or not all(
-        isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in given
+        arguments.is_whole(number) and index(number) >= 0 for number in given
     ):
         raise ConfigurationError(
             f"{name}={arguments.shown(given)} must be a dictionary by partition number: "
@@ -278,16 +281,18 @@ def _rates(given: int | Mapping[int, int] | None) -> str | None:
         return None
     if isinstance(given, Mapping):
         _check_partitions(name, given, "{0: 1000}")
-        return json.dumps(
-            {str(key): int(_count(name, rate, 1) or 0) for key, rate in given.items()}
-        )
+        return json.dumps({str(key): _number(name, rate, 1) for key, rate in given.items()})
     return _count(name, given, 1)
 
 
 def _count(name: str, given: int | None, least: int) -> str | None:
     if given is None:
         return None
-    return str(arguments.whole_number(name, given, least=least, most=_MOST))
+    return str(_number(name, given, least))
+
+
+def _number(name: str, given: object, least: int) -> int:
+    return arguments.whole_number(name, given, least=least, most=_MOST)
 
 
 def _idle(given: float | None) -> int | None:

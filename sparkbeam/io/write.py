@@ -170,7 +170,8 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
         with output_modes.told_by(self.label):
             self._check_partitions(schema)
             spec = output_modes.of_rows(spec, schema, self._order_by)
-        return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
+            pack = PackArrow(arrow_schema(schema))
+        return rows | _Pack(pack) | _Write(spec)
 
     def _adds_files(self) -> bool:
         has_path = any(name.lower() == "path" for name, _ in self._options)
@@ -228,7 +229,9 @@ class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
             function=_pickled("function", self._function),
             empty_batches=self._empty_batches,
         )
-        return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
+        with output_modes.told_by(self.label):
+            pack = PackArrow(arrow_schema(schema))
+        return rows | _Pack(pack) | _Write(spec)
 
 
 class Foreach(beam.PTransform[PCollection[Any], PDone]):

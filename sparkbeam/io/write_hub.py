@@ -10,12 +10,14 @@ from sparkbeam.common import arguments
 from sparkbeam.connectors import resolve
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import kafka
+from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.event_writer import (
     BATCH_BYTES,
     LEAST_BATCH_BYTES,
     MOST_BATCH_BYTES,
     HubWriter,
     Sending,
+    check_properties,
 )
 from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
@@ -134,6 +136,10 @@ def _properties(given: Any) -> Callable[[Any], Mapping[str, Any]] | None:
             f"properties={arguments.shown(given)} must be a dictionary: use "
             "{'kind': 'click'}, or a function that returns one for an element."
         )
+    try:
+        check_properties(given)
+    except EventHubsError as error:
+        raise ConfigurationError(str(error)) from None
     return _Always(dict(given))
 
 

@@ -23,6 +23,7 @@ SHORT_SECONDS = 3.0
 
 _NO_GROUP = "sparkbeam"
 _END = "_PARTITION_EOF"
+_LATEST = -1  # Kafka's timestamp of the end of a partition.
 _MOVING = {
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
@@ -55,11 +56,13 @@ class Client:
         # Its lines about lost connections would fill logs; errors are raised.
         own: dict[str, Any] = {
             "enable.auto.commit": False,
+            "auto.offset.reset": "error",
             "enable.partition.eof": True,
             "log_level": 2,
         }
         self._connection = Connection(lambda: self._consumer.poll(0))
         own["error_cb"] = self._connection.heard
+        self._settings = {**client_config(config), "log_level": 2}
         self._consumer = asked(lambda: self._kafka.Consumer({**settings, **own}, logger=_LOG))
 
     def __enter__(self) -> Self:
@@ -99,6 +102,21 @@ class Client:
             raise KafkaError(f"Topic '{topic}': {known.error.str()}.")
         return sorted(known.partitions)
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the ids of topics, of which one that is created again has another.
+
+        Raises:
+            KafkaError: a topic does not exist, or Kafka does not answer within some seconds.
+        """
+        admin = self._kafka.admin.AdminClient(self._settings, logger=_LOG)
+        wanted = self._kafka.TopicCollection([*topics])
+
+        def ask() -> dict[str, str]:
+            found = admin.describe_topics(wanted, request_timeout=SHORT_SECONDS)
+            return {topic: str(future.result().topic_id) for topic, future in found.items()}
+
+        return asked(ask, seconds=SHORT_SECONDS)
+
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """Return the first offset of a partition and the one behind its last record."""
         place = self._place(partition)
@@ -121,6 +139,22 @@ class Client:
             else self.bounds((each.topic, each.partition))[1]
             for each in found
         }
+
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the offset behind the last record of each partition.
+
+        With ``read_committed`` it is the one of the first open transaction.
+
+        Raises:
+            KafkaError: Kafka does not answer within some seconds.
+        """
+        places = [self._place(partition, _LATEST) for partition in partitions]
+
+        def ask() -> list[Any]:
+            return self._known(self._consumer.offsets_for_times(places, timeout=SHORT_SECONDS))
+
+        found = asked(ask, seconds=SHORT_SECONDS)
+        return {(each.topic, each.partition): each.offset for each in found}
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit offsets for the group.
@@ -145,7 +179,8 @@ class Client:
                 raise KafkaError(f"No answer for {SECONDS:.0f} seconds.")
             error = message.error()
             if error is not None and error.name() != _END:
-                raise KafkaError(error.str())
+                topic, number = partition
+                raise KafkaError(f"Partition {number} of topic '{topic}': {error.str()}")
             offset = message.offset() + 1 if error is None else end  # Offsets have gaps.
             if error is None and offset <= end:
                 yield message
@@ -192,7 +227,9 @@ class Connection:
         return self._last.name() in _REFUSALS
 
 
-def asked(ask: Callable[[], T], connection: Connection | None = None) -> T:
+def asked(
+    ask: Callable[[], T], connection: Connection | None = None, seconds: float | None = None
+) -> T:
     """Return an answer of Kafka.
 
     It is asked again while it is not ready, and while a group or a partition moves to another
@@ -201,11 +238,12 @@ def asked(ask: Callable[[], T], connection: Connection | None = None) -> T:
     Args:
         ask: asks it.
         connection: of the client, if it is asked again while no broker answers.
+        seconds: the time after which it is not asked again; None for :data:`SECONDS`.
 
     Raises:
         KafkaError: it does not answer, or refuses.
     """
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + (SECONDS if seconds is None else seconds)
     while True:
         try:
             return ask()
@@ -230,10 +268,11 @@ def confluent_kafka() -> Any:
     """
     try:
         import confluent_kafka
+        import confluent_kafka.admin
     except ImportError:
         raise ConfigurationError(
-            "ReadFromKafka with group.id, max_num_records or max_read_time asks Kafka for offsets "
-            "with the package confluent-kafka: pip install 'sparkbeam[kafka]', on the executors "
-            "too, or leave these out."
+            "Reads of Kafka with group.id, max_num_records, max_read_time, or timestamps under "
+            "isolation.level=read_committed ask it for offsets with the package confluent-kafka: "
+            "pip install 'sparkbeam[kafka]', on the executors too, or leave these out."
         ) from None
     return confluent_kafka

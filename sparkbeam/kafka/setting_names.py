@@ -48,6 +48,7 @@ SETTINGS = frozenset(
         "max.request.size",
         "metadata.max.age.ms",
         "metadata.max.idle.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
         "metadata.recovery.strategy",
         "metric.reporters",
         "metrics.num.samples",
@@ -83,6 +84,8 @@ SETTINGS = frozenset(
         "sasl.login.retry.backoff.max.ms",
         "sasl.login.retry.backoff.ms",
         "sasl.mechanism",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
         "sasl.oauthbearer.clock.skew.seconds",
         "sasl.oauthbearer.expected.audience",
         "sasl.oauthbearer.expected.issuer",
@@ -91,6 +94,8 @@ SETTINGS = frozenset(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
         "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.jwt.retriever.class",
+        "sasl.oauthbearer.jwt.validator.class",
         "sasl.oauthbearer.scope.claim.name",
         "sasl.oauthbearer.sub.claim.name",
         "sasl.oauthbearer.token.endpoint.url",
@@ -98,6 +103,8 @@ SETTINGS = frozenset(
         "security.providers",
         "send.buffer.bytes",
         "session.timeout.ms",
+        "share.acknowledgement.mode",
+        "share.acquire.mode",
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
         "ssl.cipher.suites",
@@ -120,9 +127,25 @@ SETTINGS = frozenset(
         "ssl.truststore.password",
         "ssl.truststore.type",
         "transaction.timeout.ms",
+        "transaction.two.phase.commit.enable",
         "transactional.id",
         "value.deserializer",
         "value.serializer",
     ]
 )
-"""Those of Kafka 3.9; classes that settings name, such as reporters of metrics, have others."""
+"""Those of Kafka 4; classes that settings name, such as reporters of metrics, have others."""
+
+OF_LIBRDKAFKA = {
+    "compression.codec": "compression.type",
+    "message.max.bytes": "max.request.size",
+    "metadata.broker.list": "bootstrap.servers",
+    "queue.buffering.max.ms": "linger.ms",
+    "request.required.acks": "acks",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.password": "sasl.jaas.config",
+    "sasl.username": "sasl.jaas.config",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.certificate.location": "ssl.keystore.location",
+    "ssl.key.location": "ssl.keystore.location",
+}
+"""Settings of librdkafka, and so of its clients in Python, with the ones in Java."""

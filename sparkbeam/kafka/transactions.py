@@ -122,6 +122,8 @@ class TransactionWriter:
                 break
             except BufferError:
                 self._producer.poll(_PAUSE)
+            except confluent_kafka().KafkaException as error:
+                raise KafkaError(error.args[0].str()) from None
         self._producer.poll(0)
         self._check()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sparkbeam.common.arguments import shown
+from sparkbeam.common.command_errors import Number
 from sparkbeam.nexmark import commandline
 from sparkbeam.nexmark.commandline import (
     check_target,
@@ -40,7 +41,15 @@ _REPEATS = 3
 @click.option(
     "--modes", default=",".join(_MODES), show_default=True, help="batch, streaming, or both."
 )
+@click.option("--sql", is_flag=True, help="Also run the queries in SQL on SparkRunner.")
 @commandline.repeats(_REPEATS)
+@click.option(
+    "--tolerance",
+    type=Number(min=0, max=1_000_000),
+    metavar="PERCENT",
+    help="Fail if a query takes longer than on the builds before by more than this, and two "
+    "more runs confirm it.  [default: no limit]",
+)
 @commandline.PAGE
 @commandline.HISTORY
 @commandline.RUNNER_OPTIONS
@@ -51,7 +60,9 @@ def ci(
     settings: tuple[str, ...],
     runners: str | None,
     modes: str,
+    sql: bool,
     repeat: int,
+    tolerance: float | None,
     page: Path | None,
     history: Path | None,
     options: tuple[str, ...],
@@ -64,8 +75,9 @@ def ci(
     is left out is told. Nothing is downloaded.
 
     Each run is kept with the commit of sparkbeam and the machine, for 'report' and
-    'release'. Ends with 1 if a query fails or has a wrong result; what a runner cannot
-    do is told and kept as that. Options that are not listed below go to each runner.
+    'release'. Ends with 1 if a query fails, has a wrong result or is slower than
+    --tolerance allows; what a runner cannot do is told and kept as that. Options that
+    are not listed below go to each runner.
     """
     wanted = _checked_modes(modes)
     names = None if runners is None else _listed(runners, "--runners")
@@ -73,12 +85,22 @@ def ci(
     check_target("--report", page)
     from sparkbeam.nexmark import available_runners, tables
     from sparkbeam.nexmark import history as past
+    from sparkbeam.nexmark.changes import percent
     from sparkbeam.nexmark.engine import prepared
+    from sparkbeam.nexmark.gate import slowdown
     from sparkbeam.nexmark.measure import Measurement, Unstarted
+    from sparkbeam.nexmark.queries.sql import SQL_QUERIES
+    from sparkbeam.nexmark.record import OURS
 
     chosen = selected(queries)
+    in_sql = [SQL_QUERIES[one.number] for one in chosen if one.number in SQL_QUERIES]
     file = history or past.default_path()
     past.append([], file)
+    known = past.read(file)
+
+    def growth(runs: "Sequence[QueryRun]") -> float | None:
+        return None if tolerance is None else slowdown(known, runs, tolerance / 100)
+
     there, left_out = available_runners.named(names) if names else available_runners.found(options)
     for line in left_out:
         click.echo(line)
@@ -87,13 +109,27 @@ def ci(
         for place in there
         for mode in wanted
     ]
+    forms = [
+        (place, mode, engine, is_sql)
+        for place, mode, engine in ready
+        for is_sql in ([False, True] if sql and in_sql and engine.name == OURS else [False])
+    ]
     is_right = True
-    for place, mode, engine in ready:
+    for place, mode, engine, is_sql in forms:
         events = place.events(configuration.events)
-        measurement = Measurement(engine, replace(configuration, events=events), check=True)
+        measurement = Measurement(
+            engine, replace(configuration, events=events), check=True, sql=is_sql
+        )
+        mode += ", in SQL" if is_sql else ""
         click.echo(f"{place.runner}, {mode}:", err=True)
         try:
-            runs = measured(measurement, chosen, place.repeats(repeat), file)
+            runs = measured(
+                measurement,
+                in_sql if is_sql else chosen,
+                place.repeats(repeat),
+                file,
+                lambda runs: growth(runs) is not None,
+            )
         except Unstarted as error:
             if place.is_chosen:
                 raise
@@ -102,6 +138,11 @@ def ci(
         click.echo(f"{place.runner}, {mode}")
         tables.show_runs(runs)
         is_right = is_right and all(run.is_right for run in runs)
+        for number in dict.fromkeys(run.query for run in runs):
+            grown = growth([run for run in runs if run.query == number])
+            if grown is not None:
+                click.echo(f"q{number} is slower than on the builds before: {percent(grown)}")
+                is_right = False
     click.echo(f"Added to the history: {file}", err=True)
     if page:
         write_report(file, page)

@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,17 +84,33 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def measured(
-    measurement: "Measurement", queries: "list[Query]", repeat: int, history: Path
+    measurement: "Measurement",
+    queries: "list[Query]",
+    repeat: int,
+    history: Path,
+    is_slow: "Callable[[Sequence[QueryRun]], bool]" = lambda runs: False,
 ) -> "list[QueryRun]":
-    """Run queries repeatedly; store each run in the history as soon as it ends."""
+    """Run queries repeatedly; store each run in the history as soon as it ends.
+
+    Args:
+        measurement: runs a query.
+        queries: the queries.
+        repeat: the number of runs of each.
+        history: the file of the history.
+        is_slow: judges the runs of a query; as long as they are slow, a few more confirm it.
+    """
     from sparkbeam.nexmark import history as past
     from sparkbeam.nexmark import tables
+    from sparkbeam.nexmark.gate import CONFIRMATIONS
 
     runs: list[QueryRun] = []
     with tables.Progress(len(queries) * repeat) as progress:
         measurement.warm_up()
         for query in queries:
-            for number in range(1, repeat + 1):
+            first = len(runs)
+            for number in range(1, repeat + 1 + CONFIRMATIONS):
+                if number > repeat and not is_slow(runs[first:]):
+                    break
                 progress.start(query.number, query.name, number)
                 runs.append(measurement.run(query, number))
                 past.append(runs[-1:], history)

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import statistics
 import subprocess
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ CHANGED = "+"
 _FOLDER = Path(sparkbeam.__file__).parent
 _GIT_SECONDS = 10
 _STEPS = 1_000_000
+_PACES = 5
 
 
 def revision() -> str | None:
@@ -48,7 +50,14 @@ def machine() -> str:
 
 
 def pace() -> float:
-    """Return the seconds taken by a fixed piece of Python, a measure of the machine's speed."""
+    """Return the seconds taken by a fixed piece of Python, a measure of the machine's speed.
+
+    It is the median of some measurements, as single ones differ by half.
+    """
+    return statistics.median(_seconds() for _ in range(_PACES))
+
+
+def _seconds() -> float:
     start = time.perf_counter()
     for _ in range(_STEPS):
         pass

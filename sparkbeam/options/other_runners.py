@@ -63,6 +63,14 @@ _INSTEAD = (
 )
 """Options without which a pipeline has other results, with their effect on other runners."""
 
+_REMEDIES = {
+    "update": "leave it out, and start the changed program over the same --checkpoint_location, "
+    "once the pipeline has stopped",
+    "template_location": "leave it out, and run the program",
+    "dry_run": "leave it out, and use --spark_explain or sparkbeam explain",
+}
+"""Remedies other than to leave out the option."""
+
 _tolerant = threading.Event()
 
 
@@ -107,7 +115,8 @@ def check(options: PipelineOptions) -> None:
         value = known[name] if name in known else _viewed(options, group, name)
         if value:
             raise ConfigurationError(
-                f"--{name} {effect} on other runners, and this one cannot do that: leave it out."
+                f"--{name} {effect} on other runners, and not on this one: "
+                f"{_REMEDIES.get(name, 'leave it out')}."
             )
 
 

@@ -2,9 +2,11 @@
 
 import re
 import sys
-from collections import Counter
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
+from apache_beam.pipeline import Pipeline
 from apache_beam.portability.api import beam_runner_api_pb2
 
 _IN_CELL = re.compile(
@@ -13,16 +15,21 @@ _IN_CELL = re.compile(
 _IN_NUMBER = re.compile(r"<lambda at \d+\.py:\d+>")
 """Lambda in a cell of Jupyter, or in a program whose name is a number."""
 _LAMBDA = "<lambda>"
-_PROMPT = re.compile(r"(^|/)\[[^\]/]*\]: ")
-"""Prefix of a cell's number that Beam puts before a transform applied in a notebook."""
+_PROMPT = re.compile(r"(^|/)(\[\d+\]: )+")
+"""Number of a cell that Beam puts before a transform each time a notebook applies it."""
 
 
 def without_cells(label: str) -> str:
     """Return a label that does not say in which cell of a notebook it was given."""
     label = _IN_CELL.sub(_LAMBDA, label)
-    if _PROMPT.search(label) or _is_in_ipython():
-        label = _IN_NUMBER.sub(_LAMBDA, label)
-    return _PROMPT.sub(r"\1", label)
+    if not _is_in_ipython():
+        return label
+    return _PROMPT.sub(r"\1", _IN_NUMBER.sub(_LAMBDA, label))
+
+
+def applied_label(pipeline: Pipeline) -> str:
+    """Return the label of the transform that a pipeline is expanding."""
+    return without_cells(pipeline.transforms_stack[-1].full_label)
 
 
 def _is_in_ipython() -> bool:
@@ -39,19 +46,23 @@ def rename(pipeline: beam_runner_api_pb2.Pipeline) -> None:
     before = {id: transform.unique_name for id, transform in transforms.items()}
     if all(label == without_cells(label) for label in before.values()):
         return
-    uses: Counter[str] = Counter()
+    used: set[str] = set()
 
     def visit(id: str, old_parent: str, new_parent: str) -> None:
         old = before[id]
         own = old.removeprefix(f"{old_parent}/") if old_parent else old
         new = without_cells(own)
         new = f"{new_parent}/{new}" if new_parent and own != old else new
-        uses[new] += 1
-        if uses[new] > 1:
-            new = f"{new}_{uses[new]}"
+        new = next(each for each in _numbered(new) if each not in used)
+        used.add(new)
         transforms[id].unique_name = new
         for part in transforms[id].subtransforms:
             visit(part, old, new)
 
     for root in pipeline.root_transform_ids:
         visit(root, "", "")
+
+
+def _numbered(label: str) -> Iterator[str]:
+    yield label
+    yield from (f"{label}_{number}" for number in count(2))

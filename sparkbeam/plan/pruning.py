@@ -1,21 +1,24 @@
 """The part of a pipeline that one of its transforms depends on."""
 
-from collections.abc import Iterable
-
 from apache_beam.portability.api import beam_runner_api_pb2
 
 
-def pruned(pipeline: beam_runner_api_pb2.Pipeline, label: str) -> beam_runner_api_pb2.Pipeline:
+def last_applied(pipeline: beam_runner_api_pb2.Pipeline) -> str:
+    """Return the id of the last transform that was applied to a pipeline itself."""
+    root: str = pipeline.root_transform_ids[-1]
+    return str(pipeline.components.transforms[root].subtransforms[-1])
+
+
+def pruned(pipeline: beam_runner_api_pb2.Pipeline, wanted: str) -> beam_runner_api_pb2.Pipeline:
     """Return the pipeline without everything that a transform needs neither as elements nor sides.
 
     Args:
         pipeline: stays unchanged.
-        label: the full label of the transform.
+        wanted: the id of the transform.
     """
     result = beam_runner_api_pb2.Pipeline()
     result.CopyFrom(pipeline)
     transforms = result.components.transforms
-    wanted = [id for id, one in transforms.items() if one.unique_name == label]
     kept = _needed(result, wanted)
     for id in _children_first(result):
         subtransforms = [part for part in transforms[id].subtransforms if part in kept]
@@ -30,8 +33,8 @@ def pruned(pipeline: beam_runner_api_pb2.Pipeline, label: str) -> beam_runner_ap
     return result
 
 
-def _needed(pipeline: beam_runner_api_pb2.Pipeline, wanted: Iterable[str]) -> set[str]:
-    """Return the ids of the transforms without parts that lead to some, with them."""
+def _needed(pipeline: beam_runner_api_pb2.Pipeline, wanted: str) -> set[str]:
+    """Return the ids of the transforms without parts that lead to one, with its own."""
     transforms = pipeline.components.transforms
     producers = {
         pcollection: id
@@ -41,7 +44,7 @@ def _needed(pipeline: beam_runner_api_pb2.Pipeline, wanted: Iterable[str]) -> se
         if pcollection not in transform.inputs.values()
     }
     found: set[str] = set()
-    pending = [leaf for id in wanted for leaf in _leaves(pipeline, id)]
+    pending = _leaves(pipeline, wanted)
     while pending:
         id = pending.pop()
         if id not in found:

@@ -26,6 +26,9 @@ PARTITION_SEPARATOR = "/"
 APPEND, UPDATE, COMPLETE = OUTPUT_MODES = ("append", "update", "complete")
 """Output modes of a sink, as Structured Streaming names them."""
 
+_KAFKA = "kafka."
+"""Prefix of the options of Spark's source that are settings of Kafka's client."""
+
 Options = tuple[tuple[str, str], ...]
 """The options of a source or sink; hashable, so that what holds them is."""
 
@@ -177,6 +180,18 @@ class ReadSpec(_Payload):
         return self.is_own
 
     @property
+    def hides_records(self) -> bool:
+        """True if a silent partition of Kafka may have records of open transactions."""
+        level = self.kafka_settings.get("isolation.level")
+        return self.tells_partitions and self.idle is not None and level == "read_committed"
+
+    @property
+    def kafka_settings(self) -> dict[str, str]:
+        """The settings of Kafka's client among the options."""
+        found = ((name.lower(), value) for name, value in self.options)
+        return {name[len(_KAFKA) :]: value for name, value in found if name.startswith(_KAFKA)}
+
+    @property
     def is_partitioned(self) -> bool:
         """True if its rows come with their partitions in streaming."""
         return self.timestamp_column is not None and bool(self.partition_columns or self.by_files)
@@ -248,6 +263,15 @@ def queries(plan: Plan) -> dict[str, str]:
 def readers(plan: Plan, format: str) -> list[str]:
     """Return the labels of the transforms that read a data source."""
     return [label for label, read in _reads(plan) if (read.format or "").lower() == format]
+
+
+def readers_of_databases(plan: Plan) -> list[str]:
+    """Return the labels of the transforms that read databases over JDBC."""
+    return [
+        label
+        for label, read in _reads(plan)
+        if any(value.lower().startswith("jdbc:") for _, value in read.options)
+    ]
 
 
 def _reads(plan: Plan) -> Iterator[tuple[str, ReadSpec]]:

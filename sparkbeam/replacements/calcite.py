@@ -19,7 +19,14 @@ from sqlglot.optimizer.qualify import qualify
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.replacements.calcite_calls import called, check_arguments, same_type, window_function
+from sparkbeam.replacements.calcite_calls import (
+    called,
+    check_arguments,
+    same_type,
+    window_function,
+    with_windows,
+)
+from sparkbeam.replacements.calcite_checks import check_nodes, check_tables, unresolved
 from sparkbeam.replacements.calcite_dialect import (
     FLOATS,
     INTEGERS,
@@ -28,23 +35,22 @@ from sparkbeam.replacements.calcite_dialect import (
     QueryRefused,
     Types,
     data_type,
+    deeply,
     first_line,
+    meant_word,
     statements,
 )
-from sparkbeam.replacements.calcite_spark import to_spark
+from sparkbeam.replacements.calcite_functions import TYPES
+from sparkbeam.replacements.calcite_nodes import relations
+from sparkbeam.replacements.calcite_rows import spelled_out
+from sparkbeam.replacements.calcite_rules import NAMED, check_rules
+from sparkbeam.replacements.calcite_spark import ROWS, to_spark
+from sparkbeam.replacements.calcite_text import SparkSql
 from sparkbeam.replacements.calcite_timestamps import TIME, Timestamps
+from sparkbeam.replacements.calcite_types import metadata, unify
 from sparkbeam.replacements.user_functions import SqlFunction
 
-_NO_CLAUSES: Mapping[type[exp.Expr], str] = {
-    exp.MatchRecognize: "MATCH_RECOGNIZE",
-    exp.Pivot: "PIVOT",
-    exp.TableSample: "TABLESAMPLE",
-    exp.JSONTable: "JSON_TABLE",
-    exp.Placeholder: "a placeholder '?'",
-    exp.Parameter: "a parameter",
-    exp.Lock: "FOR UPDATE",
-    exp.Into: "INTO",
-}
+_METADATA = metadata(TYPES)
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,13 @@ class ParsedQuery:
         tree: its syntax tree.
         tables: the names of the tables that it reads, in the order of their first use.
         columns: the names of its columns, each different from the others.
+        only_spark: the refusal of a construct that there is only in Spark; None for none.
     """
 
     tree: exp.Query
     tables: tuple[str, ...]
     columns: tuple[str, ...]
+    only_spark: QueryRefused | None = None
 
     def reads(self, column: str) -> bool:
         """Return whether the query may read a column of this name."""
@@ -76,6 +84,7 @@ class ParsedQuery:
             return None
         return frozenset(each.name for each in self.tree.find_all(exp.Identifier))
 
+    @deeply
     def spark_sql(self, columns: Mapping[str, Types]) -> str:
         """Return the query in Spark's dialect, with the hidden column :data:`TIME` as its last one.
 
@@ -104,7 +113,7 @@ class ParsedQuery:
         if inputs:
             tree.set("with_", with_)
         try:
-            text = tree.sql("spark", unsupported_level=sqlglot.ErrorLevel.RAISE)
+            text = tree.sql(SparkSql, unsupported_level=sqlglot.ErrorLevel.RAISE)
         except sqlglot.errors.UnsupportedError as error:
             raise QueryRefused(first_line(error).rstrip(".")) from None
         text = text.replace("{", "{{").replace("}", "}}")
@@ -176,6 +185,7 @@ class Statement:
         return exp.select(*items).from_(rows)
 
 
+@deeply
 def statement(text: str) -> Statement:
     """Return a query, or an ``INSERT INTO``.
 
@@ -201,6 +211,7 @@ def _insertion(tree: exp.Insert) -> Statement:
     return Statement(query, table.name, tuple(each.name for each in columns))
 
 
+@deeply
 def parse(
     query: str | exp.Query,
     tables: Mapping[str, Types],
@@ -219,9 +230,12 @@ def parse(
             is not.
         QueryRefused: a clause of it cannot be translated.
     """
-    tree = _query(query) if isinstance(query, str) else query.copy()
-    _check(tree, tables)
-    tree = called(_named(tree, tables), functions or {})
+    parsed = _query(query) if isinstance(query, str) else query.copy()
+    parsed = with_windows(parsed)
+    only_spark = check_nodes(parsed)
+    _check(parsed)
+    check_tables(parsed, tables)
+    tree = called(_named(spelled_out(parsed.copy(), tables), tables), functions or {})
     used = _used(tree, tables)
     try:
         tree = qualify(
@@ -231,13 +245,19 @@ def parse(
             quote_identifiers=True,
             validate_qualify_columns=True,
         )
-        tree = annotate_types(
-            tree, schema={name: _columns(tables[name]) for name in used}, dialect=Calcite
-        )
+        columns = {name: _columns(tables[name]) for name in used}
+        tree = _typed(tree, columns)
+        if unify(tree):
+            tree = _typed(tree, columns)
     except sqlglot.errors.SqlglotError as error:
-        raise ConfigurationError(f"{first_line(error)} {_known(tables)}") from None
+        raise unresolved(first_line(error), _named(parsed, tables), tables) from None
     check_arguments(tree, {each.alias: each for each in (functions or {}).values()})
-    return ParsedQuery(tree, tuple(used), tuple(_unique(tree.named_selects)))
+    check_rules(tree)
+    return ParsedQuery(tree, tuple(used), tuple(_unique(tree.named_selects)), only_spark)
+
+
+def _typed(tree: exp.Query, columns: dict[str, Any]) -> exp.Query:
+    return annotate_types(tree, schema=columns, expression_metadata=_METADATA, dialect=Calcite)
 
 
 def has_windows(query: ParsedQuery) -> bool:
@@ -247,12 +267,19 @@ def has_windows(query: ParsedQuery) -> bool:
 
 def _query(text: str) -> exp.Query:
     found = statements(text)
-    if len(found) != 1:
-        raise ConfigurationError(f"query has {len(found)} statements: give one query.")
+    if not found:
+        raise ConfigurationError("The query is empty: give a SELECT.")
+    if len(found) > 1:
+        raise ConfigurationError(f"The query has {len(found)} statements: give one query.")
     query = _as_query(found[0])
-    if query is None:
-        raise QueryRefused(f"the statement {_command(found[0])}")
-    return query
+    if query is not None:
+        return query
+    if isinstance(found[0], exp.Condition | exp.Alias):
+        raise ConfigurationError(
+            "The query is not valid SQL: it does not begin with SELECT."
+            + meant_word(text.split()[0])
+        )
+    raise QueryRefused(f"the statement {_command(found[0])}")
 
 
 def _as_query(tree: exp.Expr | None) -> exp.Query | None:
@@ -267,32 +294,12 @@ def _command(statement: exp.Expr) -> str:
     return str(statement.this if isinstance(statement, exp.Command) else statement.key).upper()
 
 
-def _check(tree: exp.Query, tables: Mapping[str, Types]) -> None:
+def _check(tree: exp.Query) -> None:
     for node in tree.walk():
-        clause = _NO_CLAUSES.get(type(node))
-        if clause is not None:
-            raise QueryRefused(clause)
         is_table = isinstance(node, exp.Table) and isinstance(node.this, exp.Func)
         is_lateral = isinstance(node, exp.Lateral) and isinstance(node.this, exp.Func)
         if (is_table or is_lateral) and not isinstance(node.this, exp.Unnest):
             raise QueryRefused(f"the table function {node.this.sql(Calcite)[:40]}")
-        options = node.args.get("limit_options") if isinstance(node, exp.Fetch) else None
-        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-            raise QueryRefused("FETCH with PERCENT or WITH TIES")
-    own = {cte.alias for cte in tree.find_all(exp.CTE)}
-    for table in tree.find_all(exp.Table):
-        name = table.name
-        if table.db or (name not in own and name not in tables):
-            raise ConfigurationError(
-                f"There is no table {shown(table.sql(Calcite))}. {_known(tables)}"
-            )
-
-
-def _known(tables: Mapping[str, Types]) -> str:
-    if not tables:
-        return "The query has no input: apply it to a PCollection, or to a dictionary of them."
-    columns = (f"{name} ({', '.join(types)})" for name, types in tables.items())
-    return f"The tables are {listed(list(columns))}; the case of names matters."
 
 
 def _used(tree: exp.Query, tables: Mapping[str, Types]) -> list[str]:
@@ -315,8 +322,23 @@ def _named(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
         elif node.name.upper() in WITH_UNIT:
             unit = node.expressions[0]
             unit.replace(exp.var(unit.name.removeprefix("SQL_TSI_").upper()))
+    for limit in list(tree.find_all(exp.Limit)):
+        if isinstance(limit.expression, exp.Column) and limit.expression.sql().upper() == "ALL":
+            limit.pop()
+    for table in list(tree.find_all(exp.Table)):
+        alias = table.args.get("alias")
+        if alias is not None and alias.columns:
+            table.set("alias", None)
+            table.replace(exp.Subquery(this=exp.select("*").from_(table.copy()), alias=alias))
+    for between in list(tree.find_all(exp.Between)):
+        _order_bounds(between)
+    for row in list(tree.find_all(exp.Tuple)):
+        _flatten(row)
     for renamed in list(tree.find_all(exp.Subquery, exp.CTE)):
-        _keep_order(renamed)
+        alias = renamed.args.get("alias")
+        if alias is not None and alias.columns:
+            renamed.meta[NAMED] = len(alias.columns)
+            _keep_order(renamed)
     for select in tree.find_all(exp.Select):
         for at, item in enumerate(select.expressions):
             if not isinstance(item, exp.Alias | exp.Column | exp.Star | exp.Dot):
@@ -332,8 +354,11 @@ def _named(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
             lateral.replace(unnest)
     for unnest in tree.find_all(exp.Unnest):
         alias = unnest.args.get("alias")
+        fields = _fields_of_rows(unnest, tables)
         if alias is not None and not alias.columns:
-            alias.set("columns", [alias.this.copy()])
+            names = [exp.to_identifier(name, quoted=True) for name in fields or [alias.name]]
+            alias.set("columns", names)
+            unnest.meta[ROWS] = bool(fields)
     for values in tree.find_all(exp.Values):
         alias = values.args.get("alias")
         if alias is not None and not alias.columns and values.expressions:
@@ -343,10 +368,71 @@ def _named(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
     return tree
 
 
+def _fields_of_rows(unnest: exp.Unnest, tables: Mapping[str, Types]) -> list[str]:
+    """Return the names of the fields of rows in an array; none for an array of other values."""
+    kind = None
+    if len(unnest.expressions) == 1 and not unnest.args.get("offset"):
+        kind = _type_of(unnest.expressions[0], unnest.parent_select, tables)
+    inner = kind.expressions[0] if kind is not None and kind.expressions else None
+    if not isinstance(inner, exp.DataType) or not inner.is_type(exp.DataType.Type.STRUCT):
+        return []
+    return [field.name for field in inner.expressions]
+
+
+def _type_of(
+    node: exp.Expr, select: exp.Expr | None, tables: Mapping[str, Types]
+) -> exp.DataType | None:
+    """Return the type of a column of a table, also through subqueries; None for another value."""
+    if not isinstance(node, exp.Column) or node.db or not isinstance(select, exp.Select):
+        return None
+    own = {cte.alias: cte.this for cte in select.root().find_all(exp.CTE)}
+    for relation in relations(select):
+        if node.table and node.table != relation.alias_or_name:
+            continue
+        found = relation
+        if isinstance(relation, exp.Table):
+            if relation.name in own:
+                found = own[relation.name]
+            elif node.name in tables.get(relation.name, ()):
+                return data_type(tables[relation.name][node.name])
+        query = found.unnest()
+        for item in query.selects if isinstance(query, exp.Select) else ():
+            value = item.unalias()
+            if isinstance(item, exp.Star):
+                value = exp.column(node.name)
+            if item.alias_or_name == node.name or isinstance(item, exp.Star):
+                return _type_of(value, query, tables)
+    return _type_of(node, select.parent_select, tables)
+
+
+def _order_bounds(node: exp.Between) -> None:
+    """Replace BETWEEN SYMMETRIC by BETWEEN with its bounds in both orders."""
+    if not node.args.pop("symmetric", None):
+        return
+    turned = exp.Between(
+        this=node.this.copy(), low=node.args["high"].copy(), high=node.args["low"].copy()
+    )
+    node.replace(exp.Paren(this=exp.Or(this=node.copy(), expression=turned)))
+
+
+def _flatten(node: exp.Tuple) -> None:
+    """Replace ``ROW(…)`` in VALUES, and a list in parentheses in GROUP BY, by their parts."""
+    if isinstance(node.parent, exp.Values) and len(node.expressions) == 1:
+        (row,) = node.expressions
+        if isinstance(row, exp.Anonymous) and row.name.upper() == "ROW":
+            node.set("expressions", row.expressions)
+    elif isinstance(node.parent, exp.Group):
+        parts = [
+            part
+            for each in node.parent.expressions
+            for part in (node.expressions if each is node else [each])
+        ]
+        node.parent.set("expressions", parts)
+
+
 def _keep_order(node: exp.Expr) -> None:
     """Put an ordered query into one that renames its columns, as its order has their names."""
-    alias = node.args.get("alias")
-    if alias is not None and alias.columns and node.this.args.get("order"):
+    if node.this.args.get("order"):
         inner = exp.Subquery(
             this=node.this, alias=exp.TableAlias(this=exp.to_identifier("ordered"))
         )

@@ -1,12 +1,22 @@
 """Aggregates of SQL as aggregations of columns, and expressions over their results."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from sqlglot import exp
 
+from sparkbeam.replacements.calcite_checks import IN_STEPS
 from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.calcite_expressions import Expressions
-from sparkbeam.replacements.calcite_values import NUMBERS, REAL, Value, held, is_integer
+from sparkbeam.replacements.calcite_values import (
+    NUMBERS,
+    REAL,
+    Value,
+    computable,
+    held,
+    is_integer,
+    strict,
+)
 
 _ENDS = {
     ("min", True): "inf",
@@ -15,6 +25,21 @@ _ENDS = {
     ("max", False): f"{-(1 << 63)}",
 }
 """Numbers that are never chosen, by the function and whether they are fractional."""
+
+_QUOTIENTS = {
+    int: "quotient({}, {})",
+    Decimal: "decimal_quotient({}, Decimal({}))",
+    float: "({} / {})",
+}
+"""Averages of sums and counts."""
+
+_SPREADS: Mapping[type[exp.Expr], str] = {
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+}
 
 
 class Aggregation:
@@ -44,27 +69,38 @@ class Aggregation:
             condition = self._expressions.holds(node.parent.args["expression"].this)
         if isinstance(node.parent, exp.Window):
             raise QueryRefused("OVER in windows or in streaming")
-        argument = node.this
+        argument, others = node.this, node.args.get("expressions") or ()
         is_distinct = isinstance(argument, exp.Distinct)
         if is_distinct:
+            if len(argument.expressions) > 1:
+                raise QueryRefused(f"{node.sql_name()}(DISTINCT …) of several columns{IN_STEPS}")
             (argument,) = argument.expressions
         if isinstance(node, exp.Count) and isinstance(argument, exp.Star):
             return Value(self._count(None, condition), int)
         if isinstance(node, exp.AnonymousAggFunc):
             return self._of_user(node)
-        if isinstance(argument, exp.Star) or not isinstance(
-            node, exp.Count | exp.Sum | exp.Avg | exp.Min | exp.Max
-        ):
+        spread = _SPREADS.get(type(node))
+        plain = exp.Count | exp.Sum | exp.Avg | exp.Min | exp.Max | exp.AnyValue
+        if isinstance(argument, exp.Star) or not (spread or isinstance(node, plain)):
             raise QueryRefused(f"the aggregate {node.sql_name()} in windows or in streaming")
         value = self._expressions.value(argument)
+        further = [exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in others]
+        tests = [*([condition] if condition else []), *map(self._expressions.holds, further)]
+        condition = " and ".join(tests) or None
         if condition is not None:
             value = Value(f"({value.source} if {condition} else None)", value.kind, nullable=True)
-        if is_distinct and not isinstance(node, exp.Min | exp.Max):
-            if not isinstance(node, exp.Count):
-                raise QueryRefused(f"{node.sql_name()}(DISTINCT …) in windows or in streaming")
-            return Value(self._add("distinct", value), int)
         if isinstance(node, exp.Min | exp.Max):
             return self._best(node.key, value)
+        if isinstance(node, exp.AnyValue):
+            return Value(self._add("any", value), value.kind, value.nullable)
+        if is_distinct and isinstance(node, exp.Count):
+            return Value(self._add("distinct", value), int)
+        if value.kind not in NUMBERS and not isinstance(node, exp.Count):
+            raise QueryRefused(f"{node.sql_name()} of what is no number in windows or in streaming")
+        if spread:
+            return self._spread(node, spread, value, is_distinct=is_distinct)
+        if is_distinct:
+            return self._of_distinct(node, value)
         count = self._count(value, None)
         if isinstance(node, exp.Count):
             return Value(count, int)
@@ -107,10 +143,28 @@ class Aggregation:
             source = f"({source} if {self._count(value, None)} else None)"
         return Value(source, value.kind, value.nullable)
 
-    def _of_sum(self, node: exp.AggFunc, value: Value, count: str) -> Value:
-        if value.kind not in NUMBERS:
-            raise QueryRefused(f"{node.sql_name()} of what is no number in windows or in streaming")
+    def _spread(self, node: exp.AggFunc, name: str, value: Value, *, is_distinct: bool) -> Value:
+        if is_distinct:
+            raise QueryRefused(f"{node.sql_name()}(DISTINCT …) in windows or in streaming")
         is_whole, is_exact = is_integer(value.kind), value.kind is Decimal
+        kind = int if is_whole else Decimal if is_exact else float
+        number = strict(float, "float({})", value) if is_exact else value
+        source = self._add(f"whole_{name}" if is_whole else name, number)
+        found = Value(source, kind, nullable=True)
+        return strict(kind, "decimal_of({}, 38, 18)", found) if is_exact else found
+
+    def _of_distinct(self, node: exp.AggFunc, value: Value) -> Value:
+        """Return the sum or the average of different values."""
+        kind = int if is_integer(value.kind) else Decimal if value.kind is Decimal else float
+        total = Value(self._add("distinct_sum", value), kind, value.nullable)
+        if isinstance(node, exp.Sum):
+            return total
+        average = value.kind if is_integer(value.kind) else kind
+        return strict(average, _QUOTIENTS[kind].format("{}", self._add("distinct", value)), total)
+
+    def _of_sum(self, node: exp.AggFunc, value: Value, count: str) -> Value:
+        is_whole, is_exact = is_integer(value.kind), value.kind is Decimal
+        value = computable(value)
         first, again = held(value)
         nothing = "Decimal(0)" if is_exact else "0" if is_whole else "0.0"
         zero = Value(f"({nothing} if {first} is None else {again})", value.kind)
@@ -118,9 +172,7 @@ class Aggregation:
         kind = int if is_whole else Decimal if is_exact else float
         if isinstance(node, exp.Avg):
             kind = value.kind if is_whole else kind
-            text = "quotient({}, {})" if is_whole else "({} / {})"
-            divided = "decimal_quotient({}, Decimal({}))" if is_exact else text
-            source = divided.format(source, count)
+            source = _QUOTIENTS[int if is_whole else kind].format(source, count)
         if not value.nullable:
             return Value(source, kind)
         return Value(f"({source} if {count} else None)", kind, nullable=True)

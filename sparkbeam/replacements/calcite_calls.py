@@ -14,7 +14,9 @@ from sparkbeam.replacements.calcite_dialect import (
     Calcite,
     QueryRefused,
     data_type,
+    place,
 )
+from sparkbeam.replacements.calcite_functions import FUNCTIONS
 from sparkbeam.replacements.calcite_spark import RENAMED
 from sparkbeam.replacements.calcite_timestamps import AGGREGATES
 from sparkbeam.replacements.user_functions import SqlFunction
@@ -26,7 +28,7 @@ def check_name(name: str) -> None:
     Raises:
         ConfigurationError: it has.
     """
-    special = {*WINDOWS, *AGGREGATES, *RENAMED, *WITH_UNIT, *_OTHERS}
+    special = {*WINDOWS, *AGGREGATES, *RENAMED, *WITH_UNIT, *FUNCTIONS, "MAP"}
     try:
         call = sqlglot.parse_one(f"{name}(1)", dialect=Calcite)
     except sqlglot.errors.SqlglotError:
@@ -35,9 +37,6 @@ def check_name(name: str) -> None:
         raise ConfigurationError(
             f"The parser of SQL has a function {shown(name)}: give yours another name."
         )
-
-
-_OTHERS = frozenset(["CARDINALITY", "CHARACTER_LENGTH", "MAP"])
 
 
 def called(tree: exp.Query, functions: Mapping[str, SqlFunction]) -> exp.Query:
@@ -131,3 +130,76 @@ def window_function(node: exp.Expr) -> tuple[str, list[exp.Expr]] | None:
 
 
 WINDOWS = frozenset(["TUMBLE", "HOP", "SESSION"])
+
+
+def bound_of(node: exp.Expr) -> str | None:
+    """Return which bound of its window an expression is: ``start`` or ``end``."""
+    if not isinstance(node, exp.Anonymous):
+        return None
+    function, _, bound = node.name.upper().partition("_")
+    is_bound = function in ("TUMBLE", "HOP", "SESSION") and bound in ("START", "END")
+    return bound.lower() if is_bound else None
+
+
+_ARGUMENTS = {"TUMBLE": ("DATA", "TIMECOL", "SIZE"), "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE")}
+
+
+def with_windows(tree: exp.Query) -> exp.Query:
+    """Replace ``TABLE(TUMBLE(…))`` and ``TABLE(HOP(…))`` by queries with the bounds of windows.
+
+    Raises:
+        QueryRefused: the arguments are not a table, a column in DESCRIPTOR and intervals.
+    """
+    for table in list(tree.find_all(exp.Table)):
+        call = table.this
+        if isinstance(call, exp.Anonymous) and call.name.upper() == "TABLE" and call.expressions:
+            call = call.expressions[0]
+        if not isinstance(call, exp.Anonymous) or call.name.upper() not in WINDOWS:
+            continue
+        table.replace(_query_of_windows(call, table.args.get("alias")))
+    return tree
+
+
+def _query_of_windows(call: exp.Anonymous, alias: exp.TableAlias | None) -> exp.Subquery:
+    function = call.name.upper()
+    names = _ARGUMENTS.get(function)
+    if names is None:
+        raise QueryRefused(f"TABLE({function}(…)){place(call)}", f"Use GROUP BY {function}(…).")
+    named = {
+        each.this.name.upper(): each.expression
+        for each in call.expressions
+        if isinstance(each, exp.Kwarg)
+    }
+    given = [named.get(name) for name in names] if named else call.expressions
+    if len(given) != len(names) or None in given or len(named) not in (0, len(names)):
+        raise QueryRefused(
+            f"TABLE({function}(…)) with other arguments{place(call)}",
+            f"Give {', '.join(names)}: TABLE t, DESCRIPTOR(time) and INTERVALs.",
+        )
+    data, descriptor, *intervals = (each for each in given if each is not None)
+    if isinstance(data, exp.Column) and not data.table:
+        data = exp.Table(this=data.this)
+    is_column = isinstance(descriptor, exp.Anonymous) and len(descriptor.expressions) == 1
+    if not isinstance(data, exp.Table | exp.Subquery) or not is_column:
+        raise QueryRefused(
+            f"TABLE({function}(…)) without a table and DESCRIPTOR(column){place(call)}",
+            "Give TABLE t and DESCRIPTOR(time) as the first arguments.",
+        )
+    windows = exp.Anonymous(this=function, expressions=[descriptor.expressions[0], *intervals])
+    bounds = [
+        exp.alias_(exp.Anonymous(this=name, expressions=[windows.copy()]), name.lower())
+        for name in BOUNDS
+    ]
+    return exp.Subquery(this=exp.select(exp.Star(), *bounds).from_(data), alias=alias)
+
+
+BOUNDS = ("WINDOW_START", "WINDOW_END")
+"""Functions of the bounds of a row's window, and the columns that they make."""
+
+
+def windows_of_rows(node: exp.Expr) -> exp.Expr | None:
+    """Return the call of a function of windows of which an expression has a bound."""
+    is_bound = (
+        isinstance(node, exp.Anonymous) and node.name in BOUNDS and len(node.expressions) == 1
+    )
+    return node.expressions[0] if is_bound and window_function(node.expressions[0]) else None

@@ -5,16 +5,18 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
 from sparkbeam.connectors.schemas import row_constraint, without_none
+from sparkbeam.replacements.calcite_calls import bound_of
 from sparkbeam.replacements.calcite_casts import cast
 from sparkbeam.replacements.calcite_dialect import QueryRefused
-from sparkbeam.replacements.calcite_functions import called, moved
+from sparkbeam.replacements.calcite_functions import called, item
+from sparkbeam.replacements.calcite_times import moved
 from sparkbeam.replacements.calcite_values import (
     NUMBERS,
     REAL,
@@ -22,6 +24,7 @@ from sparkbeam.replacements.calcite_values import (
     Value,
     as_kind,
     common_kind,
+    computable,
     converted,
     held,
     is_integer,
@@ -50,6 +53,14 @@ _ARITHMETIC: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Mul: ("*", "decimal_product"),
 }
 """Operators of numbers, and functions of decimals."""
+
+
+_BRANCHES = 20
+"""Branches of CASE without further parentheses, as Python limits how long such chains are."""
+
+
+_LONGEST = 200_000
+"""Characters of a condition that is repeated, for when it is true and when it is false."""
 
 
 class Expressions:
@@ -91,6 +102,9 @@ class Expressions:
             exp.Coalesce: self._coalesce,
             exp.Cast: self._cast,
             exp.Anonymous: self._call,
+            exp.Bracket: lambda node: item(node, self.value),
+            exp.Array: self._array,
+            exp.HexString: self._bytes,
         }
 
     def value(self, node: exp.Expr) -> Value:
@@ -105,7 +119,7 @@ class Expressions:
         return found[1]
 
     def _new_value(self, node: exp.Expr) -> Value:
-        known = self._known.get(node.sql())
+        known = self._known.get(node.sql()) if self._known else None
         if known is not None:
             return known
         if isinstance(node, exp.Add | exp.Sub) and isinstance(node.right, exp.Interval):
@@ -136,7 +150,7 @@ class Expressions:
                 return self.holds(node.this, negated=not negated)
             case exp.And() | exp.Or():
                 word = "and" if isinstance(node, exp.And) is not negated else "or"
-                parts = (self.holds(part, negated=negated) for part in (node.left, node.right))
+                parts = (self.holds(part, negated=negated) for part in node.flatten())
                 return f"({f' {word} '.join(parts)})"
             case exp.Is():
                 return self._is(node, negated=negated)
@@ -153,13 +167,18 @@ class Expressions:
             raise unknown(node)
         return f"({value.source} is {not negated})"
 
-    def _compared(self, node: exp.Binary, *, negated: bool) -> str:
+    def _sides(self, node: exp.Binary) -> tuple[Value, Value]:
+        """Return the sides of a comparison in types that are comparable."""
         left, right = self.value(node.left), self.value(node.right)
         if {left.kind, right.kind} <= NUMBERS and left.kind is not right.kind:
             kind = wider(left.kind, right.kind)
             left, right = as_kind(left, kind), as_kind(right, kind)
         elif left.kind is not right.kind and Any not in (left.kind, right.kind):
             left, right = _as_times(node, left, right)
+        return left, right
+
+    def _compared(self, node: exp.Binary, *, negated: bool) -> str:
+        left, right = self._sides(node)
         nulls, (one, other) = present(left, right)
         test = f"{one} {_COMPARISONS[type(node)][negated]} {other}"
         if negated and {left.kind, right.kind} & {*REAL}:
@@ -183,9 +202,13 @@ class Expressions:
         return f"({(' and ' if negated else ' or ').join(parts)})"
 
     def _truth(self, node: exp.Expr) -> Value:
+        if isinstance(node, exp.Binary) and type(node) in _COMPARISONS:
+            return strict(bool, f"({{}} {_COMPARISONS[type(node)][0]} {{}})", *self._sides(node))
         true = self.holds(node)
         if not self._may_be_null(node):
             return Value(true, bool)
+        if len(true) > _LONGEST:
+            raise QueryRefused("conditions within conditions, nested deeply,")
         false = self.holds(node, negated=True)
         return Value(f"(True if {true} else False if {false} else None)", bool, nullable=True)
 
@@ -197,7 +220,7 @@ class Expressions:
             case exp.Paren() | exp.Not():
                 return self._may_be_null(node.this)
             case exp.And() | exp.Or():
-                return self._may_be_null(node.left) or self._may_be_null(node.right)
+                return any(map(self._may_be_null, node.flatten()))
             case exp.Between():
                 parts = [node.this, node.args["low"], node.args["high"]]
             case exp.In():
@@ -217,12 +240,9 @@ class Expressions:
         owner = self.value(node.this)
         rows = row_constraint(owner.kind)
         fields = {} if rows is None else dict(rows._fields)
-        is_plain = node.name.isascii() and node.name.isidentifier()
-        if node.name not in fields or not is_plain or keyword.iskeyword(node.name):
+        if node.name not in fields:
             raise unknown(node)
-        kind, nullable = without_none(fields[node.name])
-        found = strict(kind, f"{{}}.{node.name}", owner)
-        return Value(found.source, kind, found.nullable or nullable)
+        return field_of(owner, node.name, fields[node.name])
 
     def _negative(self, node: exp.Neg) -> Value:
         value = self.value(node.this)
@@ -230,7 +250,7 @@ class Expressions:
             return strict(Decimal, "decimal_difference(Decimal(0), {})", value)
         if value.kind not in NUMBERS:
             raise unknown(node)
-        return strict(value.kind, ranged("(-{})", value.kind), value)
+        return strict(value.kind, ranged("(-{})", value.kind), computable(value))
 
     def _literal(self, node: exp.Literal) -> Value:
         if node.is_string:
@@ -247,6 +267,20 @@ class Expressions:
             return Value(f"Decimal({node.this!r})", Decimal)
         return Value(repr(whole), np.int32 if whole < 1 << 31 else int)
 
+    @staticmethod
+    def _bytes(node: exp.HexString) -> Value:
+        try:
+            return Value(repr(bytes.fromhex(node.name)), bytes)
+        except ValueError:
+            raise unknown(node) from None
+
+    def _array(self, node: exp.Array) -> Value:
+        values = [*map(self.value, node.expressions)]
+        kind = common_kind(node, *values)
+        parts = [converted(value, kind) for value in values]
+        inner = Optional[kind] if any(part.nullable for part in parts) else kind  # noqa: UP045
+        return Value(f"[{', '.join(part.source for part in parts)}]", list[inner])  # type: ignore[valid-type]
+
     def _computed(self, node: exp.Binary, text: str, of_decimals: str) -> Value:
         """Return the result of arithmetic.
 
@@ -255,7 +289,7 @@ class Expressions:
             text: of the result in Python.
             of_decimals: the function of two decimals.
         """
-        left, right = self.value(node.left), self.value(node.right)
+        left, right = (computable(self.value(part)) for part in (node.left, node.right))
         if not {left.kind, right.kind} <= NUMBERS:
             raise unknown(node)
         kind = wider(left.kind, right.kind)
@@ -270,22 +304,28 @@ class Expressions:
 
     def _modulo(self, node: exp.Mod) -> Value:
         left, right = self.value(node.left), self.value(node.right)
+        if Decimal in (left.kind, right.kind):
+            return self._computed(node, "", "decimal_remainder")
         if not (is_integer(left.kind) and is_integer(right.kind)):
             raise unknown(node)
-        return strict(wider(left.kind, right.kind), "modulo({}, {})", left, right)
+        operands = computable(left), computable(right)
+        return strict(wider(left.kind, right.kind), "modulo({}, {})", *operands)
 
     def _case(self, node: exp.Case) -> Value:
         default = self.value(node.args.get("default") or exp.Null())
         values = [self.value(each.args["true"]) for each in node.args["ifs"]]
         kind = common_kind(node, *values, default)
         found = converted(default, kind)
-        for each, value in reversed([*zip(node.args["ifs"], values, strict=True)]):
+        branches = []
+        for each, value in zip(node.args["ifs"], values, strict=True):
             test = each.this
             if node.this is not None:
                 test = exp.EQ(this=node.this, expression=test)
-            source = f"({converted(value, kind).source} if {self.holds(test)} else {found.source})"
-            found = Value(source, kind, value.nullable or found.nullable)
-        return found
+            branches.append(f"{converted(value, kind).source} if {self.holds(test)} else ")
+        source = found.source
+        for at in reversed(range(0, len(branches), _BRANCHES)):
+            source = f"({''.join(branches[at : at + _BRANCHES])}{source})"
+        return Value(source, kind, any(value.nullable for value in (*values, found)))
 
     def _coalesce(self, node: exp.Coalesce) -> Value:
         values = [*map(self.value, (node.this, *node.expressions))]
@@ -350,29 +390,40 @@ class Expressions:
         return Value(f"row.{bound}", Timestamp)
 
 
-def _as_times(node: exp.Expr, *values: Value) -> tuple[Value, ...]:
+def field_of(owner: Value, name: str, hint: Any) -> Value:
+    """Return a field of a row.
+
+    Args:
+        owner: the row.
+        name: of the field.
+        hint: its type.
+    """
+    kind, nullable = without_none(hint)
+    # Python itself would read other characters in their normal form.
+    is_plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+    text = f"{{}}.{name}" if is_plain else f"getattr({{}}, {_literal(name)})"
+    found = strict(kind, text, owner)
+    return Value(found.source, kind, found.nullable or nullable)
+
+
+def _literal(text: str) -> str:
+    return repr(text).replace("{", "{{").replace("}", "}}")
+
+
+def _as_times(node: exp.Expr, left: Value, right: Value) -> tuple[Value, Value]:
     """Return days, times and texts as days, or as times if one of them is.
 
     Raises:
         QueryRefused: they are not comparable.
     """
-    kinds = {value.kind for value in values}
+    kinds = {left.kind, right.kind}
     if not kinds <= {date, Timestamp, str}:
         raise unknown(node)
     kind = "TIMESTAMP" if Timestamp in kinds else "DATE"
     to = exp.Cast(this=exp.Null(), to=exp.DataType.build(kind))
-    return tuple(cast(to, value) for value in values)
+    return cast(to, left), cast(to, right)
 
 
 def _is_condition(node: exp.Expr) -> bool:
     others = exp.Not | exp.And | exp.Or | exp.Is | exp.Between | exp.In
     return isinstance(node, others) or type(node) in _COMPARISONS
-
-
-def bound_of(node: exp.Expr) -> str | None:
-    """Return which bound of its window an expression is: ``start`` or ``end``."""
-    if not isinstance(node, exp.Anonymous):
-        return None
-    function, _, bound = node.name.upper().partition("_")
-    is_bound = function in ("TUMBLE", "HOP", "SESSION") and bound in ("START", "END")
-    return bound.lower() if is_bound else None

@@ -1,130 +1,288 @@
-"""Functions of SQL as expressions in Python.
+"""Table of the functions of SQL: their types, and what computes them in Spark and in Python.
 
-Those that Python has in the same form run over columns; others call functions of
+In Python those that Python has in the same form run over columns; others call functions of
 :mod:`sparkbeam.replacements.sql_functions` for each row.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import numpy as np
+from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
-from sparkbeam.replacements.calcite_patterns import Pattern, like, similar
+from sparkbeam.connectors.schemas import without_none
+from sparkbeam.replacements.calcite_dialect import FLOATS, INTEGERS, QueryRefused
+from sparkbeam.replacements.calcite_patterns import Pattern, like, regex_of_similar, similar
+from sparkbeam.replacements.calcite_text import SparkText, by_python
+from sparkbeam.replacements.calcite_times import (
+    added,
+    added_in_spark,
+    added_type,
+    between,
+    between_in_spark,
+    part_in_spark,
+    part_of,
+    rounded_time,
+    rounded_time_in_spark,
+)
+from sparkbeam.replacements.calcite_types import Kind, Rule, Type, built, common, decimal, digits
 from sparkbeam.replacements.calcite_values import (
-    NUMBERS,
+    KINDS,
     REAL,
     WHOLE,
     Value,
     alike,
+    common_kind,
+    computable,
+    converted,
     is_integer,
     ranged,
     strict,
     unknown,
 )
-from sparkbeam.replacements.sql_functions import MICROS
 
 _Values = Callable[[exp.Expr], Value]
 """Function of the value of an expression."""
 
-_FIXED: Mapping[str, int] = {**MICROS, "WEEK": 7 * MICROS["DAY"]}
-"""Microseconds of units of time that have a fixed length."""
+
+@dataclass(frozen=True)
+class Function:
+    """A function of SQL.
+
+    Attributes:
+        names: in queries.
+        key: the class of its calls, or its name where the parser has no class.
+        parameters: the types of its arguments; the last one is that of all further ones, too.
+            Empty for none, and where ``python`` gets the call and what makes values.
+        result: the type of its result.
+        python: its value as an expression of the arguments; None if there is none in windows.
+        spark: likewise in Spark, with ``{type}`` for the type of the result; None if Spark has the
+            same function.
+    """
+
+    names: str
+    key: type[exp.Expr] | str
+    parameters: str
+    result: exp.DType | Rule
+    python: str | Callable[..., Value] | None
+    spark: str | Callable[[Any], exp.Expr] | None = None
+
+    def type(self, node: exp.Expr) -> Type | None:
+        """Return the type of a call."""
+        if isinstance(self.result, exp.DType):
+            return built(self.result.name)
+        return self.result(node)
+
+    def value(self, node: exp.Expr, value: _Values) -> Value:
+        """Return the value of a call.
+
+        Raises:
+            QueryRefused: it cannot be computed, or an argument has another type.
+        """
+        if self.python is None:
+            raise unknown(node)
+        if not self.parameters and callable(self.python):
+            return self.python(node, value)
+        kinds = self.parameters.split()
+        given = arguments(node)
+        kinds += kinds[-1:] * (len(given) - len(kinds))
+        values = [_as(node, value(each), kind) for each, kind in zip(given, kinds, strict=False)]
+        if not isinstance(self.python, str):
+            return self.python(node, *values)
+        return strict(self._kind(node, values), self.python, *values)
+
+    def _kind(self, node: exp.Expr, values: Sequence[Value]) -> Any:
+        return KINDS[self.result] if isinstance(self.result, exp.DType) else values[0].kind
+
+    def in_spark(self, node: exp.Expr) -> exp.Expr:
+        """Return a call in Spark's dialect."""
+        if self.spark is None:
+            return node
+        if isinstance(self.spark, str):
+            return SparkText.of(self.spark, *arguments(node), type=node.type)
+        return self.spark(node)
+
+
+def arguments(node: exp.Expr) -> list[exp.Expr]:
+    """Return the arguments of a call, without units of time."""
+    parts = [node.args.get(name) for name in type(node).arg_types]
+    found = chain.from_iterable(part if isinstance(part, list) else [part] for part in parts)
+    return [each for each in found if isinstance(each, exp.Expr) and not isinstance(each, exp.Var)]
+
+
+def function_of(node: exp.Expr) -> Function | None:
+    """Return the function of a call; None for what is none, or one that only Spark has."""
+    key = node.name.upper() if isinstance(node, exp.Anonymous) else type(node)
+    return FUNCTIONS.get(key)
 
 
 def called(node: exp.Expr, value: _Values) -> Value:
-    """Return the value of a function of SQL.
+    """Return the value of a call of a function.
 
     Args:
-        node: its call.
+        node: the call.
         value: makes the values of the arguments.
 
     Raises:
         QueryRefused: the function, or one of its arguments, cannot be computed.
     """
-    if isinstance(node, exp.Anonymous):
-        make = _BY_NAME.get(node.name.upper())
-    else:
-        make = _FUNCTIONS.get(type(node))
-    if make is None:
+    function = function_of(node)
+    if function is None:
         raise unknown(node)
-    return make(node, value)
+    return function.value(node, value)
 
 
-def _text_of(node: exp.Expr, value: _Values, part: exp.Expr) -> Value:
-    found = value(part)
-    if found.kind is not str:
+_PARAMETERS: Mapping[str, Sequence[Any]] = {
+    "text": (str,),
+    "bytes": (bytes,),
+    "data": (str, bytes),
+    "whole": WHOLE,
+    "number": (*WHOLE, *REAL, Decimal),
+    "time": (Timestamp, date),
+}
+
+
+def _as(node: exp.Expr, found: Value, kind: str) -> Value:
+    """Return an argument as the type of a parameter."""
+    if kind == "real":
+        if found.kind not in (float, Any, *_PARAMETERS["number"]):
+            raise unknown(node)
+        return found if found.kind is float else strict(float, "float({})", found)
+    if kind != "any" and found.kind is not Any and found.kind not in _PARAMETERS[kind]:
         raise unknown(node)
     return found
 
 
-def _of_text(kind: Any, text: str) -> Callable[[Any, _Values], Value]:
-    return lambda node, value: strict(kind, text, _text_of(node, value, node.this))
+# Types of results.
 
 
-def _abs(node: exp.Abs, value: _Values) -> Value:
-    found = value(node.this)
-    if found.kind not in NUMBERS:
+def _same(node: exp.Expr) -> Type | None:
+    return arguments(node)[0].type
+
+
+def _widest(node: exp.Expr) -> Type | None:
+    return common(each.type for each in arguments(node))
+
+
+def _element_type(node: exp.Expr) -> Type | None:
+    owner = _same(node)
+    return owner.expressions[-1] if owner is not None and owner.expressions else None
+
+
+def _whole_type(node: exp.Expr) -> Type | None:
+    kind = _same(node)
+    if kind is None or not kind.is_type(Kind.DECIMAL):
+        return kind
+    precision, scale = digits(kind)
+    return decimal(precision - scale + 1, 0) if scale else kind
+
+
+# Texts.
+
+
+def _joined(node: exp.Expr, *texts: Value) -> Value:
+    kinds = {text.kind for text in texts} - {Any}
+    if len(kinds) > 1:
         raise unknown(node)
-    text = "{}.copy_abs()" if found.kind is Decimal else ranged("abs({})", found.kind)
-    return strict(found.kind, text, found)
+    (kind,) = kinds or {str}
+    if len(texts) > _TERMS:  # Python limits the depth of sums.
+        empty = "b''" if kind is bytes else "''"
+        return strict(kind, f"{empty}.join(({', '.join(['{}'] * len(texts))}))", *texts)
+    return strict(kind, f"({' + '.join(['{}'] * len(texts))})", *texts)
 
 
-def _joined(node: Any, value: _Values) -> Value:
-    parts = node.expressions or [node.left, node.right]
-    texts = [_text_of(node, value, part) for part in parts]
-    return strict(str, f"({' + '.join(['{}'] * len(texts))})", *texts)
+_TERMS = 100
 
 
-def _trim(node: exp.Trim, value: _Values) -> Value:
+def _trim(node: exp.Trim, text: Value, marks: Value | None = None) -> Value:
     method = {"LEADING": "lstrip", "TRAILING": "rstrip"}.get(node.args.get("position") or "")
-    text = _text_of(node, value, node.this)
-    if node.expression is None:
+    if marks is None:
         return strict(str, f"{{}}.{method or 'strip'}(' ')", text)
-    marks = _text_of(node, value, node.expression)
     return strict(str, f"{{}}.{method or 'strip'}({{}})", text, marks)
 
 
-def _position(node: exp.StrPosition, value: _Values) -> Value:
-    if node.args.get("position") or node.args.get("occurrence"):
+def _position(node: exp.StrPosition, text: Value, part: Value, start: Value | None = None) -> Value:
+    if node.args.get("occurrence"):
         raise unknown(node)
-    text, part = (_text_of(node, value, each) for each in (node.this, node.args["substr"]))
-    return strict(np.int32, "({}.find({}) + 1)", text, part)
+    if start is None:
+        return strict(np.int32, "({}.find({}) + 1)", text, part)
+    return strict(np.int32, "position({}, {}, {})", text, part, start)
 
 
-def _replace(node: exp.Replace, value: _Values) -> Value:
-    parts = (node.this, node.expression, node.args["replacement"])
-    text, old, new = (_text_of(node, value, part) for part in parts)
+def _position_in_spark(node: exp.StrPosition) -> exp.Expr:
+    """Let Python find what begins at a position, as Calcite has other rules for these."""
+    return (
+        by_python("position", *arguments(node), type=node.type)
+        if node.args.get("position")
+        else node
+    )
+
+
+def _replace(node: exp.Replace, text: Value, old: Value, new: Value) -> Value:
     is_constant = isinstance(node.expression, exp.Literal) and node.expression.name
     form = "{}.replace({}, {})" if is_constant else "replaced({}, {}, {})"
     return strict(str, form, text, old, new)
 
 
-def _substring(node: exp.Substring, value: _Values) -> Value:
-    start, length = node.args.get("start"), node.args.get("length")
-    numbers = [int(part.name) for part in (start, length) if isinstance(part, exp.Literal)]
-    if len(numbers) != (1 if length is None else 2) or numbers[0] < 1:
-        raise unknown(node)
-    begin = numbers[0] - 1
-    end = "" if length is None else str(begin + numbers[1])
-    return strict(str, f"{{}}[{begin}:{end}]", _text_of(node, value, node.this))
+def _substring(node: exp.Substring, text: Value, *places: Value) -> Value:
+    constant = [whole_number(each) for each in arguments(node)[1:]]
+    if None in constant or constant[0] < 1 or constant[-1] < 0:
+        return strict(
+            text.kind, f"substring({', '.join(['{}'] * (1 + len(places)))})", text, *places
+        )
+    begin = constant[0] - 1
+    end = "" if len(constant) == 1 else str(begin + constant[1])
+    return strict(text.kind, f"{{}}[{begin}:{end}]", text)
 
 
-def _like(node: exp.Like, value: _Values, escape: str = "") -> Value:
-    return _matched(node, value, like(_constant(node), escape))
+def whole_number(node: exp.Expr) -> Any:
+    """Return a whole number in a query; None for another expression."""
+    sign, inner = (-1, node.this) if isinstance(node, exp.Neg) else (1, node)
+    is_whole = isinstance(inner, exp.Literal) and inner.is_int
+    return sign * int(inner.name) if is_whole else None
+
+
+def _substring_in_spark(node: exp.Substring) -> exp.Expr:
+    """Take positions before the first character as such; Spark counts them from the end."""
+    _, start, *length = arguments(node)
+    if (whole_number(start) or 0) > 0:
+        return node
+    if not length:
+        return SparkText.of("SUBSTRING({0}, GREATEST({1}, 1))", node.this, start)
+    text = "SUBSTRING({0}, GREATEST({1}, 1), GREATEST({1} + {2} - GREATEST({1}, 1), 0))"
+    return SparkText.of(text, node.this, start, *length)
+
+
+def _overlay(node: exp.Overlay, *parts: Value) -> Value:
+    return strict(str, f"overlay({', '.join(['{}'] * len(parts))})", *parts)
+
+
+def _pad(node: exp.Pad, text: Value, length: Value, *fill: Value) -> Value:
+    marks = fill or (Value("' '", str),)
+    form = f"padded({{}}, {{}}, {{}}, {bool(node.args.get('is_left'))})"
+    return strict(str, form, text, length, *marks)
+
+
+def _like(node: exp.Like, text: Value, pattern: Value) -> Value:
+    return _matched(node, text, like(_constant(node)))
 
 
 def _escaped(node: exp.Escape, value: _Values) -> Value:
     mark = node.expression
     if not isinstance(node.this, exp.Like) or not isinstance(mark, exp.Literal):
         raise unknown(node)
-    return _like(node.this, value, mark.name)
+    return _matched(node.this, value(node.this.this), like(_constant(node.this), mark.name))
 
 
-def _similar(node: exp.SimilarTo, value: _Values) -> Value:
-    return _matched(node, value, similar(_constant(node)))
+def _similar(node: exp.SimilarTo, text: Value, pattern: Value) -> Value:
+    return _matched(node, text, similar(_constant(node)))
 
 
 def _constant(node: exp.Expr) -> str:
@@ -134,10 +292,206 @@ def _constant(node: exp.Expr) -> str:
     return str(pattern.this)
 
 
-def _matched(node: exp.Expr, value: _Values, pattern: Pattern) -> Value:
-    text = _text_of(node, value, node.this)
+def _matched(node: exp.Expr, text: Value, pattern: Pattern) -> Value:
     found = strict(bool, pattern.test, text, *(Value(repr(each), str) for each in pattern.texts))
     return strict(bool, "(not {})", found) if node.args.get("negate") else found
+
+
+def _like_in_spark(node: exp.Like) -> exp.Expr:
+    """Take backslashes in patterns as they are."""
+    pattern = node.expression
+    if isinstance(node.parent, exp.Escape) or not isinstance(pattern, exp.Literal):
+        return node
+    node.set("expression", exp.Literal.string(pattern.this.replace("\\", "\\\\")))
+    return node
+
+
+def _similar_in_spark(node: exp.SimilarTo) -> exp.Expr:
+    pattern = node.expression
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        raise QueryRefused("SIMILAR TO with a pattern that is no text in the query")
+    regex = exp.Literal.string(rf"(?s)^(?:{regex_of_similar(pattern.this)})\z")
+    return exp.RegexpLike(this=node.this, expression=regex)
+
+
+# Numbers.
+
+
+def _abs(node: exp.Abs, found: Value) -> Value:
+    text = "{}.copy_abs()" if found.kind is Decimal else ranged("abs({})", found.kind)
+    return strict(found.kind, text, computable(found))
+
+
+def _rounding(name: str) -> Callable[..., Value]:
+    """Return the function that rounds a number to some digits."""
+
+    def make(node: exp.Expr, found: Value, *places: Value) -> Value:
+        (_, *given) = arguments(node)
+        if is_integer(found.kind) and all((whole_number(each) or -1) >= 0 for each in given):
+            return found
+        form = f"{name}({{}}, {'{}' if places else '0'})"
+        return strict(found.kind, ranged(form, found.kind), found, *places)
+
+    return make
+
+
+def _round_in_spark(node: exp.Round) -> exp.Expr:
+    (_, *places) = arguments(node)
+    if any(whole_number(each) is None for each in places):
+        return _number_by_python("rounded", node)
+    return SparkText.of(
+        f"CAST({_call('ROUND', node)} AS {{type}})", *arguments(node), type=node.type
+    )
+
+
+def _truncate_in_spark(node: exp.Trunc) -> exp.Expr:
+    (number, *places) = arguments(node)
+    if number.is_type(*INTEGERS) and all((whole_number(each) or -1) >= 0 for each in places):
+        return number
+    return _number_by_python("truncated", node)
+
+
+def _number_by_python(name: str, node: exp.Expr) -> exp.Expr:
+    (number, *places) = arguments(node)
+    is_real = number.is_type(*FLOATS)
+    to, name = ("DOUBLE", f"{name}_real") if is_real else ("DECIMAL(38, 18)", f"{name}_decimal")
+    places = places or [exp.Literal.number(0)]
+    return by_python(name, exp.cast(number.copy(), to), *places, type=node.type)
+
+
+def _call(name: str, node: exp.Expr) -> str:
+    return f"{name}({', '.join(f'{{{at}}}' for at in range(len(arguments(node))))})"
+
+
+def _whole(name: str) -> Callable[..., Value]:
+    """Return the function that rounds a number to a whole one, or a time to a unit."""
+
+    def make(node: exp.Floor | exp.Ceil, value: _Values) -> Value:
+        found, unit = value(node.this), node.args.get("to")
+        if unit is not None:
+            return rounded_time(node, name, found, unit.name.upper())
+        if is_integer(found.kind) or found.kind is Any:
+            return found
+        if found.kind not in (*REAL, Decimal):
+            raise unknown(node)
+        return strict(found.kind, f"{name}({{}})", found)
+
+    return make
+
+
+def _whole_in_spark(node: exp.Ceil | exp.Floor) -> exp.Expr:
+    unit = node.args.get("to")
+    if unit is not None:
+        return rounded_time_in_spark(node, unit.name.upper())
+    if node.this.is_type(*INTEGERS):
+        return node.this
+    name = node.key.upper()
+    if node.this.is_type(*FLOATS):
+        # Spark's result is a BIGINT, which has not all of them; large ones are whole.
+        text = f"IF(ABS({{0}}) < {1 << 53}, CAST({name}({{0}}) AS {{type}}), {{0}})"
+        return SparkText.of(text, node.this, type=node.type)
+    return node
+
+
+def _ordered(name: str) -> Callable[..., Value]:
+    """Return the function that chooses the least or the greatest value."""
+
+    def make(node: exp.Expr, *values: Value) -> Value:
+        kind = common_kind(node, *values)
+        found = [converted(value, kind) for value in values]
+        return strict(kind, f"{name}({', '.join(['{}'] * len(found))})", *found)
+
+    return make
+
+
+def _ordered_in_spark(node: exp.Greatest | exp.Least) -> exp.Expr:
+    """Return null if a value is null; Spark leaves these out."""
+    nulls = " OR ".join(f"{{{at}}} IS NULL" for at in range(len(arguments(node))))
+    text = f"IF({nulls}, NULL, {_call(node.key.upper(), node)})"
+    return SparkText.of(text, *arguments(node), type=node.type)
+
+
+_NAN, _INFINITY = ("CAST('NaN' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)")
+
+
+def _logarithm(name: str, at: int) -> str:
+    """Return a logarithm with NaN and infinity where Spark returns null."""
+    of = f"{{{at}}}"
+    return f"IF({of} <= 0, IF({of} = 0, {_INFINITY}, {_NAN}), {name}({of}))"
+
+
+def _log(node: exp.Log, value: _Values) -> Value:
+    if whole_number(node.this) != 10 or node.expression is None:
+        raise unknown(node)
+    return strict(float, "of_real('log10', {})", _as(node, value(node.expression), "real"))
+
+
+def _log_in_spark(node: exp.Log) -> exp.Expr:
+    if whole_number(node.this) != 10 or node.expression is None:
+        return node
+    return SparkText.of(_logarithm("LOG10", 1), *arguments(node), type=node.type)
+
+
+def _of_real(names: str, key: type[exp.Expr] | str, name: str, spark: Any = None) -> Function:
+    return Function(names, key, "real", Kind.DOUBLE, f"of_real({name!r}, {{0}})", spark)
+
+
+# Times.
+
+
+def _part(names: str, key: type[exp.Expr], unit: str) -> Function:
+    return Function(
+        names,
+        key,
+        "",
+        Kind.BIGINT,
+        lambda node, value: part_of(node, unit, value(node.this)),
+        lambda node: part_in_spark(node, unit, node.this),
+    )
+
+
+# Arrays, maps, and conditions.
+
+
+def inner_kinds(value: Value) -> tuple[Any, Any, bool]:
+    """Return the types of the keys and the values of an array or a map; Any for others.
+
+    The third part tells whether a value may be None.
+    """
+    hint = convert_to_beam_type(value.kind)
+    found, nullable = without_none(getattr(hint, "inner_type", getattr(hint, "value_type", Any)))
+    return getattr(hint, "key_type", int), found, nullable
+
+
+def _element(node: exp.Anonymous, array: Value) -> Value:
+    _, kind, _ = inner_kinds(array)
+    if kind is Any:
+        raise unknown(node)
+    return Value(strict(kind, "only_element({})", array).source, kind, nullable=True)
+
+
+def _size(node: exp.Anonymous, array: Value) -> Value:
+    if inner_kinds(array)[1] is Any:
+        raise unknown(node)
+    return strict(np.int32, "len({})", array)
+
+
+def item(node: exp.Bracket, value: _Values) -> Value:
+    """Return the value of an element of an array or a map; None if there is none.
+
+    Raises:
+        QueryRefused: it is no element of these.
+    """
+    owner, keys = value(node.this), [*map(value, node.expressions)]
+    key, kind, _ = inner_kinds(owner)
+    is_map = hasattr(convert_to_beam_type(owner.kind), "key_type")
+    if kind is Any or len(keys) != 1:
+        raise unknown(node)
+    fits = keys[0].kind is key if is_map else is_integer(keys[0].kind)
+    if not fits and not (is_map and is_integer(key) and is_integer(keys[0].kind)):
+        raise unknown(node)
+    text = "{}.get({})" if is_map else "element_at({}, {})"
+    return Value(strict(kind, text, owner, *keys).source, kind, nullable=True)
 
 
 def _nullif(node: exp.Nullif, value: _Values) -> Value:
@@ -148,7 +502,7 @@ def _nullif(node: exp.Nullif, value: _Values) -> Value:
     return Value(f"nullif({left.source}, {other.source})", left.kind, nullable=True)
 
 
-def _same(text: str) -> Callable[[exp.Binary, _Values], Value]:
+def _same_value(text: str) -> Callable[[exp.Binary, _Values], Value]:
     def make(node: exp.Binary, value: _Values) -> Value:
         left, right = alike(value(node.left), value(node.right))
         if left.kind is not right.kind and Any not in (left.kind, right.kind):
@@ -158,157 +512,114 @@ def _same(text: str) -> Callable[[exp.Binary, _Values], Value]:
     return make
 
 
-def _of_float(name: str, *parts: str) -> Callable[[exp.Expr, _Values], Value]:
-    """Return the function of some arguments as floating-point numbers."""
+_NOW = "TIMESTAMPADD(MICROSECOND, UNIX_MICROS(CURRENT_TIMESTAMP()), {0})".replace(
+    "{0}", "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+)
+"""The time in UTC in Spark."""
 
-    def make(node: exp.Expr, value: _Values) -> Value:
-        found = [_as_float(node, value(node.args[part])) for part in parts]
-        return strict(float, f"{name}({', '.join(['{}'] * len(found))})", *found)
+_TABLE = (
+    # Texts and bytes.
+    Function("CHAR_LENGTH CHARACTER_LENGTH LENGTH", exp.Length, "data", Kind.INT, "len({0})"),
+    Function("LOWER", exp.Lower, "text", Kind.VARCHAR, "{0}.lower()"),
+    Function("UPPER", exp.Upper, "text", Kind.VARCHAR, "{0}.upper()"),
+    Function("INITCAP", exp.Initcap, "text", Kind.VARCHAR, "capitals({0})",
+             lambda node: by_python("capitals", node.this)),
+    Function("CONCAT", exp.Concat, "data", _widest, _joined),
+    Function("||", exp.DPipe, "data", _widest, _joined),
+    Function("TRIM", exp.Trim, "text", Kind.VARCHAR, _trim),
+    Function("POSITION", exp.StrPosition, "text text whole", Kind.INT, _position,
+             _position_in_spark),
+    Function("REPLACE", exp.Replace, "text", Kind.VARCHAR, _replace),
+    Function("SUBSTRING", exp.Substring, "data whole", _same, _substring, _substring_in_spark),
+    Function("OVERLAY", exp.Overlay, "text text whole", Kind.VARCHAR, _overlay),
+    Function("LPAD RPAD", exp.Pad, "text whole text", Kind.VARCHAR, _pad),
+    Function("REVERSE", exp.Reverse, "text", Kind.VARCHAR, "{0}[::-1]"),
+    Function("STARTS_WITH", exp.StartsWith, "text", Kind.BOOLEAN, "{0}.startswith({1})",
+             "STARTSWITH({0}, {1})"),
+    Function("ENDS_WITH", exp.EndsWith, "text", Kind.BOOLEAN, "{0}.endswith({1})",
+             "ENDSWITH({0}, {1})"),
+    Function("LIKE", exp.Like, "text", Kind.BOOLEAN, _like, _like_in_spark),
+    Function("ESCAPE", exp.Escape, "", Kind.BOOLEAN, _escaped),
+    Function("SIMILAR TO", exp.SimilarTo, "text", Kind.BOOLEAN, _similar, _similar_in_spark),
+    Function("TO_HEX", exp.Hex, "bytes", Kind.VARCHAR, "{0}.hex()", "LOWER(HEX({0}))"),
+    Function("FROM_HEX", "FROM_HEX", "text", Kind.BINARY, "of_hex({0})",
+             lambda node: by_python("of_hex", *node.expressions)),
+    Function("MD5", exp.MD5, "data", Kind.BINARY, "digest('md5', {0})", "UNHEX(MD5({0}))"),
+    Function("SHA1", exp.SHA, "data", Kind.BINARY, "digest('sha1', {0})", "UNHEX(SHA1({0}))"),
+    Function("SHA256", "SHA256", "data", Kind.BINARY, "digest('sha256', {0})",
+             "UNHEX(SHA2({0}, 256))"),
+    Function("SHA512", "SHA512", "data", Kind.BINARY, "digest('sha512', {0})",
+             "UNHEX(SHA2({0}, 512))"),
+    # Numbers.
+    Function("ABS", exp.Abs, "number", _same, _abs),
+    Function("SIGN", exp.Sign, "number", _same, "sign({0})", "CAST(SIGN({0}) AS {type})"),
+    Function("CEIL CEILING", exp.Ceil, "", _whole_type, _whole("ceiling"), _whole_in_spark),
+    Function("FLOOR", exp.Floor, "", _whole_type, _whole("floor"), _whole_in_spark),
+    Function("ROUND", exp.Round, "number whole", _same, _rounding("rounded"), _round_in_spark),
+    Function("TRUNCATE", exp.Trunc, "number whole", _same, _rounding("truncated"),
+             _truncate_in_spark),
+    Function("GREATEST", exp.Greatest, "any", _widest, _ordered("greatest"), _ordered_in_spark),
+    Function("LEAST", exp.Least, "any", _widest, _ordered("least"), _ordered_in_spark),
+    Function("SQRT", exp.Sqrt, "real", Kind.DOUBLE, "root({0})"),
+    Function("POWER", exp.Pow, "real", Kind.DOUBLE, "power({0}, {1})"),
+    Function("EXP", exp.Exp, "real", Kind.DOUBLE, "exponential({0})"),
+    Function("LN", exp.Ln, "real", Kind.DOUBLE, "of_real('log', {0})", _logarithm("LN", 0)),
+    Function("LOG10", exp.Log, "", Kind.DOUBLE, _log, _log_in_spark),
+    Function("PI", exp.Pi, "", Kind.DOUBLE, repr(math.pi)),
+    Function("ATAN2", exp.Atan2, "real", Kind.DOUBLE, "of_real('arctan2', {0}, {1})"),
+    Function("COT", exp.Cot, "real", Kind.DOUBLE, "cotangent({0})"),
+    _of_real("SIN", exp.Sin, "sin"),
+    _of_real("COS", exp.Cos, "cos"),
+    _of_real("TAN", exp.Tan, "tan"),
+    _of_real("ASIN", exp.Asin, "arcsin"),
+    _of_real("ACOS", exp.Acos, "arccos"),
+    _of_real("ATAN", exp.Atan, "arctan"),
+    _of_real("SINH", exp.Sinh, "sinh"),
+    _of_real("COSH", exp.Cosh, "cosh"),
+    _of_real("TANH", exp.Tanh, "tanh"),
+    _of_real("CBRT", exp.Cbrt, "cbrt"),
+    _of_real("DEGREES", exp.Degrees, "degrees"),
+    _of_real("RADIANS", exp.Radians, "radians"),
+    Function("IS_NAN", exp.IsNan, "real", Kind.BOOLEAN, "({0} != {0})",
+             "IF({0} IS NULL, NULL, ISNAN({0}))"),
+    Function("IS_INF", exp.IsInf, "real", Kind.BOOLEAN, "(abs({0}) == inf)",
+             "ABS({0}) = CAST('Infinity' AS DOUBLE)"),
+    Function("RAND", exp.Rand, "real", Kind.DOUBLE, None),
+    # Times.
+    Function("EXTRACT", exp.Extract, "", Kind.BIGINT,
+             lambda node, value: part_of(node, node.name.upper(), value(node.expression)),
+             lambda node: part_in_spark(node, node.name.upper(), node.expression)),
+    _part("YEAR", exp.Year, "YEAR"),
+    _part("QUARTER", exp.Quarter, "QUARTER"),
+    _part("MONTH", exp.Month, "MONTH"),
+    _part("WEEK", exp.Week, "WEEK"),
+    _part("DAYOFMONTH", exp.DayOfMonth, "DAY"),
+    _part("DAY", exp.Day, "DAY"),
+    _part("DAYOFWEEK", exp.DayOfWeek, "DOW"),
+    _part("DAYOFYEAR", exp.DayOfYear, "DOY"),
+    _part("HOUR", exp.Hour, "HOUR"),
+    _part("MINUTE", exp.Minute, "MINUTE"),
+    _part("SECOND", exp.Second, "SECOND"),
+    Function("TIMESTAMPADD", "TIMESTAMPADD", "", added_type, added, added_in_spark),
+    Function("TIMESTAMPDIFF", "TIMESTAMPDIFF", "", Kind.BIGINT, between, between_in_spark),
+    Function("CURRENT_TIMESTAMP", exp.CurrentTimestamp, "", Kind.TIMESTAMP, None, _NOW),
+    Function("LOCALTIMESTAMP", exp.Localtimestamp, "", Kind.TIMESTAMP, None, _NOW),
+    Function("CURRENT_DATE", exp.CurrentDate, "", Kind.DATE, None, f"CAST({_NOW} AS DATE)"),
+    # Arrays, maps, and conditions.
+    Function("CARDINALITY", "CARDINALITY", "any", Kind.INT, _size,
+             "IF({0} IS NULL, NULL, SIZE({0}))"),
+    Function("ELEMENT", "ELEMENT", "any", _element_type, _element,
+             "IF(SIZE({0}) > 1, RAISE_ERROR('ELEMENT of several'), TRY_ELEMENT_AT({0}, 1))"),
+    Function("NULLIF", exp.Nullif, "", _same, _nullif),
+    Function("IS NOT DISTINCT FROM", exp.NullSafeEQ, "", Kind.BOOLEAN, _same_value("({} == {})")),
+    Function("IS DISTINCT FROM", exp.NullSafeNEQ, "", Kind.BOOLEAN, _same_value("({} != {})")),
+)  # fmt: skip
 
-    return make
-
-
-def _as_float(node: exp.Expr, found: Value) -> Value:
-    if found.kind is float:
-        return found
-    if found.kind not in (*WHOLE, *REAL, Decimal):
-        raise unknown(node)
-    return strict(float, "float({})", found)
-
-
-def _rounded(node: exp.Round, value: _Values) -> Value:
-    found, decimals = value(node.this), node.args.get("decimals")
-    if isinstance(decimals, exp.Neg):
-        digits = -int(decimals.this.name)
-    elif decimals is None or isinstance(decimals, exp.Literal):
-        digits = 0 if decimals is None else int(decimals.name)
-    else:
-        raise unknown(node)
-    if found.kind not in (*WHOLE, *REAL, Decimal):
-        raise unknown(node)
-    if is_integer(found.kind) and digits >= 0:
-        return found
-    return strict(found.kind, ranged(f"rounded({{}}, {digits})", found.kind), found)
-
-
-def _whole(name: str) -> Callable[[Any, _Values], Value]:
-    """Return the function that rounds a number, or a time to a unit."""
-
-    def make(node: exp.Floor | exp.Ceil, value: _Values) -> Value:
-        found, unit = value(node.this), node.args.get("to")
-        if unit is not None and found.kind is Timestamp and unit.name.upper() in _UNITS:
-            return strict(Timestamp, f"{name}_time({{}}, {unit.name.upper()!r})", found)
-        if unit is not None and found.kind is date and unit.name.upper() in _UNITS_OF_DAYS:
-            text = f"day_of_time({name}_time(time_of_day({{}}), {unit.name.upper()!r}))"
-            return strict(date, text, found)
-        if is_integer(found.kind):
-            return found
-        if unit is not None or found.kind not in (*REAL, Decimal):
-            raise unknown(node)
-        return strict(found.kind, f"{name}({{}})", found)
-
-    return make
-
-
-_UNITS_OF_DAYS = frozenset(["DAY", "WEEK", "MONTH", "QUARTER", "YEAR"])
-_UNITS = frozenset([*_FIXED, *_UNITS_OF_DAYS])
-
-_PARTS_OF_DAYS = frozenset([*_UNITS_OF_DAYS, "DOW", "DOY"])
-_PARTS = frozenset([*_PARTS_OF_DAYS, "HOUR", "MINUTE", "SECOND"])
-
-
-def _extract(node: exp.Extract, value: _Values) -> Value:
-    return _part_of(node, node.name.upper(), value(node.expression))
-
-
-def _part(unit: str) -> Callable[[exp.Func, _Values], Value]:
-    return lambda node, value: _part_of(node, unit, value(node.this))
-
-
-def _part_of(node: exp.Expr, unit: str, time: Value) -> Value:
-    if time.kind is date and unit in _PARTS_OF_DAYS:
-        time = strict(Timestamp, "time_of_day({})", time)
-    if time.kind is not Timestamp or unit not in _PARTS:
-        raise unknown(node)
-    return strict(int, f"part_of_time({unit!r}, {{}})", time)
-
-
-def moved(node: exp.Add | exp.Sub, value: _Values) -> Value:
-    """Return the value of a time and an interval of a fixed length.
-
-    Raises:
-        QueryRefused: it is something else.
-    """
-    time, interval = value(node.left), node.right
-    assert isinstance(interval, exp.Interval)
-    unit = interval.args.get("unit")
-    micros = _FIXED.get(unit.name.upper()) if isinstance(unit, exp.Var) else None
-    if time.kind is not Timestamp or micros is None or not interval.name.lstrip("-").isdigit():
-        raise unknown(node)
-    sign = "-" if isinstance(node, exp.Sub) else "+"
-    return strict(
-        Timestamp, f"Timestamp(micros={{}}.micros {sign} {int(interval.name) * micros})", time
-    )
-
-
-def _time_added(node: exp.Anonymous, value: _Values) -> Value:
-    unit, count, time = _unit_and_two(node, value)
-    if time.kind is not Timestamp or not is_integer(count.kind):
-        raise unknown(node)
-    return strict(Timestamp, f"Timestamp(micros={{}}.micros + {{}} * {unit})", time, count)
-
-
-def _time_between(node: exp.Anonymous, value: _Values) -> Value:
-    unit, start, end = _unit_and_two(node, value)
-    if start.kind is not Timestamp or end.kind is not Timestamp:
-        raise unknown(node)
-    return strict(int, f"quotient({{}}.micros - {{}}.micros, {unit})", end, start)
-
-
-def _unit_and_two(node: exp.Anonymous, value: _Values) -> tuple[int, Value, Value]:
-    unit, *others = node.expressions
-    if len(others) != 2 or unit.name.upper() not in _FIXED:
-        raise unknown(node)
-    return _FIXED[unit.name.upper()], value(others[0]), value(others[1])
-
-
-_FUNCTIONS: dict[type[exp.Expr], Callable[[Any, _Values], Value]] = {
-    exp.Abs: _abs,
-    exp.Ceil: _whole("ceiling"),
-    exp.Concat: _joined,
-    exp.DPipe: _joined,
-    exp.DayOfMonth: _part("DAY"),
-    exp.DayOfWeek: _part("DOW"),
-    exp.DayOfYear: _part("DOY"),
-    exp.Escape: _escaped,
-    exp.Exp: _of_float("exponential", "this"),
-    exp.Extract: _extract,
-    exp.Floor: _whole("floor"),
-    exp.Hour: _part("HOUR"),
-    exp.Length: _of_text(np.int32, "len({})"),
-    exp.Like: _like,
-    exp.Lower: _of_text(str, "{}.lower()"),
-    exp.Minute: _part("MINUTE"),
-    exp.Month: _part("MONTH"),
-    exp.NullSafeEQ: _same("({} == {})"),
-    exp.NullSafeNEQ: _same("({} != {})"),
-    exp.Nullif: _nullif,
-    exp.Pow: _of_float("power", "this", "expression"),
-    exp.Quarter: _part("QUARTER"),
-    exp.Replace: _replace,
-    exp.Round: _rounded,
-    exp.Second: _part("SECOND"),
-    exp.SimilarTo: _similar,
-    exp.Sqrt: _of_float("root", "this"),
-    exp.StrPosition: _position,
-    exp.Substring: _substring,
-    exp.Trim: _trim,
-    exp.Upper: _of_text(str, "{}.upper()"),
-    exp.Week: _part("WEEK"),
-    exp.Year: _part("YEAR"),
+FUNCTIONS: Mapping[type[exp.Expr] | str, Function] = {
+    **{name: each for each in _TABLE for name in each.names.split()},
+    **{each.key: each for each in _TABLE},
 }
+"""Functions of SQL, by their names and the classes of their calls."""
 
-_BY_NAME: Mapping[str, Callable[[Any, _Values], Value]] = {
-    "TIMESTAMPADD": _time_added,
-    "TIMESTAMPDIFF": _time_between,
-}
+TYPES: Mapping[type[exp.Expr] | str, Rule] = {key: each.type for key, each in FUNCTIONS.items()}
+"""Rules of their types."""

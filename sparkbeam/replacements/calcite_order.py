@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sparkbeam.replacements.calcite_dialect import QueryRefused
 from sparkbeam.replacements.calcite_values import REAL, WHOLE
-from sparkbeam.replacements.sql_functions import Order
+from sparkbeam.replacements.sql_combines import Order
 
 _ORDERED = (*WHOLE, *REAL, Decimal, bool, str, bytes, date, Timestamp)
 

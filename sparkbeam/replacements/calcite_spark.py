@@ -5,41 +5,94 @@ from typing import Any
 
 from sqlglot import exp
 
-from sparkbeam.replacements.calcite_dialect import (
-    FLOATS,
-    INTEGERS,
-    TEXTS,
-    TIMESTAMPS,
-    Calcite,
-    QueryRefused,
+from sparkbeam.replacements.calcite_casts import cast_in_spark
+from sparkbeam.replacements.calcite_dialect import FLOATS, INTEGERS, Calcite, QueryRefused
+from sparkbeam.replacements.calcite_functions import function_of
+from sparkbeam.replacements.calcite_text import SparkText, by_python
+from sparkbeam.replacements.calcite_types import (
+    Kind,
+    built,
+    decimal,
+    digits,
+    require_known,
 )
 
-_EPOCH = exp.Literal.string("1970-01-01 00:00:00")
+ROWS = "rows"
+"""Key of an UNNEST whose columns are the fields of the rows in an array."""
 
 
 def to_spark(tree: exp.Query) -> None:
-    """Replace expressions by Spark's, innermost first."""
+    """Replace expressions by Spark's, innermost first.
+
+    Raises:
+        QueryRefused: one has no counterpart, or depends on an unknown type.
+    """
+    for found in list(tree.find_all(exp.Filter)):
+        _condition_within(found)
     for node in reversed(list(tree.dfs())):
-        change = _CHANGES.get(type(node))
-        if change is None:
+        change, function = _CHANGES.get(type(node)), function_of(node)
+        if change is None and function is None:
             continue
         parent, key, index = node.parent, node.arg_key, node.index
-        changed = change(node)
+        kind = node.type
+        changed = node if function is None else function.in_spark(node)
+        if changed is node and change is not None:
+            changed = change(node)
         if changed is not node and parent is not None and key is not None:
-            changed.type = node.type
+            changed.type = kind
             parent.set(key, changed, index)
 
 
+_EXACT = (*INTEGERS, Kind.DECIMAL)
+
+
+def _arithmetic(node: exp.Binary) -> exp.Expr:
+    """Keep 18 digits of decimals behind the point, of which Spark would drop some."""
+    left, right = node.left, node.right
+    if any(part.is_type(Kind.DECIMAL) for part in (left, right)):
+        require_known(left, right)
+    if isinstance(right, exp.Interval) and left.is_type(Kind.DATE) and not node.is_type(Kind.DATE):
+        node.set("this", _ntz(left))
+    if not node.is_type(Kind.DECIMAL):
+        return node
+    parts = [_exact(part) for part in (left, right)]
+    (one, scale), (other, behind) = (digits(part.type) for part in (left, right))
+    if isinstance(node, exp.Mul):
+        if scale + behind <= 18 and one + other < 38:
+            return exp.Mul(this=parts[0], expression=parts[1])
+        if one + other < 38:
+            return SparkText.of("CAST({0} * {1} AS {type})", *parts, type=node.type)
+        return by_python("decimal_product", *parts)
+    if isinstance(node, exp.Mod) or max(one - scale, other - behind) + max(scale, behind) < 38:
+        return type(node)(this=parts[0], expression=parts[1])
+    sign = "+" if isinstance(node, exp.Add) else "-"
+    return SparkText.of(
+        f"CAST({{0}} AS DECIMAL(37, 18)) {sign} CAST({{1}} AS DECIMAL(37, 18))", *parts
+    )
+
+
+def _exact(node: exp.Expr) -> exp.Expr:
+    """Return a number as a decimal."""
+    if not node.is_type(*INTEGERS):
+        return node.copy()
+    kind = decimal(*digits(node.type))
+    found = exp.Cast(this=node.copy(), to=kind.copy())
+    found.type = kind
+    return found
+
+
 def _division(node: exp.Div) -> exp.Expr:
-    """Truncate the quotient of integers."""
-    parts = (node.left, node.right)
-    if all(part.is_type(*INTEGERS) for part in parts):
-        return _as(exp.IntDiv(this=node.left, expression=node.right), node.type)
-    if any(part.is_type(exp.DataType.Type.UNKNOWN) for part in parts):
-        raise QueryRefused(
-            f"the division {node.sql(Calcite)}, as the type of its operands is unknown; CAST them"
-        )
-    return exp.Div(this=node.left, expression=node.right, typed=False)
+    """Truncate the quotient of integers; that of decimals has 18 digits behind the point."""
+    left, right = node.left, node.right
+    require_known(left, right)
+    if node.is_type(*INTEGERS):
+        return _as(exp.IntDiv(this=left, expression=right), node.type)
+    if node.is_type(Kind.DECIMAL):
+        if digits(right.type)[1]:
+            return by_python("decimal_quotient", *(_exact(part) for part in (left, right)))
+        return SparkText.of("CAST({0} AS DECIMAL(38, 18)) / {1}", left, _exact(right))
+    found = exp.Div(this=left, expression=right, typed=False)
+    return _as(found, node.type) if node.is_type(Kind.FLOAT) else found
 
 
 def _compared(node: exp.Binary) -> exp.Expr:
@@ -48,6 +101,8 @@ def _compared(node: exp.Binary) -> exp.Expr:
     To Spark it is equal to itself, and greater than all others.
     """
     left, right = node.left, node.right
+    if any(part.is_type(*FLOATS, Kind.DECIMAL) for part in (left, right)):
+        require_known(left, right)
     of_left, of_right = _is_nan(left), _is_nan(right)
     if isinstance(node, exp.GT | exp.GTE) and of_left is not None:
         return _unless(node, _and(of_left, _is_present(right)))
@@ -88,6 +143,8 @@ def _is_present(node: exp.Expr) -> exp.Expr | None:
 
 def _between_numbers(node: exp.Between) -> exp.Expr:
     parts = (node.this, node.args["low"], node.args["high"])
+    if any(part.is_type(*FLOATS, Kind.DECIMAL) for part in parts):
+        require_known(*parts)
     if not any(part.is_type(*FLOATS) for part in parts):
         return node
     low = _compared(exp.GTE(this=parts[0].copy(), expression=parts[1].copy()))
@@ -101,74 +158,68 @@ def _nullif(node: exp.Nullif) -> exp.Expr:
     return node if compared is equal else exp.If(this=compared, true=exp.Null(), false=node.this)
 
 
+def _condition_within(node: exp.Filter) -> None:
+    """Put the condition of an aggregate that is divided into its argument."""
+    aggregate, condition = node.this, node.expression.this
+    if not isinstance(aggregate, exp.Avg):
+        return
+    value = _argument(aggregate)
+    case = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
+    case.type = value.type
+    value.replace(case)
+    node.replace(aggregate)
+
+
 def _average(node: exp.Avg) -> exp.Expr:
-    """Truncate the average of integers."""
-    value = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
-    if not value.is_type(*INTEGERS):
+    """Truncate the average of integers; that of decimals has 18 digits behind the point."""
+    require_known(_argument(node))
+    if isinstance(node.parent, exp.Window):
         return node
-    if isinstance(node.parent, exp.Window | exp.Filter):
-        return node
-    whole = exp.IntDiv(this=exp.Sum(this=node.this), expression=exp.Count(this=node.this.copy()))
-    return _as(whole, value.type)
-
-
-def _window(node: exp.Window | exp.Filter) -> exp.Expr:
-    average = node.this
-    if isinstance(average, exp.Avg) and average.this.is_type(*INTEGERS):
-        if isinstance(node.parent, exp.Window):
-            return node
-        return _as(node.copy(), average.this.type)
+    parts = exp.Sum(this=node.this.copy()), exp.Count(this=node.this.copy())
+    if node.is_type(*INTEGERS):
+        return SparkText.of("CAST({0} DIV {1} AS {type})", *parts, type=node.type)
+    if node.is_type(Kind.DECIMAL):
+        text = "CAST({0} AS DECIMAL(38, 18)) / CAST({1} AS DECIMAL(20, 0))"
+        return SparkText.of(text, *parts)
     return node
 
 
-def _as(node: exp.Expr, kind: exp.DataType | None) -> exp.Expr:
-    if kind is None or kind.is_type(exp.DataType.Type.UNKNOWN):
-        kind = exp.DataType.build("bigint")
-    return exp.Cast(this=node, to=kind.copy())
+def _spread(node: exp.AggFunc) -> exp.Expr:
+    """Truncate a variance of integers, of which Spark's is a double that is nearly exact."""
+    require_known(_argument(node))
+    is_inner = isinstance(node.parent, exp.Window | exp.Filter)
+    return node if is_inner else _truncated(node, type(node))
 
 
-_LARGE = exp.Literal.number(1 << 53)
+def _argument(node: exp.AggFunc) -> exp.Expr:
+    value: exp.Expr = node.this
+    return value.expressions[0] if isinstance(value, exp.Distinct) else value
 
 
-def _rounded(node: exp.Ceil | exp.Floor) -> exp.Expr:
-    """Keep the type of floating-point numbers, and truncate timestamps."""
-    unit = node.args.get("to")
-    if unit is not None:
-        return _rounded_time(node, unit.name.upper())
-    if not node.this.is_type(*FLOATS):
+def _truncated(node: exp.Expr, aggregate: type[exp.Expr]) -> exp.Expr:
+    if not node.is_type(*_EXACT):
         return node
-    # Spark's result is a BIGINT, which has not all of them; large ones are whole.
-    is_small = exp.LT(this=exp.Abs(this=node.this.copy()), expression=_LARGE.copy())
-    return exp.If(this=is_small, true=_as(node.copy(), node.this.type), false=node.this.copy())
+    is_near = node.is_type(*INTEGERS) and aggregate is not exp.Avg
+    text = "CAST(ROUND({0}, 6) AS {type})" if is_near else "CAST({0} AS {type})"
+    return SparkText.of(text, node, type=node.type)
 
 
-def _rounded_time(node: exp.Ceil | exp.Floor, unit: str) -> exp.Expr:
-    floor, time = _floor(node.this, unit), _ntz(node.this.copy())
-    if isinstance(node, exp.Ceil):
-        after = _call("TIMESTAMPADD", exp.var(unit), exp.Literal.number(1), floor.copy())
-        is_floor = exp.EQ(this=floor, expression=time)
-        floor = exp.If(this=is_floor, true=time.copy(), false=after)
-    return _day(floor) if node.this.is_type(exp.DataType.Type.DATE) else floor
+def _window(node: exp.Window | exp.Filter) -> exp.Expr:
+    aggregate = node.this.this if isinstance(node.this, exp.Filter) else node.this
+    is_inner = isinstance(node.parent, exp.Window)
+    if is_inner or type(aggregate) not in (exp.Avg, *_SPREADS):
+        return node
+    return _truncated(node, type(aggregate))
 
 
-def _floor(time: exp.Expr, unit: str) -> exp.Expr:
-    """Truncate a time without DATE_TRUNC, which depends on the time zone of the session."""
-    day = exp.Cast(this=time.copy(), to=exp.DataType.build("DATE"))
-    if unit in ("HOUR", "MINUTE", "SECOND"):
-        whole = _between(unit, day, time)
-        return _call("TIMESTAMPADD", exp.var(unit), whole, _ntz(day.copy()))
-    return _ntz(day if unit == "DAY" else _call("TRUNC", day, exp.Literal.string(unit)))
+_SPREADS = (
+    *(exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop),
+    *(exp.CovarPop, exp.CovarSamp),
+)
 
 
-def _between(unit: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
-    """Return the number of units between two times.
-
-    TIMESTAMPDIFF of times that differ by less than a month depends on the session's time zone.
-    """
-    elapsed = exp.Paren(this=exp.Sub(this=_ntz(end.copy()), expression=_ntz(start.copy())))
-    count, of = ("7", "DAY") if unit == "WEEK" else ("1", unit)
-    one = exp.Interval(this=exp.Literal.string(count), unit=exp.var(of))
-    return exp.IntDiv(this=elapsed, expression=one)
+def _as(node: exp.Expr, kind: exp.DataType | None) -> exp.Expr:
+    return exp.Cast(this=node, to=(kind or built("BIGINT")).copy())
 
 
 def _call(name: str, *parts: exp.Expr) -> exp.Expr:
@@ -207,7 +258,8 @@ def _unnest(node: exp.Unnest) -> exp.Expr:
     columns = alias.columns
     rows: exp.Expr
     if not position:
-        rows = _call("INLINE" if len(columns) > 1 else "EXPLODE", array)
+        is_inline = len(columns) > 1 or node.meta.get(ROWS)
+        rows = _call("INLINE" if is_inline else "EXPLODE", array)
     elif isinstance(position, exp.Identifier) and len(columns) == 1:
         rows = _numbered(array, columns[0], position)
         alias.append("columns", position.copy())
@@ -229,145 +281,27 @@ def _numbered(array: exp.Expr, element: exp.Identifier, position: exp.Identifier
     return exp.Subquery(this=select.from_(exploded))
 
 
-def _cast(node: exp.Cast) -> exp.Expr:
-    """Cut and pad texts; times are those of UTC."""
-    to = node.to
-    if to.is_type(exp.DataType.Type.TIME):
-        raise QueryRefused("the type TIME")
-    if to.is_type(*TIMESTAMPS):
-        return _ntz(node.this)
-    if to.is_type(exp.DataType.Type.DECIMAL) and not to.expressions:
-        return exp.Cast(this=node.this, to=exp.DataType.build("DECIMAL(38, 18)"))
-    if not to.is_type(*TEXTS):
-        return node
-    text: exp.Expr = exp.Cast(this=node.this, to=exp.DataType.build("TEXT"))
-    if node.this.is_type(exp.DataType.Type.BOOLEAN):
-        text = exp.Upper(this=text)
-    is_char = not to.is_type(exp.DataType.Type.VARCHAR)
-    length = to.expressions[0].this if to.expressions else exp.Literal.number(1)
-    if is_char:
-        return _call("RPAD", text, length, exp.Literal.string(" "))
-    return exp.Left(this=text, expression=length) if to.expressions else text
-
-
-def _like(node: exp.Like) -> exp.Expr:
-    """Take backslashes in patterns as they are."""
-    pattern = node.expression
-    if isinstance(node.parent, exp.Escape) or not isinstance(pattern, exp.Literal):
-        return node
-    node.set("expression", exp.Literal.string(pattern.this.replace("\\", "\\\\")))
-    return node
-
-
-def _similar(node: exp.SimilarTo) -> exp.Expr:
-    from sparkbeam.replacements.calcite_patterns import regex_of_similar
-
-    pattern = node.expression
-    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
-        raise QueryRefused("SIMILAR TO with a pattern that is no text in the query")
-    regex = exp.Literal.string(rf"(?s)^(?:{regex_of_similar(pattern.this)})\z")
-    return exp.RegexpLike(this=node.this, expression=regex)
-
-
-def _extract(node: exp.Extract) -> exp.Expr:
-    """Return whole seconds too."""
-    return _as(node.copy(), exp.DataType.build("bigint"))
-
-
-def _now(node: exp.Expr) -> exp.Expr:
-    """Return the time in UTC."""
-    now = _call("UNIX_MICROS", exp.CurrentTimestamp())
-    return _call("TIMESTAMPADD", exp.var("MICROSECOND"), now, _ntz(_EPOCH.copy()))
-
-
-def _today(node: exp.Expr) -> exp.Expr:
-    return exp.Cast(this=_now(node), to=exp.DataType.build("DATE"))
-
-
 def _user_aggregate(node: exp.AnonymousAggFunc) -> exp.Expr:
     """Call the function with the list of the values, which has no nulls."""
     values = _call("COLLECT_LIST", *node.expressions)
     return _call(node.name, values)
 
 
-def _substring(node: exp.Substring) -> exp.Expr:
-    """Take positions before the first character as such; Spark counts them from the end."""
-    start, length = node.args.get("start"), node.args.get("length")
-    if start is None or (isinstance(start, exp.Literal) and int(start.name) > 0):
-        return node
-    one, zero = exp.Literal.number(1), exp.Literal.number(0)
-    begin = exp.Greatest(this=start.copy(), expressions=[one])
-    if length is None:
-        return exp.Substring(this=node.this, start=begin)
-    end = exp.Paren(this=exp.Add(this=start.copy(), expression=length.copy()))
-    number = exp.Greatest(this=exp.Sub(this=end, expression=begin.copy()), expressions=[zero])
-    return exp.Substring(this=node.this, start=begin, length=number)
-
-
-def _logarithm(node: exp.Ln | exp.Log) -> exp.Expr:
-    """Return NaN and infinity where Spark returns null."""
-    value = node.this if isinstance(node, exp.Ln) else node.expression
-    if value is None:
-        return node
-    zero = exp.Literal.number(0)
-    at_most = exp.LTE(this=value.copy(), expression=zero)
-    is_zero = exp.EQ(this=value.copy(), expression=zero.copy())
-    other = exp.If(this=is_zero, true=_double("-Infinity"), false=_double("NaN"))
-    return exp.If(this=at_most, true=other, false=node.copy())
-
-
-def _double(text: str) -> exp.Expr:
-    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("DOUBLE"))
-
-
-def _sign(node: exp.Sign) -> exp.Expr:
-    return _as(node.copy(), node.this.type) if node.this.is_type(*INTEGERS) else node
-
-
-def _capital(node: exp.Initcap) -> exp.Expr:
-    raise QueryRefused("INITCAP, as words of Spark end at spaces alone")
-
-
-def _truncated(node: exp.Trunc) -> exp.Expr:
-    raise QueryRefused("TRUNCATE, which Spark does not have: use ROUND, FLOOR or CEIL")
-
-
-def _day(node: exp.Expr) -> exp.Expr:
-    return exp.Cast(this=node, to=exp.DataType.build("DATE"))
-
-
-def _time_added(node: exp.Anonymous) -> exp.Expr:
-    """Add to a day too; Spark takes it as a time in the time zone of the session."""
-    unit, number, time = node.expressions
-    if not time.is_type(exp.DataType.Type.DATE):
-        return node
-    found = _call("TIMESTAMPADD", unit, number, _ntz(time))
-    return found if unit.name in ("HOUR", "MINUTE", "SECOND") else _day(found)
-
-
-def _time_between(node: exp.Anonymous) -> exp.Expr:
-    unit, start, end = node.expressions
-    if unit.name in _FIXED_UNITS:
-        return _between(unit.name, start, end)
-    return _call("TIMESTAMPDIFF", unit, _ntz(start), _ntz(end))
-
-
 def _function(node: exp.Anonymous) -> exp.Expr:
-    change = _WITH_UNIT.get(node.name.upper())
-    if change is not None and len(node.expressions) == 3:
-        return change(node)
     name = RENAMED.get(node.name.upper())
     if name is not None:
         node.set("this", name)
     return node
 
 
-_WITH_UNIT = {"TIMESTAMPADD": _time_added, "TIMESTAMPDIFF": _time_between}
-_FIXED_UNITS = frozenset(["SECOND", "MINUTE", "HOUR", "DAY", "WEEK"])
+def _any_value(node: exp.AnyValue) -> exp.Expr:
+    return SparkText.of("ANY_VALUE({0}, TRUE)", node.this)
+
 
 RENAMED: Mapping[str, str] = {"COLLECT": "COLLECT_LIST", "ROW": "STRUCT"}
 
 _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod), _arithmetic),
     exp.Div: _division,
     **dict.fromkeys(
         (
@@ -378,26 +312,14 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     ),
     exp.Between: _between_numbers,
     exp.Nullif: _nullif,
-    exp.Substring: _substring,
-    exp.Ln: _logarithm,
-    exp.Log: _logarithm,
-    exp.Sign: _sign,
-    exp.Initcap: _capital,
-    exp.Trunc: _truncated,
     exp.Avg: _average,
+    **dict.fromkeys(_SPREADS, _spread),
+    exp.AnyValue: _any_value,
     exp.Window: _window,
     exp.Filter: _window,
-    exp.Ceil: _rounded,
-    exp.Floor: _rounded,
     exp.Bracket: _element,
-    exp.Cast: _cast,
+    exp.Cast: cast_in_spark,
     exp.Unnest: _unnest,
-    exp.Extract: _extract,
-    exp.Like: _like,
-    exp.SimilarTo: _similar,
-    exp.CurrentTimestamp: _now,
-    exp.Localtimestamp: _now,
-    exp.CurrentDate: _today,
     exp.Anonymous: _function,
     exp.AnonymousAggFunc: _user_aggregate,
 }

@@ -20,10 +20,13 @@ from sparkbeam.common.arguments import shown
 from sparkbeam.connectors.schemas import row_constraint, without_none
 from sparkbeam.replacements.calcite import ParsedQuery
 from sparkbeam.replacements.calcite_aggregates import Aggregation
-from sparkbeam.replacements.calcite_calls import window_function
-from sparkbeam.replacements.calcite_dialect import QueryRefused
-from sparkbeam.replacements.calcite_expressions import Expressions, Scope, bound_of
+from sparkbeam.replacements.calcite_calls import BOUNDS, bound_of, window_function, windows_of_rows
+from sparkbeam.replacements.calcite_checks import IN_STEPS
+from sparkbeam.replacements.calcite_dialect import QueryRefused, deeply, place, text_of
+from sparkbeam.replacements.calcite_expressions import Expressions, Scope, field_of
 from sparkbeam.replacements.calcite_order import first_rows, further_keys, orders
+from sparkbeam.replacements.calcite_spark import ROWS
+from sparkbeam.replacements.calcite_subqueries import SUBQUERY, conjuncts, with_joins
 from sparkbeam.replacements.calcite_timestamps import is_plain
 from sparkbeam.replacements.calcite_values import (
     REAL,
@@ -36,6 +39,7 @@ from sparkbeam.replacements.calcite_values import (
 from sparkbeam.replacements.sql_functions import MICROS
 from sparkbeam.replacements.sql_steps import (
     Aggregate,
+    Assigned,
     Constants,
     JoinSteps,
     Project,
@@ -49,6 +53,7 @@ from sparkbeam.replacements.sql_steps import (
 from sparkbeam.replacements.user_functions import SqlFunction
 
 
+@deeply
 def steps_of(
     query: ParsedQuery,
     tables: Mapping[str, Mapping[str, tuple[Any, bool]]],
@@ -64,6 +69,8 @@ def steps_of(
     Raises:
         QueryRefused: a clause of it cannot run in windows or in streaming.
     """
+    if query.only_spark is not None:
+        raise query.only_spark
     return _Lowering(tables, functions or {}).query(query.tree)
 
 
@@ -108,7 +115,7 @@ class _Lowering:
     def _set_operation(self, tree: exp.SetOperation) -> Project:
         if not isinstance(tree, exp.Union):
             raise QueryRefused(f"{tree.key.upper()} in windows or in streaming")
-        parts = [self.query(tree.left), self.query(tree.right)]
+        parts = [self.query(part) for part in _operands(tree)]
         pairs = [*zip(*(part.values for part in parts), strict=True)]
         try:
             kinds = [common_kind(tree, *pair) for pair in pairs]
@@ -170,9 +177,7 @@ class _Lowering:
         )
 
     def _select(self, tree: exp.Select) -> Project:
-        for name in ("qualify", "windows", "laterals", "match"):
-            if tree.args.get(name):
-                raise QueryRefused(f"{name.upper()} in windows or in streaming")
+        tree = with_joins(tree)
         source = tree.args.get("from_")
         used = {(column.table, column.name) for column in tree.find_all(exp.Column)}
         step: Step = _ONE_ROW
@@ -180,10 +185,15 @@ class _Lowering:
         if source is not None:
             step, columns = self._relation(source.this, used)
             scope = {source.this.alias_or_name: columns}
-        for join in tree.args.get("joins") or ():
-            step, scope = self._joined(step, scope, join, used)
         where = tree.args.get("where")
-        condition = None if where is None else self._expressions(scope).holds(where.this)
+        conditions = conjuncts(None if where is None else where.this)
+        joins = list(tree.args.get("joins") or ())
+        while joins:
+            join = _next_join(joins, scope, conditions)
+            joins.remove(join)
+            step, scope = self._joined(step, scope, join, used, conditions)
+        holds = [*map(self._expressions(scope).holds, conditions)]
+        condition = " and ".join(holds) or None
         items = [item.this if isinstance(item, exp.Alias) else item for item in tree.expressions]
         group, having = tree.args.get("group"), tree.args.get("having")
         further = further_keys(tree, items)
@@ -193,6 +203,8 @@ class _Lowering:
         if group or any(part.find(exp.AggFunc) for part in parts):
             all_items = [*items, *further]
             found = self._aggregated(step, scope, condition, group, all_items, having)
+        elif calls := list(filter(None, map(windows_of_rows, items))):
+            found = self._assigned(step, scope, condition, items, calls[0])
         else:
             value = self._expressions(scope).value
             found = Project(step, tuple(map(value, [*items, *further])), condition)
@@ -200,8 +212,22 @@ class _Lowering:
         return _limited(whole, tree, [*items, *further], len(items))
 
     def _joined(
-        self, step: Step, scope: Scope, join: exp.Join, used: set[tuple[str, str]]
+        self,
+        step: Step,
+        scope: Scope,
+        join: exp.Join,
+        used: set[tuple[str, str]],
+        conditions: Sequence[exp.Expr],
     ) -> tuple[Step, Scope]:
+        """Return the rows of a join.
+
+        Args:
+            step: makes the rows of the left side.
+            scope: their columns.
+            join: the join.
+            used: columns that the query reads.
+            conditions: that hold for the rows of the whole query.
+        """
         if isinstance(join.this, exp.Unnest | exp.Lateral):
             return self._lateral(step, scope, join)
         name, side = join.this.alias_or_name, join.side.lower()
@@ -211,14 +237,16 @@ class _Lowering:
         right, right_scope = _positioned(other, {name: columns})
         keys: list[tuple[exp.Expr, exp.Expr]] = []
         rest: list[exp.Expr] = []
-        for condition in _conjuncts(join.args.get("on")):
+        for condition in conjuncts(join.args.get("on")):
             pair = _equal_sides(condition, set(scope), name)
-            if pair is None:
-                rest.append(condition)
-            else:
+            if pair is not None:
                 keys.append(pair)
+            elif not isinstance(condition, exp.Boolean) or not condition.this:
+                rest.append(condition)
+        if not keys and how == "inner":
+            keys = _pairs(conditions, set(scope), name)
         if not keys:
-            raise QueryRefused("a JOIN without equal columns in windows or in streaming")
+            raise QueryRefused(f"a JOIN without equal columns{IN_STEPS}{place(join)}")
         if rest and how != "inner":
             raise QueryRefused(f"a condition of a {side.upper()} JOIN beside equal columns")
         of_left, of_right = (
@@ -226,6 +254,12 @@ class _Lowering:
             self._expressions(right_scope),
         )
         pairs = [alike(of_left.value(one), of_right.value(other)) for one, other in keys]
+        for sides, key in zip(pairs, keys, strict=True):
+            if len({each.kind for each in sides} - {Any}) > 1:
+                raise QueryRefused(
+                    f"the equality of {text_of(key[0])} and {text_of(key[1])}, which have "
+                    f"different types,{IN_STEPS}{place(key[0])}"
+                )
         left_keys, right_keys = (tuple(map(_as_key, side)) for side in zip(*pairs, strict=True))
         whole = JoinSteps(left, right, how, left_keys, right_keys)
         joined: Scope = {
@@ -288,11 +322,44 @@ class _Lowering:
         array = self._expressions(columns).value(unnest.expressions[0])
         hint = convert_to_beam_type(array.kind)
         inner, nullable = without_none(getattr(hint, "inner_type", Any))
-        if inner is Any or row_constraint(inner) is not None:
-            raise QueryRefused("UNNEST of what is no array of simple values in windows")
+        rows = row_constraint(inner)
+        names = [each.name for each in alias.columns] or [alias.name]
+        if rows is not None and len(names) == 1 and not unnest.meta.get(ROWS):
+            rows = None
+        if inner is Any or len(names) != (1 if rows is None else len(rows._fields)):
+            raise QueryRefused(
+                f"UNNEST of what is no array, or with another number of columns than its rows have,"
+                f"{IN_STEPS}{place(unnest)}"
+            )
         element = Value(f"row.c{len(whole.values)}", inner, nullable or outer)
-        name = alias.columns[0].name if alias.columns else alias.name
-        return Unnest(whole, array, element, outer), {**columns, alias.name: {name: element}}
+        found = {names[0]: element}
+        if rows is not None:
+            parts = zip(names, rows._fields, strict=True)
+            found = {name: field_of(element, *part) for name, part in parts}
+        return Unnest(whole, array, element, outer), {**columns, alias.name: found}
+
+    def _assigned(
+        self,
+        step: Step,
+        scope: Scope,
+        condition: str | None,
+        items: list[exp.Expr],
+        call: exp.Expr,
+    ) -> Project:
+        """Return rows in windows, with their bounds."""
+        inputs, columns = _positioned(step, scope, condition)
+        found = window_function(call)
+        assert found is not None
+        whole = Assigned(inputs, _windows(*found, self._expressions(columns)))
+        bounds = {
+            name: Value(f"row.c{len(inputs.values) + at}", Timestamp)
+            for at, name in enumerate(BOUNDS)
+        }
+        value = self._expressions(columns).value
+        return Project(
+            whole,
+            tuple(bounds[item.name] if windows_of_rows(item) else value(item) for item in items),
+        )
 
     def _aggregated(
         self,
@@ -326,7 +393,7 @@ class _Lowering:
             for at, (key, value) in enumerate(zip(keys, of_keys, strict=True))
         }
         known |= {
-            each.sql(): aggregation.result(each)
+            _with_condition(each).sql(): aggregation.result(each)
             for part in parts
             for each in part.find_all(exp.AggFunc)
         }
@@ -354,6 +421,11 @@ class _Lowering:
         )
         condition = None if having is None else behind.holds(having.this)
         return Project(whole, tuple(map(behind.value, items)), condition)
+
+
+def _with_condition(node: exp.AggFunc) -> exp.Expr:
+    """Return an aggregate with its FILTER."""
+    return node.parent if isinstance(node.parent, exp.Filter) else node
 
 
 def _is_bound(step: Step, value: Value) -> bool:
@@ -412,10 +484,39 @@ def _nullable(scope: Scope, may_miss: bool) -> Scope:
     }
 
 
-def _conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    if condition is None:
-        return []
-    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+def _operands(tree: exp.SetOperation) -> list[exp.Query]:
+    """Return the parts of a UNION, with those of one within it that has all rows, in order."""
+    parts: list[exp.Query] = []
+    stack: list[exp.Query] = [tree.right, tree.left]
+    while stack:
+        part = stack.pop()
+        is_chain = isinstance(part, exp.Union) and not any(
+            part.args.get(name) for name in ("distinct", "order", "limit", "offset", "with_")
+        )
+        if isinstance(part, exp.Union) and is_chain:
+            stack += [part.right, part.left]
+        else:
+            parts.append(part)
+    return parts
+
+
+def _next_join(joins: Sequence[exp.Join], scope: Scope, conditions: Sequence[exp.Expr]) -> exp.Join:
+    """Return the next join: of tables with commas between them one that equals a column so far."""
+    for join in joins:
+        is_plain = not join.args.get("on") and not join.side
+        if not is_plain or isinstance(join.this, exp.Unnest | exp.Lateral):
+            break
+        if _pairs(conditions, set(scope), join.this.alias_or_name):
+            return join
+    return joins[0]
+
+
+def _pairs(
+    conditions: Sequence[exp.Expr], left: set[str], right: str
+) -> list[tuple[exp.Expr, exp.Expr]]:
+    """Return the equal expressions of the left and the right side of a join."""
+    found = (_equal_sides(condition, left, right) for condition in conditions)
+    return [pair for pair in found if pair is not None]
 
 
 def _all(scope: Scope) -> list[Value]:
@@ -480,9 +581,10 @@ def _equal_sides(
         return None
     sides = condition.left, condition.right
     tables = [{column.table for column in side.find_all(exp.Column)} for side in sides]
-    if tables[0] and tables[0] <= left and tables[1] == {right}:
+    is_subquery = right.startswith(SUBQUERY)  # A value that is constant can be equal to it.
+    if tables[0] <= left and tables[1] == {right} and (tables[0] or is_subquery):
         return sides
-    if tables[1] and tables[1] <= left and tables[0] == {right}:
+    if tables[1] <= left and tables[0] == {right} and (tables[1] or is_subquery):
         return sides[1], sides[0]
     return None
 
@@ -504,9 +606,12 @@ def _windows(function: str, parts: list[exp.Expr], expressions: "Expressions") -
 def _micros(interval: exp.Expr) -> int:
     unit = interval.args.get("unit")
     name = "" if unit is None else unit.name.upper().removesuffix("S")
-    if not isinstance(interval, exp.Interval) or name not in MICROS:
-        raise QueryRefused(f"the interval {interval.sql()} of a window")
-    return int(Decimal(interval.this.name) * MICROS[name])
+    micros = 0
+    if isinstance(interval, exp.Interval) and name in MICROS:
+        micros = int(Decimal(interval.this.name) * MICROS[name])
+    if micros < 1:
+        raise QueryRefused(f"the interval {text_of(interval)} of a window{place(interval)}")
+    return micros
 
 
 def _inner_time(key: exp.Expr) -> bool:

@@ -34,7 +34,7 @@ class Value:
 
 KINDS: Mapping[Any, Any] = {
     _Kind.BOOLEAN: bool,
-    _Kind.TINYINT: np.int16,  # Beam's coder of int8 has no negative numbers.
+    _Kind.TINYINT: np.int8,
     _Kind.SMALLINT: np.int16,
     _Kind.INT: np.int32,
     _Kind.BIGINT: int,
@@ -47,6 +47,8 @@ KINDS: Mapping[Any, Any] = {
     _Kind.TEXT: str,
     _Kind.TIMESTAMP: Timestamp,
     _Kind.TIMESTAMPNTZ: Timestamp,
+    _Kind.BINARY: bytes,
+    _Kind.VARBINARY: bytes,
 }
 WHOLE = (np.int8, np.int16, np.int32, np.int64, int)
 REAL = (np.float32, np.float64, float)
@@ -112,6 +114,13 @@ def held(value: Value) -> tuple[str, str]:
 
 
 _SHORT = re.compile(r"row\.\w+")
+
+
+def computable(value: Value) -> Value:
+    """Return an operand of arithmetic: a number of NumPy with few bits would wrap around."""
+    if value.kind not in BITS or value.source.isdigit():
+        return value
+    return strict(value.kind, "int({})", value)
 
 
 def as_kind(value: Value, kind: Any) -> Value:

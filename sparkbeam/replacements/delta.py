@@ -1,5 +1,6 @@
 """``managed.Read`` of Delta tables and of their change data feed."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def read_changes(system: str, config: ManagedConfig) -> "beam.PTransform[Any, An
     starts, ends = _bounds(config, "start", "starting"), _bounds(config, "end", "ending")
     if not starts:
         raise ConfigurationError(f"{config.name}: give start_version or start_timestamp.")
+    _check_order(config, starts, ends)
     wanted = config.names("include_metadata_columns")
     for name in wanted:
         if name not in _CHANGES:
@@ -90,6 +92,26 @@ def _bounds(config: ManagedConfig, end: str, name: str) -> dict[str, str]:
     if version is not None:
         return {f"{name}Version": str(version)}
     return {f"{name}Timestamp": timestamp} if timestamp else {}
+
+
+def _check_order(config: ManagedConfig, starts: dict[str, str], ends: dict[str, str]) -> None:
+    """Raise a ConfigurationError if a range of versions, or of times, ends before it begins."""
+    parsers: dict[str, Any] = {"version": int, "timestamp": datetime.fromisoformat}
+    for kind, parsed in parsers.items():
+        values = [
+            options.get(f"{name}{kind.title()}")
+            for name, options in (("starting", starts), ("ending", ends))
+        ]
+        try:
+            start, end = map(parsed, values)
+            is_wrong = end < start
+        except (ValueError, TypeError):  # Delta knows more forms of times.
+            continue
+        if is_wrong:
+            raise ConfigurationError(
+                f"{config.name}: end_{kind}={shown(values[1])} is before start_{kind}="
+                f"{shown(values[0])}: exchange them."
+            )
 
 
 def hadoop_options(config: ManagedConfig) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """``managed.Read`` and ``managed.Write`` of Iceberg tables."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,21 +15,23 @@ from sparkbeam.common.display_text import shortened
 from sparkbeam.connectors.iceberg_merges import KINDS, ChangeMerge
 from sparkbeam.connectors.iceberg_tables import (
     CATALOG,
+    FIELD,
     IcebergCatalog,
     WriteMicroBatch,
     check_sort_fields,
     check_transforms,
 )
 from sparkbeam.connectors.latest import quoted
-from sparkbeam.connectors.schemas import spark_field
+from sparkbeam.connectors.schemas import row_constraint, spark_field, without_none
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.write import to_function
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.replacements.jdbc import kinds_of
 from sparkbeam.replacements.managed_config import ManagedConfig
 from sparkbeam.replacements.table_reads import ReadTable, TableFormat, TableRows
 from sparkbeam.spark.capabilities import setting
-from sparkbeam.worker.connectors.database_values import Fields
+from sparkbeam.worker.connectors.database_values import ChosenFields
 
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _SETTING = "spark.sql.extensions"
@@ -43,6 +46,12 @@ _OF_MERGES = (
     "upsert",
     "equality_columns",
 )
+
+_DECIMALS = st.DecimalType(38, 18)
+"""Type of decimals in a table that is created."""
+
+_IN_NAMES = (st.StringType, st.NumericType, st.BooleanType, st.DateType)
+_HIDDEN = "sparkbeam_field_"
 
 _HINTS = (
     "triggering_frequency_seconds",
@@ -67,6 +76,7 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     config.finish()
 
     def rows(session: Any) -> TableRows:
+        catalog.check(session, table)
         found = session.table(catalog.identifier(session, table))
         names = chosen.names(found.columns)
         return TableRows(chosen.filtered(found).select(*map(quoted, names)))
@@ -218,27 +228,36 @@ class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
         self._fields = fields
 
     def expand(self, rows: PCollection[Any]) -> PDone:
-        with told_by(rows.pipeline.transforms_stack[-1].full_label):
+        with told_by(applied_label(rows.pipeline)):
             self._check(ICEBERG.session(rows.pipeline))
-            rows, kinds = self._chosen(rows)
+            whole = kinds_of(rows.element_type)
+            kinds = self._chosen(whole)
             columns = [_column(name, kind) for name, kind in kinds.items()]
-        texts = frozenset(column.name for column, is_text in columns if is_text)
-        if texts or list(kinds) != list(kinds_of(rows.element_type)):
-            rows = rows | "Fields" >> beam.Map(Fields(tuple(kinds), texts))
-        schema = st.StructType([column for column, _ in columns])
-        write = replace(self._write, texts=texts)
-        return to_function(rows, schema, write, "iceberg", self._write.catalog.properties)
+            table, hidden = _destination(
+                self._write.table, whole, () if self._fields.only else kinds
+            )
+        texts = tuple((part.name, kind) for part, kind in columns if part.dataType != kind)
+        schema = [part for part, _ in columns] + [part for part, _ in hidden]
+        if texts or hidden or self._fields.only or list(kinds) != list(whole):
+            places = tuple((part.name, tuple(path)) for part, path in hidden)
+            chosen = ChosenFields(tuple(kinds), dict(texts), self._fields.only, places)
+            rows = rows | "Fields" >> beam.Map(chosen)
+        write = replace(
+            self._write, table=table, hidden=tuple(part.name for part, _ in hidden), texts=texts
+        )
+        properties = self._write.catalog.properties
+        return to_function(rows, st.StructType(schema), write, "iceberg", properties)
 
     def _check(self, session: Any) -> None:
+        self._write.catalog.check(session, self._write.table)
         if self._write.sort_fields and _EXTENSIONS not in (setting(session, _SETTING) or ""):
             raise ConfigurationError(
                 "sort_fields needs Iceberg's SQL, which the session lacks: start it with "
                 f"--spark_conf={_SETTING}={_EXTENSIONS}."
             )
 
-    def _chosen(self, rows: PCollection[Any]) -> tuple[PCollection[Any], dict[str, Any]]:
-        """Return rows, and the types of the fields to write."""
-        kinds = kinds_of(rows.element_type)
+    def _chosen(self, kinds: dict[str, Any]) -> dict[str, Any]:
+        """Return the types of the fields to write."""
         fields = self._fields
         for name in (*fields.keep, *fields.drop, *filter(None, [fields.only])):
             if name not in kinds:
@@ -246,32 +265,65 @@ class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
                     f"keep, drop or only has {shown(name)}, and the rows have {listed(kinds)}."
                 )
         if fields.only:
-            name, kind = fields.only, kinds[fields.only]
-            inner = kinds_of(kind)
-            only = rows | "Only" >> beam.Map(_Only(name)).with_output_types(kind)
-            return only, inner
+            return kinds_of(without_none(kinds[fields.only])[0])
         names = fields.keep or [name for name in kinds if name not in fields.drop]
-        return rows, {name: kinds[name] for name in names}
+        return {name: kinds[name] for name in names}
 
 
-@dataclass(frozen=True)
-class _Only:
-    """Function from a row to one of its fields."""
+def _column(name: str, kind: Any) -> tuple[st.StructField, st.DataType]:
+    """Return the column of a field, and its type in a table; in the former decimals are texts."""
+    found = spark_field(name, kind, st.StringType())
+    in_table = spark_field(name, kind, _DECIMALS)
+    if found is None or in_table is None:
+        raise ConfigurationError(
+            f"The field {arguments.shown(name)} is of type {shortened(str(kind), 60)}, and a table "
+            "has no column of that type: convert it, for example to a text."
+        )
+    return found, in_table.dataType
 
-    name: str
 
-    def __call__(self, row: Any) -> Any:
-        return getattr(row, self.name)
+def _destination(
+    table: str, kinds: Mapping[str, Any], written: Container[str]
+) -> tuple[str, list[tuple[st.StructField, list[str]]]]:
+    """Return the name of a table, with columns in braces, and those of them that are not written.
+
+    Args:
+        table: the name, with fields of the rows in braces.
+        kinds: the types of the fields of the rows.
+        written: the fields that are written.
+
+    Raises:
+        ConfigurationError: a field does not exist, or has no text for a name.
+    """
+    hidden: list[tuple[st.StructField, list[str]]] = []
+
+    def column(match: re.Match[str]) -> str:
+        path = match[1].split(".")
+        kind = _text_type(match[1], path, kinds)
+        if path[0] in written:
+            return match[0]
+        hidden.append((st.StructField(f"{_HIDDEN}{len(hidden)}", kind), path))
+        return f"{{{hidden[-1][0].name}}}"
+
+    return FIELD.sub(column, table), hidden
 
 
-def _column(name: str, kind: Any) -> tuple[st.StructField, bool]:
-    """Return the column of a field, and whether its values are decimals in texts."""
-    found = spark_field(name, kind)
-    if found is not None:
-        return found, False
-    if "Decimal" in str(kind):
-        return st.StructField(name, st.StringType()), True
-    raise ConfigurationError(
-        f"The field {arguments.shown(name)} is of type {shortened(str(kind), 60)}, and a table has "
-        "no column of that type: convert it, for example to a text."
-    )
+def _text_type(field: str, path: Sequence[str], kinds: Mapping[str, Any]) -> st.DataType:
+    """Return the type of a field that is part of the name of a table."""
+    for depth, name in enumerate(path):
+        if name not in kinds:
+            of = f"the field {shown('.'.join(path[:depth]))} has" if depth else "the rows have"
+            there = f"only {listed(kinds)}" if kinds else "as it is no row"
+            raise ConfigurationError(
+                f"table has the field {shown(field)}, and {of} no {shown(name)}, {there}."
+            )
+        kind = without_none(kinds[name])[0]
+        if depth < len(path) - 1:
+            kinds = dict(getattr(row_constraint(kind), "_fields", ()))
+    found = spark_field(path[-1], kind, st.StringType())
+    if found is None or not isinstance(found.dataType, _IN_NAMES):
+        raise ConfigurationError(
+            f"table has the field {shown(field)}, which is of type {shortened(str(kind), 60)}: the "
+            "name of a table has texts, numbers, booleans and dates. Convert it to a text."
+        )
+    return found.dataType

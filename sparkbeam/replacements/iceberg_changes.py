@@ -27,15 +27,25 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """
     table, catalog, chosen = config.required("table"), catalog_of(config), Selection.of(config)
     streaming = config.flag("streaming")
-    strategy = config.text("starting_strategy").lower() or (_LATEST if streaming else _EARLIEST)
+    given = config.text("starting_strategy").lower()
+    strategy = given or (_LATEST if streaming else _EARLIEST)
     one_of("starting_strategy", strategy, (_EARLIEST, _LATEST))
-    wanted = SnapshotRange(
-        config.number("from_snapshot"),
-        config.number("from_timestamp"),
-        config.number("to_snapshot"),
-        config.number("to_timestamp"),
-        strategy == _LATEST,
-    )
+    first, since = config.number("from_snapshot"), config.number("from_timestamp")
+    if given and (first, since) != (None, None):
+        raise ConfigurationError(
+            f"{config.name}: starting_strategy is for a read without from_snapshot and "
+            "from_timestamp: leave one of them out."
+        )
+    try:
+        wanted = SnapshotRange(
+            first,
+            since,
+            config.number("to_snapshot"),
+            config.number("to_timestamp"),
+            strategy == _LATEST and (first, since) == (None, None),
+        )
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{config.name}: {error}") from None
     # The trigger of the pipeline is its pace.
     config.number("poll_interval_seconds")
     config.finish()
@@ -43,9 +53,11 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
         _check_endless(config, wanted, chosen)
 
     def rows(session: Any) -> TableRows:
+        catalog.check(session, table)
         return _changes(session, catalog.identifier(session, table), wanted, chosen)
 
     def follow(session: Any, most: int | None) -> TableRows:
+        catalog.check(session, table)
         return _appended(session, catalog.identifier(session, table), wanted, chosen, most)
 
     return ReadTable(

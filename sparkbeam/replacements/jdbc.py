@@ -19,12 +19,13 @@ from sparkbeam.common.display_text import shortened
 from sparkbeam.connectors import resolve
 from sparkbeam.connectors.database_inserts import InsertRows
 from sparkbeam.connectors.database_tables import TIME, DatabaseTable
-from sparkbeam.connectors.databases import Database
+from sparkbeam.connectors.databases import Database, check_statements
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.write import to_function, to_writer
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.replacements.managed_config import SECRET_MANAGER, no_secret_manager
 from sparkbeam.replacements.table_reads import TableRows, reading
 from sparkbeam.upstream.external import arguments_of, classpath_of
@@ -179,9 +180,9 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
-        label = pipeline.transforms_stack[-1].full_label
+        label = applied_label(pipeline)
         with told_by(label):
-            frame, texts = self._frame(resolve.session_of(pipeline))
+            frame, texts = self._frame(resolve.session_of(pipeline), label)
         options = tuple(self._arguments.database.options().items())
         rows = pbegin | "Read" >> reading(pipeline, TableRows(frame), options)
         kind = self._arguments.element_type
@@ -194,15 +195,17 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
             rows = rows | "Convert" >> beam.Map(Typed(texts)).with_output_types(output)
         return rows | "Spread" >> beam.Reshuffle() if self._arguments.spread else rows
 
-    def _frame(self, session: Any) -> tuple[Any, dict[str, str]]:
+    def _frame(self, session: Any, label: str) -> tuple[Any, dict[str, str]]:
         given = self._arguments
         query = given.query.strip().rstrip(";")
         source = f"({query}\n) rows_of_query" if query else given.table
         options = tuple(given.database.options().items())
         given.database.prepare(session)
         try:
+            check_statements(session, given.database)
             return DatabaseTable(given.database, source).frame(
                 session,
+                step=label,
                 fetch_size=given.fetch_size,
                 partition_column=given.partition_column,
                 partitions=given.partitions,
@@ -248,7 +251,7 @@ class WriteToDatabase(beam.PTransform[PCollection[Any], PDone]):
 
     def expand(self, rows: PCollection[Any]) -> PDone:
         given = self._arguments
-        with told_by(rows.pipeline.transforms_stack[-1].full_label):
+        with told_by(applied_label(rows.pipeline)):
             kinds = kinds_of(rows.element_type)
             if given.statement or given.database.init_sqls:
                 return self._by_statement(rows, tuple(kinds))

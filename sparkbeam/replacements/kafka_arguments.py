@@ -10,11 +10,11 @@ from apache_beam.pvalue import PCollection
 from sparkbeam.common.arguments import listed, nearest, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.client_config import GROUP
-from sparkbeam.kafka.setting_names import SETTINGS
+from sparkbeam.kafka.setting_names import OF_LIBRDKAFKA, SETTINGS
 from sparkbeam.kafka.subscription import LATEST, RESETS, Subscription
 from sparkbeam.kafka.transactions import TRANSACTIONAL_ID, producer_config
 
-_SAME_NAME = 0.9
+_SAME_NAME = 0.85
 
 RESET, AUTO_COMMIT = "auto.offset.reset", "enable.auto.commit"
 SERVERS = "bootstrap.servers"
@@ -158,9 +158,10 @@ def _check_topics(argument: str, topics: Sequence[str]) -> None:
 def _check_servers(argument: str, config: Mapping[str, str]) -> None:
     for name in sorted(config.keys() - SETTINGS):
         near = nearest(name, SETTINGS, similarity=_SAME_NAME)
-        if near is not None and near not in config:
+        if name in OF_LIBRDKAFKA or near is not None:
             raise ConfigurationError(
-                f"{argument}: Kafka has no setting {shown(name)}: use {shown(near)}."
+                f"{argument}: Kafka has no setting {shown(name)}: use "
+                f"{shown(OF_LIBRDKAFKA.get(name, near))}."
             )
     if not config.get(SERVERS):
         raise ConfigurationError(

@@ -78,30 +78,41 @@ class _Choose(beam.DoFn):
     def process(self, element: Any) -> Iterator[Range]:
         with self._subscription.client() as client:
             starts = self._subscription.starts(client)
-            yield from self._limited(starts, self._ends(client, starts))
+            ends = self._ends(client, starts)
+        for partition, start in starts.items():
+            if ends[partition] > start:
+                yield partition, start, ends[partition]
 
     def _ends(self, client: Client, starts: Mapping[Partition, int]) -> Mapping[Partition, int]:
-        if self._stop is not None:
-            return client.at_time(starts, self._stop)
+        stops = None if self._stop is None else client.at_time(starts, self._stop)
         until = None if self._seconds is None else time.monotonic() + self._seconds
+        ends, left = dict(starts), self._most
         while True:
-            ends = {partition: client.bounds(partition)[1] for partition in starts}
-            count = sum(ends[partition] - start for partition, start in starts.items())
-            if self._most is not None and count >= self._most:
-                return ends
-            if until is not None and time.monotonic() >= until:
+            for partition, start in ends.items():
+                stop = client.bounds(partition)[1] if stops is None else stops[partition]
+                if left is None:
+                    ends[partition] = stop
+                elif stop > start:
+                    ends[partition], found = _counted(client, (partition, start, stop), left)
+                    left -= found
+                if left == 0:
+                    return ends
+            if stops is not None or (until is not None and time.monotonic() >= until):
                 return ends
             time.sleep(_LOOK_SECONDS)
 
-    def _limited(
-        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
-    ) -> Iterator[Range]:
-        left = self._most
-        for partition, start in starts.items():
-            end = ends[partition] if left is None else min(ends[partition], start + left)
-            left = None if left is None else left - max(0, end - start)
-            if end > start:
-                yield partition, start, end
+
+def _counted(client: Client, within: Range, most: int) -> tuple[int, int]:
+    """Return the end of the first records of a range, and their number.
+
+    Offsets tell none: those of markers of transactions, and of records that are aborted or
+    compacted, have no record.
+    """
+    found = 0
+    for found, message in enumerate(client.records(*within), start=1):
+        if found == most:
+            return message.offset() + 1, found
+    return within[2], found
 
 
 class _Read(beam.DoFn):

@@ -15,6 +15,7 @@ from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.kafka.subscription import EARLIEST, LATEST, Subscription
 from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.replacements import kafka_arguments
 from sparkbeam.replacements.kafka_bounded import ReadRanges
@@ -64,7 +65,7 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         options = pbegin.pipeline.options
         streaming = options.view_as(StandardOptions).streaming
-        label = pbegin.pipeline.transforms_stack[-1].full_label
+        label = applied_label(pbegin.pipeline)
         with told_by(label):
             asked = _asked(self._given, streaming=streaming)
         rows = pbegin | "Records" >> _ReadKafka(

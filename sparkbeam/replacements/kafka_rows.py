@@ -1,10 +1,12 @@
 """Records of Kafka as rows of a schema: the ``KAFKA`` of managed transforms and Beam YAML."""
 
+import io
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any, Optional
 
 import apache_beam as beam
+import fastavro
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.typehints import Tuple
 
@@ -12,13 +14,21 @@ from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.registry import AVRO, JSON, SETTINGS, registry
 from sparkbeam.replacements import proto_rows, registry_rows
+from sparkbeam.replacements.avro_rows import avro_rows
+from sparkbeam.replacements.encodable import Checked, Encodable
 from sparkbeam.replacements.kafka_arguments import AUTO_COMMIT, RESET, SERVERS
+from sparkbeam.replacements.kafka_settings import client_settings
 from sparkbeam.replacements.managed_config import ManagedConfig
 from sparkbeam.upstream import yaml_payloads
 
 _READ = ("RAW", "STRING", "JSON", "AVRO", "PROTO")
 _WRITTEN = ("RAW", "JSON", "AVRO", "PROTO")
 _REGISTRY, _SUBJECT = "confluent_schema_registry_url", "confluent_schema_registry_subject"
+_REMEDY = (
+    "Correct it or the schema, or give error_handling, whose output gets such records and the "
+    "errors."
+)
+_VALUE = Optional[bytes]  # noqa: UP045 - Beam's own types.
 _HINTS = (
     "allow_duplicates",
     "offset_deduplication",
@@ -33,21 +43,22 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     Raises:
         ConfigurationError: a key has no meaning here, or a wrong value.
     """
-    updates = config.texts("consumer_config_updates")
+    updates = client_settings(config, "consumer_config_updates")
     schema, parse = _parser(config, updates)
     updates = {name: value for name, value in updates.items() if name not in SETTINGS}
     # Java's transform makes up a group unless it is given one, and commits its offsets.
     committed = {AUTO_COMMIT: "true"} if "group.id" in updates else {}
     reset = config.text("auto_offset_reset_config")
     consumer = {
-        SERVERS: config.required("bootstrap_servers"),
+        SERVERS: config.required("bootstrap_servers", may_be_list=True),
         **({RESET: reset} if reset else {}),
         **committed,
         **updates,
     }
+    topic = config.required("topic")
     records = ReadFromKafka(
         consumer,
-        [config.required("topic")],
+        [topic],
         max_read_time=config.number("max_read_time_seconds"),
         redistribute=config.flag("redistribute"),
     )
@@ -55,25 +66,33 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     config.ignore(*_HINTS)
     config.finish()
 
-    def rows(root: Any) -> Any:
-        values = root | "Records" >> records | "Values" >> beam.Map(itemgetter(1))
-        found = values | "Parse" >> beam.Map(parse)
-        found.element_type = yaml_payloads.row_type(schema)
+    kind = yaml_payloads.row_type(schema)
+    checked = Checked(parse, Encodable(kind), f"A record of topic {shown(topic)}", _REMEDY)
+    # With errors= the output of the step is checked.
+    to_row = checked if errors is None else lambda value: parse(value)
+
+    def values(root: Any) -> Any:
+        value = beam.Map(itemgetter(1)).with_output_types(_VALUE)
+        return root | "Records" >> records | "Values" >> value
+
+    def rows(values: Any) -> Any:
+        found = values | "Parse" >> beam.Map(to_row)
+        found.element_type = kind
         return found
 
-    return yaml_payloads.with_errors(rows, errors)
+    return yaml_payloads.with_errors(rows, errors, values)
 
 
 def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """Return a write of rows as the values of records without keys; raises like :func:`read`."""
-    updates = config.texts("producer_config_updates")
+    updates = client_settings(config, "producer_config_updates")
     url, subject = config.text(_REGISTRY), config.text(_SUBJECT)
     format, given = _format(config, _WRITTEN, AVRO if url else ""), config.tree("schema")
     if url or subject:
         _check_registry(config, (AVRO,), format, given)
     messages = _messages(config, given) if format == "PROTO" else None
     producer = {
-        SERVERS: config.required("bootstrap_servers"),
+        SERVERS: config.required("bootstrap_servers", may_be_list=True),
         **{name: value for name, value in updates.items() if name not in SETTINGS},
     }
     records = WriteToKafka(producer, config.required("topic"))
@@ -107,6 +126,9 @@ def _parser(config: ManagedConfig, consumer: Mapping[str, str]) -> tuple[Any, An
         messages = _messages(config, given)
         return messages.schema, messages.row
     try:
+        if format == "AVRO" and given:
+            rows, plain, to_row = avro_rows(given)
+            return rows, lambda data: to_row(fastavro.schemaless_reader(io.BytesIO(data), plain))
         return yaml_payloads.parser(format, given)
     except Exception as error:  # What Beam finds wrong with a schema.
         raise _wrong_schema(config, error) from None

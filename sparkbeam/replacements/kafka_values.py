@@ -1,5 +1,6 @@
 """Kafka's serializers and deserializers, in Python and over Spark's columns."""
 
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StringType
 
-from sparkbeam.common.arguments import listed, shown
+from sparkbeam.common.arguments import listed, nearest, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.upstream.spark import version
 
@@ -175,8 +176,22 @@ def format_of(argument: str, name: str, kind: str, remedy: str) -> Format:
     """
     found = _FORMATS.get(name.removeprefix(_PACKAGE).removesuffix(kind))
     if found is None or not name.startswith(_PACKAGE) or not name.endswith(kind):
+        near = _meant(name)
         raise ConfigurationError(
-            f"{argument}={shown(name)} is a class of Java that is not known here. Known are "
-            f"{listed(f'{each}{kind}' for each in _FORMATS)} of {_PACKAGE[:-1]}. {remedy}"
+            f"{argument}={shown(name)} is a class of Java that is not known here. "
+            + (
+                f"Give {_PACKAGE}{near}{kind}."
+                if near is not None
+                else f"Known are {listed(f'{each}{kind}' for each in _FORMATS)} of {_PACKAGE[:-1]}."
+            )
+            + f" {remedy}"
         )
     return found
+
+
+def _meant(name: str) -> str | None:
+    """Return the name of the format that a misspelt name of a class means; None for none."""
+    package, _, simple = name.rpartition(".")
+    base = re.sub(r"(?:Des|S)eriali[sz]er$", "", simple, flags=re.IGNORECASE)
+    is_kafkas = not package or nearest(package, [_PACKAGE]) is not None
+    return nearest(base, _FORMATS, similarity=0.85) if is_kafkas else None

@@ -15,6 +15,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.output_modes import told_by
 from sparkbeam.io.write import WriteToSpark, to_writer
 from sparkbeam.kafka.transactions import TRANSACTIONAL_ID, TransactionWriter
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import Options
 from sparkbeam.replacements import kafka_arguments
 from sparkbeam.replacements.kafka_values import BYTES, Format, format_of
@@ -83,7 +84,7 @@ class _WriteRecords(beam.PTransform[PCollection[Any], PDone]):
         return "WriteToKafka"
 
     def expand(self, elements: PCollection[Any]) -> PDone:
-        with told_by(elements.pipeline.transforms_stack[-1].full_label):
+        with told_by(applied_label(elements.pipeline)):
             self._record.check(elements.element_type)
         rows = elements | "Records" >> beam.Map(self._record).with_output_types(dict[str, Any])
         return rows | "Write" >> self._sink

@@ -46,13 +46,18 @@ class ManagedConfig:
         """Return a string; empty if it is missing."""
         return str(self._value(key, (str,), "a text") or "")
 
-    def required(self, key: str) -> str:
+    def required(self, key: str, *, may_be_list: bool = False) -> str:
         """Return a string that must be there.
+
+        Args:
+            key: of the string.
+            may_be_list: it may be given as a list, whose items are joined with commas.
 
         Raises:
             ConfigurationError: it is missing.
         """
-        found = self.text(key)
+        is_list = may_be_list and isinstance(self._given.get(key), list | tuple)
+        found = ",".join(self.names(key)) if is_list else self.text(key)
         if not found:
             name = self.shown_as(key)
             raise ConfigurationError(
@@ -75,8 +80,11 @@ class ManagedConfig:
 
     def texts(self, key: str) -> dict[str, str]:
         """Return a dictionary of strings; empty if it is missing."""
-        found = self._value(key, (dict,), "a dictionary") or {}
-        return {str(name): _text(value) for name, value in found.items()}
+        return {str(name): _text(value) for name, value in self.mapping(key).items()}
+
+    def mapping(self, key: str) -> dict[Any, Any]:
+        """Return a dictionary; empty if it is missing."""
+        return self._value(key, (dict,), "a dictionary") or {}
 
     def tree(self, key: str) -> dict[str, Any] | None:
         """Return a dictionary, which may be given as YAML or JSON; None if it is missing.

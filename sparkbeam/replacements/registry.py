@@ -12,6 +12,9 @@ from typing import Any
 from apache_beam.pipeline import Pipeline
 from apache_beam.transforms import PTransform
 
+from sparkbeam.plan.labels import applied_label
+from sparkbeam.upstream.dead_letters import HANDLER
+
 REPLACEMENTS: Mapping[str, str] = {
     "apache_beam.io.fileio.WriteToFiles": "sparkbeam.replacements.file_writes:to_files",
     "apache_beam.io.gcp.pubsub.ReadFromPubSub": "sparkbeam.replacements.pubsub_read:read",
@@ -21,6 +24,7 @@ REPLACEMENTS: Mapping[str, str] = {
     "apache_beam.io.jdbc.WriteToJdbc": "sparkbeam.replacements.jdbc:write",
     "apache_beam.io.kafka.ReadFromKafka": "sparkbeam.replacements.kafka_read:read",
     "apache_beam.io.kafka.WriteToKafka": "sparkbeam.replacements.kafka_write:write",
+    HANDLER: "sparkbeam.replacements.dead_letters:checked",
     "apache_beam.transforms.managed.Read": "sparkbeam.replacements.managed:read",
     "apache_beam.transforms.managed.Write": "sparkbeam.replacements.managed:write",
     "apache_beam.transforms.sql.SqlTransform": "sparkbeam.replacements.sql:replacing",
@@ -44,6 +48,6 @@ def replacement(transform: Any, pipeline: Pipeline) -> PTransform[Any, Any] | No
             # Loaded with the first of them alone.
             from sparkbeam.io.output_modes import told_by
 
-            with told_by(pipeline.transforms_stack[-1].full_label):
+            with told_by(applied_label(pipeline)):
                 return make(transform, pipeline)
     return None

@@ -16,6 +16,7 @@ from sparkbeam.kafka.registry import (
     put_together,
     taken_apart,
 )
+from sparkbeam.replacements.avro_rows import avro_rows, without_logical_types
 from sparkbeam.upstream import yaml_payloads
 
 
@@ -37,8 +38,8 @@ def parser(
     if format == JSON:
         rows, to_row = yaml_payloads.parser(JSON, schema.tree)
         return rows, JsonParser(to_row)
-    rows, to_row = yaml_payloads.avro_rows(schema.tree)
-    return rows, Parser(registry, schema.tree, to_row)
+    rows, plain, to_row = avro_rows(schema.tree)
+    return rows, Parser(registry, plain, to_row)
 
 
 def formatter(name: str, registry: Registry, subject: str, kind: Any) -> Callable[[Any], bytes]:
@@ -136,5 +137,5 @@ class Parser:
         import fastavro
 
         number, record = taken_apart(data)
-        writer = self._registry.schema(number)
+        writer = without_logical_types(self._registry.schema(number))
         return self._to_row(fastavro.schemaless_reader(io.BytesIO(record), writer, self._schema))

@@ -22,10 +22,13 @@ from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError, UnsupportedTransform
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import to_table
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import READ_URN, QueryFunction, ReadSpec
 from sparkbeam.replacements.sql_rows import SqlRows, column_types, decoded, is_whole, result_type
-from sparkbeam.replacements.user_functions import SqlFunction
+from sparkbeam.replacements.user_functions import SqlFunction, builtins
+from sparkbeam.spark.session import SparkNotStartedError
 from sparkbeam.upstream.external import arguments_of
+from sparkbeam.upstream.spark import unlogged
 
 if TYPE_CHECKING:
     from sparkbeam.replacements.calcite_ddl import ExternalTable
@@ -96,7 +99,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
 
         pipeline, tables = _tables(inputs)
         resolve.require_spark(pipeline, "SqlTransform")
-        self._applied = pipeline.transforms_stack[-1].full_label
+        self._applied = applied_label(pipeline)
         try:
             statement = calcite.statement(self._query)
             declared = self._declared(tables)
@@ -139,7 +142,14 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             for name, each in read.items()
         }
         text = query.spark_sql({name: each.types for name, each in read.items()})
-        found = self._analyzed(pipeline, text, read)
+        try:
+            found = self._analyzed(pipeline, text, read)
+        except SparkNotStartedError as error:
+            # The steps of windows have the types; not all that Spark runs has steps.
+            try:
+                return self._applied_to(pipeline, read, self._steps(query, read), query.columns)
+            except Exception:
+                raise error from None
         schema = StructType()
         for name, field in zip(query.columns, found.fields, strict=True):
             schema.add(name, field.dataType, field.nullable)
@@ -192,10 +202,10 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
 
     def _analyzed(self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows]) -> StructType:
         session = resolve.session_of(pipeline)
+        schemas = [each.schema for each in read.values()]
         try:
-            return query_frames.schema_of(
-                session, text, [each.schema for each in read.values()], self._of_spark()
-            )
+            with unlogged():
+                return query_frames.schema_of(session, text, schemas, self._of_spark(text))
         except Exception as error:
             raise ConfigurationError(
                 f"Spark cannot analyze the query: {problem(error, '', ())}"
@@ -213,13 +223,14 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             query=text,
             columns=tuple(schema.names),
             inputs=tuple(each.json() for each in schemas.values()),
-            functions=self._of_spark(),
+            functions=self._of_spark(text),
         )
         result = (cells or pipeline) | "Query" >> _Query(spec, result_type(schema))
         return decoded(result, schema, read.values())
 
-    def _of_spark(self) -> tuple[QueryFunction, ...]:
-        return tuple(function.of_spark(self._applied) for function in self._functions.values())
+    def _of_spark(self, query: str) -> tuple[QueryFunction, ...]:
+        given = (function.of_spark(self._applied) for function in self._functions.values())
+        return (*given, *builtins(query, self._applied))
 
     def _aliases(self) -> dict[str, SqlFunction]:
         return {each.alias: each for each in self._functions.values()}

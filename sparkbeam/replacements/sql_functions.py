@@ -1,13 +1,15 @@
 """Functions and aggregates of lowered queries, which run in workers: they need no parser of SQL."""
 
+import calendar
 import functools
+import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import (
     ROUND_CEILING,
+    ROUND_DOWN,
     ROUND_FLOOR,
     ROUND_HALF_UP,
     Context,
@@ -17,10 +19,11 @@ from decimal import (
 )
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
-from apache_beam import coders
 from apache_beam.utils.timestamp import Timestamp
+
+IN_SPARK = "sparkbeam_sql_"
+"""Begin of the names of these functions in queries of Spark."""
 
 
 def quotient(left: int, right: int) -> int:
@@ -39,6 +42,128 @@ def modulo(left: int, right: int) -> int:
 def replaced(text: str, old: str, new: str) -> str:
     """Replace parts of a text; an empty part is not replaced."""
     return text.replace(old, new) if old else text
+
+
+def capitals(text: str) -> str:
+    """Return a text with a capital at the begin of each word of letters and digits of ASCII."""
+    return _WORD.sub(
+        lambda word: word[0][0].translate(_UPPER) + word[0][1:].translate(_LOWER), text
+    )
+
+
+_WORD = re.compile("[a-zA-Z0-9]+")
+_LOWER = {each: each + 32 for each in range(ord("A"), ord("Z") + 1)}
+_UPPER = {lower: upper for upper, lower in _LOWER.items()}
+
+
+def position(text: str, part: str, start: int) -> int:
+    """Return the position of a part from another one on, before it if that counts from the end.
+
+    Raises:
+        ValueError: ``start`` is 0.
+    """
+    if start == 0:
+        raise ValueError("The FROM of POSITION in SQL is 0.")
+    if start > 0:
+        return 0 if start > len(text) else text.find(part, start - 1) + 1
+    last = len(text) + start
+    return 0 if last < 0 else text.rfind(part, 0, last + len(part)) + 1
+
+
+def substring(text: Any, start: int, length: int | None = None) -> Any:
+    """Return a part of a text; positions before the first character count.
+
+    Raises:
+        ValueError: the length is negative.
+    """
+    if length is not None and length < 0:
+        raise ValueError("The length of a SUBSTRING in SQL is negative.")
+    end = len(text) if length is None else max(start + length - 1, 0)
+    return text[max(start - 1, 0) : end]
+
+
+def overlay(text: str, part: str, start: int, length: int | None = None) -> str:
+    """Return a text with another one in the place of some characters."""
+    end = start - 1 + (len(part) if length is None else length)
+    return text[: max(start - 1, 0)] + part + text[max(end, 0) :]
+
+
+def padded(text: str, length: int, fill: str, is_left: bool) -> str:
+    """Return a text of a length: filled, or cut."""
+    missing = max(length - len(text), 0)
+    more = (fill * missing)[:missing]
+    return (more + text if is_left else text + more)[: max(length, 0)]
+
+
+def of_hex(text: str) -> bytes:
+    """Return bytes by their hexadecimal digits.
+
+    Raises:
+        ValueError: it has others.
+    """
+    if re.fullmatch("(?:[0-9a-fA-F]{2})*", text) is None:
+        raise ValueError("A text in SQL has no hexadecimal digits of bytes.")
+    return bytes.fromhex(text)
+
+
+def digest(name: str, value: Any) -> bytes:
+    """Return a digest of bytes, or of a text."""
+    return hashlib.new(name, value.encode() if isinstance(value, str) else value).digest()
+
+
+def boolean_of_text(text: str) -> bool:
+    """Return the truth value that a text is.
+
+    Raises:
+        ValueError: it is none in SQL.
+    """
+    found = {"TRUE": True, "FALSE": False}.get(text.strip(" ").upper())
+    if found is None:
+        raise ValueError("A text in SQL is no BOOLEAN.")
+    return found
+
+
+def text_of_real(number: float) -> str:
+    """Return the text of a number, as Java has it, but ``0E0`` for zero."""
+    return _text_of_real(number, repr(float(number)))
+
+
+def text_of_single(number: float) -> str:
+    """Return the text of a number of 32 bits."""
+    return _text_of_real(number, repr(float(str(np.float32(number)))))
+
+
+def _text_of_real(number: float, shortest: str) -> str:
+    if number == 0:
+        return "0E0"
+    if not math.isfinite(number):
+        return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    sign, figures, exponent = Decimal(shortest).normalize().as_tuple()
+    text = "".join(map(str, figures))
+    power = int(exponent) + len(text) - 1
+    if -3 <= power < 7:
+        plain = f"{abs(Decimal(shortest)):f}"
+        found = plain if "." in plain else f"{plain}.0"
+    else:
+        found = f"{text[0]}.{text[1:] or '0'}E{power}"
+    return f"-{found}" if sign else found
+
+
+def text_of_decimal(number: Decimal, scale: int | None) -> str:
+    """Return the text of a decimal without the zero before its point.
+
+    Args:
+        number: the decimal.
+        scale: digits behind the point; None for as many as it needs.
+    """
+    if scale is not None:
+        text = f"{number.quantize(Decimal(1).scaleb(-scale), context=_DECIMALS):f}"
+    else:
+        text = f"{number:f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    if not number:
+        text = text.lstrip("-")
+    return re.sub(r"^(-?)0\.", r"\1.", text)
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -124,7 +249,18 @@ def decimal_product(left: Decimal, right: Decimal) -> Decimal:
 
 def decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
     """Divide decimals; the result has 38 digits, at most 18 of them behind the point."""
-    return _exact(_DECIMALS.divide(left, right))
+    return _exact(_DECIMALS.divide(left, _divisor(right)))
+
+
+def decimal_remainder(left: Decimal, right: Decimal) -> Decimal:
+    """Return the remainder of a truncated division; it has the sign of ``left``."""
+    return _exact(_DECIMALS.remainder(left, _divisor(right)))
+
+
+def _divisor(number: Decimal) -> Decimal:
+    if not number:
+        raise ZeroDivisionError("A division by zero in SQL.")
+    return number
 
 
 def without_zeros(number: Decimal) -> Decimal:
@@ -174,14 +310,44 @@ def nullif(value: Any, other: Any) -> Any:
 
 def rounded(number: Any, digits: int) -> Any:
     """Round a number half away from zero; the result has its type."""
+    return _with_digits(number, digits, ROUND_HALF_UP)
+
+
+def rounded_real(number: float, digits: int) -> float:
+    """Round a floating-point number."""
+    return float(rounded(number, digits))
+
+
+def rounded_decimal(number: Decimal, digits: int) -> Decimal:
+    """Round a decimal."""
+    return Decimal(rounded(number, digits))
+
+
+def truncated(number: Any, digits: int) -> Any:
+    """Drop digits behind a place; the result has the type of the number."""
+    return _with_digits(number, digits, ROUND_DOWN)
+
+
+def truncated_real(number: float, digits: int) -> float:
+    """Drop digits of a floating-point number."""
+    return float(truncated(number, digits))
+
+
+def truncated_decimal(number: Decimal, digits: int) -> Decimal:
+    """Drop digits of a decimal."""
+    return Decimal(truncated(number, digits))
+
+
+def _with_digits(number: Any, digits: int, rounding: str) -> Any:
     if isinstance(number, float) and not math.isfinite(number):
         return number
     with localcontext() as context:
         context.prec = 400
         exact = number if isinstance(number, Decimal) else Decimal(repr(_plain(number)))
-        found = exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+        places = max(min(int(digits), 350), -350)
+        found = exact.quantize(Decimal(1).scaleb(-places), rounding) if exact else exact
     if isinstance(number, Decimal):
-        return found
+        return _exact(found)
     return float(found) + 0.0 if isinstance(number, float | np.floating) else int(found)
 
 
@@ -207,6 +373,56 @@ def _whole(number: Any, of_float: Callable[[float], int], rounding: str) -> Any:
     return float(of_float(number)) if math.isfinite(number) else number
 
 
+def sign(number: Any) -> Any:
+    """Return -1, 0 or 1, in the type of a number."""
+    if number != number:
+        return number
+    return type(number)(1 if number > 0 else -1 if number < 0 else 0)
+
+
+def greatest(*values: Any) -> Any:
+    """Return the greatest of some values; NaN is greater than all other numbers."""
+    return max(values, key=_nan_last)
+
+
+def least(*values: Any) -> Any:
+    """Return the least of some values."""
+    return min(values, key=_nan_last)
+
+
+def _nan_last(value: Any) -> tuple[bool, Any]:
+    is_nan = value != value
+    return is_nan, 0 if is_nan else value
+
+
+def of_real(name: str, *numbers: float) -> float:
+    """Return a function of NumPy; NaN or infinite where it has no value."""
+    with np.errstate(all="ignore"):
+        return float(getattr(np, name)(*map(np.float64, numbers)))
+
+
+def cotangent(number: float) -> float:
+    """Return a cotangent; that of 0 is infinite."""
+    with np.errstate(all="ignore"):
+        return float(np.float64(1) / np.tan(np.float64(number)))
+
+
+def element_at(array: Sequence[Any], position: int) -> Any:
+    """Return an element of an array, which begins with 1; None if there is none."""
+    return array[position - 1] if 0 < position <= len(array) else None
+
+
+def only_element(array: Sequence[Any]) -> Any:
+    """Return the element of an array of one; None for an empty array.
+
+    Raises:
+        ValueError: there are more.
+    """
+    if len(array) > 1:
+        raise ValueError("ELEMENT in SQL is of an array of several elements.")
+    return array[0] if array else None
+
+
 def root(number: float) -> float:
     """Return the square root; that of a negative number is not a number."""
     return math.sqrt(number) if number >= 0 else math.nan
@@ -226,8 +442,16 @@ def exponential(number: float) -> float:
 
 # Times.
 
-MICROS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6, "DAY": 86400 * 10**6}
-"""Microseconds of the units of time up to a day."""
+MICROS = {
+    **{"MICROSECOND": 1, "MILLISECOND": 1000, "SECOND": 10**6, "MINUTE": 60 * 10**6},
+    **{"HOUR": 3600 * 10**6, "DAY": 86400 * 10**6, "WEEK": 7 * 86400 * 10**6},
+}
+"""Microseconds of the units of time up to a week."""
+
+LONG_UNITS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1200} | {
+    "MILLENNIUM": 12000
+}
+"""Months of longer ones."""
 
 
 _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
@@ -280,14 +504,20 @@ def text_of_time(time: Timestamp) -> str:
 
 
 def floor_time(time: Timestamp, unit: str) -> Timestamp:
-    """Return the begin of the unit in which a time is; weeks begin on Mondays."""
+    """Return the begin of the unit in which a time is; weeks begin on Sundays."""
     if unit in MICROS:
-        return Timestamp(micros=time.micros - time.micros % MICROS[unit])
+        # The first day of 1970 was a Thursday.
+        shift = 4 * MICROS["DAY"] if unit == "WEEK" else 0
+        return Timestamp(micros=time.micros - (time.micros + shift) % MICROS[unit])
     day = time.to_utc_datetime(has_tz=True).replace(hour=0, minute=0, second=0, microsecond=0)
-    if unit == "WEEK":
-        return Timestamp.from_utc_datetime(day - timedelta(days=day.weekday()))
-    month = {"MONTH": day.month, "QUARTER": (day.month - 1) // 3 * 3 + 1}.get(unit, 1)
-    return Timestamp.from_utc_datetime(day.replace(month=month, day=1))
+    month, year = 1, day.year
+    if unit in ("MONTH", "QUARTER"):
+        month = day.month - (day.month - 1) % LONG_UNITS[unit]
+    elif unit != "YEAR":
+        years = LONG_UNITS[unit] // 12
+        first = 0 if unit == "DECADE" else 1
+        year -= (year - first) % years
+    return Timestamp.from_utc_datetime(day.replace(year=year, month=month, day=1))
 
 
 def ceiling_time(time: Timestamp, unit: str) -> Timestamp:
@@ -297,173 +527,51 @@ def ceiling_time(time: Timestamp, unit: str) -> Timestamp:
         return time
     if unit in MICROS:
         return Timestamp(micros=begin.micros + MICROS[unit])
-    longest = {"WEEK": 7, "MONTH": 31, "QUARTER": 92}.get(unit, 366)
-    return floor_time(begin + longest * 86400, unit)
+    return months_later(begin, LONG_UNITS[unit])
+
+
+def months_later(time: Timestamp, months: int) -> Timestamp:
+    """Return the same time of a later month; its last day if it has fewer days."""
+    moment = time.to_utc_datetime(has_tz=True)
+    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    last = calendar.monthrange(year, month + 1)[1]
+    later = moment.replace(year=year, month=month + 1, day=min(moment.day, last))
+    return Timestamp.from_utc_datetime(later)
+
+
+def months_between(start: Timestamp, end: Timestamp) -> int:
+    """Return the number of whole months to another time; the last day of a month ends one."""
+    if end < start:
+        return -months_between(end, start)
+    one, other = (each.to_utc_datetime(has_tz=True) for each in (start, end))
+    months = (other.year - one.year) * 12 + other.month - one.month
+    return months - 1 if months_later(start, months) > end else months
 
 
 def part_of_time(unit: str, time: Timestamp) -> int:
     """Return a part of a time in UTC: weeks are those of ISO, and Sunday is day 1 of a week."""
-    if unit in ("HOUR", "MINUTE", "SECOND"):
-        whole = time.micros // MICROS[unit]
-        return int(whole % (24 if unit == "HOUR" else 60))
+    if unit == "EPOCH":
+        return quotient(time.micros, 10**6)
+    if unit in MICROS and unit not in ("DAY", "WEEK"):
+        inner = (
+            86400 * 10**6 if unit == "HOUR" else 3600 * 10**6 if unit == "MINUTE" else 60 * 10**6
+        )
+        return int(time.micros % inner // MICROS[unit])
     moment = time.to_utc_datetime(has_tz=True)
     return _PARTS[unit](moment)
 
 
 _PARTS: dict[str, Callable[[datetime], int]] = {
+    "MILLENNIUM": lambda moment: (moment.year + 999) // 1000,
+    "CENTURY": lambda moment: (moment.year + 99) // 100,
+    "DECADE": lambda moment: moment.year // 10,
     "YEAR": lambda moment: moment.year,
+    "ISOYEAR": lambda moment: moment.isocalendar().year,
     "QUARTER": lambda moment: (moment.month + 2) // 3,
     "MONTH": lambda moment: moment.month,
     "WEEK": lambda moment: moment.isocalendar().week,
     "DAY": lambda moment: moment.day,
     "DOW": lambda moment: moment.isoweekday() % 7 + 1,
+    "ISODOW": lambda moment: moment.isoweekday(),
     "DOY": lambda moment: moment.timetuple().tm_yday,
 }
-
-
-# Aggregates.
-
-
-class Best(beam.CombineFn):
-    """The least or greatest value that is not None.
-
-    Args:
-        choose: ``min`` or ``max``.
-    """
-
-    def __init__(self, choose: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self._choose = choose
-
-    def create_accumulator(self) -> Any:
-        return None
-
-    def add_input(self, best: Any, value: Any) -> Any:
-        return self._of((best, value))
-
-    def merge_accumulators(self, accumulators: Any) -> Any:
-        return self._of(accumulators)
-
-    def extract_output(self, best: Any) -> Any:
-        return best
-
-    def _of(self, values: Any) -> Any:
-        present = [value for value in values if value is not None]
-        return self._choose(present) if present else None
-
-
-class Present(beam.CombineFn):
-    """Another CombineFn over the values that are not None.
-
-    Args:
-        combine: the other one.
-    """
-
-    def __init__(self, combine: beam.CombineFn) -> None:
-        super().__init__()
-        self._combine = combine
-
-    def setup(self) -> None:
-        self._combine.setup()
-
-    def create_accumulator(self) -> Any:
-        return self._combine.create_accumulator()
-
-    def add_input(self, accumulator: Any, value: Any) -> Any:
-        return accumulator if value is None else self._combine.add_input(accumulator, value)
-
-    def merge_accumulators(self, accumulators: Any) -> Any:
-        return self._combine.merge_accumulators(accumulators)
-
-    def compact(self, accumulator: Any) -> Any:
-        return self._combine.compact(accumulator)
-
-    def extract_output(self, accumulator: Any) -> Any:
-        return self._combine.extract_output(accumulator)
-
-    def teardown(self) -> None:
-        self._combine.teardown()
-
-
-class CountDistinct(beam.CombineFn):
-    """Number of different values that are not None."""
-
-    def create_accumulator(self) -> set[Any]:
-        return set()
-
-    def add_input(self, values: set[Any], value: Any) -> set[Any]:
-        if value is not None:
-            values.add(value if value == value else None)  # NaN is one value.
-        return values
-
-    def merge_accumulators(self, accumulators: Any) -> set[Any]:
-        return set().union(*accumulators)
-
-    def extract_output(self, values: set[Any]) -> int:
-        return len(values)
-
-
-@dataclass(frozen=True)
-class Order:
-    """Order of rows by a column; NaN is greater than all other numbers.
-
-    Attributes:
-        column: its name.
-        descending: the greatest value comes first.
-        nulls_first: None comes before all values, or else behind them.
-    """
-
-    column: str
-    descending: bool
-    nulls_first: bool
-
-    def sort(self, rows: list[Any]) -> None:
-        """Sort rows; those with equal values keep their order."""
-        rows.sort(key=self._key, reverse=self.descending)
-
-    def _key(self, row: Any) -> tuple[Any, ...]:
-        value = getattr(row, self.column)
-        if value is None:
-            return (2,) if self.nulls_first == self.descending else (-1,)
-        return (0, value) if value == value else (1,)
-
-
-class First(beam.CombineFn):
-    """The first rows in an order, as a list.
-
-    Args:
-        orders: the order; the first one counts most.
-        count: the number of rows.
-        skipped: the number of rows before these.
-        coder: of the rows.
-    """
-
-    def __init__(
-        self, orders: tuple[Order, ...], count: int, skipped: int, coder: coders.Coder
-    ) -> None:
-        super().__init__()
-        self._orders = orders
-        self._skipped = skipped
-        self._end = skipped + count if count else 0
-        self._coder = coder
-
-    def create_accumulator(self) -> list[Any]:
-        return []
-
-    def add_input(self, rows: list[Any], row: Any) -> list[Any]:
-        rows.append(row)
-        return rows if len(rows) < 2 * self._end + 100 else self.compact(rows)
-
-    def merge_accumulators(self, accumulators: Any) -> list[Any]:
-        return self.compact([row for rows in accumulators for row in rows])
-
-    def compact(self, rows: list[Any]) -> list[Any]:
-        for order in reversed(self._orders):
-            order.sort(rows)
-        return rows[: self._end]
-
-    def extract_output(self, rows: list[Any]) -> list[Any]:
-        return self.compact(rows)[self._skipped :]
-
-    def get_accumulator_coder(self) -> coders.Coder:
-        return coders.ListCoder(self._coder)

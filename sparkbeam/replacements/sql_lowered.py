@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, Optional
 
 import apache_beam as beam
+import numpy as np
 from apache_beam import coders, typehints
 from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import AsMultiMap, AsSingleton, PCollection
@@ -29,12 +30,22 @@ from sparkbeam.joins.equijoin import Join
 from sparkbeam.joins.incremental import IncrementalJoin
 from sparkbeam.plan.same_windows import in_same_windows
 from sparkbeam.replacements import sql_functions
+from sparkbeam.replacements.calcite_nesting import divided
 from sparkbeam.replacements.calcite_steps import as_micros, of_micros
 from sparkbeam.replacements.calcite_values import REAL, Value, held
-from sparkbeam.replacements.sql_functions import Best, CountDistinct, First, Present
+from sparkbeam.replacements.sql_combines import (
+    SPREADS,
+    Best,
+    CountDistinct,
+    First,
+    Present,
+    SumDistinct,
+    first_present,
+)
 from sparkbeam.replacements.sql_rows import is_whole
 from sparkbeam.replacements.sql_steps import (
     Aggregate,
+    Assigned,
     Constants,
     JoinSteps,
     Project,
@@ -98,6 +109,8 @@ class Lowered:
                 return self._project(step, tuple(f"c{at}" for at in range(len(step.values))))
             case Aggregate():
                 return self._aggregate(step)
+            case Assigned():
+                return self._assigned(step)
             case JoinSteps():
                 return self._join(step)
             case Unnest():
@@ -127,6 +140,7 @@ class Lowered:
         rows = self._rows(step.step)
         if step.windows is not None:
             rows = self._windowed(rows, step.windows)
+        _check_ends(rows, "Groups, aggregates and DISTINCT")
         keys = {f"k{at}": f"c{at}" for at in range(step.keys)}
         grouping: Any = beam.GroupBy(**keys)
         for at, name in enumerate(step.functions):
@@ -156,6 +170,18 @@ class Lowered:
         stamped = rows | self._label("Time") >> beam.Map(stamp).with_output_types(kind)
         return stamped | self._label("Windows") >> into
 
+    def _assigned(self, step: Assigned) -> PCollection[Any]:
+        rows = self._windowed(self._rows(step.step), step.windows)
+        values = (*_columns(step.step), *[Value("", Timestamp)] * 2)
+        kind = _row_type(tuple(f"c{at}" for at in range(len(values))), values)
+        made = self._function(
+            "made(*row, window.start, window.end)",
+            "row, window=asked",
+            made=_class_of(kind),
+            asked=beam.DoFn.WindowParam,
+        )
+        return rows | self._label("Bounds") >> beam.Map(made).with_output_types(kind)
+
     def _join(self, step: JoinSteps) -> PCollection[Any]:
         left, right = self._rows(step.left), self._rows(step.right)
         kind = _key_type(step.left_keys, step.right_keys)
@@ -169,10 +195,16 @@ class Lowered:
             if is_single(step.left):
                 return self._beside(_turned(step), right, left, row, turned=True)
         pair = _pair(step, row)
-        if right.is_bounded and not left.is_bounded and step.how in ("inner", "left"):
+        if _is_table(right, left) and step.how in ("inner", "left"):
             return self._looked_up(left, right, keys, pair, step.how)
+        if _is_table(left, right) and step.how in ("inner", "right"):
+            turned = typehints.with_output_types(row)(lambda key, row, other: pair(key, other, row))
+            how = "left" if step.how == "right" else "inner"
+            return self._looked_up(right, left, (keys[1], keys[0]), turned, how)
         if step.how == "inner" and not right.is_bounded and is_whole(left) and is_whole(right):
             return self._incremental(left, right, keys, pair)
+        for side in (left, right):
+            _check_ends(side, "An outer JOIN" if step.how != "inner" else "JOIN")
         sides = {"left": left, "right": right}
         on = dict(zip(sides, keys, strict=True))
         joined: PCollection[Any] = sides | self._label("Join") >> Join(
@@ -225,6 +257,7 @@ class Lowered:
 
     def _top(self, step: Top) -> PCollection[Any]:
         rows = self._rows(step.step)
+        _check_ends(rows, "LIMIT")
         kind: Any = rows.element_type
         first = First(step.orders, step.count, step.skipped, coders.registry.get_coder(kind))
         combine = beam.CombineGlobally(first).without_defaults()
@@ -237,7 +270,9 @@ class Lowered:
         windows = [part.windowing.windowfn for part in parts]
         if any(each != windows[0] for each in windows):
             raise ConfigurationError(
-                "The parts of UNION are in different windows: give all the same beam.WindowInto(…)."
+                "The parts of UNION are in different windows: give all the same "
+                "beam.WindowInto(…). Rows of VALUES, and of a query without FROM, are in the "
+                "global window."
             )
         return parts | self._label("Union") >> beam.Flatten()
 
@@ -275,8 +310,8 @@ class Lowered:
         return typehints.with_output_types(kind)(made)
 
     def _combine(self, name: str, *, nullable: bool) -> Any:
-        if name == "distinct":
-            return CountDistinct()
+        if name in _COMBINES:
+            return _COMBINES[name]
         if name in self._functions:
             combine = self._functions[name]
             return Present(combine) if nullable else combine
@@ -307,6 +342,12 @@ class Lowered:
         return left | self._label("Look up") >> look_up
 
 
+_COMBINES: Mapping[str, beam.CombineFn] = {
+    **SPREADS,
+    "distinct": CountDistinct(),
+    "distinct_sum": SumDistinct(),
+    "any": Best(first_present),
+}
 _AGGREGATES = {"sum": sum, "decimals": sql_functions.decimal_total, "min": min, "max": max}
 
 _NAMES = {
@@ -329,7 +370,11 @@ def function(source: str, parameters: str = "row", **named: Any) -> Callable[...
         named: further names in it.
     """
     names = {**_NAMES, **named}
-    made: Callable[..., Any] = eval(f"lambda {parameters}: {source}", names)
+    own = [parameter.partition("=")[0].strip() for parameter in parameters.split(",")]
+    whole, parts = divided(source, own)
+    for name, (arguments, text) in parts.items():
+        names[name] = eval(f"lambda {', '.join(arguments)}: {text}", names)
+    made: Callable[..., Any] = eval(f"lambda {parameters}: {whole}", names)
     return made
 
 
@@ -338,7 +383,9 @@ def _row_type(names: tuple[str, ...], values: Iterable[Value]) -> RowTypeConstra
 
 
 def _type_of(value: Value) -> Any:
-    return Optional[value.kind] if value.nullable else value.kind  # noqa: UP045
+    # Beam's coder of int8 has no negative numbers.
+    kind = np.int16 if value.kind is np.int8 else value.kind
+    return Optional[kind] if value.nullable else kind  # noqa: UP045
 
 
 def _class_of(kind: RowTypeConstraint) -> Any:
@@ -367,6 +414,25 @@ def _fire_once_in_same_windows(left: PCollection[Any], right: PCollection[Any]) 
         and not left.windowing.windowfn.is_merging()
         and in_same_windows(left, right)
     )
+
+
+def _check_ends(rows: PCollection[Any], clause: str) -> None:
+    """Check that rows are grouped some time.
+
+    Raises:
+        ConfigurationError: they are a stream in the global window, which never ends.
+    """
+    if not rows.is_bounded and is_whole(rows):
+        raise ConfigurationError(
+            f"{clause} of a stream in the global window would wait for its end: give the input "
+            "windows or a trigger with beam.WindowInto(…), or use GROUP BY TUMBLE(…)."
+        )
+
+
+def _is_table(table: PCollection[Any], rows: PCollection[Any]) -> bool:
+    """Return whether the rows of a join look up a side in the global window, which is bounded."""
+    is_other = is_whole(table) and not is_whole(rows)
+    return table.is_bounded and (is_other or not rows.is_bounded)
 
 
 def _turned(step: JoinSteps) -> JoinSteps:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sparkbeam.replacements.calcite_values import Value
-from sparkbeam.replacements.sql_functions import Order
+from sparkbeam.replacements.sql_combines import Order
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,19 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class Assigned:
+    """Rows in windows, with the start and the end of the window as two columns behind theirs.
+
+    Attributes:
+        step: makes the rows.
+        windows: the windows.
+    """
+
+    step: "Step"
+    windows: Windows
+
+
+@dataclass(frozen=True)
 class JoinSteps:
     """A join by equal keys; the columns of the right side follow those of the left."""
 
@@ -131,7 +144,7 @@ class Union:
     steps: tuple["Step", ...]
 
 
-Step = Scan | Constants | Project | Aggregate | JoinSteps | Unnest | Top | Union
+Step = Scan | Constants | Project | Aggregate | Assigned | JoinSteps | Unnest | Top | Union
 
 
 def is_single(step: Step) -> bool:

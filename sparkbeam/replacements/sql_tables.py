@@ -19,6 +19,7 @@ from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
 from sparkbeam.replacements.calcite_ddl import ExternalTable
+from sparkbeam.replacements.kafka_settings import client_settings
 from sparkbeam.replacements.managed_config import ManagedConfig
 from sparkbeam.replacements.sql_documents import read_documents
 from sparkbeam.replacements.sql_frames import columns_of
@@ -254,7 +255,9 @@ def kafka_place(table: ExternalTable, config: ManagedConfig) -> KafkaPlace:
         )
     format = (config.text("format") or "csv").lower()
     policy = config.text("watermark.type") or "ProcessingTime"
-    consumer, producer = config.texts("consumer_config"), config.texts("producer_config")
+    consumer, producer = (
+        client_settings(config, key) for key in ("consumer_config", "producer_config")
+    )
     config.finish()
     if format not in ("csv", JSON) or policy not in _POLICIES:
         raise ConfigurationError(

@@ -21,6 +21,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
 from sparkbeam.io.output_modes import told_by
 from sparkbeam.options.spark_options import SparkBeamOptions, settings
+from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import Options, ReadSpec
 from sparkbeam.spark.jars import add_jars
 from sparkbeam.spark.session import HasSession
@@ -149,7 +150,7 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
         streaming = pipeline.options.view_as(StandardOptions).streaming
-        with told_by(pipeline.transforms_stack[-1].full_label):
+        with told_by(applied_label(pipeline)):
             follow = self._follow if streaming or self._endless else None
             session = self._format.session(pipeline)
             most = pipeline.options.view_as(SparkBeamOptions).max_batch_elements
@@ -243,7 +244,7 @@ class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
-        label = pipeline.transforms_stack[-1].full_label
+        label = applied_label(pipeline)
         with told_by(label):
             spec, kind = self._read.described(pbegin)
             found = self._collected(source_frames.timed(resolve.session_of(pipeline), spec, label))

@@ -1,10 +1,11 @@
 """Functions in Python, and aggregates, that a query in SQL calls by name."""
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from hashlib import blake2b
@@ -21,6 +22,7 @@ from sparkbeam.common.display_text import shortened
 from sparkbeam.connectors.schemas import without_none
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import QUERY_FUNCTION, QueryFunction
+from sparkbeam.replacements import sql_functions
 
 _COLUMNS: Mapping[Any, str] = {
     bool: "boolean",
@@ -134,6 +136,23 @@ def signatures(functions: Mapping[str, Any]) -> dict[str, SqlFunction]:
             )
         found[name.lower()] = _signature(name, function)
     return found
+
+
+def builtins(query: str, label: str) -> tuple[QueryFunction, ...]:
+    """Return the functions of :mod:`sparkbeam.replacements.sql_functions` that a query calls.
+
+    Args:
+        query: in Spark's dialect.
+        label: of the query, for errors.
+    """
+    names = {*re.findall(rf"\b{sql_functions.IN_SPARK}(\w+)\(", query)}
+    return tuple(
+        replace(
+            _signature(name, getattr(sql_functions, name)), alias=f"{sql_functions.IN_SPARK}{name}"
+        ).of_spark(label)
+        for name in sorted(names)
+        if hasattr(sql_functions, name)
+    )
 
 
 def _signature(name: str, function: Any) -> SqlFunction:

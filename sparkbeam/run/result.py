@@ -18,7 +18,7 @@ from sparkbeam.observe.collection.live_metrics import LiveMetrics
 from sparkbeam.observe.figures.progress import PipelineProgress, Progress, progress_html
 from sparkbeam.observe.figures.summary import RunSummary
 from sparkbeam.observe.views.metric_results import SparkMetrics
-from sparkbeam.spark.interrupts import LEAVE_SECONDS, Leaving, interruptible
+from sparkbeam.spark.interrupts import LEAVE_SECONDS, Leaving, check_end, interruptible
 from sparkbeam.wire.consolidation import Infos, consolidate
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class SparkPipelineResult(PipelineResult):
             while not self._ended.wait(
                 0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))
             ):
+                check_end()
                 if deadline is not None and time.monotonic() >= deadline:
                     return self.state
         self._leaving.cancel()

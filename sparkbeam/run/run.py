@@ -22,7 +22,7 @@ from sparkbeam.observe.sinks.sink_factory import sinks_of
 from sparkbeam.options import spark_options
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.plan.spark_io import READ_URN, queries, readers
+from sparkbeam.plan.spark_io import READ_URN, queries, readers, readers_of_databases
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.cancellation import Cancellation
@@ -156,6 +156,7 @@ class PipelineRun:
                     self._deaths,
                     queries(self._plan),
                     readers(self._plan, "kafka"),
+                    readers_of_databases(self._plan),
                 ).with_traceback(None)
             self.monitor.close(reports if error is None else None)
             if error is None:

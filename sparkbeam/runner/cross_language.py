@@ -12,8 +12,10 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PValue
 
 from sparkbeam.errors import UnsupportedTransform
+from sparkbeam.options.other_runners import are_tolerated
+from sparkbeam.plan.labels import without_cells
 from sparkbeam.replacements.registry import replacement
-from sparkbeam.upstream.external import before_services, is_external, urn_of
+from sparkbeam.upstream.external import before_services, is_external, is_plain, urn_of
 
 _READ = "Read with sparkbeam.io.ReadFromSpark({}) instead: see docs/io.md."
 _WRITE = "Write with sparkbeam.io.WriteToSpark({}, schema) instead: see docs/io.md."
@@ -31,12 +33,20 @@ _SOURCES: Mapping[str, str] = {
 """Arguments of Spark's sources and sinks, by a pattern of the transform's name."""
 
 _OTHERS: Mapping[str, str] = {
+    r"WriteToBigTable\b": "Leave use_cross_language out: Beam's Python SDK writes it then.",
+    r"pubsub": "Use ReadFromPubSub or WriteToPubSub of apache_beam.io: see docs/pubsub.md.",
+    "spanner": "Use the transforms of apache_beam.io.gcp.experimental.spannerio.",
+    "tfrecord": "Use ReadFromTFRecord or WriteToTFRecord of apache_beam.io.",
+    "StorageWriteToBigQuery|bigquery_storage_write": (
+        "Use apache_beam.io.WriteToBigQuery with method='FILE_LOADS'."
+    ),
     r"\bsql": "Use apache_beam.transforms.sql.SqlTransform in Calcite's dialect: see docs/sql.md.",
     "generate_?sequence": (
         "Use apache_beam.transforms.periodicsequence.PeriodicSequence, or Create, instead."
     ),
     r"yaml:[\w-]+-java": "Use its form in another language, such as python: see docs/yaml.md.",
 }
+_OF_BEAM = re.compile(r"apache_beam\.")
 _GENERAL = (
     "Use a transform of Beam's Python SDK, or sparkbeam.io.ReadFromSpark or WriteToSpark, which "
     "take any source and sink of Spark's: see docs/io.md."
@@ -73,9 +83,10 @@ def guard(is_ours: Callable[[Pipeline], bool]) -> None:
         is_ours: returns whether a pipeline uses this runner.
     """
 
-    def check(pipeline: Pipeline) -> None:
-        if is_ours(pipeline):
-            raise _refusal(pipeline)
+    def check(pipeline: Pipeline | None, constructed: Any) -> None:
+        # The commands run each pipeline on this runner, also one that is made later.
+        if are_tolerated() if pipeline is None else is_ours(pipeline):
+            raise _refusal(pipeline, constructed)
 
     before_services(check)
 
@@ -93,15 +104,21 @@ def _refusal(pipeline: Pipeline | None, transform: Any = None) -> UnsupportedTra
     """Return the error for the transform that a pipeline is expanding, or for a given one."""
     applied = [] if pipeline is None else pipeline.transforms_stack[1:]
     parts = [part.transform for part in applied] + [transform] * (transform is not None)
-    label = applied[0].full_label if applied else "of another language"
-    within = f"'{applied[-1].full_label}' in it" if len(applied) > 1 else "it"
-    kind = f" ({_name(parts[-1])})" if parts else ""
+    label = without_cells(applied[0].full_label) if applied else _named(transform)
+    within = f"'{without_cells(applied[-1].full_label)}' in it" if len(applied) > 1 else "it"
+    of_beam = (part for part in parts if _OF_BEAM.match(_name(part)) and not is_plain(part))
+    kind = f" ({_name(next(of_beam, parts[-1]))})" if parts else ""
     return UnsupportedTransform(
         label,
         f"{within}{kind} is a cross-language transform, which another process expands and runs, as "
         "a rule one of Java.",
         _remedy(" ".join(text for part in parts for text in (_name(part), urn_of(part)))),
     )
+
+
+def _named(transform: Any) -> str:
+    """Return the class of a transform that has no label yet."""
+    return "of another language" if transform is None else type(transform).__name__
 
 
 def _name(transform: Any) -> str:

@@ -1,6 +1,5 @@
 """PCollections as Spark DataFrames, for Spark programs with parts written in Beam."""
 
-from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -16,7 +15,8 @@ from sparkbeam.connectors.schemas import spark_field, spark_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.write import to_dataframe
 from sparkbeam.options import spark_options
-from sparkbeam.plan.pruning import pruned
+from sparkbeam.plan.labels import without_cells
+from sparkbeam.plan.pruning import last_applied, pruned
 from sparkbeam.runner.spark_runner import SparkRunner
 from sparkbeam.spark.failures import explained
 from sparkbeam.spark.interrupts import interruptible
@@ -68,8 +68,8 @@ def as_dataframe(
     runner: Any = pipeline.runner
     options = spark_options.checked(pipeline.options)
     with interruptible():
-        with applied_for_now(pcollection, _AsDataFrame(schema, timestamps)) as label:
-            plan = runner._plan(pipeline, options, partial(_only, label=label))
+        with applied_for_now(pcollection, _AsDataFrame(schema, timestamps)):
+            plan = runner._plan(pipeline, options, _last_applied)
         session = runner.session(pipeline.options)
         reports = FailureReports(redaction=runner._redaction(plan, options))
         execution = LazyExecution(
@@ -116,13 +116,13 @@ def _checked(pcollection: Any) -> beam.Pipeline:
     return pipeline
 
 
-def _only(proto: Any, options: Any, *, label: str) -> Any:
-    """Return the part of a pipeline that leads to the DataFrame.
+def _last_applied(proto: Any, options: Any) -> Any:
+    """Return the part of a pipeline that leads to the transform applied last, the DataFrame.
 
     Raises:
         ConfigurationError: it is unbounded.
     """
-    part = pruned(proto, label)
+    part = pruned(proto, last_applied(proto))
     if SparkRunner._is_streaming(part, options):
         raise ConfigurationError(
             f"{_NAME} is for pipelines in batch, and this one is a stream: use "
@@ -168,7 +168,7 @@ class _AsDataFrame(beam.PTransform[PCollection[Any], PDone]):
         # A dictionary's keys are meant to be columns, but their names are unknown.
         if column is not None and not isinstance(column.dataType, MapType):
             return StructType([column]), True
-        producer = elements.producer.full_label if elements.producer else "?"
+        producer = without_cells(elements.producer.full_label) if elements.producer else "?"
         raise ConfigurationError(
             f"{_NAME} cannot make columns of what '{producer}' puts out, of the type "
             f"{shortened(str(kind), 100)}{_which(kind)}. Name its fields and their "

@@ -10,6 +10,7 @@ from apache_beam.pipeline import Pipeline, PipelineVisitor
 from apache_beam.testing.test_stream import PairWithTiming
 
 from sparkbeam.errors import UnsupportedTransform
+from sparkbeam.plan.labels import without_cells
 
 _WRITE_CACHE = re.compile(r"(^|/)WriteCache_[^/]*$")
 """Labels of the transforms that Interactive Beam adds to a pipeline."""
@@ -32,7 +33,7 @@ class _Recordings(PipelineVisitor):
     def visit_transform(self, transform_node: object) -> None:
         if isinstance(getattr(transform_node, "transform", None), PairWithTiming):
             raise UnsupportedTransform(
-                getattr(transform_node, "full_label", ""),
+                without_cells(getattr(transform_node, "full_label", "")),
                 "Interactive Beam records an unbounded source with the clock of Beam's "
                 "DirectRunner, which no other runner has.",
                 "Record it with InteractiveRunner() alone, or look at bounded data.",

@@ -39,13 +39,14 @@ from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
 from sparkbeam.replacements.client_packages import missing_client
+from sparkbeam.replacements.kafka_settings import accept_kafkas_types
 from sparkbeam.replacements.yaml_packages import check_installed
 from sparkbeam.replacements.yaml_providers import native
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.run.run import Companion, PipelineRun, program
 from sparkbeam.runner import carried, cross_language, interactive
 from sparkbeam.spark import session as sessions
-from sparkbeam.spark.interrupts import interruptible
+from sparkbeam.spark.interrupts import end_in_order, interruptible
 from sparkbeam.upstream import client_packages, option_views, pickles
 from sparkbeam.upstream.spark import (
     active_session,
@@ -75,6 +76,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         cross_language.guard(_is_ours)
         carried.register()
         client_packages.before_constructors(missing_client)
+        accept_kafkas_types()
         substitute_providers(_is_ours, native, check_installed)
 
     def apply(self, transform: Any, input: Any, options: PipelineOptions) -> Any:
@@ -105,6 +107,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             ConfigurationError: an option or the environment is wrong.
         """
         try:
+            end_in_order()
             with interruptible():
                 return self._run(pipeline, options)
         finally:

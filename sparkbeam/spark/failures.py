@@ -8,14 +8,16 @@ from types import MappingProxyType
 
 import pyspark
 
+from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
-from sparkbeam.common.spark_packages import CHECK_KAFKA
+from sparkbeam.common.spark_packages import KAFKA_GAP, kafka_remedy
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.plan.spark_io import QUERY_FUNCTION
 from sparkbeam.spark.checkpoint_damage import FULL, damage
 from sparkbeam.spark.worker_deaths import Deaths
 from sparkbeam.upstream.spark import (
     KAFKA_FAILED,
+    KAFKA_LOST,
     NO_PROGRAM,
     OTHER_PLAN,
     OTHER_PYTHON,
@@ -27,7 +29,17 @@ from sparkbeam.wire.failure import FailureReports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
 _FUNCTION_FAILED = re.compile(rf"Step '(?P<label>[^\n]*?)' failed: {QUERY_FUNCTION} [^\n]*")
+_VALUE_FAILED = re.compile(
+    r"\[USER_RAISED_EXCEPTION\] Step '(?P<label>[^\n]*?)': (?P<problem>[^\n]*?)"
+    r"(?: SQLSTATE: \w+)?$",
+    re.MULTILINE,
+)
+"""Raised by an expression of Spark's that converts the values of a source."""
+
 _SIDE_WINDOW_FAILED = "the WindowFn of its side input gives no window"
+_OWN_ERROR = re.compile(r"^sparkbeam\.[\w.]+: ([^\n]+)", re.MULTILINE)
+"""An error of sparkbeam's data sources, behind its traceback."""
+
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 _OLD_PYTHON = re.compile(r"sparkbeam needs Python [^\n]*")
@@ -36,6 +48,11 @@ _OLD_PYTHON = re.compile(r"sparkbeam needs Python [^\n]*")
 _SAME_PYTHON = (
     "Point PYSPARK_PYTHON, in the environment of the program, at the Python that runs it "
     f"({'.'.join(map(str, sys.version_info[:2]))}), with sparkbeam installed, on every worker."
+)
+
+_OF_DATABASE = (
+    "If the connection has broken, run the pipeline again; if a value cannot be read, read a query "
+    "that casts its column to a text."
 )
 
 _FRAMES_OF_JAVA = re.compile(r"^\s+at [\w.$]+|^JVM stacktrace", re.MULTILINE)
@@ -51,6 +68,7 @@ def explained(
     deaths: Deaths | None = None,
     queries: Mapping[str, str] = MappingProxyType({}),
     of_kafka: Sequence[str] = (),
+    of_databases: Sequence[str] = (),
 ) -> SparkBeamError:
     """Translate an exception from Spark into the error to raise.
 
@@ -60,6 +78,7 @@ def explained(
         deaths: of workers of the run.
         queries: the text of each query in SQL, by the label of its transform.
         of_kafka: labels of the transforms that read Kafka with Spark's source.
+        of_databases: labels of those that read databases over JDBC.
     """
     if isinstance(error, SparkBeamError):
         return error
@@ -67,6 +86,9 @@ def explained(
     report = reports.find(text)
     if report is None:
         shown = reports.redaction(text)
+        of_database = is_of_database(shown)
+        if of_database:
+            shown = without_values(shown)
         hides = shown != text
         lacking = _lacking(shown)
         if lacking is not None:
@@ -80,8 +102,13 @@ def explained(
         in_query = _FUNCTION_FAILED.search(shown)
         if in_query is not None:
             return PipelineFailed(in_query[0], in_query["label"])
+        value = _VALUE_FAILED.search(shown)
+        if value is not None:
+            label = value["label"]
+            return PipelineFailed(f"Step '{label}' failed: {value['problem']}", label)
         shown = QUERY_DUMP.sub("", shown)
-        who, label = _failed(error, queries, of_kafka if KAFKA_FAILED.search(shown) else ())
+        readers = of_kafka if _is_of_kafka(shown) else of_databases if of_database else ()
+        who, label = _failed(error, queries, readers)
         failed = (
             CheckpointFailed(damaged)
             if damaged is not None
@@ -97,17 +124,21 @@ def explained(
     return _explained(report)
 
 
+def _is_of_kafka(text: str) -> bool:
+    return bool(KAFKA_FAILED.search(text) or KAFKA_LOST.search(text))
+
+
 def _failed(
-    error: Exception, queries: Mapping[str, str], of_kafka: Sequence[str]
+    error: Exception, queries: Mapping[str, str], readers: Sequence[str]
 ) -> tuple[str, str | None]:
     """Return a name of what has failed, and the label of the transform if it is known."""
     label = _query_of(error, queries)
     if label is not None:
         return f"Query '{label}'", label
-    if len(of_kafka) == 1:
-        return f"Step '{of_kafka[0]}'", of_kafka[0]
-    if of_kafka:
-        return f"One of the steps {', '.join(map(repr, of_kafka))}", None
+    if len(readers) == 1:
+        return f"Step '{readers[0]}'", readers[0]
+    if readers:
+        return f"One of the steps {', '.join(map(repr, readers))}", None
     return "Spark", None
 
 
@@ -175,7 +206,7 @@ def _is_of_python(found: re.Match[str]) -> bool:
 
 def _with_remedy(gist: str, text: str) -> str:
     """Return the gist of an error as a sentence, with the remedy; the gist alone without one."""
-    remedy = _remedy(text)
+    remedy = _remedy(text) or (_OF_DATABASE if is_of_database(text) else "")
     if not remedy:
         return gist
     return f"{gist}{'' if gist.endswith(('.', '!', '?', '…')) else '.'} {remedy}"
@@ -196,8 +227,10 @@ def _remedy(text: str) -> str:
             "than when its checkpoint was begun: make it as it was, or start with another "
             "--checkpoint_location."
         )
+    if KAFKA_LOST.search(text):
+        return KAFKA_GAP
     if KAFKA_FAILED.search(text) or text.startswith("KafkaError: "):
-        return CHECK_KAFKA
+        return kafka_remedy(text)
     if FULL.search(text):
         return "Make room in the folder for temporary files, or set spark.local.dir to another one."
     if _CODER_FAILED.search(text):
@@ -215,6 +248,9 @@ def _remedy(text: str) -> str:
 
 def _gist(text: str) -> str:
     """Return the informative lines of an error."""
+    ours = _OWN_ERROR.findall(text)
+    if ours:
+        return beginning(ours[-1], _MOST_CHARACTERS)
     lines = [line.strip() for line in WRAPPED.sub("", text).splitlines()]
     skipped = ("at ", "...", "JVM stacktrace", "Driver stacktrace", "Traceback (most", 'File "')
     found = [line for line in lines if line.strip(": ") and not line.startswith(skipped)]

@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C: cancel the pipeline and end the program with one line.
+"""Handling of Ctrl-C and SIGTERM: cancel the pipeline and end the program with one line.
 
 The main thread gets a ``KeyboardInterrupt``, as always in Python, and may catch it. Differences:
 
@@ -7,12 +7,16 @@ The main thread gets a ``KeyboardInterrupt``, as always in Python, and may catch
 - The run is cancelled and has ended before the program continues: Python aborts if a thread is
   still working at exit.
 - An uncaught interrupt is printed as one line instead of a traceback.
+
+SIGTERM and SIGHUP, which would end the process at once, become a ``SystemExit`` of the main thread
+with the exit code of shells, 128 and the number of the signal.
 """
 
 import atexit
 import gc
 import io
 import logging
+import os
 import signal
 import sys
 import threading
@@ -20,6 +24,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -35,7 +40,27 @@ _PYSPARK = "pyspark.core.context"
 _CANCELLED = "sparkbeam_cancelled"
 """The attribute of an interrupt that has cancelled a run."""
 
+_SIGNALLED = 128
+"""Offset of exit codes from the number of the signal, as in shells."""
+
 _told: list[bool] = []
+_ended_by: list[int] = []
+"""The signals to end that the program has got."""
+
+_patient = threading.Event()
+"""Set while the program ends in order."""
+
+
+class _Terminated(SystemExit):
+    """End of the program by a signal.
+
+    Args:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(_SIGNALLED + number)
+        self.signal = signal.Signals(number).name
 
 
 @contextmanager
@@ -47,17 +72,44 @@ def interruptible(stop: Callable[[], None] = lambda: None) -> Iterator[None]:
 
     Raises:
         KeyboardInterrupt: the user interrupted the program; the run is cancelled by then.
+        SystemExit: likewise, by SIGTERM or SIGHUP.
     """
     jvm_output.hush(False)
     with python_handler(), _without_py4j():
         try:
             yield
-        except KeyboardInterrupt as interrupt:
+        except (KeyboardInterrupt, _Terminated) as interrupt:
             jvm_output.hush(True)
             with patience():
                 stop()
-            _tell_in_one_line(interrupt)
+            if isinstance(interrupt, KeyboardInterrupt):
+                _tell_in_one_line(interrupt)
+            else:
+                print(f"Ended by {interrupt.signal}: the pipeline was cancelled.", file=sys.stderr)
             raise
+
+
+def end_in_order() -> None:
+    """Make SIGTERM and SIGHUP a ``SystemExit``, unless the program handles or ignores them."""
+    for number in (signal.SIGTERM, signal.SIGHUP) if _is_main() else ():
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, partial(_terminate, os.getpid()))
+
+
+def _terminate(process: int, number: int, frame: FrameType | None) -> None:
+    if os.getpid() != process:
+        # A fork of the program ends as it would without its pipeline.
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    elif not _patient.is_set():
+        _ended_by.append(number)
+        raise _Terminated(number)
+
+
+def check_end() -> None:
+    """Raise the ``SystemExit`` of a signal again, if Python has ignored it, as in a destructor."""
+    if _ended_by:
+        raise _Terminated(_ended_by[0])
 
 
 @contextmanager
@@ -78,7 +130,10 @@ def python_handler() -> Iterator[None]:
 
 @contextmanager
 def patience() -> Iterator[None]:
-    """Ignore early interrupts while the program ends; a later one aborts the wait."""
+    """Ignore early interrupts while the program ends; a later one aborts the wait.
+
+    Other signals to end it are ignored.
+    """
     if not _is_main():
         yield
         return
@@ -89,11 +144,13 @@ def patience() -> Iterator[None]:
             raise KeyboardInterrupt
 
     usual = signal.signal(signal.SIGINT, handler)
+    _patient.set()
     try:
         yield
     except KeyboardInterrupt:
         return
     finally:
+        _patient.clear()
         signal.signal(signal.SIGINT, usual)
 
 

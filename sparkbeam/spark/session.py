@@ -57,6 +57,40 @@ _CONNECT_SECONDS = 5.0
 _GRPC_SECONDS = 10.0
 
 
+class SparkNotStartedError(BaseException):
+    """A transform asks for a session where none is started.
+
+    It is no ``Exception``, as those of Spark become errors of the transform's arguments.
+
+    Attributes:
+        label: of the transform; empty if unknown.
+    """
+
+    label = ""
+
+
+_unstarted = threading.Event()
+
+
+@contextmanager
+def unstarted() -> Iterator[None]:
+    """Start no session within the context, nor let the program start one."""
+
+    def start(*_: Any, **__: Any) -> None:
+        raise SparkNotStartedError
+
+    _unstarted.set()
+    builder: Any = SparkSession.Builder
+    usual = builder.getOrCreate
+    if upstream.active_session() is None:
+        builder.getOrCreate = start
+    try:
+        yield
+    finally:
+        builder.getOrCreate = usual
+        _unstarted.clear()
+
+
 class HasSession:
     """A runner whose pipelines run on a Spark session."""
 
@@ -101,10 +135,13 @@ def obtain(options: SparkBeamOptions) -> SparkSession:
 
     Raises:
         ConfigurationError: Java is missing, or no server answers at the URL.
+        SparkNotStartedError: none may be started.
     """
+    active = upstream.active_session()
+    if active is None and _unstarted.is_set():
+        raise SparkNotStartedError
     if options.spark_connect:
         return _connect(options)
-    active = upstream.active_session()
     if active is not None and not options.spark_master:
         return _with_packages(active, options)
     return _create(options)

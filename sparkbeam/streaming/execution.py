@@ -504,12 +504,13 @@ class StreamingExecution:
             source_frame(
                 self._session,
                 source,
+                number,
                 count,
                 self._checkpoint,
                 own,
                 freezes=self._available_now is not None,
             )
-            for source in found
+            for number, source in enumerate(found)
         ]
 
     def _in_pieces(self, sources: list[SourceFrame]) -> bool:

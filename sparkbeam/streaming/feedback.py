@@ -12,8 +12,10 @@ from typing import Any
 
 from sparkbeam.common.untrusted_json import loaded, parsed, text
 from sparkbeam.errors import CheckpointFailed
+from sparkbeam.plan.spark_io import PARTITION_SEPARATOR
 from sparkbeam.streaming.checkpoint_files import Files, damaged
 
+_FOLDER = "feedback"
 _KEPT = 20
 _FINISHED = "finished"
 _DRAIN = "drain"
@@ -37,6 +39,8 @@ class Feedback:
         finalizers: the tokens of callbacks to call once the micro-batch is committed, and of
             earlier pending ones.
         waits: what stages have read waits for the next micro-batch.
+        pending: the partitions of Kafka, by the tag of the source, that have records which the
+            micro-batch could not see.
     """
 
     number: int
@@ -47,6 +51,7 @@ class Feedback:
     summary: Mapping[str, Any] = field(default_factory=dict)
     finalizers: Sequence[str] = ()
     waits: bool = False
+    pending: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> "Feedback":
@@ -121,6 +126,27 @@ class FeedbackFiles:
         offsets = [line for line in offsets if line]
         return offsets if version == _OFFSETS_VERSION else []
 
+    def partition_offsets(self, number: int, source: int) -> dict[str, Any]:
+        """Return the offsets of a source's partitions at the end of a tick's micro-batch.
+
+        Args:
+            number: of the tick.
+            source: its number among Spark's sources, from 0.
+        """
+        ticks, *offsets = self.offsets(number) or [""]
+        try:
+            if source >= len(offsets) or loaded(ticks).get("number") != number:
+                return {}
+            topics = loaded(offsets[source])
+        except ValueError:
+            return {}
+        return {
+            f"{topic}{PARTITION_SEPARATOR}{partition}": at
+            for topic, partitions in topics.items()
+            if isinstance(partitions, dict)
+            for partition, at in partitions.items()
+        }
+
     def tick_of(self, batch: int) -> int:
         """Return the number of the last tick up to one of Spark's micro-batches.
 
@@ -132,6 +158,13 @@ class FeedbackFiles:
             return int(loaded(ticks)["number"])
         except (ValueError, TypeError, KeyError):
             return batch + 1
+
+    def last_written(self) -> int:
+        """Return the tick of the last micro-batch with feedback; 0 before the first."""
+        numbers = (
+            re.fullmatch(r"([0-9]{1,18})\.json", name) for name in self._files.names(_FOLDER)
+        )
+        return max((int(number[1]) for number in numbers if number), default=0)
 
     def last_number(self) -> int | None:
         """Return the tick whose micro-batch left nothing to do, or None."""
@@ -179,4 +212,4 @@ class FeedbackFiles:
 
 
 def _name(number: int) -> str:
-    return f"feedback/{number}.json"
+    return f"{_FOLDER}/{number}.json"

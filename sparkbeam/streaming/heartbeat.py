@@ -31,6 +31,7 @@ class Heartbeat:
         notes: log messages and warnings of steps, the last first.
         error: the failure of the run.
         phases: the number of the last micro-batch with its timings, in microseconds.
+        started: the start of the run, in seconds since the epoch; 0 if unknown.
     """
 
     written: float
@@ -42,6 +43,7 @@ class Heartbeat:
     notes: tuple[Note, ...] = ()
     error: str = ""
     phases: tuple[int, Mapping[str, int]] = (0, {})
+    started: float = 0.0
 
     def is_of(self, ended: float) -> bool:
         """Return whether the run may be the one of a micro-batch that ended at a time."""

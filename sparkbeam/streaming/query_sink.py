@@ -22,6 +22,7 @@ from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.committed_reports import Committed, busiest
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import OwnFiles, unless_taken
+from sparkbeam.streaming.kafka_offsets import KafkaOffsets
 from sparkbeam.streaming.source_watermarks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.stored_names import StoredNames
@@ -110,6 +111,7 @@ class QuerySink:
         self._spark_sinks = SparkSinks(topology.plan.sinks, files, reports)
         self._clocks = tuple(map(SourceClock.from_source, spark_sources(topology.plan)))
         self._feedback = FeedbackFiles(files)
+        self._kafka = KafkaOffsets(topology.plan, self._feedback)
         self._since = now_micros()
         self._committed = Committed()
         self._in_pieces = in_pieces
@@ -132,6 +134,7 @@ class QuerySink:
 
     def _deliver(self, batch: Any, batch_id: int) -> None:
         self._watch = Stopwatch()
+        self._kafka.read(batch_id + 1)
         if self._in_pieces and not self.number:
             # No layer has run yet: they run when rows are requested.
             limit_rows(batch.sparkSession)
@@ -212,13 +215,15 @@ class QuerySink:
             now=now_micros(),
         )
         self._since = figures.ended
+        seen = newest_seen(self._clocks, said.seen)
         return Feedback(
             number=tick.number,
             finished=finished and not self._callbacks.waiting,
             due=due,
             reports=self._committed.store(),
-            seen=newest_seen(self._clocks, said.seen),
+            seen=seen,
             summary=figures.content(),
             finalizers=self._callbacks.waiting,
             waits=any(stage.waits for stage in stages),
+            pending=self._kafka.pending(seen),
         )

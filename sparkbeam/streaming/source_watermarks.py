@@ -59,11 +59,13 @@ class SourceObservation:
     """Observation of a source by a completed micro-batch.
 
     Attributes:
-        time: of its tick, in microseconds: everything that the source had by then has been read.
+        time: of its tick, in microseconds.
         seen: the latest timestamp of the rows by partition; see :func:`newest_of_files` for files.
         known: the partitions of the source, if known independently of rows.
         is_first: it is the last one of an earlier run, and this run has not looked yet.
         ended: the exhausted partitions, if known.
+        pending: the partitions with records that the source does not show yet.
+        until: when its run began, which reads what was there then; None if it goes on.
     """
 
     time: int
@@ -71,6 +73,13 @@ class SourceObservation:
     known: tuple[str, ...] = ()
     is_first: bool = False
     ended: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    until: int | None = None
+
+    @property
+    def read_up_to(self) -> int:
+        """The time up to which everything that the source had has been read."""
+        return self.time if self.until is None else min(self.time, self.until)
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,7 @@ class SourceClock:
             return marks
         marks = replace(marks, silent=marks.silent or {_ALL: look.time})
         passed = self.follows and self._has_passed(marks.silent[_ALL], look)
-        return self._up_to(marks, look.time) if passed else marks
+        return self._up_to(marks, look.read_up_to) if passed else marks
 
     def _by_ends(
         self, marks: SourceProgress, look: SourceObservation, before: int
@@ -192,14 +201,14 @@ class SourceClock:
             holds = self.by_columns and not self.tells and self.idle is not None and not settled
             return marks if holds else self._up_to(self._without(marks, idle), min(active))
         marks = self._up_to(self._without(marks, idle), marks.reached)
-        return self._up_to(marks, look.time) if settled and self.follows else marks
+        return self._up_to(marks, look.read_up_to) if settled and self.follows else marks
 
     def _by_clocks(
         self, marks: SourceProgress, look: SourceObservation, lag: int, now: int
     ) -> SourceProgress:
         """Let each idle partition follow the clock."""
         newest = {
-            p: max(micros, look.time - lag)
+            p: max(micros, look.read_up_to - lag)
             if self._has_passed(marks.silent.get(p), look)
             else micros
             for p, micros in marks.newest.items()
@@ -219,9 +228,10 @@ class SourceClock:
                 "their own. Choose a partition_column= with fewer values, or give idle_timeout= "
                 "so that those without rows are forgotten."
             )
-        silent = {p: since for p, since in marks.silent.items() if p not in look.seen}
+        active = {*look.seen, *look.pending}
+        silent = {p: since for p, since in marks.silent.items() if p not in active}
         if not look.is_first:
-            for partition in newest.keys() - look.seen.keys():
+            for partition in newest.keys() - active:
                 silent.setdefault(partition, look.time)
         return replace(marks, newest=newest, silent=silent)
 

@@ -20,6 +20,7 @@ from sparkbeam.streaming.batch_limits import in_pieces
 from sparkbeam.streaming.checkpoint_files import Files, files, kept_places, next_epoch
 from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.kafka_topics import check_topics
 from sparkbeam.wire.messages import DDL
 from sparkbeam.worker.streaming.spark_operators import RowsLayer
 from sparkbeam.worker.streaming.tasks import LayerTask
@@ -82,6 +83,7 @@ class SourceFrame:
 def source_frame(
     session: Any,
     source: Source,
+    number: int,
     partitions: int,
     checkpoint: str,
     kept: Files,
@@ -93,6 +95,7 @@ def source_frame(
     Args:
         session: of the query.
         source: the source.
+        number: of the source among those of the query, from 0.
         partitions: the number of partitions of a source that does not define it.
         checkpoint: of the query.
         kept: the files under it.
@@ -102,6 +105,8 @@ def source_frame(
     ((_, tag),) = source.outputs
     if spec.is_own:
         spec = _of_hub(spec, session, ExhaustedPartitions(checkpoint, tag), kept, freezes=freezes)
+    if spec.format.lower() == "kafka":
+        check_topics(spec, source.label, number, kept)
     if not FeedbackFiles(kept).offsets(1):  # Otherwise Spark starts at its own offsets.
         spec = started(spec, source.label)
     frame = source_frames.timed(session, spec, source.label, partitions)

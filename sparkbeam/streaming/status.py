@@ -32,6 +32,9 @@ from sparkbeam.streaming.heartbeat import Heartbeat, last_sign
 
 _LONG = 60.0
 _LONGER = 10
+_START = 600.0
+"""The longest that a start may take, up to the first commit, in seconds."""
+
 _SECOND = 1e6
 
 
@@ -40,6 +43,9 @@ class Health(StrEnum):
 
     RUNNING = "running"
     """A micro-batch is under way."""
+
+    STARTING = "starting"
+    """The program has started and not yet committed a micro-batch."""
 
     IDLE = "idle"
     """Everything is committed, and nothing is due."""
@@ -76,8 +82,10 @@ class PipelineStatus:
         progress: at the end of the last committed micro-batch, with known phases; its lag is
             None once the pipeline is over.
         since: the age of that micro-batch; None before the first.
-        pending: how long the current micro-batch has been under way; None without one.
-        overdue: how long a timer in processing time has been due; None if none is.
+        pending: how long the current micro-batch has been under way since the program started;
+            None without one.
+        overdue: how long a timer in processing time has been due since then; None if none is.
+        starting: the time since the start, up to the first commit; None later, or if unknown.
         addresses: of the stages.
         sign: the last heartbeat of the program; None if unknown or older than the last micro-batch.
         generation: the number of starts of a driver over the checkpoint; 0 if unknown.
@@ -89,6 +97,7 @@ class PipelineStatus:
     since: float | None = None
     pending: float | None = None
     overdue: float | None = None
+    starting: float | None = None
     addresses: tuple[str, ...] = ()
     sign: Heartbeat | None = None
     generation: int = 0
@@ -101,7 +110,7 @@ class PipelineStatus:
     @property
     def is_well(self) -> bool:
         """True if it makes progress or is over."""
-        return self.is_over or self.health in (Health.RUNNING, Health.IDLE)
+        return self.is_over or self.health in (Health.STARTING, Health.RUNNING, Health.IDLE)
 
     def content(self) -> dict[str, Any]:
         """Return the contents as JSON values."""
@@ -118,6 +127,7 @@ class PipelineStatus:
             "lag_seconds": _rounded(progress.lag_seconds),
             "pending_seconds": _rounded(self.pending),
             "overdue_seconds": _rounded(self.overdue),
+            "starting_seconds": _rounded(self.starting),
             "steps": [step_content(step) for step in progress.stages],
             "partitions": [asdict(partition) for partition in progress.partitions],
         }
@@ -148,6 +158,8 @@ class PipelineStatus:
                 f"micro-batch {progress.micro_batch} was committed {duration(self.since)} ago, "
                 f"after {duration(progress.batch_seconds)}"
             )
+        if self.starting is not None:
+            yield f"the program started {duration(self.starting)} ago"
         if self.pending is not None:
             yield f"the next one is under way for {duration(self.pending)}"
         if self.overdue is not None:
@@ -173,7 +185,7 @@ def status(
         max_lag: the longest accepted lag, in seconds; None for any.
         patience: the seconds that a micro-batch may take, or be overdue, before the pipeline counts
             as stuck; None for a minute, or ten times the duration of the last one if that is
-            longer.
+            longer. Up to the first one after a start it has ten minutes.
         now: the time in seconds since the epoch; None for the clock's.
 
     Raises:
@@ -197,12 +209,15 @@ def status(
     sign = sign if sign is None or ended is None or sign.is_of(ended) else None
     progress = _progress(files, number, batch, sign, now)
     draining, pending, overdue = files.is_to_drain(), None, None
+    started = 0.0 if sign is None or sign.over else sign.started
+    is_first = started > (ended or 0.0)
     if last is not None:
         progress = replace(progress, lag_seconds=None)
     elif planned is not None and (committed is None or planned[0] > committed[0]):
-        pending = max(0.0, now - planned[1])
+        pending = max(0.0, now - max(planned[1], started))
     elif found is not None and found.due is not None and found.due / _SECOND < now:
-        overdue = now - found.due / _SECOND
+        overdue = max(0.0, now - max(found.due / _SECOND, started))
+    is_first &= last is None and (found is None or pending is not None or overdue is not None)
     over = Health.DRAINED if draining else Health.FINISHED
     judged = PipelineStatus(
         health=over if last is not None else Health.IDLE if pending is None else Health.RUNNING,
@@ -211,6 +226,7 @@ def status(
         since=None if ended is None else max(0.0, now - ended),
         pending=pending,
         overdue=overdue,
+        starting=max(0.0, now - started) if is_first else None,
         addresses=() if batch is None else tuple(batch.stages),
         sign=sign,
         generation=newest(known),
@@ -228,8 +244,12 @@ def _problem(
         return told
     if patience is None:
         patience = max(_LONG, _LONGER * status.progress.batch_seconds)
+    if status.starting is not None:
+        patience = max(patience, _START)
     if max(status.pending or 0.0, status.overdue or 0.0) > patience:
         return Health.STUCK
+    if status.starting is not None and status.starting < patience:
+        return Health.STARTING
     is_behind = max_lag is not None and (status.progress.lag_seconds or 0.0) > max_lag
     return Health.BEHIND if is_behind else None
 

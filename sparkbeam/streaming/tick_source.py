@@ -14,7 +14,6 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.spark_io import PARTITION_SEPARATOR
@@ -34,7 +33,7 @@ from sparkbeam.streaming.source_watermarks import (
 from sparkbeam.upstream.stream_readers import SupportsTriggerAvailableNow
 from sparkbeam.wire.messages import DDL, TICK_TAG, Message, Round, Tick, dump, pack
 from sparkbeam.wire.rows import PLAIN_CELL
-from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS, now_micros
 
 TO_FIRST_LAYER = ((0, 0),)
 """Route of ticks that are one row, which the first layer receives and passes on."""
@@ -147,6 +146,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clock = Clock()
         self._available_now = spec.run is not None
         self._until: int | None = None
+        self._prepared: int | None = None
         self._first: int | None = None
         self._draining = False
         self._has_ended = False
@@ -154,6 +154,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._available_now = True
+        self._prepared = now_micros()  # Other sources see what there is next.
 
     def initialOffset(self) -> dict[str, Any]:
         tags = (*self._tags.values(), *(clock.tag for clock in self._spec.clocks))
@@ -179,7 +180,8 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             if feedback is not None:
                 self._files.restore(feedback)
             if self._available_now and self._spec.events is None:
-                self._until = self._clock.after(position.time)
+                began = self._clock.after(position.time)
+                self._until = min(began, max(position.time, self._prepared or began))
         draining = position.draining or self._is_to_drain()
         begun = position.number and draining == position.draining
         if begun and not self._is_due(position) and self._is_over():
@@ -277,32 +279,20 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
                 marks = at_restart(marks)
             look = None
             if feedback is not None:
-                offsets = self._offsets(position, number) if clock.tells else {}
+                offsets = (
+                    self._files.partition_offsets(position.number, number) if clock.tells else {}
+                )
                 look = SourceObservation(
                     position.time,
                     feedback.seen.get(tag, {}),
                     tuple(offsets),
                     is_first,
                     self._ended(clock, offsets),
+                    tuple(feedback.pending.get(tag, ())),
+                    position.until,
                 )
             found[tag] = clock.after(marks, look, time_now)
         return found
-
-    def _offsets(self, position: Position, number: int) -> dict[str, Any]:
-        """Return the offsets of a source, by topic and partition."""
-        ticks, *offsets = self._files.offsets(position.number) or [""]
-        try:
-            if number >= len(offsets) or loaded(ticks).get("number") != position.number:
-                return {}
-            topics = loaded(offsets[number])
-        except ValueError:
-            return {}
-        return {
-            f"{topic}{PARTITION_SEPARATOR}{partition}": at
-            for topic, partitions in topics.items()
-            if isinstance(partitions, dict)
-            for partition, at in partitions.items()
-        }
 
     def _ended(self, clock: SourceClock, offsets: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the exhausted partitions."""

@@ -22,8 +22,7 @@ class Consumer:
         client: the SDK's ``EventHubConsumerClient``.
         group: the consumer group.
         partition: the partition id.
-        position: a sequence number, an offset or a time.
-        inclusive: whether to read the event at the position.
+        position: a sequence number, an offset or a time; the event there is read too.
         epoch: the epoch of the receiver; None for none.
     """
 
@@ -33,8 +32,6 @@ class Consumer:
         group: str,
         partition: str,
         position: Any,
-        *,
-        inclusive: bool,
         epoch: int | None,
     ) -> None:
         self._consumer = client._create_consumer(
@@ -44,7 +41,7 @@ class Consumer:
             None,
             owner_level=epoch,
             prefetch=1,
-            event_position_inclusive=inclusive,
+            event_position_inclusive=True,
         )
         # Its thread would listen on our connection, and hold up the end by a second.
         self._consumer._keep_alive = None

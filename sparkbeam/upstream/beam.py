@@ -32,9 +32,11 @@ from apache_beam.typehints.schemas import MicrosInstant
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.upstream import option_views
+from sparkbeam.upstream import exact_decimals, option_views
 from sparkbeam.upstream.dofn_handover import Handed, HandingPickler
 from sparkbeam.upstream.signatures import remembering, remembering_stateless
+
+exact_decimals.install()
 
 # User code: functions wrapped by Beam.
 
@@ -219,14 +221,16 @@ _TOPS = frozenset([combiners.TopCombineFn, combiners.Largest, combiners.Smallest
 @contextlib.contextmanager
 def applied_for_now(
     pcollection: PCollection[Any], transform: PTransform[Any, Any]
-) -> Iterator[str]:
-    """Apply a transform within the context, then remove it; yield its full label."""
+) -> Iterator[None]:
+    """Apply a transform within the context, as the last of its pipeline, then remove it."""
     pipeline = pcollection.pipeline
     applied, labels = pipeline.transforms_stack[-1].parts, set(pipeline.applied_labels)
-    known = len(applied)
+    known, label = len(applied), transform.label
+    while label in labels:
+        label += "_"
     try:
-        pipeline.apply(transform, pcollection)
-        yield applied[-1].full_label
+        pipeline.apply(transform, pcollection, label)
+        yield
     finally:
         del applied[known:]
         pipeline.applied_labels = labels

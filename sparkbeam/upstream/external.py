@@ -1,8 +1,9 @@
 """Assumptions about Beam's cross-language transforms and the processes that they start."""
 
 import functools
+import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from types import FrameType
 from typing import Any
@@ -11,7 +12,7 @@ from apache_beam.coders import RowCoder
 from apache_beam.pipeline import Pipeline
 from apache_beam.portability.api import external_transforms_pb2
 from apache_beam.pvalue import PValue
-from apache_beam.transforms import external, external_transform_provider
+from apache_beam.transforms import PTransform, external, external_transform_provider
 
 _CLASSES = (
     external.ExternalTransform,
@@ -26,6 +27,11 @@ def is_external(transform: Any) -> bool:
     if not isinstance(transform, _CLASSES):
         return False
     return not _is_here(vars(transform).get("_expansion_service"))
+
+
+def is_plain(transform: Any) -> bool:
+    """Return whether a transform only calls an expansion service, which says what it does."""
+    return type(transform) in _CLASSES
 
 
 def _is_here(expansion_service: Any) -> bool:
@@ -59,34 +65,87 @@ def managed_configuration(transform: Any) -> tuple[str, str, str | None]:
     return str(system).lower(), transform._yaml_config, transform._config_url
 
 
-def before_services(check: Callable[[Pipeline], None]) -> None:
-    """Call a function before Beam starts an expansion service for a pipeline.
+_Check = Callable[[Pipeline | None, Any], None]
 
-    Some composites ask the service for its transforms before they apply any.
+
+@functools.cache
+def before_constructor(
+    kind: type, arguments: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+) -> None:
+    """Have the arguments of a transform's constructor replaced by others.
 
     Args:
-        check: receives the pipeline; the service is not started if it raises.
+        kind: the class of the transform.
+        arguments: returns those to construct it with, given its name and the user's.
+    """
+    construct = kind.__init__  # type: ignore[misc]
+    parameters = inspect.signature(construct)
+
+    @functools.wraps(construct)
+    def checked(self: Any, *given: Any, **named: Any) -> None:
+        bound = parameters.bind(self, *given, **named).arguments
+        first = next(iter(bound))
+        theirs = {name: value for name, value in bound.items() if name != first}
+        construct(self, **arguments(kind.__name__, theirs))
+
+    kind.__init__ = checked  # type: ignore[misc]
+
+
+def before_services(check: _Check) -> None:
+    """Call a function before Beam starts an expansion service, or connects to one.
+
+    Some composites ask the service for its transforms before they apply any, and some transforms
+    and providers of transforms as they are constructed.
+
+    Args:
+        check: receives the pipeline that is being expanded, or else one of the callers', and the
+            transform or provider that is being constructed, each None if there is none; the
+            service is not started if it raises.
     """
     theirs = external.ExternalTransform.service
 
     @functools.wraps(theirs)
     def service(expansion_service: Any) -> Any:
-        here = _is_here(expansion_service)
-        pipeline = None if here else next(_expanded(sys._getframe(1)), None)
-        if pipeline is not None:
-            check(pipeline)
+        if not _is_here(expansion_service):
+            check(*_found(sys._getframe(1)))
         return theirs(expansion_service)
 
     setattr(external.ExternalTransform, "service", staticmethod(service))  # noqa: B010
+    _before_providers(check)
 
 
-def _expanded(frame: FrameType | None) -> Iterator[Pipeline]:
-    """Yield the pipelines that Beam processes in the callers of a frame, innermost first."""
+def _before_providers(check: _Check) -> None:
+    """Call a function before a provider logs the error of a service that it has not reached."""
+    provider = external_transform_provider.ExternalTransformProvider
+    theirs = provider.__init__
+
+    @functools.wraps(theirs)
+    def init(self: Any, expansion_services: Any, *rest: Any, **named: Any) -> None:
+        given = expansion_services if isinstance(expansion_services, list | set) else ()
+        if not all(map(_is_here, given or (expansion_services,))):
+            check(_found(sys._getframe(1))[0], self)
+        theirs(self, expansion_services, *rest, **named)
+
+    setattr(provider, "__init__", init)  # noqa: B010
+
+
+def _found(frame: FrameType | None) -> tuple[Pipeline | None, Any]:
+    """Return the pipeline of the callers of a frame, and the transform that they construct.
+
+    The innermost pipeline that Beam itself processes comes before those of other callers.
+    """
+    others: list[Pipeline] = []
+    made: Any = None
     while frame is not None:
-        if "apache_beam" in PurePath(frame.f_code.co_filename).parts:
-            for value in frame.f_locals.values():
-                if isinstance(value, Pipeline):
-                    yield value
-                elif isinstance(value, PValue):
-                    yield value.pipeline
+        of_beam = "apache_beam" in PurePath(frame.f_code.co_filename).parts
+        for value in list(frame.f_locals.values()):
+            pipeline = value.pipeline if isinstance(value, PValue) else value
+            if isinstance(pipeline, Pipeline):
+                if of_beam:
+                    return pipeline, None
+                others.append(pipeline)
+        if frame.f_code.co_name == "__init__" and not others:
+            maker = frame.f_locals.get("self")
+            made = maker if isinstance(maker, PTransform) else made
         frame = frame.f_back
+    return next(iter(others), None), made

@@ -403,13 +403,6 @@ def add_jar(session: Any, jar: str) -> None:
             loader.getParent().addURL(url)
 
 
-def has_fixed_zone(session: Any) -> bool:
-    """Return whether no hour is skipped or repeated in the time zone of a session's JVM."""
-    if not is_classic(session):
-        return False
-    return bool(jvm(session).java.time.ZoneId.systemDefault().getRules().isFixedOffset())
-
-
 def drawn(frame: Any, rows: int, characters: int) -> str:
     """Return the table printed by a DataFrame's ``show``.
 
@@ -838,6 +831,11 @@ KAFKA_FAILED = re.compile(
     r"|Failed to (create new|construct) [Kk]afka"
 )
 """Errors of the clients of Kafka in Spark's source and sink."""
+
+KAFKA_LOST = re.compile(
+    r"KAFKA_DATA_LOSS|KafkaIllegalStateException|[Ss]ome data may have been (lost|missed)"
+)
+"""Errors of Spark's source of Kafka about records that are gone."""
 
 QUERY_DUMP = re.compile(r"\s*=== Streaming Query ===.*", re.DOTALL)
 """The plan of a streaming query that Spark adds to its error."""

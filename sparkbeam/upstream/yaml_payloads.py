@@ -11,7 +11,7 @@ def parser(format: str, schema: Mapping[str, Any] | None) -> tuple[Any, Callable
     """Return the schema of the rows in messages, and the function that makes a row of bytes.
 
     Args:
-        format: ``RAW``, ``STRING``, ``JSON`` or ``AVRO``.
+        format: ``RAW``, ``STRING`` or ``JSON``.
         schema: in the form of the format; None for the first two.
     """
     from apache_beam.yaml import yaml_io
@@ -20,12 +20,11 @@ def parser(format: str, schema: Mapping[str, Any] | None) -> tuple[Any, Callable
     return found
 
 
-def avro_rows(schema: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the schema of the rows of an Avro record, and the function that makes a row of it."""
+def avro_schema(schema: Any) -> Any:
+    """Return Beam's schema of the rows of an Avro record."""
     from apache_beam.io import avroio
 
-    found = avroio.avro_schema_to_beam_schema(schema)
-    return found, avroio.avro_dict_to_beam_row(schema, found)
+    return avroio.avro_schema_to_beam_schema(schema)
 
 
 def formatter(format: str, schema: Mapping[str, Any] | None, kind: Any) -> Callable[[Any], bytes]:
@@ -55,20 +54,23 @@ def row_type(schema: Any) -> Any:
 
 
 def with_errors(
-    expand: Callable[[Any], Any], errors: Mapping[str, Any] | None
+    expand: Callable[[Any], Any],
+    errors: Mapping[str, Any] | None,
+    before: Callable[[Any], Any] = lambda given: given,
 ) -> "beam.PTransform[Any, Any]":
     """Return a transform whose functions put out elements on which they fail.
 
     Args:
-        expand: applies transforms to the input.
+        expand: applies transforms to elements.
         errors: Beam YAML's ``error_handling``, which names the output; None to fail.
+        before: makes the elements, of which the error output has those that fail.
     """
     if errors is None:
-        return _Expanded(expand)
+        return _Expanded(lambda given: expand(before(given)))
     from apache_beam.yaml import yaml_errors
 
     handled = yaml_errors.maybe_with_exception_handling_transform_fn(expand)
-    return _Expanded(lambda given: handled(given, error_handling=errors))
+    return _Expanded(lambda given: handled(before(given), error_handling=errors))
 
 
 class _Expanded(beam.PTransform[Any, Any]):

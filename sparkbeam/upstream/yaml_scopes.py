@@ -8,6 +8,8 @@ from typing import Any
 from apache_beam.pipeline import Pipeline
 from apache_beam.transforms.external import ExternalTransform
 
+from sparkbeam.errors import ConfigurationError
+
 SQL_URNS = frozenset(
     ["beam:external:java:sql:v1", "schematransform:org.apache.beam:sql_transform:v1"]
 )
@@ -46,7 +48,7 @@ def _wrap(
     substitute: Substitute,
     check_packages: CheckPackages,
 ) -> None:
-    begin, create = scope.__init__, scope.create_ptransform
+    begin, create, compute = scope.__init__, scope.create_ptransform, scope.compute_outputs
 
     @functools.wraps(begin)
     def init(self: Any, root: Any, *rest: Any, **named: Any) -> None:
@@ -64,7 +66,25 @@ def _wrap(
             check_packages(spec.get("type", ""), packages)
         return create(self, spec, inputs)
 
+    @functools.wraps(compute)
+    def compute_outputs(self: Any, transform: str) -> Any:
+        begun: list[str] = vars(self).setdefault("_begun", [])
+        if transform in begun:
+            cycle = [*begun[begun.index(transform) :], transform]
+            names = [self.get_transform_spec(each) for each in cycle]
+            raise ConfigurationError(
+                "The inputs of the pipeline in YAML go round in a circle: "
+                f"{' reads '.join(str(each.get('name', each['type'])) for each in names)}. "
+                "Give one of them another input."
+            )
+        begun.append(transform)
+        try:
+            return compute(self, transform)
+        finally:
+            begun.pop()
+
     scope.__init__ = init
+    scope.compute_outputs = compute_outputs
     scope.create_ptransform = create_ptransform
     _name_docker()
 

@@ -7,14 +7,17 @@ restricted to data.
 """
 
 import base64
+import functools
 import hmac
 import json
+import os
 import re
 import secrets
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import PurePath
 
 from apache_beam.runners.common import NameContext
@@ -280,11 +283,24 @@ def _operation_of(error: BaseException) -> str | None:
 
 
 def _user_trace(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
+    """Return the user's frames, or else the last ones of Beam and Spark; none of this package."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_root("sparkbeam"))
+    ]
     own = [frame for frame in frames if not _is_library(frame.filename)]
     return "".join(traceback.format_list(own or frames[-3:]))
 
 
+@functools.cache
 def _is_library(filename: str) -> bool:
-    parts = PurePath(filename).parts
-    return any(library in parts for library in _LIBRARIES) or filename.startswith("<frozen")
+    # Compiled modules have relative names.
+    places = [*map(_root, _LIBRARIES), *(f"{library}/" for library in _LIBRARIES), "<frozen"]
+    return filename.startswith(tuple(places))
+
+
+@functools.cache
+def _root(library: str) -> str:
+    """Return the folder, or the archive, of a library."""
+    return os.path.join(os.path.dirname(str(import_module(library).__file__)), "")

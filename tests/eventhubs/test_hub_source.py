@@ -56,22 +56,95 @@ def test_a_batch_reads_what_there_is(
 
 
 def test_a_batch_reads_a_range(server: EventHubsServer, base: dict[str, str]) -> None:
+    """Of ten events in partition 0, with offsets 0 to 900, and none in partition 1."""
+    send_ten(server)
+    positions = (
+        ("", "", range(10)),
+        ("start", "end", range(10)),
+        ("end", "end", range(0)),
+        ("start", "start", range(0)),
+        ('{"offset": -1}', '{"offset": "@latest", "inclusive": false}', range(10)),
+        ('{"offset": "@latest"}', "end", range(0)),
+        ("start", '{"offset": "-1"}', range(0)),
+        ('{"sequence_number": 3}', '{"sequence_number": 7}', range(3, 8)),
+        ('{"sequence_number": 3}', '{"sequence_number": 7, "inclusive": true}', range(3, 8)),
+        ('{"sequence_number": 3}', '{"sequence_number": 7, "inclusive": false}', range(3, 7)),
+        ('{"sequence_number": 3, "inclusive": false}', '{"sequence_number": 4}', range(4, 5)),
+        ('{"sequence_number": 0}', '{"sequence_number": 0}', range(1)),
+        ('{"sequence_number": 0}', '{"sequence_number": 0, "inclusive": false}', range(0)),
+        ("start", '{"sequence_number": 9}', range(10)),
+        ("start", '{"sequence_number": 99}', range(10)),
+        ('{"sequence_number": 99}', "end", range(0)),
+        ('{"offset": "300"}', '{"offset": "700"}', range(3, 8)),
+        ('{"offset": "300"}', '{"offset": "700", "inclusive": false}', range(3, 7)),
+        ('{"offset": 300, "inclusive": false}', '{"offset": "701"}', range(4, 8)),
+        ('{"offset": "301"}', '{"offset": "699", "inclusive": false}', range(4, 7)),
+        ('{"offset": "0"}', '{"offset": "900"}', range(10)),
+        ('{"offset": "900", "inclusive": false}', "end", range(0)),
+        ('{"offset": "200"}', '{"enqueued": "2030-01-01T00:00:05Z"}', range(2, 5)),
+        ('{"enqueued": "2030-01-01T00:00:08"}', "end", range(8, 10)),
+        ('{"enqueued": "2030-01-01T00:00:08.000001"}', "end", range(9, 10)),
+        ('{"enqueued": 1893456007500}', '{"enqueued": 1893456009000}', range(8, 9)),
+        ('{"enqueued": "2031-01-01T00:00:00Z"}', "end", range(0)),
+        ("start", '{"enqueued": "2031-01-01T00:00:00Z"}', range(10)),
+    )
+    for client in CLIENTS:
+        for start, end, found in positions:
+            given = {"startingPosition": start, "endingPosition": end, "client": client}
+            got = batch(base, **{name: text for name, text in given.items() if text})
+            assert [row["body"] for row in got] == numbered(len(found), found.start), given
+    POOL.close()
+
+
+def test_single_partitions_have_their_own_range(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    for partition in (0, 1):
+        send_ten(server, partition)
+    given = {
+        "startingPosition": '{"sequence_number": 2}',
+        "startingPositions": '{"1": {"offset": "500", "inclusive": false}}',
+        "endingPosition": '{"sequence_number": 8}',
+        "endingPositions": '{"0": {"sequence_number": 4, "inclusive": false}}',
+    }
+    got = [(row["partition"], row["sequence_number"]) for row in batch(base, **given)]
+    assert got == [(0, 2), (0, 3), (1, 6), (1, 7), (1, 8)]
+
+
+def send_ten(server: EventHubsServer, partition: int = 0) -> None:
     for number in range(10):
         time = EARLY + timedelta(seconds=number)
-        server.send("clicks", numbered(1, number), partition=0, enqueued=time)
-    positions = (
-        ('{"sequence_number": 3}', '{"sequence_number": 7}', range(3, 7)),
-        ('{"sequence_number": 3, "inclusive": false}', "end", range(4, 10)),
-        ('{"offset": "200"}', '{"enqueued": "2030-01-01T00:00:05Z"}', range(2, 5)),
-        ('{"enqueued": "2030-01-01T00:00:08"}', '{"sequence_number": 99}', range(8, 10)),
-        ('{"enqueued": "2031-01-01T00:00:00Z"}', "end", range(0)),
-        ("end", "end", range(0)),
-    )
-    for start, end, found in positions:
-        got = batch(base, startingPosition=start, endingPosition=end)
-        assert [row["body"] for row in got] == [b"%d" % number for number in found]
-    single = {"startingPositions": '{"0": "end"}', "endingPositions": '{"1": "start"}'}
-    assert batch(base, **single) == []
+        server.send("clicks", numbered(1, number), partition=partition, enqueued=time)
+
+
+@pytest.mark.parametrize(
+    ("position", "start", "next_ones"),
+    [
+        ("start", {"0": 0, "1": 0}, range(12)),
+        ("end", {"0": 10, "1": 0}, range(10, 12)),
+        ('{"offset": "@latest"}', {"0": 10, "1": 0}, range(10, 12)),
+        ('{"sequence_number": 8}', {"0": 8, "1": 8}, range(8, 12)),
+        ('{"sequence_number": 8, "inclusive": false}', {"0": 9, "1": 9}, range(9, 12)),
+        ('{"sequence_number": 11}', {"0": 11, "1": 11}, range(11, 12)),
+        ('{"offset": "800", "inclusive": false}', {"0": 9, "1": 0}, range(9, 12)),
+        ('{"enqueued": "2030-01-01T00:00:08"}', {"0": 8, "1": 0}, range(8, 12)),
+    ],
+)
+def test_a_stream_begins_at_its_position(
+    server: EventHubsServer,
+    base: dict[str, str],
+    position: str,
+    start: dict[str, int],
+    next_ones: range,
+) -> None:
+    send_ten(server)
+    reader = stream(base, startingPosition=position)
+    begin = reader.initialOffset()
+    assert at(begin) == start
+    server.send("clicks", numbered(2, 10), partition=0)
+    end = reader.latestOffset(begin, ReadAllAvailable())
+    got = rows(reader, reader.partitions(begin, end))
+    assert [row["body"] for row in got] == numbered(len(next_ones), next_ones.start)
 
 
 def test_a_stream_begins_at_the_end_and_goes_on(
@@ -218,8 +291,16 @@ def test_a_micro_batch_is_limited_and_shared_by_backlog(
     assert stream(base, maxEventsPerTrigger="7").getDefaultReadLimit() == ReadMaxRows(7)
     unlimited = stream(base, maxEventsPerTrigger="0").getDefaultReadLimit()
     assert isinstance(unlimited, ReadAllAvailable)
-    rated = stream(base, startingPosition="start", maxRatePerPartition='{"0": 10, "*": 20}')
-    assert at(rated.latestOffset(start, ReadAllAvailable())) == {"0": 10, "1": 20}
+    for rate, first, second in (
+        ("60", 60, 60),
+        (" 60 ", 60, 60),
+        ('{"0": 10, "*": 20}', 10, 20),
+        ('{"1": 7}', 3000, 7),
+        ("{}", 3000, 1000),
+    ):
+        rated = stream(base, startingPosition="start", maxRatePerPartition=rate)
+        found = at(rated.latestOffset(start, ReadAllAvailable()))
+        assert found == {"0": first, "1": second}
 
 
 def test_all_that_is_there_is_read_and_nothing_that_comes_later(
@@ -288,6 +369,33 @@ def test_expired_events_count_in_no_limit(server: EventHubsServer, base: dict[st
     assert [row["body"] for row in rows(reader, reader.partitions(start, end))] == numbered(2, 6)
 
 
+def test_a_hub_that_was_created_again_is_an_error_or_read_from_its_start(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    server.send("clicks", numbered(3), partition=0)
+    start = {"clicks": {"0": 1000, "1": 0}}
+    with pytest.raises(EventHubsError, match="Partition 0 of 'clicks' ends at the event 2, and"):
+        stream(base).latestOffset(start, ReadAllAvailable())
+    for available_now in (False, True):
+        reader = stream(base, failOnDataLoss="false")
+        if available_now:
+            reader.prepareForTriggerAvailableNow()
+        begin = reader.latestOffset(start, ReadAllAvailable())
+        assert at(begin) == {"0": 0, "1": 0}
+        assert reader.partitions(start, begin) == []
+        end = reader.latestOffset(begin, ReadAllAvailable())
+        assert [row["body"] for row in rows(reader, reader.partitions(begin, end))] == numbered(3)
+
+
+def test_a_rate_of_a_partition_that_there_is_not_is_told(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    reader = stream(base, maxRatePerPartition='{"1": 7, "2": 5}')
+    message = "max_rate_per_partition: the event hub 'clicks' has no partition 2, only 0, 1"
+    with pytest.raises(ConfigurationError, match=message):
+        reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+
+
 def test_a_checkpoint_of_another_hub_is_an_error(
     server: EventHubsServer, base: dict[str, str]
 ) -> None:
@@ -346,10 +454,48 @@ def test_32_partitions_are_planned_over_one_connection(base: dict[str, str], cli
         ({"startingPositions": '{"x": "start"}'}, "must be JSON with positions"),
         ({"startingPosition": "[" * 100_000}, "is not a position"),
         ({"startingPosition": "5"}, "startingPosition='5' is not a position"),
+        ({"startingPosition": ""}, "startingPosition='' is not a position"),
+        ({"startingPosition": "{}"}, "is not a position"),
+        ({"startingPosition": '{"seqNo": 5}'}, "is not a position: use start, end"),
+        ({"startingPosition": '{"offset": "1", "sequence_number": 2}'}, "is not a position"),
+        ({"startingPosition": '{"sequence_number": 5.5}'}, "sequence_number=5.5 must be a whole"),
+        ({"startingPosition": '{"sequence_number": -1}'}, "sequence_number=-1 must be at least 0"),
+        ({"startingPosition": '{"sequence_number": true}'}, "sequence_number=True must be a whole"),
+        ({"startingPosition": '{"sequence_number": 5, "inclusive": "no"}'}, "inclusive='no' must"),
+        ({"startingPosition": '{"offset": null}'}, "offset=None must be a string"),
+        ({"startingPosition": '{"offset": true}'}, "offset=True must be a string"),
+        ({"startingPosition": '{"enqueued": 1.5}'}, "enqueued=1.5 must be a whole number"),
+        ({"startingPosition": '{"enqueued": "soon"}'}, "is not a position"),
+        (
+            {"startingPosition": '{"enqueued": "2030-01-31", "inclusive": false}'},
+            "inclusive is for sequence numbers and offsets",
+        ),
+        ({"startingPositions": '{"0": null}'}, "startingPositions='null' is not a position"),
+        ({"startingPositions": '{"0": 5}'}, "startingPositions='5' is not a position"),
+        ({"startingPositions": "5"}, "must be JSON with positions"),
+        ({"endingPosition": "end"}, "this is a stream: leave them out"),
+        ({"endingPositions": '{"0": "end"}'}, "this is a stream: leave them out"),
         ({"startingPositions": "[" * 100_000}, "must be JSON with positions"),
         ({"maxRatePerPartition": "[" * 100_000}, "is neither a number nor JSON"),
         ({"maxEventsPerTrigger": "many"}, "maxEventsPerTrigger='many' must be a whole number"),
-        ({"maxRatePerPartition": "{"}, "maxRatePerPartition"),
+        ({"maxEventsPerTrigger": "--5"}, "maxEventsPerTrigger='--5' must be a whole number"),
+        ({"maxEventsPerTrigger": "9" * 5000}, "maxEventsPerTrigger='999"),
+        ({"maxEventsPerTrigger": ""}, "maxEventsPerTrigger='' must be a whole number"),
+        ({"maxRatePerPartition": "{"}, "maxRatePerPartition='{' is neither a number nor JSON"),
+        ({"maxRatePerPartition": ""}, "maxRatePerPartition='' is neither a number nor JSON"),
+        ({"maxRatePerPartition": "many"}, "maxRatePerPartition='many' is neither"),
+        ({"maxRatePerPartition": "[60]"}, "is neither a number nor JSON"),
+        ({"maxRatePerPartition": "null"}, "is neither a number nor JSON"),
+        ({"maxRatePerPartition": "0"}, "maxRatePerPartition=0 must be at least 1"),
+        ({"maxRatePerPartition": "-60"}, "maxRatePerPartition=-60 must be at least 1"),
+        ({"maxRatePerPartition": "60.5"}, "maxRatePerPartition=60.5 must be a whole number"),
+        ({"maxRatePerPartition": "true"}, "maxRatePerPartition=True must be a whole number"),
+        ({"maxRatePerPartition": '{"0": "60"}'}, "maxRatePerPartition='60' must be a whole"),
+        ({"maxRatePerPartition": '{"first": 60}'}, "is neither a number nor JSON"),
+        ({"consumerGroup": ""}, "consumerGroup='' is empty: use its name"),
+        ({"timestampProperty": " "}, "timestampProperty='' is empty"),
+        ({"namespace": "hub.example"}, "'namespace' belongs to a credential"),
+        ({"discoverPartitions": "never"}, "discoverPartitions='never' must be a duration"),
         ({"prefetch": "0"}, "prefetch=0 must be at least 1"),
         ({"placement": "near"}, "placement='near' must be one of balanced, hash"),
         ({"places": "0"}, "places=0 must be at least 1"),

@@ -1,9 +1,11 @@
 """What the transform that reads a hub is told becomes options of the data source, or an error."""
 
 import pickle
+from datetime import UTC, datetime
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -64,6 +66,42 @@ def test_arguments_become_options() -> None:
     assert (spec.timestamp_column, spec.delay, spec.idle) == ("event_time", 3_000_000, None)
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, {"most": None, "rate": {}, "start": None, "end": None, "slow": None}),
+        ({"consumer_group": "counts"}, {"group": "counts"}),
+        ({"starting_position": EventPosition.start()}, {"start": EventPosition.start()}),
+        ({"starting_positions": {}}, {"starts": {}}),
+        (
+            {"starting_positions": {np.int64(1): EventPosition.sequence_number(7)}},
+            {"starts": {"1": EventPosition.sequence_number(7)}},
+        ),
+        (
+            {"ending_positions": {0: EventPosition.enqueued(datetime(2030, 1, 31))}},
+            {"ends": {"0": EventPosition.enqueued(datetime(2030, 1, 31, tzinfo=UTC))}},
+        ),
+        ({"max_events_per_trigger": 0}, {"most": 0}),
+        ({"max_events_per_trigger": np.int32(70)}, {"most": 70}),
+        ({"max_rate_per_partition": 60}, {"rate": {"*": 60}}),
+        ({"max_rate_per_partition": np.int64(60)}, {"rate": {"*": 60}}),
+        ({"max_rate_per_partition": {0: 5, 12: 6}}, {"rate": {"0": 5, "12": 6}}),
+        ({"max_rate_per_partition": {}}, {"rate": {}}),
+        ({"prefetch": 7}, {"prefetch": 7}),
+        ({"receiver_timeout": 0.5}, {"receiver_timeout": 0.5}),
+        ({"operation_timeout": 7}, {"operation_timeout": 7.0}),
+        ({"discover_partitions": 0}, {"discover": 0.0}),
+        ({"exclusive": None}, {"exclusive": True}),
+        ({"timestamp": "enqueued"}, {"timestamp_property": None}),
+        ({"placement": "hash"}, {"placement": "hash"}),
+        ({"slow_partitions": SlowPartitions()}, {"slow": SlowPartitions(30)}),
+    ],
+)
+def test_each_form_of_an_argument_is_an_option(given: Any, found: dict[str, Any]) -> None:
+    options = SourceOptions.parse(dict(spec_of(ReadFromEventHubs(GIVEN, **given)).options))
+    assert {name: getattr(options, name) for name in found} == found
+
+
 def test_each_partition_has_a_watermark() -> None:
     spec = spec_of(ReadFromEventHubs(GIVEN), "--streaming")
     assert spec.is_partitioned
@@ -103,9 +141,17 @@ def test_a_connection_is_a_text_a_variable_a_function_or_a_credential(
             "must be a dictionary by partition",
         ),
         ({"ending_positions": {0: 5}}, "ending_positions=5 is not an EventPosition"),
+        ({"starting_positions": {0: None}}, "starting_positions=None is not an EventPosition"),
+        ({"starting_positions": {-1: EventPosition.end()}}, "must be a dictionary by partition"),
         ({"max_events_per_trigger": -1}, "max_events_per_trigger=-1 must be at least 0"),
         ({"max_rate_per_partition": {0: 0}}, "max_rate_per_partition=0 must be at least 1"),
-        ({"max_rate_per_partition": [1]}, "max_rate_per_partition"),
+        ({"max_rate_per_partition": {0: None}}, "max_rate_per_partition=None must be a whole"),
+        ({"max_rate_per_partition": {"*": 5}}, "must be a dictionary by partition number"),
+        ({"max_rate_per_partition": [1]}, r"max_rate_per_partition=\[1\] must be a whole number"),
+        ({"max_rate_per_partition": 0}, "max_rate_per_partition=0 must be at least 1"),
+        ({"max_rate_per_partition": 60.5}, "max_rate_per_partition=60.5 must be a whole number"),
+        ({"max_rate_per_partition": "60"}, "max_rate_per_partition='60' must be a whole number"),
+        ({"max_rate_per_partition": True}, "max_rate_per_partition=True must be a whole number"),
         ({"receiver_timeout": -1}, "receiver_timeout=-1"),
         ({"prefetch": 0}, "prefetch=0"),
         ({"placement": "near"}, "placement='near' must be one of balanced, hash"),

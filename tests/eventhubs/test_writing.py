@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
@@ -70,7 +71,7 @@ def test_keys_and_partitions_are_those_of_the_elements(server: EventHubsServer) 
         event.body: event.partition_key for at in range(4) for event in server.events("clicks", at)
     }
     assert by_key == {b"a1": "a", b"b1": "b", b"a2": "a"}
-    write(server, [b"x", b"y"], partition=lambda body: 3)
+    write(server, [b"x", b"y"], partition=lambda body: np.int64(3))
     assert bodies(server)[3][-2:] == [b"x", b"y"]
 
 
@@ -95,7 +96,12 @@ def test_properties_keep_their_types(server: EventHubsServer, client: str) -> No
         (b"x", {"properties": lambda e: {"a": "\ud800"}}, "'a': not a valid Unicode text"),
         ("\ud800", {}, "body: not a valid Unicode text"),
         (b"x", {"properties": lambda e: {3: "a"}}, "the name 3 is not a text"),
+        (b"x", {"properties": lambda e: None}, "a NoneType cannot be the properties"),
         (b"x", {"partition": lambda e: 9}, "no partition 9"),
+        (b"x", {"partition": lambda e: "1"}, "no partition '1'"),
+        (b"x", {"partition": lambda e: True}, "no partition True"),
+        (b"x", {"partition_key": lambda e: e}, "partition_key: a bytes cannot be the key"),
+        (b"x", {"partition_key": lambda e: "\ud800"}, "partition_key: not a valid Unicode text"),
         (bytes(2_000_000), {}, "too large for the event hub"),
     ],
 )
@@ -149,6 +155,10 @@ def test_repeats_are_dropped_and_nothing_else() -> None:
         ({"partition_key": 3}, "partition_key=3 must be a string"),
         ({"partition_id": -1}, "partition_id=-1 must be at least 0"),
         ({"properties": [1]}, "properties="),
+        ({"properties": {"a": [1]}}, "properties: 'a' is a list: give a text, number"),
+        ({"partition_id": 1.0}, "partition_id=1.0 must be a whole number"),
+        ({"partition_key": ""}, "partition_key='' is empty"),
+        ({"operation_timeout": -1}, "operation_timeout=-1 must be a duration"),
         ({"body": "text"}, "body='text' must be a function"),
         ({"max_batch_bytes": 1}, "max_batch_bytes=1 must be at least"),
         ({"client": "x"}, "client='x' must be one of sdk, slim"),

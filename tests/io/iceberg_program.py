@@ -6,6 +6,7 @@ Usage: iceberg_program.py FOLDER PART, of PARTS
 """
 
 import datetime
+import functools
 import json
 import sys
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from apache_beam.transforms import managed
 from apache_beam.utils.timestamp import Timestamp
 from table_programs import NO_JAR, settings
 
-from sparkbeam.errors import ConfigurationError
+from sparkbeam.errors import ConfigurationError, SparkBeamError
 from sparkbeam.io import ForeachBatch, ReadFromSpark
 from sparkbeam.upstream.spark import active_session
 
@@ -55,6 +56,12 @@ def pipeline(build: Callable[[beam.Pipeline], None]) -> None:
     options = PipelineOptions(["--spark_master=local[2]", *settings(["iceberg"])])
     with beam.Pipeline("sparkbeam.SparkRunner", options) as p:
         build(p)
+
+
+class Part(NamedTuple):
+    """A row with a fraction where the table has a whole number."""
+
+    id: float
 
 
 class Shop:
@@ -230,10 +237,134 @@ def others(shop: Shop) -> dict[str, Any]:
             _ = sales | managed.Write("iceberg", config=config)
         except ConfigurationError as error:
             found[problem] = str(error)
+    for problem, row, table in (
+        ("null", Sale._make([None, *SALES[0][1:]]), "sales"),
+        ("cut", Part(2.7), "of_1"),
+    ):
+        found[problem] = failure(functools.partial(pipeline, storing(shop, row, table)))
     return found
 
 
-PARTS = {"basics": basics, "others": others}
+def storing(shop: Shop, row: Any, table: str) -> Callable[[beam.Pipeline], None]:
+    """Return the making of a pipeline that writes a row."""
+
+    def write(p: beam.Pipeline) -> None:
+        rows = p | beam.Create([0]) | beam.Map(lambda _: row).with_output_types(type(row))
+        config = {**shop.catalog, "table": f"shop.{table}"}
+        _ = rows | "Store" >> managed.Write(managed.ICEBERG, config=config)
+
+    return write
+
+
+class Place(NamedTuple):
+    """A row within a row."""
+
+    zip: int | None
+    share: Decimal | None
+
+
+class Visit(NamedTuple):
+    """A row whose fields choose its table."""
+
+    id: int
+    city: str | None
+    flag: bool | None
+    ratio: float | None
+    day: datetime.date | None
+    place: Place | None
+    shares: list[Decimal]
+    price: Decimal | None
+
+
+SHARE = Decimal("-1.000000000000000001")
+VISITS = [
+    Visit(1, None, True, 2.0, datetime.date(2020, 1, 2), Place(7, SHARE), [SHARE], SHARE),
+    Visit(2, "", False, None, None, None, [], None),
+    Visit(3, "it's `1` \" Köln", None, -0.5, None, Place(None, None), [], Decimal("1E+19")),
+]
+DIGITS = Decimal("0.1234567890123456789")
+
+
+def names(shop: Shop) -> dict[str, Any]:
+    """Names of tables by fields of any type, exact decimals, and errors that leave no table."""
+
+    def written(rows: list[Visit], table: str, **more: Any) -> str:
+        def write(p: beam.Pipeline) -> None:
+            visits = p | beam.Create(rows).with_output_types(Visit)
+            config = {**shop.catalog, "table": table, **more}
+            _ = visits | "Visits" >> managed.Write(managed.ICEBERG, config=config)
+
+        return failure(lambda: pipeline(write))
+
+    def read(**config: Any) -> str:
+        def build(p: beam.Pipeline) -> None:
+            _ = p | "Visits" >> managed.Read(managed.ICEBERG, config=config)
+
+        return failure(lambda: pipeline(build))
+
+    def tables() -> list[str]:
+        found = shop.spark.sql(f"SHOW TABLES IN {shop.named('x').removesuffix('.x')}").collect()
+        return sorted(row.tableName for row in found)
+
+    before = tables()
+    found: dict[str, Any] = {
+        "written": [
+            written(VISITS, "shop.of_{city}", drop=["city"]),
+            written(VISITS, "shop.at_{place.zip}_{flag}_{day}", keep=["id"]),
+            written(VISITS[:1], "shop.only_{id}", only="place"),
+        ],
+    }
+    found["tables"] = [name for name in tables() if name not in before]
+    before = tables()
+    found["of null"] = shop.table("of_", "id, price, shares, place.share")
+    found["of text"] = shop.table(f"`of_{VISITS[2].city}`".replace("`1`", "``1``"), "id, price")
+    found["only"] = shop.table("only_1")
+    wrong = VISITS[0]._replace(id=4, city="new", price=DIGITS)
+    shop.spark.sql(f"CREATE TABLE {shop.named('narrow')} (price decimal(5,2), id bigint NOT NULL)")
+    found["errors"] = {
+        "no name": written(VISITS, "shop.{city}"),
+        "digits": written([*VISITS, wrong], "shop.new_{city}", keep=["price", "id"]),
+        "nested digits": written([wrong._replace(shares=[DIGITS])], "shop.new", keep=["shares"]),
+        "narrow": written([wrong], "shop.narrow", keep=["price", "id"]),
+        "not a number": written([wrong._replace(price=Decimal("NaN"))], "shop.new", keep=["price"]),
+        "no field": written(VISITS, "shop.of_{town}"),
+        "no inner field": written(VISITS, "shop.of_{place.town}"),
+        "no row": written(VISITS, "shop.of_{id.town}"),
+        "a list": written(VISITS, "shop.of_{shares}"),
+        "other columns": written(VISITS, "shop.{city}narrow", keep=["price", "id", "day"]),
+        "no catalog": read(catalog_name="sea", table="shop.visits"),
+        "no catalog to write to": failure(
+            lambda: pipeline(
+                lambda p: (
+                    p
+                    | beam.Create([beam.Row(id=1)])
+                    | "Visits"
+                    >> managed.Write(
+                        "iceberg", config={"catalog_name": "sea", "table": "shop.visits"}
+                    )
+                )
+            )
+        ),
+        "no catalog in the name": read(table="sea.shop.visits"),
+        "empty part": read(**shop.catalog, table="shop..visits"),
+        "no table": read(**shop.catalog, table="shop.visits"),
+        "no namespace": read(**shop.catalog, table="sop.visits"),
+    }
+    found["left"] = [name for name in tables() if name not in (*before, "narrow")]
+    found["rows of narrow"] = shop.table("narrow")
+    return found
+
+
+def failure(run: Callable[[], object]) -> str:
+    """Return the error of a run, without the stack of Java; empty for none."""
+    try:
+        run()
+    except SparkBeamError as error:
+        return str(error).split("\n")[0]
+    return ""
+
+
+PARTS = {"basics": basics, "others": others, "names": names}
 
 
 def findings(folder: Path, part: str) -> dict[str, Any]:

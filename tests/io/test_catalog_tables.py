@@ -156,11 +156,22 @@ def test_nothing_is_added_to_a_table_whose_files_a_log_tells(spark: Any, tmp_pat
         spark.sql("DROP TABLE kept_by_log")
 
 
-def test_rows_that_a_table_cannot_take_are_told(spark: Any, clicks: str) -> None:
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ("no double", "has no column no, only id, day"),
+        ("id double", "'id' is of type double, .* has bigint there, which would cut digits off"),
+    ],
+)
+def test_rows_that_a_table_cannot_take_are_told(
+    spark: Any, clicks: str, schema: str, told: str
+) -> None:
     pipeline = pipeline_on(spark)
-    _ = pipeline | beam.Create([{"no": 1}]) | "Add" >> WriteToSpark(table=clicks, schema="no int")
-    with pytest.raises(PipelineFailed, match=r"Step 'Add' failed.*has no column no, only id, day"):
+    rows = pipeline | beam.Create([{"no": 1.5, "id": 2.7}])
+    _ = rows | "Add" >> WriteToSpark(table=clicks, schema=schema)
+    with pytest.raises(PipelineFailed, match=rf"Step 'Add' failed.*{told}"):
         pipeline.run().wait_until_finish()
+    assert len(rows_of(spark, clicks)) == 2
 
 
 def test_a_table_of_files_has_no_rows_that_are_replaced(

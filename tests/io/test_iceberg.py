@@ -25,6 +25,13 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return table_programs.findings(["iceberg"], iceberg_program.__file__, folder, "others")
 
 
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What is found about names of tables and wrong rows."""
+    folder = tmp_path_factory.mktemp("iceberg")
+    return table_programs.findings(["iceberg"], iceberg_program.__file__, folder, "names")
+
+
 def test_columns_and_rows_are_chosen_where_they_are_read(found: dict[str, Any]) -> None:
     assert found["some"] == [
         ["1", "2020-01-02", "1.250000000000000000", "['a', '1']"],
@@ -39,6 +46,62 @@ def test_a_missing_table_is_created_with_its_partitions(found: dict[str, Any]) -
 @LONG
 def test_a_field_chooses_the_table_of_a_row(others: dict[str, Any]) -> None:
     assert others["one"] == [["1", "it'em 1"]]
+
+
+@LONG
+def test_fields_of_any_type_are_in_the_name_of_a_table_as_beam_has_them(
+    names: dict[str, Any],
+) -> None:
+    """A field that is null is empty, and one need not be written."""
+    assert names["written"] == ["", "", ""]
+    of_text = f"of_{iceberg_program.VISITS[2].city}"
+    of_fields = ["at_7_true_2020-01-02", "at__false_", "at___"]
+    assert sorted(names["tables"]) == sorted([*of_fields, "of_", of_text, "only_1"])
+
+
+@LONG
+def test_decimals_are_exact_at_any_depth(names: dict[str, Any]) -> None:
+    share = "-1.000000000000000001"
+    assert names["of null"] == [
+        ["1", share, f"[Decimal('{share}')]", share],
+        ["2", "None", "[]", "None"],
+    ]
+    assert names["of text"] == [["3", "10000000000000000000.000000000000000000"]]
+    assert names["only"] == [["7", share]]
+
+
+@LONG
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ("no name", "the name 'shop.' has an empty part"),
+        ("digits", "column price of shop.new_new of type decimal(38,18) does not hold 0.12345"),
+        ("nested digits", "column shares of shop.new of type decimal(38,18) does not hold 0.123"),
+        ("narrow", "column price of shop.narrow of type decimal(5,2) does not hold 0.12345"),
+        ("not a number", "column price of shop.new of type decimal(38,18) does not hold NaN"),
+        ("no field", "'Visits': table has the field 'town', and the rows have no 'town', only id"),
+        ("no inner field", "and the field 'place' has no 'town', only zip, share"),
+        ("no row", "and the field 'id' has no 'town', as it is no row"),
+        ("a list", "the field 'shares', which is of type list[decimal.Decimal]: the name of a"),
+        ("other columns", "The table 'shop.narrow' has no column day, only price, id"),
+        ("no catalog", "'Visits': catalog_name: the session has no catalog 'sea', only"),
+        ("no catalog", "spark_catalog. Give catalog_properties"),
+        ("no catalog to write to", "'Visits': catalog_name: the session has no catalog 'sea'"),
+        ("no catalog in the name", "'sea.shop.visits', which begins with the catalog: the session"),
+        ("empty part", "'Visits': table: the name 'shop..visits' has an empty part"),
+        ("no table", "'Visits': Spark cannot read the Iceberg table 'shop.visits'"),
+        ("no namespace", "Correct the name, with its catalog and schema if need be, or create"),
+    ],
+)
+def test_what_cannot_be_written_or_read_is_named(
+    names: dict[str, Any], problem: str, message: str
+) -> None:
+    assert message in names["errors"][problem]
+
+
+@LONG
+def test_an_error_leaves_no_table_and_no_row(names: dict[str, Any]) -> None:
+    assert names["left"] == names["rows of narrow"] == []
 
 
 @LONG
@@ -75,3 +138,9 @@ def test_a_stream_follows_the_rows_that_are_appended(found: dict[str, Any]) -> N
 
 def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
     assert found["page"] == [["Bonn", "3"]]
+
+
+@LONG
+def test_values_that_a_table_cannot_have_are_named(others: dict[str, Any]) -> None:
+    assert "column 'id' of the schema is of type bigint and not nullable" in others["null"]
+    assert "'id' is of type double, and the table 'shop.of_1' has bigint" in others["cut"]

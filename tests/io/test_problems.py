@@ -51,6 +51,18 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         (JAVA, "jdbc", {"URL": "jdbc:unheard:of"}, "java.sql.SQLException: No suitable driver."),
         (JAVA, "jdbc", {}, "--spark_packages=GROUP:DRIVER:VERSION"),
         (LOGIN, "kafka", {}, "username. Check bootstrap.servers, the login and the topics."),
+        (
+            "org.apache.kafka.common.errors.RecordTooLargeException: The message is 2 bytes",
+            *("kafka", {}, "Write smaller records, or raise max.request.size in producer_config"),
+        ),
+        (
+            "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized",
+            *("kafka", {}, "Give the login the rights to the topics"),
+        ),
+        (
+            "KafkaIllegalStateException: Partition t-0's offset was changed from 10 to 3",
+            *("kafka", {}, "give auto.offset.reset=earliest in consumer_config"),
+        ),
         (NO_HADOOP, "parquet", {}, "--spark_packages=org.apache.hadoop:hadoop-aws:VERSION"),
         (TOO_LONG, "jdbc", {}, "too long for type. Correct the rows, or the table."),
         ("[COLUMN_ALREADY_EXISTS] `a`", "jdbc", {}, "Read a query or a view in which"),
@@ -62,6 +74,9 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         ("[DATA_SOURCE_NOT_FOUND] x", "Delta", {}, f"io.delta:delta-spark_{MINOR}_2.13:VERSION"),
         ("[DATA_SOURCE_NOT_FOUND] x", "nosuchformat", {}, "Correct the name"),
         ("[UNABLE_TO_INFER_SCHEMA] x", "parquet", {}, "Give the schema"),
+        ("[REQUIRES_SINGLE_PART_NAMESPACE] `a`.`b`", "delta", {}, "begin with a catalog of the"),
+        ("[UNRECOGNIZED_SQL_TYPE] name: x, id: OTHER", "jdbc", {}, "SELECT CAST(c AS VARCHAR(100)"),
+        ('PSQLException: ERROR: near "hunter2"', "", {}, "ERROR: near '…'. Correct the table or"),
     ],
 )
 def test_the_cause_is_told_with_the_remedy(

@@ -98,7 +98,10 @@ def test_fields_are_written_by_position_and_a_column_without_one_has_its_default
             "^'Read/Read': A column cannot be an attribute of a row: .*'a b'.* Read a query",
         ),
         ({"partition_column": "id2"}, "partition_column='id2': there is no such column, only ID"),
-        ({"partition_column": "name"}, "'name' is of type string.*: choose another column"),
+        (
+            {"partition_column": "name"},
+            "'name' is of type (varchar|string).*: choose another column",
+        ),
         ({"schema": Pair}, r"schema has 2 fields \(key, value\), and the rows have 3 columns"),
         (
             {"connection_init_sqls": ["a", "b"]},
@@ -237,6 +240,75 @@ def test_the_program_of_the_page_runs(
     places = {"jdbc:postgresql://localhost:5432/shop": postgresql.server.url}
     page_programs.run("jdbc", tmp_path, monkeypatch, [], places)
     assert sorted(postgresql.rows("SELECT * FROM totals")) == [("Bonn", "7"), ("Ulm", "5")]
+
+
+class Refused(NamedTuple):
+    """A row of any values."""
+
+    id: int | None
+    name: str | None
+    ratio: float | None
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([Refused(1, f"{SECRET}\0", 0)], "field 'name' has the character NUL, which .* 'name' of"),
+        ([Refused(1 << 40, SECRET, 0)], "field 'id' does not fit the column 'id' of type int"),
+        ([Refused(None, SECRET, 0)], 'null value in column "id" .* violates not-null constraint'),
+        ([Refused(1, SECRET, 0)] * 2, 'duplicate key .* unique constraint "refusing_id_key"'),
+        ([Refused(1, SECRET * 3, 0)], r"value too long for type character varying\(50\)"),
+        ([Refused(1, SECRET, -1)], 'violates check constraint "refusing_ratio_check"'),
+    ],
+)
+def test_a_row_that_is_refused_has_names_and_none_of_its_values(
+    spark: Any,
+    postgresql: Sql,
+    rows: list[Any],
+    message: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    postgresql("DROP TABLE IF EXISTS refusing")
+    postgresql(
+        "CREATE TABLE refusing (id int NOT NULL UNIQUE, name varchar(50), "
+        "ratio float8 CHECK (ratio >= 0))"
+    )
+    p = beam.Pipeline(SparkRunner(session=spark))
+    elements = p | beam.Create(rows).with_output_types(Refused)
+    _ = elements | "Store" >> WriteToJdbc("refusing", **postgresql.server.arguments())
+    with pytest.raises(PipelineFailed, match=f"'Store' failed.*{message}") as caught:
+        p.run().wait_until_finish()
+    told = capfd.readouterr()
+    for text in (str(caught.value), str(caught.value.__cause__), told.out, told.err):
+        assert SECRET not in text
+
+
+def test_a_number_that_mariadb_lacks_is_refused_by_name(spark: Any, mariadb: Sql) -> None:
+    mariadb("CREATE TABLE refusing (id int, name text, ratio double)")
+    for value in (float("nan"), float("inf")):
+        p = beam.Pipeline(SparkRunner(session=spark))
+        elements = p | beam.Create([Refused(1, SECRET, value)]).with_output_types(Refused)
+        _ = elements | "Store" >> WriteToJdbc("refusing", **mariadb.server.arguments())
+        with pytest.raises(PipelineFailed, match="field 'ratio' is infinite or not a number") as it:
+            p.run().wait_until_finish()
+        assert SECRET not in str(it.value)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_first_statement_that_is_refused_is_an_error_without_its_text(
+    spark: Any, postgresql: Sql, streaming: bool
+) -> None:
+    statements = ["SELECT 1", f"SET my.secret TO '{SECRET}' {SECRET}"]
+    options = PipelineOptions(["--streaming"] * streaming)
+    message = r"'Read': .*connection_init_sqls: statement 2 of 2 is refused \(SQLSTATE 42601\)"
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        _ = beam.Pipeline(SparkRunner(session=spark), options) | "Read" >> ReadFromJdbc(
+            "",
+            query="SELECT 1 AS one",
+            connection_init_sqls=statements,
+            **postgresql.server.arguments(),
+        )
+    assert SECRET not in str(caught.value)
 
 
 def test_statements_of_a_connection_are_run_before_it_reads(spark: Any, postgresql: Sql) -> None:

@@ -2,12 +2,14 @@
 
 import datetime
 import importlib.util
+import re
 import sqlite3
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from apache_beam.io.jdbc import WriteToJdbc
 from apache_beam.utils.timestamp import Timestamp
@@ -15,8 +17,10 @@ from database_servers import Sql
 from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam.common.database_errors import without_values
 from sparkbeam.worker.connectors import database_client
 from sparkbeam.worker.connectors.database_client import translated
+from sparkbeam.worker.connectors.database_values import as_parameter, unstorable
 
 SECRET = "hunter2-of-nobody"
 
@@ -88,6 +92,17 @@ def test_a_row_is_the_parameters_of_the_statement(spark: Any, tmp_path: Path) ->
         (r"UPDATE `t?` SET a = 'it\'s ?', b = ?", "mysql", (r"…`t?` SET a = 'it\'s ?', b = %s", 1)),
         (r"UPDATE t SET a = '\', b = ?", "postgresql", (r"…SET a = '\', b = %s", 1)),
         ("UPDATE t SET a = 'it''s ?', b = ?", "sqlite", ("…'it''s ?', b = ?", 1)),
+        (r"UPDATE t SET a = E'it\'s ?', b = ?", "postgresql", (r"…a = E'it\'s ?', b = %s", 1)),
+        (r"SELECT e'\\', ?, LIKE'\', ?", "postgresql", (r"…e'\\', %s, LIKE'\', %s", 2)),
+        ("SELECT $$it's ?$$, $a$ $$ ? $a$, ?", "postgresql", ("…$a$ $$ ? $a$, %s", 1)),
+        ("SELECT a$b$, ?, c$b$, $1$ ? $1$", "postgresql", ("…c$b$, $1$ %s $1$", 2)),
+        ("SELECT /* a /* ? */ ? */ ?, a ??| b", "postgresql", ("…? */ ? */ %s, a ?| b", 1)),
+        ("SELECT B'1?', ?::int", "postgresql", ("…B'1?', %s::int", 1)),
+        ("INSERT INTO t VALUES (?) # it's ?", "mysql", ("…VALUES (%s) # it's ?", 1)),
+        ("SELECT 5--?, ? -- ?", "mariadb", ("…5--%s, %s -- ?", 2)),
+        (r"""SELECT "it\"s ?", 'a''?', ?""", "mysql", (r"""…"it\"s ?", 'a''?', %s""", 1)),
+        ("SELECT $$ ? $$, /*!50000 ? */ ?", "mysql", ("…$$ %s $$, /*!50000 %s */ %s", 3)),
+        ("SELECT [a?], `b?`, ? /* ?", "sqlite", ("…[a?], `b?`, ? /* ?", 1)),
     ],
 )
 def test_only_a_mark_outside_of_texts_and_comments_is_a_parameter(
@@ -128,6 +143,102 @@ def test_a_client_that_is_not_installed_is_named_with_its_extra(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"'Store': .*pip install 'sparkbeam\[mysql\]'"):
         written("jdbc:mysql://h/d", SALES, statement="?")
+
+
+ERRORS = [
+    ('null value in column "b" of relation "t" violates not-null constraint', None),
+    ('ERROR: duplicate key value violates unique constraint "t_pkey"', None),
+    ('relation "t" does not exist', None),
+    ('syntax error at or near "hunter2"', "syntax error at or near '…'"),
+    ('invalid input syntax for type integer: "hun"ter"2"', "… for type integer: '…'"),
+    (
+        "Batch entry 0 INSERT INTO t VALUES (('hunter2')) was aborted: ERROR: value too long for "
+        "type character varying(9)\n  Detail: Failing row contains (1, hunter2,\nhunter2).  Call",
+        "ERROR: value too long for type character varying(9)",
+    ),
+    ("Duplicate entry 'it's hunter2' for key 'PRIMARY'", "Duplicate entry '…' for key 'PRIMARY'"),
+    ("(conn=3) Data too long for column 'name' at row 1", None),
+    (
+        "Incorrect integer value: 'hunter2\nhunter2' for column `d`.`t`.`id` at row 1",
+        "Incorrect integer value: '…' for column `d`.`t`.`id` at row 1",
+    ),
+    ("Field 'b' doesn't have a default value", None),
+    ("Table 'd.t' doesn't exist", None),
+    ("the right syntax to use near 'hunter2' at line 1", "… to use near '…' at line 1"),
+    ("trying to shrink VARCHAR 'hunter2' to length 3.", "trying to shrink VARCHAR '…' to …"),
+    ("in object 'dbo.t'. The duplicate key value is (1, hunter2).", "… key value is (…)."),
+    ('ORA-12899: value too large for column "S"."T"."C" (actual: 7, maximum: 3)', None),
+    ("x: a 'hunter2'\n\tat c('hunter2')\nCaused by: y: d 'hunter2'", "x: a '…'\n\tat c('…')\n…"),
+]
+"""What a database says, and what is shown; None for the same."""
+
+
+@pytest.mark.parametrize(("message", "shown"), ERRORS)
+def test_errors_of_databases_have_names_and_no_values(message: str, shown: str | None) -> None:
+    found = without_values(message)
+    assert "hunter2" not in found
+    pattern = re.escape(shown or message).replace("…", ".*")
+    assert re.fullmatch(pattern, found, re.DOTALL), found
+
+
+@pytest.mark.parametrize(
+    ("value", "scheme", "problem"),
+    [
+        ("a\0b", "postgresql", "has a text with the character NUL"),
+        (["a", ["\0"]], "postgresql", "has a text with the character NUL"),
+        ("a\0b", "mariadb", None),
+        ("\ud800", "sqlite", "half of a surrogate pair"),
+        (float("nan"), "mysql", "has the value nan, which mysql does not store"),
+        (Decimal("-Infinity"), "mariadb", "has the value -Infinity"),
+        (Decimal("sNaN"), "mariadb", "has the value sNaN"),
+        (np.float32("inf"), "mysql", "has the value inf"),
+        (float("nan"), "postgresql", None),
+        (float("nan"), "sqlite", "has the value nan, which SQLite stores as null"),
+        (float("inf"), "sqlite", None),
+        (1 << 63, "sqlite", "more than 64 bits"),
+        (-(1 << 63), "sqlite", None),
+        (1 << 200, "postgresql", None),
+    ],
+)
+def test_a_value_that_a_database_does_not_store_is_known(
+    value: Any, scheme: str, problem: str | None
+) -> None:
+    found = unstorable(as_parameter(value), scheme)
+    assert (found is None) if problem is None else (problem in str(found))
+
+
+class Secret(NamedTuple):
+    """A row that a database may refuse."""
+
+    id: int | None
+    word: Any
+
+
+@pytest.mark.parametrize(
+    ("rows", "arguments", "message"),
+    [
+        ([Secret(1, SECRET)] * 2, {}, r"\(SQLITE_CONSTRAINT_UNIQUE\): UNIQUE .* failed: t.id"),
+        ([Secret(None, SECRET)], {}, "rows of id, word failed with .* NOT NULL .* t.id"),
+        ([Secret(1, "a")], {"statement": f"INSERT INTO t VALUES (?, ?) {SECRET}"}, "near '…'"),
+        ([Secret(1, "\ud800")], {}, "the field 'word' has a text with half of a surrogate pair"),
+        ([Secret(1 << 63, SECRET)], {}, "the field 'id' has a number of more than 64 bits"),
+        (
+            [Secret(1, "a")],
+            {"connection_init_sqls": ["SELECT 1", f"PRAGMA '{SECRET}"]},
+            r"connection_init_sqls: statement 2 of 2 failed with OperationalError",
+        ),
+    ],
+)
+def test_a_refused_statement_tells_names_and_no_values(
+    spark: Any, rows: list[Any], arguments: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with sqlite3.connect(tmp_path / "d.db") as database:
+        database.execute("CREATE TABLE t (id INTEGER NOT NULL UNIQUE, word)")
+    given = {"statement": "INSERT INTO t VALUES (?, ?)", **arguments}
+    with pytest.raises(PipelineFailed, match=f"(?s)'Store'.*{message}") as caught:
+        written(f"jdbc:sqlite:{tmp_path}/d.db", rows, Secret, spark, **given)
+    assert SECRET not in str(caught.value)
+    assert SECRET not in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("elements", [[1], [{"a": 1}]])

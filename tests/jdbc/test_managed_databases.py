@@ -148,7 +148,39 @@ WRONG_READS: list[tuple[str, Any, str]] = [
         {"table": "/t", "start_version": 0, "include_metadata_columns": ["a"]},
         "include_metadata_columns has 'a'",
     ),
+    (
+        "delta_cdc",
+        {"table": "/t", "start_version": 2, "end_version": 1},
+        "end_version='1' is before start_version='2': exchange them",
+    ),
+    (
+        "delta_cdc",
+        {"table": "/t", "start_timestamp": "2020-01-02 00:00:00", "end_timestamp": "2020-01-01"},
+        "end_timestamp='2020-01-01' is before start_timestamp='2020-01-02 00:00:00'",
+    ),
     ("iceberg", {"table": "t", "keep": ["a"], "drop": ["b"]}, "give either keep or drop"),
+    (
+        "iceberg_cdc",
+        {"table": "t", "from_snapshot": 1, "from_timestamp": 1},
+        "give either from_snapshot or from_timestamp, not both",
+    ),
+    (
+        "iceberg_cdc",
+        {"table": "t", "to_snapshot": 1, "to_timestamp": 1},
+        "give either to_snapshot or to_timestamp, not both",
+    ),
+    (
+        "iceberg_cdc",
+        {"table": "t", "from_timestamp": 2, "to_timestamp": 1},
+        "to_timestamp=1 is before from_timestamp=2: exchange them",
+    ),
+    (
+        "iceberg_cdc",
+        {"table": "t", "from_snapshot": 2, "starting_strategy": "latest"},
+        "starting_strategy is for a read without from_snapshot and from_timestamp",
+    ),
+    ("iceberg_cdc", {"table": "t", "from_snapshot": "2"}, "must be a whole number"),
+    ("iceberg_cdc", {"table": "t", "to_timestamp": True}, "must be a whole number"),
 ]
 
 

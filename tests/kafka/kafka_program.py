@@ -8,16 +8,20 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import page_programs
+import pyarrow.parquet
 import pytest
 import test_proto_rows
 import test_schema_registry
 import transactions_program
+import windows_program
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
@@ -31,6 +35,7 @@ from schema_registry import SchemaRegistry
 from transactions_program import NUMBERED, POINTS
 from waiting import until
 from whole import is_whole
+from windows_program import KAFKA, SINKS
 
 from sparkbeam.kafka.client import KafkaError
 from sparkbeam.kafka.transactions import TransactionWriter
@@ -47,7 +52,7 @@ WINDOW, HOUR = 10, 3600
 USER, PASSWORD = "reader", "geheim-4711"
 NO_BROKER = "no broker: "
 
-Record = tuple[int, bytes | None, bytes, int]
+Record = tuple[int, bytes | None, bytes | None, int]
 """Partition, key, value, and timestamp in seconds."""
 
 
@@ -108,6 +113,30 @@ class Kafka:
         for partition, key, value, seconds in records:
             producer.produce(topic, value, key, partition, timestamp=seconds * 1000, **more)
         assert not producer.flush(120)
+
+    def transact(
+        self, topic: str, records: Iterable[Record], *, commits: bool, pause: float = 0
+    ) -> None:
+        """Send records in a transaction, with the time at which they are if they have none."""
+        producer = Producer({**self._client, "transactional.id": f"of-{topic}"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        for partition, key, value, seconds in records:
+            producer.produce(topic, value, key, partition, timestamp=seconds * 1000)
+            producer.flush(60)
+            time.sleep(pause)
+        (producer.commit_transaction if commits else producer.abort_transaction)(60)
+
+    def remove(self, topic: str) -> None:
+        admin = AdminClient(self._client)
+        admin.delete_topics([topic])[topic].result()
+        time.sleep(3)  # A broker deletes it behind its answer.
+
+    def expire(self, topic: str, offset: int) -> None:
+        """Delete the records of the first partition before an offset."""
+        place = TopicPartition(topic, 0, offset)
+        admin = AdminClient(self._client)
+        admin.delete_records([place])[place].result()
 
     def committed(self, topic: str, group: str, partitions: int = 2) -> list[int]:
         consumer = Consumer({**self._client, "group.id": group})
@@ -278,7 +307,7 @@ def bounded(kafka: Kafka) -> Any:
     """A number of records, and what has come within a time, in a stream too."""
     topic = kafka.topic("bounded")
     kafka.send(topic, [*numbers(0, 4), *numbers(1, 4, first=4)])
-    found = {}
+    found: dict[str, Any] = {}
     for name, options in (("batch", ()), ("stream", ("--streaming",))):
         note = kafka.note(f"bounded-{name}")
         group = {**kafka.earliest, "group.id": name}
@@ -291,6 +320,166 @@ def bounded(kafka: Kafka) -> Any:
 
         run(build, *options)
         found[name] = [len(note.found()), sum(kafka.committed(topic, name))]
+    topic = kafka.topic("aborted")
+    for number in range(6):
+        kafka.transact(topic, numbers(number % 2, 25, first=25 * number), commits=True)
+        kafka.transact(topic, numbers(number % 2, 25, first=1000), commits=False)
+    counts = (150, 120, 60, 1)
+
+    def build_each(pipeline: beam.Pipeline) -> None:
+        for most in counts:
+            for level in ("read_committed", "read_uncommitted"):
+                config = {**kafka.earliest, "isolation.level": level}
+                read = ReadFromKafka(config, [topic], max_num_records=most)
+                values = pipeline | f"{most} {level}" >> read
+                pair = f"{most} {level}"
+                _ = values | f"Note {pair}" >> beam.Map(lambda _, pair=pair: note(pair))
+
+    note = kafka.note("aborted")
+    run(build_each)
+    told = note.found()
+    found["aborted"] = [
+        [told.count(f"{most} {level}") for most in counts]
+        for level in ("read_committed", "read_uncommitted")
+    ]
+    return found
+
+
+def opened(kafka: Kafka) -> Any:
+    """Records of transactions that are open for seconds are counted in windows of a second."""
+    topic = kafka.topic("opened")
+    note = kafka.note("opened")
+    config = {**kafka.earliest, "isolation.level": "read_committed"}
+    sent: list[int] = []
+
+    def send() -> None:
+        until(lambda: note.found(), seconds=200)
+        for number in range(3):
+            commits = number != 1
+            records = [(0, None, b"x", 0)] * 12
+            kafka.transact(topic, records, commits=commits, pause=0.5)
+            sent.append(len(records) * commits)
+
+    def build(pipeline: beam.Pipeline) -> None:
+        read = ReadFromKafka(config, [topic], timestamp_policy=ReadFromKafka.create_time_policy)
+        _ = (
+            pipeline
+            | read
+            | beam.Map(lambda pair: 1)
+            | beam.WindowInto(FixedWindows(1))
+            | beam.CombineGlobally(sum).without_defaults()
+            | "Note" >> beam.Map(note)
+        )
+
+    def done() -> bool:
+        return not thread.is_alive() and sum(note.found()) >= 1 + sum(sent)
+
+    thread = threading.Thread(target=send)
+    kafka.send(topic, [(1, None, b"x", int(time.time()) - 5)])
+    thread.start()
+    started = time.monotonic()
+    run_until(build, lambda: done() or time.monotonic() > started + 150)
+    thread.join()
+    return [sum(note.found()) - 1, sum(sent)]
+
+
+def recreated(kafka: Kafka) -> Any:
+    """A topic that is created again, or whose records expire, over a checkpoint."""
+    found: dict[str, Any] = {}
+    for name, count in (("fewer", 3), ("more", 12)):
+        topic = kafka.topic(name, 1)
+        kafka.send(topic, numbers(0, 10))
+        note = kafka.note(name)
+        continued(kafka, name, note)
+        kafka.remove(topic)
+        kafka.topic(name, 1)
+        kafka.send(topic, numbers(0, count))
+        error = error_of(partial(continued, kafka, name, note))
+        found[name] = [len(note.found()), error]
+    topic = kafka.topic("expired", 1)
+    kafka.send(topic, numbers(0, 5))
+    note = kafka.note("expired")
+    continued(kafka, topic, note)
+    kafka.send(topic, numbers(0, 5, first=5))
+    kafka.expire(topic, 8)
+    error = error_of(partial(continued, kafka, topic, note, kafka.config))
+    continued(kafka, topic, note)
+    found["expired"] = [note.found(), error]
+    return found
+
+
+def continued(kafka: Kafka, topic: str, note: Note, config: Any = None) -> None:
+    """Read what there is of a topic, with a checkpoint of its own."""
+    read = ReadFromKafka(config or kafka.earliest, [topic])
+    place = f"--checkpoint_location={kafka.path(f'{topic}-checkpoint')}"
+    run(
+        lambda pipeline: pipeline | "Read it" >> read | beam.Map(lambda pair: note(int(pair[1]))),
+        *("--streaming", "--trigger=available-now", place),
+    )
+
+
+def error_of(run: Callable[[], Any]) -> str:
+    try:
+        run()
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def poison(kafka: Kafka) -> Any:
+    """A stream with dead letters goes on behind records that no row can hold."""
+    topic = kafka.topic("poison", 1)
+    note = kafka.note("poison")
+    place = {"topic": topic, "bootstrap_servers": [kafka.broker.address], "format": "JSON"}
+    client = {name: kafka.config[name] for name in SECURITY}
+    config = {
+        **place,
+        "schema": PERSON,
+        "auto_offset_reset_config": "earliest",
+        "consumer_config_updates": {**client, "max.poll.records": 500},
+        "error_handling": {"output": "wrong"},
+    }
+    values = [b'{"id": %d}' % 2**63, b'{"name": "\\ud800"}', b"{", None, b'{"id": 7}']
+
+    def build(pipeline: beam.Pipeline) -> None:
+        found = pipeline | "People" >> managed.Read(managed.KAFKA, config)
+        _ = found["good"] | beam.Reshuffle() | "Good" >> beam.Map(lambda row: note(row.id))
+        _ = found["wrong"] | "Shuffle" >> beam.Reshuffle() | "Bad" >> beam.Map(lambda row: note(""))
+
+    kafka.send(topic, [(0, None, value, 0) for value in values])
+    options = ("--streaming", "--trigger=available-now")
+    for _ in range(2):
+        run(build, *options, f"--checkpoint_location={kafka.path('poison-checkpoint')}")
+        kafka.send(topic, [(0, None, b'{"id": 8}', 0)])
+    return sorted(map(str, note.found()))
+
+
+def counted(kafka: Kafka) -> Any:
+    """Counts of windows behind drivers that die again and again, beside the right ones, by sink."""
+    now = int(time.time()) - 100
+    number, found = 40, {}
+    for sink in SINKS:
+        source = kafka.topic(f"counted-{sink}")
+        kafka.send(source, [*numbers(0, number, now), *numbers(1, number, now)])
+        kafka.send(source, [*numbers(0, 1, now, number + 20), *numbers(1, 1, now, number + 20)])
+        target = kafka.topic("counts-of-windows", 1) if sink == KAFKA else kafka.path("parquet")
+        given = (kafka.config, source, sink, target, kafka.path(f"counted-{sink}"))
+        program = [windows_program.__file__, json.dumps(kafka.config), *given[1:]]
+        codes = []
+        for kill in windows_program.kills(sink, 20 if is_whole() else 3):
+            command = [sys.executable, *program, *map(str, kill)]
+            codes.append(subprocess.run(command, start_new_session=True, check=False).returncode)
+        windows_program.main(*given)
+        if sink == KAFKA:
+            rows = [json.loads(value) for value in kafka.values(target, 1)]
+        else:
+            table = pyarrow.parquet.read_table(target)
+            rows = [[*row.values()] for row in table.to_pylist()]
+        size = windows_program.WINDOW
+        places = [((now + n) // size * size, n % windows_program.KEYS) for n in range(number)]
+        right = [[*place, 2 * count] for place, count in Counter(places).items()]
+        end = (now + number + 20) // size * size
+        found[sink] = [codes, sorted(row for row in rows if row[0] < end) == sorted(right)]
     return found
 
 
@@ -570,15 +759,19 @@ def refusals(kafka: Kafka) -> Any:
         "type": ReadFromKafka(kafka.earliest, [topic], timestamp_policy="LogAppendTime"),
         "topic": ReadFromKafka(group, ["missing"]),
     }
-    return {name: _refusal(read) for name, read in reads.items()}
+    large = [(None, b"x" * 2_000_000)]
+    plain, once = kafka.config, {**kafka.config, "transactional.id": "large"}
+
+    def write(config: Any) -> str:
+        sink = WriteToKafka(config, topic)
+        return error_of(lambda: run(lambda p: p | beam.Create(large) | "Write it" >> sink))
+
+    found = {name: _refusal(read) for name, read in reads.items()}
+    return {**found, "large": write(plain), "large once": write(once)}
 
 
 def _refusal(read: ReadFromKafka) -> str:
-    try:
-        run(lambda pipeline: pipeline | "Read it" >> read | beam.Map(print))
-    except Exception as error:
-        return str(error)
-    return ""
+    return error_of(lambda: run(lambda pipeline: pipeline | "Read it" >> read | beam.Map(print)))
 
 
 SCENARIOS = {
@@ -588,6 +781,10 @@ SCENARIOS = {
             batch,
             sql,
             bounded,
+            opened,
+            recreated,
+            poison,
+            counted,
             encoded,
             transactions,
             killed,

@@ -1,9 +1,12 @@
 """Arguments of Beam's Kafka transforms: kept, translated, hints, or errors that name them."""
 
+import enum
 import pickle
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 import apache_beam as beam
@@ -20,14 +23,24 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.transactions import TransactionWriter, producer_config
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
+from sparkbeam.replacements import kafka_settings
 from sparkbeam.replacements.kafka_write import _Row
+from sparkbeam.replacements.managed_config import ManagedConfig
 
 RESHUFFLE = "beam:transform:reshuffle:v1"
 SERIALIZATION = "org.apache.kafka.common.serialization."
+SERVER = {"bootstrap.servers": "h:1"}
+TOPICS: dict[str, Any] = {"consumer_config": SERVER, "topics": ["t"]}
 STREAMING = ("--streaming",)
 EARLIEST = {"auto.offset.reset": "earliest"}
 SECRET = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
 SECRET += 'password="geheim";'
+
+
+class Level(enum.StrEnum):
+    """A setting of a program."""
+
+    COMMITTED = "read_committed"
 
 
 def pipeline(options: typing.Sequence[str] = ()) -> beam.Pipeline:
@@ -35,7 +48,7 @@ def pipeline(options: typing.Sequence[str] = ()) -> beam.Pipeline:
 
 
 def read(
-    config: Mapping[str, str], *, options: typing.Sequence[str] = STREAMING, **given: Any
+    config: Mapping[str, Any], *, options: typing.Sequence[str] = STREAMING, **given: Any
 ) -> ReadSpec:
     """What Spark is told to read."""
     whole = pipeline(options)
@@ -206,7 +219,25 @@ def test_metadata_includes_headers() -> None:
         ({"groupid": "g"}, {}, STREAMING, "Kafka has no setting 'groupid': use 'group.id'"),
         ({"auto.ofset.reset": "none"}, {}, STREAMING, "use 'auto.offset.reset'"),
         ({}, {"topics": []}, STREAMING, "topics= must have"),
-        ({}, {"topics": "clicks"}, STREAMING, r"single letters, .* give a list, topics=.'clicks'"),
+        (
+            {},
+            {"topics": "clicks"},
+            STREAMING,
+            r"topics='clicks' must be a list of names: .*'clicks'",
+        ),
+        ({}, {"topics": [*"clicks"]}, STREAMING, r"single letters, .* list, topics=.'clicks'"),
+        *(
+            ({name: "x"}, {}, STREAMING, f"consumer_config: Kafka has no setting .*use '{meant}'")
+            for name, meant in (
+                ("ack", "acks"),
+                ("Acks", "acks"),
+                ("linger", "linger.ms"),
+                ("bootstrap_servers", "bootstrap.servers"),
+                ("session.timeout", "session.timeout.ms"),
+                ("sasl.username", "sasl.jaas.config"),
+                ("metadata.broker.list", "bootstrap.servers"),
+            )
+        ),
         ({}, {"topics": ["//me:hidden@h"]}, STREAMING, "topics: … is not the name"),
         *(
             ({}, {"topics": [name]}, STREAMING, "topics: .* is not the name of a topic")
@@ -230,6 +261,88 @@ def test_arguments_without_a_meaning_are_errors_that_name_them(
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         read(config, options=options, **given)
+
+
+@pytest.mark.parametrize(
+    ("config", "kept"),
+    [
+        ({"max.poll.records": 500}, {"max.poll.records": "500"}),
+        ({"max.poll.records": np.int32(5)}, {"max.poll.records": "5"}),
+        ({"check.crcs": True}, {"check.crcs": "true"}),
+        ({"check.crcs": np.False_}, {"check.crcs": "false"}),
+        ({"sasl.login.refresh.window.factor": 0.5}, {"sasl.login.refresh.window.factor": "0.5"}),
+        ({"bootstrap.servers": ["a:1", "b:2"]}, {"bootstrap.servers": "a:1,b:2"}),
+        ({"bootstrap.servers": ("a:1",)}, {"bootstrap.servers": "a:1"}),
+        ({"client.id": None}, {}),
+        ({"ssl.truststore.location": PurePosixPath("/a")}, {"ssl.truststore.location": "/a"}),
+        ({"isolation.level": Level.COMMITTED}, {"isolation.level": "read_committed"}),
+        ({"schema.registry.url": "http://h"}, {"schema.registry.url": "http://h"}),
+    ],
+)
+def test_settings_have_the_types_of_kafkas_clients(
+    config: dict[str, Any], kept: dict[str, str]
+) -> None:
+    expected = {"bootstrap.servers": "h:1", **kept}
+    options = dict(read(config).options)
+    assert {n[6:]: v for n, v in options.items() if n.startswith("kafka.")} == expected
+    assert kafka_settings.settings("", MappingProxyType(config)) == kept
+    written = dict(write(producer_config={"bootstrap.servers": "h:1", **config}).options)
+    assert {n[6:]: v for n, v in written.items() if n.startswith("kafka.")} == expected
+    managed = ManagedConfig("x", {"consumer_config_updates": config})
+    assert kafka_settings.client_settings(managed, "consumer_config_updates") == kept
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        *(
+            (partial(ReadFromKafka, config, ["t"]), f"ReadFromKafka: consumer_config.* {told}")
+            for config, told in [
+                (None, "must be a dictionary of Kafka's settings, .* not None"),
+                ("bootstrap.servers=h:1", "not of type str"),
+                ([("bootstrap.servers", "h:1")], "not of type list"),
+                ({5: "x"}, "the name of a setting must be a text, not of type int"),
+                ({b"acks": "1"}, "not of type bytes"),
+                ({"": "x"}, "'' is not the name of a setting"),
+                ({" acks": "x"}, "' acks' has a blank"),
+                ({"sasl.jaas.config": SECRET.encode()}, "'sasl.jaas.config' must be a text"),
+                ({"bootstrap.servers": {"h": 1}}, "'bootstrap.servers' must be .* of type dict"),
+                ({"bootstrap.servers": [["h:1"]]}, "'bootstrap.servers' must be .* of type list"),
+                ({"bootstrap.servers": ["h:1", None]}, "'bootstrap.servers' must be .* not None"),
+            ]
+        ),
+        *(
+            (partial(ReadFromKafka, **(TOPICS | typing.cast(Any, given))), told)
+            for given, told in [
+                ({"topics": "clicks"}, r"topics='clicks' must be a list .* topics=\['clicks'\]"),
+                ({"topics": None}, "topics=None must be a list of names"),
+                ({"topics": ["a", 5]}, "topics: 5 is not the name of a topic"),
+                ({"topics": [None]}, "topics: None is not the name of a topic"),
+                ({"max_num_records": "5"}, "max_num_records='5' must be a whole number"),
+                ({"max_num_records": 5.5}, "max_num_records=5.5 must be a whole number"),
+                ({"max_num_records": True}, "max_num_records=True must be a whole number"),
+                ({"max_read_time": 0.5}, "max_read_time=0.5 must be a whole number"),
+                ({"start_read_time": "now"}, "start_read_time='now' must be a whole number"),
+                ({"commit_offset_in_finalize": "yes"}, "'yes' must be True or False"),
+                ({"redistribute": 1}, "redistribute=1 must be True or False"),
+                ({"key_deserializer": None}, "key_deserializer=None must be the name of a class"),
+                ({"value_deserializer": bytes}, "value_deserializer=.* must be the name of a cl"),
+            ]
+        ),
+        (lambda: WriteToKafka(None, "t"), "WriteToKafka: producer_config must be a dictionary"),
+        (lambda: WriteToKafka(SERVER, 5), "topic=5 must be the name of a topic"),
+        (lambda: WriteToKafka(SERVER, ["t"]), r"topic=\['t'\] must be the name of a topic"),
+        (lambda: WriteToKafka(SERVER, "t", None), "key_serializer=None must be the name of a cl"),
+        (lambda: WriteToKafka(SERVER, "t", with_headers="no"), "with_headers='no' must be True"),
+    ],
+)
+def test_a_wrong_type_is_an_error_that_names_the_argument(
+    make: Callable[[], Any], message: str
+) -> None:
+    pipeline()  # Of the runner, which is there before the transforms of most programs.
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        make()
+    assert "geheim" not in str(raised.value)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:

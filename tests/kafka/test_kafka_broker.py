@@ -19,6 +19,10 @@ MORE = (
     (
         "sql",
         "bounded",
+        "opened",
+        "recreated",
+        "poison",
+        "counted",
         "encoded",
         "transactions",
         "partitions",
@@ -97,7 +101,46 @@ def test_tables_of_sql_are_written_and_read(found: dict[str, Any]) -> None:
 
 @long
 def test_bounded_reads_end_and_commit(found: dict[str, Any]) -> None:
-    assert found["bounded"] == {"batch": [14, 6], "stream": [14, 6]}
+    some = {"batch": [14, 6], "stream": [14, 6]}
+    assert found["bounded"] == {**some, "aborted": [[150, 120, 60, 1]] * 2}
+
+
+@long
+def test_records_of_transactions_that_are_open_for_seconds_are_all_counted(
+    found: dict[str, Any],
+) -> None:
+    counted, sent = found["opened"]
+    assert counted == sent
+
+
+@long
+def test_a_topic_that_is_not_what_it_was_is_an_error_that_names_step_and_partition(
+    found: dict[str, Any],
+) -> None:
+    told = found["recreated"]
+    for name in ("fewer", "more"):
+        read, error = told[name]
+        assert read == 10
+        assert f"Step 'Read it/Records' failed: topic '{name}' was deleted and created" in error
+        assert "--checkpoint_location" in error
+    read, error = told["expired"]
+    assert read == [*range(5), 8, 9]
+    assert "Step 'Read it/Records' failed: the records of partition 0 of topic 'exp" in error
+    assert "from offset 5, at which the checkpoint continues, to 7 have expired" in error
+
+
+@long
+def test_a_stream_with_dead_letters_goes_on(found: dict[str, Any]) -> None:
+    assert found["poison"] == ["", "", "", "", "7", "8"]
+
+
+@long
+def test_counts_of_windows_are_there_once_over_drivers_that_are_killed(
+    found: dict[str, Any],
+) -> None:
+    assert found["counted"] == {
+        sink: [[-signal.SIGKILL] * 20, True] for sink in ("kafka", "parquet")
+    }
 
 
 @long
@@ -144,6 +187,9 @@ def test_what_cannot_be_read_is_told_with_the_remedy(found: dict[str, Any]) -> N
     assert "message.timestamp.type=LogAppendTime" in told["type"]
     assert "Step 'Read it/Records' failed" in told["topic"]
     assert "Topic 'missing'" in told["topic"]
+    for name in ("large", "large once"):
+        assert "Step 'Write it" in told[name]
+        assert "raise max.request.size in producer_config" in told[name]
 
 
 @long

@@ -61,9 +61,24 @@ def test_bytes_of_another_length_are_an_error(name: str) -> None:
 
 
 def test_other_classes_are_an_error_that_tells_what_is_known() -> None:
-    for name in (f"{SERIALIZATION}UUIDDeserializer", "StringDeserializer", "a.LongDeserializer"):
+    for name in (f"{SERIALIZATION}UUIDDeserializer", "", "a.LongDeserializer"):
         with pytest.raises(ConfigurationError, match="Known are ByteArrayDeserializer"):
             format_of("key_deserializer", name, "Deserializer", "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "StringDeserializer",
+        "stringdeserialiser",
+        "String",
+        f"{SERIALIZATION}StringSerializer",
+        "org.apache.kafka.common.serialisation.StringDeserializer",
+    ],
+)
+def test_a_class_that_means_one_of_kafkas_is_an_error_with_its_name(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"Give {SERIALIZATION}StringDeserializer"):
+        format_of("key_deserializer", name, "Deserializer", "")
 
 
 def encoded(name: str) -> list[bytes | None]:

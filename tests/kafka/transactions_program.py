@@ -36,7 +36,7 @@ class KillingWriter(TransactionWriter):
 
     Args:
         point: of a transaction.
-        epoch: the number of the micro-batch.
+        epoch: the number of the micro-batch, or of one before it without a transaction.
         group: of the processes of the driver.
     """
 
@@ -49,7 +49,7 @@ class KillingWriter(TransactionWriter):
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
         is_open = super().open(partition_id, epoch_id)
-        if is_open and epoch_id == self._dies_in:
+        if is_open and epoch_id >= self._dies_in:
             self._at(BEGUN)
             self._producer = _Watched(self._producer, self._at)
         return is_open
@@ -89,7 +89,7 @@ def kill_at(point: str, epoch: int) -> None:
 
     def killing(self: Any, batch: Any, present: set[int], batch_id: int) -> None:
         deliver(self, batch, present, batch_id)
-        if batch_id == epoch:
+        if present and batch_id >= epoch:
             os.killpg(0, signal.SIGKILL)
 
     if point == DELIVERED:

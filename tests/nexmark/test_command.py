@@ -4,7 +4,7 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import util
 from pathlib import Path
@@ -26,7 +26,7 @@ from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.engine import Engine
 from sparkbeam.nexmark.measure import Measurement
 from sparkbeam.nexmark.queries import QUERIES
-from sparkbeam.nexmark.record import SCHEMA, read_json, write_json
+from sparkbeam.nexmark.record import SCHEMA, QueryRun, read_json, write_json
 from sparkbeam.nexmark.stream import NexmarkStream
 
 ORACLE = ("--runner", "FnApiRunner", "--events", "500")
@@ -306,6 +306,13 @@ class TestOverTime:
         assert {one.machine for one in runs} == {provenance.machine()}
         assert "FnApiRunner, streaming" in result.stdout
 
+    def test_ci_also_runs_what_there_is_in_sql(self, spark: Any) -> None:
+        arguments = ("--query", "4,1", "--runners", "SparkRunner", "--modes", "batch", "--sql")
+        result = run("ci", *arguments, "--events", 500, "--repeat", 1)
+        assert result.exit_code == 0, result.output
+        told = [(one.mode, one.query) for one in history.read(history.default_path())]
+        assert told == [("batch", 4), ("batch", 1), ("batch, in SQL", 1)]
+
     def test_ci_fails_where_a_result_is_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(QUERIES, 2, replace(QUERIES[2], build=QUERIES[1].build))
         arguments = ("--runners", "FnApiRunner", "--modes", "batch", "--repeat", 1)
@@ -362,36 +369,46 @@ class TestOverTime:
         assert "Error: PrismRunner does not start: OSError" in chosen.stderr
 
     @pytest.mark.parametrize(
-        ("planted", "wanted"),
+        ("seconds", "planted", "wanted"),
         [
-            ({}, 0),
-            ({"seconds": 1.9}, 0),
-            ({"seconds": 2.1}, 1),
-            ({"checked": "7 results expected"}, 1),
+            ([1.2], {}, ""),
+            ([1.4, 1.2], {}, ""),
+            ([1.4, 1.5, 1.0], {}, ""),
+            ([1.4, 1.5, 1.35], {}, "q2 is slower than on the builds before: +35 %"),
+            ([9.0], {"pace": 9.0}, ""),
+            ([9.0], {"machine": "another"}, ""),
+            ([1.0], {"checked": "7 results expected"}, "7 results expected"),
         ],
     )
     def test_a_run_of_ci_is_added_to_a_history_in_the_repository_and_judged_by_it(
-        self, planted: dict[str, Any], wanted: int, monkeypatch: pytest.MonkeyPatch
+        self,
+        seconds: list[float],
+        planted: dict[str, Any],
+        wanted: str,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         usual = Measurement.run
-        values: dict[str, Any] = {"seconds": 1.0, "pace": 1.0}
+        values: dict[str, Any] = {"pace": 1.0, "machine": "one"}
+        times: Iterator[float]
+
+        def at_times(*of: Any) -> QueryRun:
+            return replace(usual(*of), seconds=next(times), **values)
+
         monkeypatch.setattr(Measurement, "warm_up", lambda _: None)
-        monkeypatch.setattr(Measurement, "run", lambda *of: replace(usual(*of), **values))
+        monkeypatch.setattr(Measurement, "run", at_times)
         monkeypatch.setattr(provenance, "revision", lambda: values["revision"])
-        monkeypatch.setattr(provenance, "last_tag", lambda: None)
-        arguments = ("--runners", "FnApiRunner", "--modes", "batch", "--events", 200, "--repeat", 1)
-        file = "nexmark.jsonl"
-
-        def step(commit: str) -> int:
+        where = ("--runners", "FnApiRunner", "--modes", "batch", "--history", "nexmark.jsonl")
+        arguments = (*where, "--events", 200, "--repeat", 1, "--tolerance", 30)
+        for number, commit in enumerate(COMMITS[:3]):
+            times = iter([[0.9, 1.0, 8.0][number]])
             values["revision"] = commit
-            if run("ci", "--query", 2, *arguments, "--history", file).exit_code:
-                return 1
-            return run("release", "--history", file, "--tolerance", 100).exit_code
-
-        assert [step(commit) for commit in COMMITS[:2]] == [0, 0]
-        values.update(planted)
-        assert step(COMMITS[2]) == wanted
-        assert len(Path(file).read_text().splitlines()) == 3
+            assert run("ci", "--query", 2, *arguments).exit_code == 0
+        times = iter(seconds)
+        values.update(planted, revision=COMMITS[3])
+        result = run("ci", "--query", 2, *arguments)
+        assert (result.exit_code, wanted in result.stdout) == (int(wanted != ""), True)
+        added = [json.loads(line) for line in Path("nexmark.jsonl").read_text().splitlines()[3:]]
+        assert [one["seconds"] for one in added] == seconds
 
     @pytest.mark.parametrize(
         ("number", "wanted"), [(4, 0), (5, 1), (6, 1), (7, 1), (8, 0), (9, 1), (11, 1)]

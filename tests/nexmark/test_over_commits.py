@@ -9,6 +9,7 @@ from runs import a_run, runs_of
 
 from sparkbeam.nexmark.changes import Change, changes
 from sparkbeam.nexmark.compare import Verdict
+from sparkbeam.nexmark.gate import slowdown
 from sparkbeam.nexmark.record import PASSED, QueryRun
 from sparkbeam.nexmark.release import judged
 from sparkbeam.nexmark.series import build, builds, series
@@ -134,6 +135,41 @@ class TestChanges:
         failed = replace(runs[1], seconds=None, failure="no")
         found = changes_in([runs[0], failed, replace(runs[2], results=428)])
         assert [change.verdict for change in found] == [Verdict.FAILS, Verdict.CHANGED]
+
+
+class TestSlowdown:
+    @pytest.mark.parametrize(
+        ("before", "now", "wanted"),
+        [
+            ([[1.0]] * 3, [1.5], 0.5),
+            ([[1.0]] * 3, [1.5, 1.4, 1.6], 0.4),
+            ([[1.0]] * 3, [1.5, 1.2], None),
+            ([[1.0]] * 2, [9.0], None),
+            ([[0.4]] * 5, [0.69], None),
+            ([[9.0], [1.0], [0.9], [1.1], [9.0, 1.0, 1.0], [0.8]], [1.5], 0.5),
+        ],
+    )
+    def test_it_is_the_growth_of_the_fastest_run_over_the_usual_one(
+        self, before: list[list[float]], now: list[float], wanted: float | None
+    ) -> None:
+        runs = steps(*before, now)
+        found = slowdown(runs[: -len(now)], runs[-len(now) :], 0.3)
+        assert found == (wanted if wanted is None else pytest.approx(wanted))
+
+    def test_a_failed_run_is_no_slowdown(self) -> None:
+        runs = steps([1.0], [1.0], [1.0], [9.0])
+        failed = replace(runs[-1], seconds=None, failure="no")
+        assert slowdown(runs[:-1], [failed], 0.3) is None
+
+    def test_noise_is_no_slowdown_and_growth_by_a_half_is_one(self) -> None:
+        for seed in range(50):
+            *past, last = a_past(seed, noise=0.1, queries=[6], commits=6, repeats=1)
+            now = [replace(last, seconds=(last.seconds or 0) * factor) for factor in (1, 0.9, 1.1)]
+            assert slowdown(past, now, 0.3) is None, seed
+        for seed in range(50):
+            *past, last = a_past(seed, noise=0.04, queries=[6], commits=6, repeats=1)
+            now = [replace(last, seconds=(last.seconds or 0) * 1.5)] * 3
+            assert slowdown(past, now, 0.3), seed
 
 
 class TestRelease:

@@ -1,6 +1,7 @@
 """Keys with far more data than others are told after a run, with what helps."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -67,6 +68,8 @@ def test_a_group_much_larger_than_the_median_is_told_with_what_helps(metric: str
     assert text.startswith("the largest partition has 629.1 MB, 30 times as much as the median: ")
     assert "sparkbeam.Join" in text
     assert "with_hot_key_fanout" in text
+    docs = Path(__file__).parents[2] / "docs" / "metrics.md"
+    assert text.partition(": ")[2] in " ".join(docs.read_text().split())
 
 
 def test_of_a_combine_it_is_the_fanout() -> None:

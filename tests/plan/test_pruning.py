@@ -5,7 +5,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing.util import assert_that, equal_to
 
 from sparkbeam.plan import validity
-from sparkbeam.plan.pruning import pruned
+from sparkbeam.plan.pruning import last_applied, pruned
 
 
 def labels(proto: beam_runner_api_pb2.Pipeline) -> set[str]:
@@ -16,6 +16,11 @@ def labels(proto: beam_runner_api_pb2.Pipeline) -> set[str]:
         for root in proto.root_transform_ids
         for part in transforms[root].subtransforms
     }
+
+
+def id_of(proto: beam_runner_api_pb2.Pipeline, label: str) -> str:
+    (id,) = (id for id, one in proto.components.transforms.items() if one.unique_name == label)
+    return id
 
 
 def test_only_what_leads_to_it_is_left_and_holds_together() -> None:
@@ -30,11 +35,11 @@ def test_only_what_leads_to_it_is_left_and_holds_together() -> None:
     assert_that(added, equal_to([3]))
     proto = pipeline.to_runner_api()
     whole = proto.SerializeToString(deterministic=True)
-    left = pruned(proto, "Added")
+    left = pruned(proto, id_of(proto, "Added"))
     validity.check(left)
     assert labels(left) == {"Numbers", "Side", "Added"}
     assert proto.SerializeToString(deterministic=True) == whole
-    assert labels(pruned(proto, "Beside")) == {"Numbers", "Parts", "Beside"}
+    assert labels(pruned(proto, id_of(proto, "Beside"))) == {"Numbers", "Parts", "Beside"}
 
 
 def test_of_a_composite_all_that_leads_to_its_parts_is_left() -> None:
@@ -43,6 +48,7 @@ def test_of_a_composite_all_that_leads_to_its_parts_is_left() -> None:
     _ = numbers | "Flat" >> beam.Map(str)
     _ = (numbers, pipeline | "More" >> beam.Create([2])) | "Both" >> beam.Flatten()
     _ = numbers | "Written" >> beam.io.WriteToText("/nowhere")
-    left = pruned(pipeline.to_runner_api(), "Written")
+    proto = pipeline.to_runner_api()
+    left = pruned(proto, last_applied(proto))
     validity.check(left)
     assert labels(left) == {"Numbers", "Written"}

@@ -1,5 +1,7 @@
 """Queries in windows and in streaming, in process."""
 
+import functools
+import operator
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -25,15 +27,17 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from in_process_batch import BatchRunner
 
-from sparkbeam import UnsupportedTransform
+from sparkbeam import ConfigurationError, UnsupportedTransform
 
 pytest.importorskip("sqlglot")
 
 from sparkbeam.connectors.query_frames import queried, timed
+from sparkbeam.replacements import calcite_nesting
 from sparkbeam.replacements.calcite import parse
 from sparkbeam.replacements.calcite_steps import steps_of
-from sparkbeam.replacements.sql_lowered import Lowered
+from sparkbeam.replacements.sql_lowered import Lowered, function
 from sparkbeam.replacements.sql_rows import SqlRows
+from sparkbeam.replacements.sql_steps import Union
 
 
 class Click(NamedTuple):
@@ -168,6 +172,72 @@ def seen(rows: Any) -> Any:
             None,
             [(20, 2, 17), (30, 1, -25)],
         ),
+        (
+            "SELECT p.id, q.id FROM PCOLLECTION p, PCOLLECTION q WHERE p.n = q.n AND p.id < 6",
+            FixedWindows(10),
+            [(10, 5, 5), (30, -25, -25)],
+        ),
+        (
+            "SELECT id FROM PCOLLECTION WHERE n IN (SELECT MAX(n) FROM PCOLLECTION)",
+            FixedWindows(10),
+            [(10, 5), (20, 17), (30, -25)],
+        ),
+        (
+            "SELECT id FROM PCOLLECTION WHERE id NOT IN (SELECT n FROM PCOLLECTION)",
+            FixedWindows(10),
+            [(10, 5), (30, -25)],
+        ),
+        (
+            "SELECT id FROM PCOLLECTION p WHERE NOT EXISTS "
+            "(SELECT 1 FROM PCOLLECTION q WHERE q.n = p.n AND q.id > 0)",
+            FixedWindows(10),
+            [(20, 15), (30, -25)],
+        ),
+        (
+            "SELECT id, (SELECT COUNT(*) FROM PCOLLECTION q WHERE q.n = p.n) AS c, "
+            "(SELECT MAX(price) FROM PCOLLECTION) - price AS d FROM PCOLLECTION p",
+            FixedWindows(10),
+            [(10, 5, 1, 0.0), (20, 15, 0, 1.0), (20, 17, 1, 0.0), (30, -25, 1, 0.0)],
+        ),
+        (
+            "SELECT p.id, x FROM PCOLLECTION p LEFT JOIN (VALUES ROW(5, 'a'), ROW(17, 'b')) "
+            "AS v(k, x) ON p.id = v.k",
+            FixedWindows(10),
+            [(10, 5, "a"), (20, 15, None), (20, 17, "b"), (30, -25, None)],
+        ),
+        (
+            "SELECT x, p.id FROM (VALUES (5, 'a'), (17, 'b')) AS v(k, x) JOIN PCOLLECTION p "
+            "ON p.id = v.k",
+            FixedWindows(10),
+            [(10, "a", 5), (20, "b", 17)],
+        ),
+        (
+            "SELECT COUNT(n, user), COUNT(id, n) FILTER (WHERE id <> 17) FROM PCOLLECTION",
+            FixedWindows(10),
+            [(10, 1, 1), (20, 0, 0), (30, 1, 1)],
+        ),
+        (
+            "SELECT id FROM PCOLLECTION WHERE n BETWEEN SYMMETRIC 5 AND 1",
+            FixedWindows(10),
+            [(10, 5), (20, 17)],
+        ),
+        (
+            "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE PCOLLECTION, "
+            f"DESCRIPTOR(at), {TEN})) GROUP BY window_start, window_end",
+            None,
+            [(10, Timestamp(10), 1), (20, Timestamp(20), 2), (30, Timestamp(30), 1)],
+        ),
+        (
+            f"SELECT w.id, w.window_start FROM TABLE(HOP(DATA => TABLE PCOLLECTION, TIMECOL => "
+            f"DESCRIPTOR(at), SIZE => INTERVAL '20' SECOND, SLIDE => {TEN})) AS w WHERE id > 5",
+            None,
+            [(t, i, Timestamp(t - 20)) for i in (15, 17) for t in (20, 30)],
+        ),
+        (
+            "SELECT u, k, COUNT(*) FROM PCOLLECTION AS p(k, u, x, y, z) GROUP BY (u, k)",
+            FixedWindows(10),
+            [(10, "ada", 5, 1), (20, "bob", 15, 1), (20, None, 17, 1), (30, "ada", -25, 1)],
+        ),
     ],
 )
 def test_a_query_is_one_of_each_window(query: str, windows: Any, expected: list[Any]) -> None:
@@ -210,6 +280,39 @@ QUERIES = [
 
 
 QUERIES += [
+    f"SELECT p.id FROM PCOLLECTION p WHERE {condition}"
+    for condition in [
+        *("n IN (SELECT n FROM PCOLLECTION)", "n NOT IN (SELECT n FROM PCOLLECTION)"),
+        "n NOT IN (SELECT n FROM PCOLLECTION WHERE n > 1)",
+        "n NOT IN (SELECT n FROM PCOLLECTION WHERE n > 100)",
+        "id > 0 AND NOT (n IN (SELECT q.n FROM PCOLLECTION q WHERE q.user = 'ada'))",
+        "EXISTS (SELECT 1 FROM PCOLLECTION q WHERE q.n = p.id - 13 AND q.id > 0)",
+        "NOT EXISTS (SELECT * FROM PCOLLECTION q WHERE q.n = p.n AND q.user = p.user)",
+        "EXISTS (SELECT 1 FROM PCOLLECTION WHERE n > 100)",
+        "NOT EXISTS (SELECT MAX(n) FROM PCOLLECTION)",
+        "price > (SELECT AVG(price) FROM PCOLLECTION)",
+        "n = (SELECT MAX(q.n) FROM PCOLLECTION q WHERE q.user = p.user)",
+        "(SELECT COUNT(*) FROM PCOLLECTION q WHERE q.n = p.n AND q.id < 10) = 0",
+        "id = (SELECT id FROM PCOLLECTION ORDER BY price DESC LIMIT 1)",
+        "n IN (SELECT n FROM PCOLLECTION UNION SELECT id FROM PCOLLECTION)",
+        "id BETWEEN SYMMETRIC 16 AND n OR n NOT BETWEEN SYMMETRIC 9 AND 2",
+        "((n > 1) = (user = 'ada')) IS NOT TRUE",
+    ]
+]
+QUERIES += ["SELECT COUNT(*) FROM PCOLLECTION WHERE n = (SELECT MAX(n) FROM PCOLLECTION)"]
+QUERIES += [
+    "SELECT p.id, q.id, r.id FROM PCOLLECTION p, PCOLLECTION q, PCOLLECTION r "
+    "WHERE p.n = r.n AND q.id = r.id AND p.id > 0",
+    "SELECT p.id, q.id FROM PCOLLECTION p CROSS JOIN PCOLLECTION q WHERE p.n = q.n",
+    "SELECT COUNT(n, user), COUNT(user, n) FILTER (WHERE id > 0), COUNT(id) FROM PCOLLECTION",
+    "SELECT k, COUNT(*) FROM PCOLLECTION AS p(i, k, x, y, z) GROUP BY (k, i)",
+    "SELECT id, n FROM PCOLLECTION NATURAL JOIN (SELECT id, 1 AS one FROM PCOLLECTION) q",
+    "SELECT id FROM PCOLLECTION UNION ALL SELECT n FROM PCOLLECTION UNION ALL "
+    "(SELECT 1 + id FROM PCOLLECTION UNION SELECT n FROM PCOLLECTION)",
+]
+
+
+QUERIES += [
     f"SELECT p.id, m.* FROM PCOLLECTION p JOIN (SELECT {only} FROM PCOLLECTION{end}) m ON {on}"
     for only, end, on in [
         ("MAX(price) AS x", "", "p.price = m.x"),
@@ -237,6 +340,73 @@ def test_steps_have_the_rows_of_spark(spark: Any, query: str) -> None:
         rows = Lowered(pipeline, {"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
         plain = rows | "Plain" >> beam.Map(lambda row: tuple(map(_plain, row)))
         assert_that(plain, equal_to(expected))
+
+
+N = 400
+LONG = {
+    " OR ".join(f"n = {at}" for at in range(N)): lambda n: n < N,
+    " AND ".join(f"n <> {at}" for at in range(N)): lambda n: n >= N,
+    f"n IN ({', '.join(map(str, range(N)))})": lambda n: n < N,
+    f"CASE {' '.join(f'WHEN n = {at} THEN {at + 1}' for at in range(N))} END": (
+        lambda n: n + 1 if n < N else None
+    ),
+    " + ".join(["n"] * N): lambda n: N * n,
+    " + ".join(["m"] * N): lambda n: N * n,
+    " - ".join(["0.1e0"] * N): lambda n: functools.reduce(operator.sub, [0.1] * N),
+    " || ".join(["s"] * N): lambda n: "s" * N,
+    f"CONCAT({', '.join(['s'] * N)})": lambda n: "s" * N,
+    f"{'(' * N}n{')' * N}": lambda n: n,
+    f"{'(m + ' * N}n{')' * N}": lambda n: (N + 1) * n,
+    f"{'ABS(' * N}-m{')' * N}": abs,
+    f"{'COALESCE(' * N}NULLIF(n, n){', m)' * N}": lambda n: n,
+    f"{''.join(f'CASE WHEN m = {at} THEN {at} ELSE ' for at in range(N))}-1{' END' * N}": (
+        lambda n: n if n < N else -1
+    ),
+    f"{'(' * N}m > 0{' = (m > 0))' * N}": lambda n: n > 0,
+    f"{'NOT ' * N}(m > 5)": lambda n: n > 5,
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"), LONG.items(), ids=[f"{text[:12]}" for text in LONG]
+)
+def test_expressions_may_be_long_and_nested(expression: str, value: Any) -> None:
+    kinds = {"n": (int, False), "m": (int, True), "s": (str, True)}
+    types = {"n": "bigint", "m": "bigint", "s": "string"}
+    query = parse(f"SELECT {expression} FROM PCOLLECTION", {"PCOLLECTION": types})
+    (found,) = steps_of(query, {"PCOLLECTION": kinds}).values
+    compute = function(found.source)
+    for number in (0, 3, 399, 400):
+        row = beam.Row(n=number, m=number, s="s")
+        assert compute(row) == value(number), number
+    assert query.spark_sql({"PCOLLECTION": types})
+
+
+def test_a_chain_of_unions_may_be_long() -> None:
+    query = parse(" UNION ALL ".join(["SELECT n FROM t"] * 300), {"t": {"n": "bigint"}})
+    whole = steps_of(query, {"t": {"n": (int, True)}}).step
+    assert isinstance(whole, Union)
+    assert len(whole.steps) == 300
+
+
+def test_a_divided_expression_has_the_same_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {"id": (int, False), "user": (str, True), "price": (float, False), "n": (int, True)}
+    kinds["at"] = (Timestamp, False)
+    types = {
+        "id": "bigint",
+        "user": "string",
+        "price": "double",
+        "at": "timestamp_ntz",
+        "n": "bigint",
+    }
+    for items in SAME_AS_SPARK:
+        query = parse(f"SELECT {items} FROM PCOLLECTION", {"PCOLLECTION": types})
+        for value in steps_of(query, {"PCOLLECTION": kinds}).values:
+            whole = function(value.source)
+            with monkeypatch.context() as patch:
+                patch.setattr(calcite_nesting, "_DEEPEST", 1)
+                divided = function(value.source)
+            assert list(map(divided, CLICKS)) == list(map(whole, CLICKS)), value.source
 
 
 @pytest.mark.parametrize(
@@ -267,22 +437,45 @@ def _plain(value: Any) -> Any:
         ("SELECT id FROM PCOLLECTION EXCEPT SELECT n FROM PCOLLECTION", "EXCEPT"),
         ("SELECT id FROM PCOLLECTION INTERSECT SELECT n FROM PCOLLECTION", "INTERSECT"),
         ("SELECT SUM(id) FROM PCOLLECTION GROUP BY GROUPING SETS ((user), ())", "GROUPING SETS"),
-        ("SELECT SUM(DISTINCT id) FROM PCOLLECTION", "SUM.DISTINCT"),
+        ("SELECT VAR_POP(DISTINCT id) FROM PCOLLECTION", "DISTINCT"),
         ("SELECT SUM(user) FROM PCOLLECTION", "SUM of what is no number"),
         ("SELECT user = id FROM PCOLLECTION", "user"),
         ("SELECT user / 2 FROM PCOLLECTION", "user"),
         ("SELECT CASE WHEN n > 1 THEN id ELSE user END FROM PCOLLECTION", "CASE"),
         ("SELECT id FROM PCOLLECTION UNION ALL SELECT user FROM PCOLLECTION", "UNION"),
-        ("SELECT CAST(price AS VARCHAR) FROM PCOLLECTION", "VARCHAR"),
         (
             "SELECT x FROM PCOLLECTION, UNNEST(ARRAY[1, 2]) WITH ORDINALITY AS t(x, i)",
-            "UNNEST other than of one array",
+            "WITH ORDINALITY in windows",
         ),
-        ("SELECT LN(price) FROM PCOLLECTION", "LN"),
-        ("SELECT STDDEV_POP(price) FROM PCOLLECTION", "STDDEV_POP"),
-        ("SELECT id, ROW_NUMBER() OVER (ORDER BY id) FROM PCOLLECTION", "ROW_NUMBER"),
+        ("SELECT RAND(id) FROM PCOLLECTION", "RAND"),
+        ("SELECT COVAR_POP(price, price) FROM PCOLLECTION", "COVAR_POP"),
+        ("SELECT id, ROW_NUMBER() OVER (ORDER BY id) FROM PCOLLECTION", "OVER"),
         ("SELECT SUM(id) OVER (PARTITION BY user) FROM PCOLLECTION", "OVER"),
-        ("SELECT id FROM PCOLLECTION WHERE n IN (SELECT id FROM PCOLLECTION)", "SELECT"),
+        ("SELECT n IN (SELECT id FROM PCOLLECTION) FROM PCOLLECTION", "IN .SELECT"),
+        (
+            "SELECT 1 FROM PCOLLECTION p WHERE EXISTS (SELECT 1 FROM PCOLLECTION q "
+            "WHERE q.id > p.id)",
+            "correlated other than by equalities",
+        ),
+        ("SELECT (SELECT n FROM PCOLLECTION) FROM PCOLLECTION", "may have several rows"),
+        (
+            "SELECT user FROM PCOLLECTION GROUP BY user "
+            "HAVING COUNT(*) > (SELECT MIN(n) FROM PCOLLECTION)",
+            "a subquery beside aggregates",
+        ),
+        ("SELECT COUNT(DISTINCT id, n) FROM PCOLLECTION", "several columns in windows"),
+        (
+            f"SELECT * FROM TABLE(SESSION(TABLE PCOLLECTION, DESCRIPTOR(at), {TEN}))",
+            "TABLE.SESSION",
+        ),
+        ("SELECT * FROM TABLE(TUMBLE(TABLE PCOLLECTION, DESCRIPTOR(at)))", "other arguments"),
+        (f"SELECT * FROM TABLE(TUMBLE(TABLE PCOLLECTION, at, {TEN}))", "DESCRIPTOR.column"),
+        ("SELECT 1 FROM PCOLLECTION p JOIN PCOLLECTION q ON p.id = q.user", "different types"),
+        (
+            "SELECT at + INTERVAL '1:30' MINUTE TO SECOND FROM PCOLLECTION",
+            "MINUTE TO SECOND in windows",
+        ),
+        ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(at, INTERVAL '0' DAY)", "interval"),
         ("SELECT 1 FROM PCOLLECTION a JOIN PCOLLECTION b ON a.id > b.id", "JOIN"),
         ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY ROLLUP(user)", "ROLLUP"),
         ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(id, INTERVAL '1' DAY)", "TUMBLE"),
@@ -366,6 +559,24 @@ def test_a_stream_is_joined_to_what_is_bounded() -> None:
         assert_that(rows, equal_to([(5, "Ada L."), (15, None), (17, None)]))
 
 
+@pytest.mark.parametrize(
+    ("query", "clause"),
+    [
+        ("SELECT COUNT(*) FROM PCOLLECTION", "aggregates and DISTINCT"),
+        ("SELECT DISTINCT user FROM PCOLLECTION", "DISTINCT"),
+        ("SELECT id FROM PCOLLECTION UNION SELECT n FROM PCOLLECTION", "DISTINCT"),
+        ("SELECT id FROM PCOLLECTION ORDER BY id LIMIT 1", "LIMIT"),
+        ("SELECT 1 FROM PCOLLECTION a LEFT JOIN PCOLLECTION b ON a.n = b.n", "An outer JOIN"),
+        ("SELECT id FROM PCOLLECTION WHERE n = (SELECT MAX(n) FROM PCOLLECTION)", "DISTINCT"),
+    ],
+)
+def test_a_stream_that_never_ends_is_not_grouped(query: str, clause: str) -> None:
+    pipeline = beam.Pipeline(runner=BatchRunner(), options=PipelineOptions(["--streaming"]))
+    rows = pipeline | stream([(5, CLICKS[0])]).with_output_types(Click)
+    with pytest.raises(ConfigurationError, match=f"'Query': .*{clause} of a stream in the global"):
+        _ = rows | "Query" >> SqlTransform(query)
+
+
 def test_a_trigger_of_the_global_window_fires_panes() -> None:
     with beam.Pipeline(runner=BatchRunner()) as pipeline:
         rows = clicks(
@@ -429,3 +640,45 @@ def test_fields_of_rows_are_computed_with_in_windows() -> None:
         )
         plain = found | beam.Map(tuple) | "All" >> beam.WindowInto(GlobalWindows())
         assert_that(plain, equal_to([("é", None, True), ("b", 12, False)]))
+
+
+class Line(NamedTuple):
+    sku: str
+    n: int | None
+
+
+class Order(NamedTuple):
+    id: int
+    lines: list[Line]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT id, r.sku, r.n + 1 FROM PCOLLECTION, UNNEST(lines) AS r", [("a", 3), ("b", None)]),
+        (
+            "SELECT o.id, r.sku, r.n FROM PCOLLECTION o LEFT JOIN UNNEST(o.lines) AS r ON TRUE",
+            [("a", 2), ("b", None), (None, None)],
+        ),
+        (
+            "SELECT q.id, x, y FROM (SELECT * FROM PCOLLECTION) q, UNNEST(q.lines) AS r(x, y)",
+            [("a", 2), ("b", None)],
+        ),
+        (
+            "SELECT id, r.x.sku, x.n FROM PCOLLECTION, UNNEST(lines) AS r(x)",
+            [("a", 2), ("b", None)],
+        ),
+        (
+            "SELECT o.id, l.s, l.n FROM PCOLLECTION o, LATERAL "
+            "(SELECT UPPER(r.sku) AS s, r.n FROM UNNEST(o.lines) AS r WHERE r.n > 1) AS l",
+            [("A", 2)],
+        ),
+    ],
+)
+def test_rows_of_an_array_are_unnested(query: str, expected: list[Any]) -> None:
+    orders = [Order(1, [Line("a", 2), Line("b", None)]), Order(2, [])]
+    with beam.Pipeline(runner=BatchRunner()) as pipeline:
+        rows = pipeline | beam.Create(orders).with_output_types(Order)
+        found = rows | beam.WindowInto(FixedWindows(1)) | SqlTransform(query)
+        plain = found | beam.Map(lambda row: tuple(row)[1:])
+        assert_that(plain | "All" >> beam.WindowInto(GlobalWindows()), equal_to(expected))

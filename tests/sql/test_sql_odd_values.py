@@ -18,11 +18,7 @@ from sparkbeam import ConfigurationError, PipelineFailed, UnsupportedTransform
 
 pytest.importorskip("sqlglot")
 
-from sparkbeam.connectors.query_frames import queried, timed
-from sparkbeam.replacements.calcite import parse
-from sparkbeam.replacements.calcite_steps import steps_of
-from sparkbeam.replacements.sql_lowered import Lowered
-from sparkbeam.replacements.sql_rows import SqlRows
+from sql_engines import by_spark, by_steps
 
 
 class Odd(NamedTuple):
@@ -116,45 +112,15 @@ QUERIES = [
     "SELECT id, day FROM PCOLLECTION ORDER BY day DESC LIMIT 3",
     "SELECT v.x, id FROM PCOLLECTION JOIN (VALUES (1, 'a'), (2.5, NULL)) AS v(k, x) ON f = v.k",
     "SELECT * FROM (VALUES (1, NULL, DATE '2024-01-01'), (2.5, 'a', NULL)) AS v(a, b, c)",
+    "SELECT v.k / 2 FROM (VALUES (1), (2.5e0), (1.5)) AS v(k)",
+    "SELECT x / 3 FROM (SELECT d AS x FROM PCOLLECTION UNION ALL SELECT f FROM PCOLLECTION) u",
+    "SELECT x / 3 FROM (SELECT i4 AS x FROM PCOLLECTION UNION ALL SELECT 1.5) u WHERE x = 1.5",
     "SELECT 1 AS one, CAST(2.555 AS DECIMAL(5, 2)) AS d UNION ALL SELECT id, d FROM PCOLLECTION",
 ]
 
 
-def same(value: Any) -> Any:
-    """Return a value in a form that is equal to another one of SQL."""
-    if isinstance(value, Timestamp):
-        return str(value.to_utc_datetime())
-    if isinstance(value, Decimal):
-        return "d", f"{value:.6f}"
-    if isinstance(value, float | np.floating):
-        return "f", f"{float(value) + 0.0:.14g}"
-    return str(value) if hasattr(value, "year") else value
-
-
 def compared(spark: Any, query: str) -> None:
-    with beam.Pipeline(runner=BatchRunner()) as pipeline:
-        rows = pipeline | beam.Create(ROWS).with_output_types(Odd)
-        table = SqlRows.of(rows, "PCOLLECTION")
-        types = {"PCOLLECTION": table.types}
-        parsed = parse(query, types)
-        data = [(*row[:8], row.t.to_utc_datetime(), *row[9:], 0) for row in ROWS]
-        frame = spark.createDataFrame(data, timed(table.schema))
-        tables = [frame] if parsed.tables else []
-        found = queried(spark, parsed.spark_sql(types), tables).collect()
-        expected = sorted((tuple(map(same, row[:-1])) for row in found), key=repr)
-        steps = steps_of(parsed, {"PCOLLECTION": table.kinds})
-        result = Lowered(pipeline, {"PCOLLECTION": table.pcollection}).result(steps, parsed.columns)
-        may_be_none = [value.nullable for value in steps.values]
-
-        def check(given: list[Any]) -> None:
-            assert sorted((tuple(map(same, row)) for row in given), key=repr) == expected
-            for row in given:
-                assert all(
-                    nullable or value is not None
-                    for value, nullable in zip(row, may_be_none, strict=True)
-                )
-
-        assert_that(result, check)
+    assert by_steps(query, Odd, ROWS) == by_spark(spark, query, Odd, ROWS)
 
 
 @pytest.mark.part(5)
@@ -191,6 +157,11 @@ def in_windows(expression: str, row: Odd) -> Any:
         ("CAST('1_0' AS DECIMAL)", "no number"),
         ("CAST(SUBSTRING(CAST(day AS VARCHAR) FROM 3) AS DATE)", "no date"),
         ("f / 0", "division by zero"),
+        ("d / 0.0", "division by zero"),
+        ("MOD(d, d - d)", "division by zero"),
+        ("FROM_HEX(CONCAT(s, 'x'))", "no hexadecimal digits"),
+        ("CAST(s AS BOOLEAN)", "no BOOLEAN"),
+        ("ELEMENT(ARRAY[i, 2])", "several elements"),
     ],
 )
 def test_what_is_out_of_range_ends_the_pipeline(expression: str, message: str) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType, Tim
 from sparkbeam.connectors import source_frames
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.streaming import clock, tick_source
+from sparkbeam.streaming import clock, spark_sources, tick_source
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
 
 HOUR = 3600
@@ -101,6 +101,7 @@ class PartitionedRun:
         monkeypatch: of the test.
         partitions: how many partitions the source tells to have, at each micro-batch.
         pace: how far the clock goes between two ticks, in seconds.
+        end: the offset of each partition at the end of a micro-batch.
     """
 
     def __init__(
@@ -110,9 +111,11 @@ class PartitionedRun:
         *,
         partitions: Callable[[int], int] = lambda number: 0,
         pace: float = 1,
+        end: Callable[[int], int] = lambda number: 0,
     ) -> None:
         self._folder = folder
         self._partitions = partitions
+        self._end = end
         self._spark = Spark(self._reach)
         self._clock = START * SECOND
         self._pace = round(pace * SECOND)
@@ -120,6 +123,7 @@ class PartitionedRun:
         monkeypatch.setattr(tick_source, "_IDLE_MICROS", 0)
         monkeypatch.setattr(clock, "now_micros", self._now)
         monkeypatch.setattr(time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(spark_sources, "check_topics", lambda *_: None)
 
     def pass_time(self, seconds: float) -> None:
         """Lets the clock go on while nothing runs."""
@@ -195,7 +199,7 @@ class PartitionedRun:
     def _keep_offsets(self, number: int) -> None:
         """Writes the offsets of all sources as Spark does before a micro-batch."""
         (checkpoint,) = self._spark.checkpoints.values()
-        offsets = {"t": {str(p): 0 for p in range(self._partitions(number))}}
+        offsets = {"t": {str(p): self._end(number) for p in range(self._partitions(number))}}
         folder = self._folder / "offsets"
         folder.mkdir(parents=True, exist_ok=True)
         lines = ["v1", "{}", checkpoint.offsets[number], json.dumps(offsets)]

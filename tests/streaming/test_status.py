@@ -151,6 +151,60 @@ def test_a_program_tells_how_it_ends_and_that_it_lives(
     assert ("Step 'Group' failed" in "\n".join(found.lines())) == (expected is Health.FAILED)
 
 
+@pytest.mark.parametrize(
+    ("started", "pending", "patience", "expected"),
+    [
+        (5, True, None, Health.STARTING),
+        (90, True, None, Health.STARTING),
+        (90, True, 10, Health.STARTING),
+        (599, True, None, Health.STARTING),
+        (601, True, None, Health.STUCK),
+        (601, True, 700, Health.STARTING),
+        (5, False, None, Health.STARTING),
+        (601, False, None, Health.STUCK),
+        # A micro-batch has been committed since the start, an hour ago.
+        (4000, True, None, Health.STUCK),
+        (None, True, None, Health.STUCK),
+    ],
+)
+@pytest.mark.parametrize("max_lag", [None, 60])
+def test_a_program_that_starts_after_a_downtime_is_starting(
+    checkpoint: Path,
+    started: float | None,
+    pending: bool,
+    patience: float | None,
+    expected: Health,
+    max_lag: float | None,
+) -> None:
+    begun = 0.0 if started is None else NOW - started
+    sign(checkpoint, over=False, state="RUNNING", started=begun)
+    ended = int((NOW - 3600) * 1e6)
+    summary = {"ended": ended, "source_watermark": ended}
+    feedback(checkpoint, summary=summary, due=None if pending else ended)
+    spark(checkpoint, "offsets/0", "commits/0", *["offsets/1"] * pending, ago=3600)
+    found = status(str(checkpoint), now=NOW, patience=patience, max_lag=max_lag)
+    assert found.health is expected
+    assert found.is_well == (expected is Health.STARTING)
+    if expected is Health.STARTING:
+        (headline, *_) = found.lines()
+        assert headline.startswith("starting: ")
+        assert "the program started " in headline
+
+
+@pytest.mark.parametrize(("started", "expected"), [(5, Health.STARTING), (601, Health.IDLE)])
+def test_the_first_start_is_one_too(checkpoint: Path, started: float, expected: Health) -> None:
+    sign(checkpoint, over=False, state="RUNNING", started=NOW - started)
+    for folder in ("offsets", "commits", "sparkbeam/feedback"):
+        for entry in (checkpoint / folder).iterdir():
+            entry.unlink()
+    assert health(checkpoint) is expected
+
+
+def test_a_program_with_nothing_to_do_is_idle_at_once(checkpoint: Path) -> None:
+    sign(checkpoint, over=False, state="RUNNING", started=NOW - 5)
+    assert health(checkpoint) is Health.IDLE
+
+
 def test_what_is_finished_is_well_whatever_its_program_has_said(checkpoint: Path) -> None:
     sign(checkpoint, over=True, state="FAILED")
     (checkpoint / "sparkbeam/finished").write_text("1")

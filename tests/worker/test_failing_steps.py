@@ -1,5 +1,6 @@
 """Whatever of a step fails, the step is named and no other of its stage, in batch and streaming."""
 
+import operator
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,6 +133,36 @@ def test_a_combine_that_fails_is_named_and_not_the_one_beside_it(
     error = failure_of(streaming, build, tmp_path)
     assert error.label.partition("/")[0] == "Count"
     assert f"ValueError: no {fails}" in str(error)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    "step",
+    [
+        beam.CombinePerKey(sum),
+        beam.CombinePerKey(min),
+        beam.CombinePerKey(beam.combiners.MeanCombineFn()),
+        beam.CombinePerKey(beam.combiners.TopCombineFn(2)),
+        beam.CombineGlobally(sum).without_defaults(),
+        beam.Map(sum),
+        beam.FlatMap(len),
+        beam.Filter(float),
+        beam.MapTuple(operator.truediv),
+        beam.WithKeys(operator.itemgetter(7)),
+        beam.GroupBy(operator.attrgetter("name")),
+        beam.WindowInto(window.SlidingWindows(10, 5)) | beam.Map(abs),
+        beam.Map(operator.add, 1),
+    ],
+    ids=lambda step: step.label,
+)
+def test_what_fails_in_no_code_of_the_user_shows_none_of_this_package(
+    streaming: bool, step: Any, tmp_path: Path
+) -> None:
+    def build(p: beam.Pipeline) -> None:
+        pairs = p | beam.Create([("a", 1), ("a", "b"), ("a", 2.0)]).with_output_types(Any)
+        _ = pairs | "Fails" >> step | "Last" >> beam.Map(str)
+
+    assert failure_of(streaming, build, tmp_path).label.partition("/")[0] == "Fails"
 
 
 @pytest.mark.parametrize("streaming", [False, True])

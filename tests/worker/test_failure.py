@@ -126,6 +126,23 @@ class TestReports:
         other = RuntimeError("no login")
         assert explained(other, reports).__cause__ is other
 
+    def test_a_value_that_spark_cannot_convert_has_the_label_of_its_step(self) -> None:
+        text = (
+            "x [USER_RAISED_EXCEPTION] Step 'Read': the column 'c' is odd. SQLSTATE: P0001\n\tat y"
+        )
+        failed = explained(RuntimeError(text), REPORTS)
+        assert str(failed) == "Step 'Read' failed: the column 'c' is odd."
+        assert isinstance(failed, PipelineFailed)
+        assert failed.label == "Read"
+
+    def test_an_error_of_a_database_names_its_readers_and_no_values(self) -> None:
+        text = 'x\nCaused by: org.postgresql.util.PSQLException: ERROR: near "hunter2"\n\tat y'
+        for labels, who in (["A"], "Step 'A'"), (["A", "B"], "One of the steps 'A', 'B'"):
+            failed = explained(RuntimeError(text), REPORTS, of_databases=labels)
+            assert str(failed).startswith(f"{who} failed: ")
+            assert str(failed).endswith("a query that casts its column to a text.")
+            assert "hunter2" not in "".join(traceback.format_exception(failed))
+
     def test_an_error_of_spark_is_not_followed_by_javas_frames(self) -> None:
         failed = explained(RuntimeError("no table\n\tat java.Frame"), REPORTS)
         text = "".join(traceback.format_exception(failed))
@@ -337,6 +354,23 @@ org.apache.kafka.common.errors.SaslAuthenticationException: Invalid username or 
 Logical Plan:
 WriteToMicroBatchDataSource
 """
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (
+            "org.apache.spark.sql.kafka010.KafkaIllegalStateException: [KAFKA_DATA_LOSS.X] t-0",
+            "or start with another --checkpoint_location.",
+        ),
+        ("Cannot fetch offset 5. Some data may have been lost", "auto.offset.reset=earliest"),
+        ("org.apache.kafka.common.errors.RecordTooLargeException: x", "max.request.size"),
+    ],
+)
+def test_the_remedy_fits_what_kafka_refuses(text: str, remedy: str) -> None:
+    failed = explained(RuntimeError(text), FailureReports(), of_kafka=["Clicks"])
+    assert str(failed).startswith("Step 'Clicks' failed: ")
+    assert remedy in str(failed)
 
 
 @pytest.mark.parametrize(

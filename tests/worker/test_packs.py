@@ -1,14 +1,23 @@
-"""Columns of elements become the columns of a sink's rows that their elements would become."""
+"""Elements become rows of a sink: what each type takes, one by one and as columns."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from random import Random
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 import pytest
+from apache_beam.utils.timestamp import Timestamp
+from pyspark.sql import types as st
+from random_sinks import Figures, case, try_case
+from sink_values import TAKEN, VALUES, Wrap, within, wrapped, wraps
 
 from sparkbeam.columns.python_types import INT, STR, Opaque, RecordShape, Shape, shape_of
-from sparkbeam.worker.connectors.sink_cells import PackArrow
+from sparkbeam.connectors.schemas import arrow_schema
+from sparkbeam.worker.connectors.sink_cells import PackArrow, rows_of
 from sparkbeam.worker.connectors.sink_columns import columns_of
 from sparkbeam.worker.value_columns import Column, column_of
 
@@ -27,6 +36,71 @@ def column(kind: type, a: pa.Array, b: pa.Array) -> Column:
 
 def _shape(array: pa.Array) -> Shape:
     return shape_of(array.type.value_type if pa.types.is_dictionary(array.type) else array.type)
+
+
+def packed(schema: pa.Schema, *values: Any) -> list[Any]:
+    """Return the column of a sink's rows for the values of dictionaries."""
+    cell = PackArrow(schema)._packed([{"c": value} for value in values])
+    found: list[Any] = rows_of(cell, schema).column(0).to_pylist()
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A value with sorted pairs for dictionaries, and for maps, which Arrow has as pairs."""
+    if isinstance(value, dict):
+        return plain([*value.items()])
+    if isinstance(value, list | tuple):
+        found = [*map(plain, value)]
+        return sorted(found) if all(isinstance(part, tuple) for part in value) else found
+    return value
+
+
+@pytest.mark.part(3)
+@pytest.mark.parametrize("around", [*wraps()], ids=str)
+def test_each_type_takes_its_values_at_each_depth_and_no_others(around: tuple[Wrap, ...]) -> None:
+    for name, (kind, taken) in TAKEN.items():
+        columns, path = within(around, kind)
+        schema = arrow_schema(columns)
+        written = [wrapped(around, VALUES[words]) for words in taken]
+        expected = [wrapped(around, value) for value in taken.values()]
+        assert plain(packed(schema, None, *written)) == plain([None, *expected]), name
+        for words in VALUES.keys() - taken:
+            with pytest.raises(ValueError, match="column") as caught:
+                packed(schema, None, wrapped(around, VALUES[words]))
+            assert path in str(caught.value), (name, words)
+
+
+@pytest.mark.parametrize("around", [*wraps()], ids=str)
+def test_a_column_without_nulls_is_named_if_one_comes(around: tuple[Wrap, ...]) -> None:
+    for kind, _ in (TAKEN[name] for name in TAKEN if name != "void"):
+        columns, path = within(around, kind, nullable=False)
+        with pytest.raises(ValueError, match=f"'{re.escape(path)}'.* not nullable.* None"):
+            packed(arrow_schema(columns), wrapped(around, None))
+
+
+def test_random_rows_are_packed_as_a_plain_reference_says() -> None:
+    figures = Figures()
+    for number in range(100):
+        assert try_case(case(Random(number)), figures) is None
+    assert figures.refused > 5
+    assert figures.columns > 50
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        (st.DateType(), [date(2024, 2, 3), datetime(2024, 2, 3, 4)]),
+        (st.FloatType(), [0.1, float(np.float32(0.1))]),
+        (st.TimestampType(), [Timestamp(0), datetime(1970, 1, 1)]),
+        (st.StructType().add("x", "date"), [(date(2024, 2, 3),), (datetime(2024, 2, 3, 4),)]),
+    ],
+    ids=str,
+)
+def test_keys_that_become_the_same_one_are_an_error(kind: st.DataType, keys: list[Any]) -> None:
+    schema = arrow_schema(st.StructType().add("c", st.MapType(kind, st.LongType())))
+    assert len(packed(schema, *({key: 1} for key in keys))) == 2
+    with pytest.raises(ValueError, match=r"'c\.key' .* two keys of a dictionary"):
+        packed(schema, {}, dict.fromkeys(keys, 1))
 
 
 INTS = pa.array([1, None, 3])
@@ -71,6 +145,14 @@ def test_columns_are_those_of_the_elements(kind: type, array: pa.Array, field: A
         (column_of(INTS, INT), {"a": pa.int64()}),
         (column_of(TEXTS, STR), {"a": pa.string()}),
         (column(Pair, INTS, pa.array([0.5] * 3)), {"b": pa.float32()}),
+        (column(Pair, INTS, pa.array([2.0] * 3)), {"b": pa.int64()}),
+        (column(Pair, INTS, TEXTS), {"a": pa.date32()}),
+        (column(Pair, INTS, TEXTS), {"a": MOMENT}),
+        (column(Pair, INTS, TEXTS), {"b": pa.binary()}),
+        (column(Pair, INTS, TEXTS), {"b": pa.list_(pa.string())}),
+        (column(Pair, INTS, pa.array([Decimal("1.25")] * 3)), {"b": pa.decimal128(2, 1)}),
+        (column(Pair, INTS, TEXTS), [pa.field("a", pa.int64(), nullable=False)]),
+        (column(dict, INTS, TEXTS), [pa.field("c", pa.int64(), nullable=False)]),
     ],
 )
 def test_other_elements_are_packed_one_by_one(elements: Column, schema: Any) -> None:

@@ -28,8 +28,13 @@ class BidderCount(NamedTuple):
 
 def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """Return a BidderCount for each session of a bidder."""
+    return counted(bids(events), configuration)
+
+
+def counted(bids: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
+    """Return a BidderCount for each session of a bidder of some bids."""
     return (
-        bids(events)
+        bids
         | "Bidders" >> beam.Map(lambda bid: bid.bidder)
         | "Sessions"
         >> beam.WindowInto(

@@ -55,6 +55,7 @@ class Beacon:
         self._run = run
         self._redaction = redaction
         self._files: Files | None = None
+        self._started = time.time()
         self._title = line(shortened(title, LONGEST_TITLE, redaction))
         self._end: str | None = None
         self._ended = threading.Event()
@@ -123,6 +124,7 @@ class Beacon:
             ),
             error=shortened(self._run.problem, LONGEST_ERROR, redaction),
             phases=monitor.phases(),
+            started=self._started,
         )
 
 

@@ -2,14 +2,16 @@
 
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sparkbeam.common.arguments import listed, shown
+from sparkbeam.common.database_errors import without_values
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.worker.connectors.database_values import as_parameter, field_of
+from sparkbeam.worker.connectors.database_values import as_parameter, field_of, unstorable
 
 _BATCH = 1000
 
@@ -69,11 +71,16 @@ _IGNORED = frozenset(
 _SECURE = {"required", "verify_ca", "verify_identity", "trust", "verify-ca", "verify-full"}
 
 
+class StatementRefused(Exception):
+    """A database has refused a statement."""
+
+
 @dataclass
 class StatementWriter:
     """Writer for :class:`.Foreach` that runs a statement for each row, in batches.
 
-    A batch is a transaction.
+    A batch is a transaction. Errors of the database have no values of rows and no parts of
+    statements.
 
     Attributes:
         url: the JDBC URL of the database.
@@ -118,24 +125,41 @@ class StatementWriter:
         if marks != len(self.fields):
             raise ConfigurationError(
                 f"statement has {marks} parameters (?), and the rows have {len(self.fields)} "
-                f"fields ({listed(self.fields)}): each field is a parameter, in their order."
+                f"fields ({listed(self.fields)}): each field is a parameter, in their order. An "
+                "operator with ? is written with ??, such as ??|."
             )
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
-        """Connect."""
+        """Connect.
+
+        Raises:
+            StatementRefused: the database refuses one of the first statements.
+        """
         self._rows: list[tuple[Any, ...]] = []
         self._scheme = _scheme(self.url)
         self._translated = translated(self.statement, self._scheme)[0]
         self._connection = connect(self.url, self.account, self.properties)
         cursor = self._connection.cursor()
-        for text in filter(str.strip, self.init_sqls):
-            cursor.execute(text)
+        statements = [*filter(str.strip, self.init_sqls)]
+        for number, text in enumerate(statements, 1):
+            with _refused(f"connection_init_sqls: statement {number} of {len(statements)}"):
+                cursor.execute(text)
         self._connection.commit()
         return True
 
     def process(self, row: Any) -> None:
-        """Keep a row, and write a batch once there are enough."""
-        self._rows.append(tuple(as_parameter(field_of(row, name)) for name in self.fields))
+        """Keep a row, and write a batch once there are enough.
+
+        Raises:
+            ValueError: the database has no such value.
+            StatementRefused: it refuses a row of the batch.
+        """
+        values = {name: as_parameter(field_of(row, name)) for name in self.fields}
+        for name, value in values.items():
+            problem = unstorable(value, self._scheme)
+            if problem is not None:
+                raise ValueError(f"the field {shown(name)} {problem}")
+        self._rows.append(tuple(values.values()))
         if len(self._rows) >= self.batch_size:
             self._flush()
 
@@ -153,8 +177,35 @@ class StatementWriter:
             return
         if self._scheme == "sqlite":
             rows = [tuple(map(_for_sqlite, row)) for row in rows]
-        self._connection.cursor().executemany(self._translated, rows)
-        self._connection.commit()
+        with _refused(f"the statement for rows of {listed(self.fields)}"):
+            self._connection.cursor().executemany(self._translated, rows)
+            self._connection.commit()
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """Convert an error of a client to one without values.
+
+    Raises:
+        StatementRefused: there was one.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise StatementRefused(f"{what} failed with {_described(error)}") from None
+
+
+def _described(error: Exception) -> str:
+    """Return the class, the code and the message of a client's error."""
+    codes = [
+        getattr(error, "sqlstate", None),
+        getattr(error, "sqlite_errorname", None),
+        error.args[0] if error.args and isinstance(error.args[0], int) else None,
+    ]
+    code = next((f" ({code})" for code in codes if code), "")
+    of_server = getattr(getattr(error, "diag", None), "message_primary", None)
+    text = of_server or str(error.args[-1] if error.args else error)
+    return f"{type(error).__name__}{code}: {without_values(text)}"
 
 
 def _for_sqlite(value: Any) -> Any:
@@ -166,12 +217,48 @@ def _scheme(url: str) -> str:
     return url.removeprefix("jdbc:").partition(":")[0].lower()
 
 
-_TOKENS = (
-    r"(?P<kept>{text}|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/"
-    r"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)|(?P<operator>\?\?)|(?P<mark>\?)|%"
+_PARAMETER = r"(?P<operator>\?\?)|(?P<mark>\?)|%"
+_NAME = r"\"(?:[^\"]|\"\")*\""
+_LINE = r"--[^\n]*"
+
+
+def _tokens(*kept: str) -> re.Pattern[str]:
+    """Return a pattern of parameters, and of texts, names and comments, which hold none."""
+    return re.compile(rf"(?P<kept>{'|'.join(kept)})|{_PARAMETER}", re.DOTALL)
+
+
+def _comment(depth: int) -> str:
+    """Return a pattern of comments in comments."""
+    inner = rf"|{_comment(depth - 1)}" if depth else ""
+    return rf"/\*(?:[^*/]|\*(?!/)|/(?!\*){inner})*\*/"
+
+
+_POSTGRESQL_TOKENS = _tokens(
+    r"(?<![\w$])[eE]'(?:\\.|''|[^'\\])*'",
+    r"'(?:[^']|'')*'",
+    _NAME,
+    r"(?<![\w$])\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$",
+    _LINE,
+    _comment(3),
 )
-_STANDARD = re.compile(_TOKENS.replace("{text}", r"'(?:[^']|'')*'"), re.DOTALL)
-_ESCAPED = re.compile(_TOKENS.replace("{text}", r"'(?:\\.|''|[^'\\])*'"), re.DOTALL)
+_MYSQL_TOKENS = _tokens(
+    r"'(?:\\.|''|[^'\\])*'",
+    r"\"(?:\\.|\"\"|[^\"\\])*\"",
+    r"`(?:[^`]|``)*`",
+    r"--(?=\s|\Z)[^\n]*",
+    r"#[^\n]*",
+    # The server runs what stands in /*! … */.
+    r"/\*(?!M?!).*?\*/",
+)
+_SQLITE_TOKENS = _tokens(
+    r"'(?:[^']|'')*'", _NAME, r"`(?:[^`]|``)*`", r"\[[^\]]*\]", _LINE, r"/\*.*?(?:\*/|\Z)"
+)
+_TOKENS = {
+    "postgresql": _POSTGRESQL_TOKENS,
+    "mysql": _MYSQL_TOKENS,
+    "mariadb": _MYSQL_TOKENS,
+    "sqlite": _SQLITE_TOKENS,
+}
 
 
 def translated(statement: str, scheme: str) -> tuple[str, int]:
@@ -193,8 +280,7 @@ def translated(statement: str, scheme: str) -> tuple[str, int]:
             return "?"
         return match.group() if of_qmarks else match.group().replace("%", "%%")
 
-    pattern = _ESCAPED if scheme in ("mysql", "mariadb") else _STANDARD
-    return pattern.sub(replaced, statement), found
+    return _TOKENS[scheme].sub(replaced, statement), found
 
 
 def connect(

@@ -1,6 +1,7 @@
 """Values of rows as texts that databases convert to the types of their columns."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -10,6 +11,10 @@ from uuid import UUID
 
 import numpy as np
 from apache_beam.utils.timestamp import Timestamp
+from pyspark.sql import types as st
+
+_FINITE = frozenset(["mysql", "mariadb"])
+"""Databases without NaN and infinity."""
 
 
 def as_text(value: Any) -> str | None:
@@ -66,6 +71,41 @@ def as_parameter(value: Any) -> Any:
     return value
 
 
+def unstorable(value: Any, scheme: str) -> str | None:
+    """Return why a database cannot store a parameter; None if it may.
+
+    Args:
+        value: of :func:`as_parameter`.
+        scheme: of the database.
+    """
+    if isinstance(value, list):
+        return next(filter(None, (unstorable(item, scheme) for item in value)), None)
+    if isinstance(value, str) and "\0" in value and scheme == "postgresql":
+        return "has a text with the character NUL, which PostgreSQL does not store"
+    if isinstance(value, str) and not _is_encodable(value):
+        return "has a text with half of a surrogate pair, which is not UTF-8"
+    infinite = isinstance(value, float | Decimal) and not _is_finite(value)
+    if infinite and scheme in _FINITE:
+        return f"has the value {value}, which {scheme} does not store"
+    if isinstance(value, float) and math.isnan(value) and scheme == "sqlite":
+        return "has the value nan, which SQLite stores as null"
+    if isinstance(value, int) and scheme == "sqlite" and not -(1 << 63) <= value < 1 << 63:
+        return "has a number of more than 64 bits, which SQLite does not store"
+    return None
+
+
+def _is_finite(value: float | Decimal) -> bool:
+    return value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def field_of(element: Any, name: str) -> Any:
     """Return a field of a row or a dictionary."""
     return element.get(name) if isinstance(element, dict) else getattr(element, name)
@@ -88,18 +128,81 @@ class Fields:
         return values | {name: as_text(values[name]) for name in self.texts}
 
 
-def from_text(kind: str) -> Callable[[str], Any]:
-    """Return the function from a database's text to a value: of a time, or a decimal."""
-    return _time if kind == "time" else Decimal
+@dataclass(frozen=True)
+class ChosenFields:
+    """Function from a row to a dictionary of fields, with decimals as texts.
+
+    Attributes:
+        names: of the fields.
+        exact: the types of those with decimals, by name.
+        only: the field with the row of the fields; empty for the row itself.
+        places: names of further fields, with their paths from the row itself.
+    """
+
+    names: tuple[str, ...]
+    exact: Mapping[str, st.DataType]
+    only: str = ""
+    places: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __call__(self, element: Any) -> dict[str, Any]:
+        row = field_of(element, self.only) if self.only else element
+        if row is None:
+            raise ValueError(f"the field {self.only!r} with the row to write is None")
+        found = {name: field_of(row, name) for name in self.names}
+        found |= {name: _with_texts(found[name], kind) for name, kind in self.exact.items()}
+        return found | {name: _at(element, path) for name, path in self.places}
 
 
-def _time(text: str) -> time:
+def _at(element: Any, path: Sequence[str]) -> Any:
+    """Return the field of a path, or None where one before it is None; a decimal as a text."""
+    for name in path:
+        element = None if element is None else field_of(element, name)
+    return as_text(element) if isinstance(element, Decimal) else element
+
+
+def _with_texts(value: Any, kind: st.DataType) -> Any:
+    """Return a value with texts in the place of decimals.
+
+    Args:
+        value: the value.
+        kind: its type, with decimals.
+    """
+    if value is None:
+        return None
+    if isinstance(kind, st.DecimalType):
+        number = value.item() if isinstance(value, np.generic) else value
+        return as_text(Decimal(str(number)))
+    if isinstance(kind, st.ArrayType):
+        return [_with_texts(item, kind.elementType) for item in value]
+    if isinstance(kind, st.MapType):
+        return {
+            _with_texts(key, kind.keyType): _with_texts(item, kind.valueType)
+            for key, item in value.items()
+        }
+    if isinstance(kind, st.StructType):
+        return {part.name: _with_texts(field_of(value, part.name), part.dataType) for part in kind}
+    return value
+
+
+def _from_text(name: str, kind: str, text: str) -> time | Decimal:
+    """Return the value of a database's text.
+
+    Args:
+        name: of the column.
+        kind: ``time`` or ``decimal``.
+        text: the text.
+
+    Raises:
+        ValueError: Python has no such time.
+    """
+    if kind != "time":
+        return Decimal(text)
     try:
         return time.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"'{text}' is not a time of day from 00:00:00 to 23:59:59.999999: cast the column in a "
-            "query, for example to a text"
+            f"the column '{name}' has the value '{text}', which is not a time of day from 00:00:00 "
+            "to 23:59:59.999999: read a query that casts the column to a text"
         ) from None
 
 
@@ -117,7 +220,7 @@ class Typed:
 
     def __call__(self, row: Any) -> Any:
         found = {
-            name: from_text(kind)(text)
+            name: _from_text(name, kind, text)
             for name, kind in self.texts.items()
             if (text := getattr(row, name)) is not None
         }

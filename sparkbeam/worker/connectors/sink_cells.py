@@ -17,20 +17,24 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from pyspark import TaskContext
 
 from sparkbeam.plan.spark_io import RowPacker
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.rows import Row
+from sparkbeam.worker.connectors.sink_arrays import (
+    FIRST_MICROS,
+    LAST_MICROS,
+    array_of_values,
+    columns_of_elements,
+)
 from sparkbeam.worker.row_formats import element_rows
 
 CELL_ROWS = 5000
 """Number of rows of a cell."""
 
-_FLOATS = frozenset([float, np.float16, np.float32, np.float64])
-_FIRST_MICROS, _LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 _CELLS = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder())
 
 
@@ -95,11 +99,9 @@ class PackArrow(PackElements, RowPacker):
 
     def _columns(self, elements: list[Any]) -> list[pa.Array]:
         if self.whole:
-            return [_column(elements, self.schema.field(0))]
-        return [
-            _column([_field(element, field.name) for element in elements], field)
-            for field in self.schema
-        ]
+            field = self.schema.field(0)
+            return [array_of_values(elements, field, field.name)]
+        return columns_of_elements(elements, self.schema)
 
 
 class PackTimed(PackArrow):
@@ -165,61 +167,7 @@ def cell_of(batch: pa.RecordBatch) -> bytes:
 
 def _sayable(micros: int) -> int | None:
     """Return a time in microseconds if it is in the years 1 to 9999."""
-    return micros if _FIRST_MICROS <= micros <= _LAST_MICROS else None
-
-
-def _column(values: list[Any], field: pa.Field) -> pa.Array:
-    convert = _converter(field.type)
-    if convert is not None:
-        values = [None if value is None else convert(value) for value in values]
-    try:
-        if pa.types.is_integer(field.type) and not _FLOATS.isdisjoint(map(type, values)):
-            # Arrow would cut a fraction off; this refuses it.
-            return pa.array(values).cast(field.type)
-        return pa.array(values, field.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(
-            f"the column '{field.name}' of the schema is of type {field.type}: {error}"
-        ) from None
-
-
-def _field(element: Any, name: str) -> Any:
-    """Return a field of a dictionary, where it may be missing, or of a row."""
-    if isinstance(element, dict):
-        return element.get(name)
-    try:
-        return getattr(element, name)
-    except AttributeError:
-        raise ValueError(
-            f"the schema has a column '{name}', and an element of type "
-            f"{type(element).__name__} has no such field"
-        ) from None
-
-
-def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Return the function that converts a field for Arrow; None if no conversion is needed."""
-    if pa.types.is_timestamp(kind):
-        return lambda value: (
-            value.to_utc_datetime(has_tz=True) if isinstance(value, Timestamp) else value
-        )
-    if pa.types.is_list(kind):
-        inner = _converter(kind.value_type)
-        return None if inner is None else lambda values: [_optional(inner, v) for v in values]
-    if pa.types.is_map(kind):
-        of_key, of_item = _converter(kind.key_type), _converter(kind.item_type)
-        return lambda value: [
-            (_optional(of_key, key), _optional(of_item, item)) for key, item in value.items()
-        ]
-    if pa.types.is_struct(kind):
-        parts = [(part.name, _converter(part.type)) for part in kind]
-        return lambda value: {
-            name: _optional(convert, _field(value, name)) for name, convert in parts
-        }
-    return None
-
-
-def _optional(convert: Callable[[Any], Any] | None, value: Any) -> Any:
-    return value if convert is None or value is None else convert(value)
+    return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ def columns_of(column: Column, schema: pa.Schema) -> list[pa.Array] | None:
     """Return the columns of a schema, as they would be made of the elements one by one.
 
     None if that cannot be promised: elements without named fields or that are None, a field
-    that is missing or of another type than its column, an integer that this has no room for.
+    that is missing or of another type than its column, an integer that this has no room for, a
+    null in a column that has none.
     """
     shape, array = column.shape, column.array
     if not isinstance(shape, RecordShape) or shape.type in (tuple, list) or array.null_count:
@@ -22,26 +23,30 @@ def columns_of(column: Column, schema: pa.Schema) -> list[pa.Array] | None:
         if field.name not in shape.names:
             if shape.type is not dict:
                 return None
-            found.append(pa.nulls(len(array), field.type))
-            continue
-        at = shape.names.index(field.name)
-        part = _as_type(array.field(at), shape.fields[at], field.type)
-        if part is None:
+            part = pa.nulls(len(array), field.type)
+        else:
+            at = shape.names.index(field.name)
+            part = _as_type(array.field(at), shape.fields[at], field.type)
+        if part is None or (part.null_count and not field.nullable):
             return None
         found.append(part)
     return found
 
 
-def _has_maps(kind: pa.DataType) -> bool:
-    if pa.types.is_map(kind):
-        return True
-    return any(_has_maps(kind.field(at).type) for at in range(kind.num_fields))
+def _is_free(kind: pa.DataType) -> bool:
+    """Return whether a type allows nulls everywhere and keys more than once."""
+    # A dict has each key of a map once.
+    inner = [kind.field(at) for at in range(kind.num_fields)]
+    return not pa.types.is_map(kind) and all(
+        field.nullable and _is_free(field.type) for field in inner
+    )
 
 
 def _as_type(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array | None:
+    if not _is_free(kind):
+        return None
     if isinstance(shape, Opaque):
-        # A dict has each key of a map once.
-        return array if array.type == kind and not _has_maps(kind) else None
+        return array if array.type == kind else None
     try:
         return array_of(array, shape, kind)
     except FallBack:

@@ -1,0 +1,153 @@
+"""Queries in SQL that nobody has thought of: do all engines find the same?
+
+Run with ``python bench/sqlfuzz.py --minutes 60 --seed 7``. Random queries over random tables are
+compared between Spark, steps for each row, and steps in windows; half of them, with functions that
+mean the same there, with SQLite too. ``--without-spark`` starts no JVM. Each difference is printed
+as one expression and its rows, and ``--only NUMBER`` with the same seed runs that trial alone. Ends
+with 1 if there is any.
+"""
+
+import argparse
+import logging
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from random_queries import Row, by_sqlite, random_query, random_rows
+from sql_engines import Rows, alike, by_spark, by_steps
+
+Engine = Callable[[str, list[Row]], Rows]
+
+
+def engines(spark: Any) -> dict[str, Engine]:
+    """The engines of sparkbeam, by name."""
+    found: dict[str, Engine] = {
+        "rows": lambda query, rows: by_steps(query, Row, rows),
+        "windows": lambda query, rows: by_steps(query, Row, rows, windows=True),
+    }
+    if spark is not None:
+        found["Spark"] = lambda query, rows: by_spark(spark, query, Row, rows)
+    return found
+
+
+def as_sqlite(rows: Rows) -> Rows:
+    """Rows with truth values as numbers, as SQLite has them."""
+    return alike(
+        tuple(int(each) if isinstance(each, bool) else each for each in row) for row in rows
+    )
+
+
+def results(run: dict[str, Engine], query: str, rows: list[Row], *, plain: bool) -> dict[str, Any]:
+    """The results of all engines; an error is one too."""
+    found: dict[str, Any] = {}
+    for name, engine in run.items():
+        try:
+            found[name] = engine(query, rows)
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {' '.join(str(error).split())[-300:]}"
+    if plain and all(isinstance(each, list) for each in found.values()):
+        found = {name: as_sqlite(each) for name, each in found.items()}
+        found["SQLite"] = alike(by_sqlite(query, rows))
+    return found
+
+
+def differ(found: dict[str, Any]) -> bool:
+    """True if two engines have different results, or one alone fails."""
+    texts = ["an error" if isinstance(each, str) else repr(each) for each in found.values()]
+    return len({*texts}) > 1
+
+
+def trial(seed: int, number: int, run: dict[str, Engine], figures: Counter[str]) -> str | None:
+    """One trial, which depends on its number and the seed alone; what differs, if it does."""
+    random = Random(f"{seed}-{number}")
+    plain = number % 2 == 0
+    rows = random_rows(random)
+    items, rest = random_query(random, plain=plain)
+    found = results(run, f"SELECT {', '.join(items)} {rest}", rows, plain=plain)
+    figures["queries"] += 1
+    figures["with SQLite"] += "SQLite" in found
+    figures["that fail in all engines"] += all(isinstance(each, str) for each in found.values())
+    if not differ(found):
+        return None
+    return _smaller(run, items, rest, rows, plain=plain)
+
+
+def _smaller(
+    run: dict[str, Engine], items: list[str], rest: str, rows: list[Row], *, plain: bool
+) -> str:
+    """Return a difference with as few expressions and rows as still differ."""
+
+    def still(given: list[str], some: list[Row]) -> bool:
+        query = f"SELECT {', '.join(given)} {rest}"
+        return differ(results(run, query, some, plain=plain))
+
+    for item in items:
+        if len(items) > 1 and still([item], rows):
+            items = [item]
+            break
+    for row in list(rows):
+        fewer = [each for each in rows if each is not row]
+        if fewer and still(items, fewer):
+            rows = fewer
+    query = f"SELECT {', '.join(items)} {rest}"
+    found = results(run, query, rows, plain=plain)
+    lines = [query, *(repr(row) for row in rows)]
+    return "\n".join([*lines, *(f"{name}: {each}" for name, each in found.items())])
+
+
+def numbers(minutes: float, only: int | None) -> Iterator[int]:
+    """Those of the trials."""
+    if only is not None:
+        yield only
+        return
+    deadline = time.monotonic() + 60 * minutes
+    for number in count():
+        if time.monotonic() > deadline:
+            return
+        yield number
+
+
+def main() -> None:
+    """Tries queries, and prints differences and the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, help="the number of the one trial to run")
+    parser.add_argument("--without-spark", action="store_true")
+    args = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    spark = None
+    if not args.without_spark:
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.builder.master("local[2]").getOrCreate()
+        spark.sparkContext.setLogLevel("OFF")
+    console, figures, differences = Console(), Counter[str](), 0
+    for number in numbers(args.minutes, args.only):
+        found = trial(args.seed, number, engines(spark), figures)
+        if found is not None:
+            differences += 1
+            head = f"\nDifference {differences}: --seed {args.seed} --only {number}"
+            console.print(f"{head}\n{found}", markup=False, highlight=False, soft_wrap=True)
+    table = Table("", f"seed {args.seed}, {args.minutes:g} minutes")
+    for name, number in figures.items():
+        table.add_row(name, f"{number:,}")
+    table.add_row("differences", str(differences))
+    console.print(table)
+    sys.exit(bool(differences))
+
+
+if __name__ == "__main__":
+    main()

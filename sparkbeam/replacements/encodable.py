@@ -1,0 +1,199 @@
+"""Values that the coder of a type takes and gives back, told where they are made.
+
+A coder refuses some values of its type, such as integers beyond 64 bits and lone surrogates. Behind
+the step that makes them this ends the pipeline, whatever the step does with its own errors.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import apache_beam as beam
+from apache_beam import coders
+from apache_beam.portability.api import schema_pb2
+
+from sparkbeam.common.arguments import shown
+
+_NARROW = range(-(1 << 31), 1 << 31)
+"""The values of an INT32, of which Beam's coder cuts others off."""
+
+_UNPICKLED = "cannot pickle"
+
+
+class Encodable:
+    """Check of the values of a type.
+
+    Args:
+        kind: the type.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        coder = coders.registry.get_coder(kind)
+        schema = coder.schema if isinstance(coder, coders.RowCoder) else None
+        self._schema = None if schema is None else schema.SerializeToString()
+        self._given = coder if schema is None else None
+
+    @property
+    def decides(self) -> bool:
+        """False for a type without a structure, whose values are pickled if all else fails."""
+        return not isinstance(self._given, coders.FastPrimitivesCoder | coders.PickleCoder)
+
+    @cached_property
+    def _type(self) -> schema_pb2.FieldType | None:
+        if self._schema is None:
+            return None
+        return _row_type(schema_pb2.Schema.FromString(self._schema))
+
+    @cached_property
+    def _coder(self) -> Any:
+        return self._given if self._type is None else coders.RowCoder(self._type.row_type.schema)
+
+    @cached_property
+    def _is_narrow(self) -> bool:
+        return self._type is not None and _has_narrow(self._type)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_schema": self._schema, "_given": self._given}
+
+    def __call__(self, value: Any) -> None:
+        """Check a value.
+
+        Raises:
+            ValueError: the coder does not take it; the message names the field.
+        """
+        try:
+            self._coder.encode(value)
+        except Exception as error:
+            if _is_unpicklable(error):
+                return
+            raise ValueError(self._problem(value, error)) from None
+        if self._is_narrow and self._type is not None:
+            problem = _problem(self._type, value)
+            if problem:
+                raise ValueError(problem)
+
+    def _problem(self, value: Any, error: Exception) -> str:
+        found = "" if self._type is None else _problem(self._type, value)
+        return found or f"{shown(value)} cannot be encoded: {_told(error)}"
+
+
+def _is_unpicklable(error: Exception) -> bool:
+    return isinstance(error, pickle.PicklingError) or _UNPICKLED in str(error)
+
+
+def _told(error: Exception) -> str:
+    return shown(str(error), 200)[1:-1] or type(error).__name__
+
+
+def _row_type(schema: schema_pb2.Schema) -> schema_pb2.FieldType:
+    return schema_pb2.FieldType(row_type=schema_pb2.RowType(schema=schema))
+
+
+def _has_narrow(kind: schema_pb2.FieldType) -> bool:
+    """Return whether an INT32 is somewhere in a type."""
+    if kind.WhichOneof("type_info") == "row_type":
+        return any(_has_narrow(field.type) for field in kind.row_type.schema.fields)
+    if kind.WhichOneof("type_info") == "map_type":
+        return _has_narrow(kind.map_type.key_type) or _has_narrow(kind.map_type.value_type)
+    inner = _element_type(kind)
+    return _is_narrow(kind) if inner is None else _has_narrow(inner)
+
+
+def _is_narrow(kind: schema_pb2.FieldType) -> bool:
+    is_atomic = kind.WhichOneof("type_info") == "atomic_type"
+    return is_atomic and kind.atomic_type == schema_pb2.INT32
+
+
+def _element_type(kind: schema_pb2.FieldType) -> schema_pb2.FieldType | None:
+    info = kind.WhichOneof("type_info")
+    if info == "array_type":
+        return kind.array_type.element_type
+    return kind.iterable_type.element_type if info == "iterable_type" else None
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A value within a row, with its path and its type."""
+
+    path: str
+    kind: schema_pb2.FieldType
+    value: Any
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it; empty if nothing is."""
+        within = not _is_narrow(self.kind) or self.value is None or self.value in _NARROW
+        if within:
+            field = schema_pb2.Field(name="f", type=self.kind)
+            try:
+                coders.RowCoder(schema_pb2.Schema(fields=[field])).encode(beam.Row(f=self.value))
+            except Exception as error:
+                if _is_unpicklable(error):
+                    return ""
+            else:
+                return ""
+        return f"field {self.path!r} of type {_name(self.kind)} cannot hold {shown(self.value)}"
+
+
+def _problem(kind: schema_pb2.FieldType, row: Any) -> str:
+    """Return what is wrong with the first field that a coder refuses; empty if there is none."""
+    return next(filter(None, (leaf.problem for leaf in _leaves("", kind, row))), "")
+
+
+def _leaves(path: str, kind: schema_pb2.FieldType, value: Any) -> Iterator[_Leaf]:
+    """Yield the values within one that have no parts, or not those of their type."""
+    info, element = kind.WhichOneof("type_info"), _element_type(kind)
+    if info == "row_type" and value is not None:
+        for field in kind.row_type.schema.fields:
+            name = f"{path}.{field.name}" if path else field.name
+            yield from _leaves(name, field.type, getattr(value, field.name, None))
+    elif info == "map_type" and isinstance(value, Mapping):
+        for key, one in value.items():
+            yield _Leaf(f"{path}, a key" if path else "a key", kind.map_type.key_type, key)
+            yield from _leaves(f"{path}[{shown(key)}]", kind.map_type.value_type, one)
+    elif element is not None and isinstance(value, list | tuple):
+        for number, one in enumerate(value):
+            yield from _leaves(f"{path}[{number}]", element, one)
+    else:
+        yield _Leaf(path, kind, value)
+
+
+def _name(kind: schema_pb2.FieldType) -> str:
+    info = str(kind.WhichOneof("type_info"))
+    if info == "atomic_type":
+        found = schema_pb2.AtomicType.Name(kind.atomic_type).lower()
+    else:
+        found = kind.logical_type.urn if info == "logical_type" else info.removesuffix("_type")
+    return f"{found} or null" if kind.nullable else found
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A parser of records, whose rows have to fit their schema.
+
+    Args:
+        parse: makes a row of a record.
+        check: the check of the rows.
+        what: the record, in errors.
+        remedy: the rest of the errors.
+    """
+
+    parse: Callable[[Any], Any]
+    check: Encodable
+    what: str
+    remedy: str
+
+    def __call__(self, data: Any) -> Any:
+        """Return the row of a record.
+
+        Raises:
+            ValueError: it cannot be parsed, or a value does not fit the schema.
+        """
+        try:
+            row = self.parse(data)
+            self.check(row)
+        except Exception as error:
+            raise ValueError(f"{self.what} makes no row: {_told(error)}. {self.remedy}") from error
+        return row

@@ -1,0 +1,119 @@
+"""The engines of SQL: Spark, expressions for each row, and Beam's transforms in windows."""
+
+import pickle
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.testing.util import assert_that
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from in_process_batch import BatchRunner
+
+from sparkbeam.connectors.query_frames import queried, timed
+from sparkbeam.replacements.calcite import parse
+from sparkbeam.replacements.calcite_steps import steps_of
+from sparkbeam.replacements.sql_lowered import Lowered
+from sparkbeam.replacements.sql_rows import SqlRows
+from sparkbeam.replacements.user_functions import builtins
+
+Rows = list[tuple[Any, ...]]
+
+
+def same(value: Any) -> Any:
+    """Return a value in a form that is equal to the same one of another engine."""
+    if isinstance(value, list | tuple):
+        return [same(each) for each in value]
+    if isinstance(value, dict):
+        return {key: same(each) for key, each in value.items()}
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    if isinstance(value, Decimal):
+        return Decimal, f"{value.normalize() + 0:f}"
+    if isinstance(value, float | np.floating):
+        # The last digits of powers are those of a library in C, and of another one in Java.
+        return f"{float(value) + 0.0:.13g}"
+    if isinstance(value, Timestamp | datetime):
+        time = value.to_utc_datetime() if isinstance(value, Timestamp) else value
+        return time.replace(tzinfo=None).isoformat(" ")
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def alike(rows: Any) -> Rows:
+    """Return rows in an order, with values as by :func:`same`."""
+    return sorted((tuple(map(same, row)) for row in rows), key=repr)
+
+
+def by_spark(spark: Any, query: str, kind: Any, rows: Sequence[Any]) -> Rows:
+    """Return the result of a query by Spark over one table."""
+    table = _table(beam.Pipeline(runner=BatchRunner()), kind, rows)
+    types = {"PCOLLECTION": table.types}
+    parsed = parse(query, types)
+    text = parsed.spark_sql(types)
+    data = [(*map(_to_spark, row), 0) for row in rows]
+    frame = spark.createDataFrame(data, timed(table.schema)) if parsed.tables else None
+    found = queried(spark, text, [frame] if parsed.tables else [], builtins(text, "Query"))
+    return alike(row[:-1] for row in found.collect())
+
+
+def _to_spark(value: Any) -> Any:
+    if isinstance(value, Timestamp):
+        return value.to_utc_datetime()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _table(pipeline: beam.Pipeline, kind: Any, rows: Sequence[Any]) -> SqlRows:
+    created = pipeline | beam.Create(rows).with_output_types(kind)
+    return SqlRows.of(created, "PCOLLECTION")
+
+
+def by_steps(query: str, kind: Any, rows: Sequence[Any], *, windows: bool = False) -> Rows:
+    """Return the result of a query by steps of Beam.
+
+    Args:
+        query: the query.
+        kind: the type of the rows.
+        rows: the rows.
+        windows: all rows are in one window of a second.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = beam.Pipeline(runner=BatchRunner())
+        table = _table(pipeline, kind, rows)
+        parsed = parse(query, {"PCOLLECTION": table.types})
+        steps = steps_of(parsed, {"PCOLLECTION": table.kinds})
+        given = _in_window(table.pcollection) if windows else table.pcollection
+        result = Lowered(pipeline, {"PCOLLECTION": given}).result(steps, parsed.columns)
+        path = Path(folder) / "rows"
+        everything = result | "All" >> beam.WindowInto(GlobalWindows())
+        assert_that(everything, lambda found: path.write_bytes(pickle.dumps(alike(found))) and None)
+        pipeline.run().wait_until_finish()
+        found: Rows = pickle.loads(path.read_bytes())
+    for row in found:
+        for value, each in zip(steps.values, row, strict=True):
+            assert value.nullable or each is not None, (query, value)
+    return found
+
+
+def _in_window(rows: Any) -> Any:
+    stamped = rows | "Stamp" >> beam.Map(lambda row: TimestampedValue(row, 5)).with_output_types(
+        rows.element_type
+    )
+    return stamped | "Window" >> beam.WindowInto(FixedWindows(1))
+
+
+Engine = Callable[[str, Any, Sequence[Any]], Rows]
+"""Function of a query, the type of the rows, and the rows."""
+
+
+def engines(spark: Any) -> dict[str, Engine]:
+    """Return the three engines by name."""
+    return {
+        "spark": lambda *given: by_spark(spark, *given),
+        "rows": by_steps,
+        "windows": lambda *given: by_steps(*given, windows=True),
+    }
