@@ -442,7 +442,6 @@ def _plain(value: Any) -> Any:
         ("SELECT user = id FROM PCOLLECTION", "user"),
         ("SELECT user / 2 FROM PCOLLECTION", "user"),
         ("SELECT CASE WHEN n > 1 THEN id ELSE user END FROM PCOLLECTION", "CASE"),
-        ("SELECT id FROM PCOLLECTION UNION ALL SELECT user FROM PCOLLECTION", "UNION"),
         (
             "SELECT x FROM PCOLLECTION, UNNEST(ARRAY[1, 2]) WITH ORDINALITY AS t(x, i)",
             "WITH ORDINALITY in windows",
