@@ -50,6 +50,7 @@ from apache_beam.transforms import (
     core,
     environments,
     external,
+    external_transform_provider,
     managed,
     trigger,
     userstate,
@@ -1240,7 +1241,9 @@ class TestCrossLanguage:
             raise LookupError
 
         kind = external.ExternalTransform
+        provider = external_transform_provider.ExternalTransformProvider
         monkeypatch.setattr(kind, "service", staticmethod(kind.service))
+        monkeypatch.setattr(provider, "__init__", provider.__init__)
         of_external.before_services(check)
         pipeline = beam.Pipeline()
         for transform in (
@@ -1333,3 +1336,22 @@ def test_dead_letters_come_from_the_parts_that_are_replaced() -> None:
     pcoll = beam.Pipeline() | beam.Create([1])
     assert isinstance(handler._build_pardo(pcoll), beam.ParDo)
     assert callable(handler._post_process_result)
+
+
+class TestParserOfSql:
+    """Without these, Calcite's POSITION and the types of its functions are sqlglot's own."""
+
+    def test_an_operand_and_a_type(self) -> None:
+        sqlglot = pytest.importorskip("sqlglot")
+        from sqlglot.optimizer.annotate_types import annotate_types
+
+        from sparkbeam.replacements.calcite_dialect import Calcite
+        from sparkbeam.upstream.sql_parser import with_type
+
+        tree = sqlglot.parse_one("SELECT POSITION('a' IN b FROM c + 1)", dialect=Calcite)
+        assert tree.selects[0].args["position"].sql() == "c + 1"
+        whole = sqlglot.exp.DataType.build("INT")
+        rule = {"annotator": lambda annotator, node: with_type(annotator, node, whole)}
+        tree = sqlglot.parse_one("SELECT MD5(a)")
+        typed = annotate_types(tree, expression_metadata={sqlglot.exp.MD5: rule})
+        assert typed.selects[0].find(sqlglot.exp.MD5).type.sql() == "INT"

@@ -20,6 +20,7 @@ from sparkbeam.common.arguments import nearest, shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.replacements.calcite_nodes import NODES
+from sparkbeam.upstream.sql_parser import parsed_operand
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -122,7 +123,7 @@ class Calcite(Dialect):
         def _parse_position(self, haystack_first: bool = False) -> exp.StrPosition:
             found = super()._parse_position(haystack_first)
             if self._match(TokenType.FROM):
-                found.set("position", self._parse_bitwise())
+                found.set("position", parsed_operand(self))
             return found
 
 

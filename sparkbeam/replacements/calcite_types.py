@@ -19,6 +19,7 @@ from sparkbeam.replacements.calcite_dialect import (
     Calcite,
     QueryRefused,
 )
+from sparkbeam.upstream.sql_parser import with_type
 
 Kind = exp.DataType.Type
 Type = exp.DataType
@@ -280,7 +281,7 @@ def metadata(functions: Mapping[type[exp.Expr] | str, Rule]) -> dict[type[exp.Ex
 
 
 def _annotator(rule: Rule) -> dict[str, Any]:
-    return {"annotator": lambda annotator, node: annotator._set_type(node, rule(node))}
+    return {"annotator": lambda annotator, node: with_type(annotator, node, rule(node))}
 
 
 def unify(tree: exp.Query) -> bool:
