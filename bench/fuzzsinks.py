@@ -13,8 +13,6 @@ import argparse
 import logging
 import sys
 import tempfile
-import time
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "io"))
 
 from all_sinks import Sinks, plain
+from fuzz import numbers
 from random_sinks import Case, Figures, case, comparable, try_case
 
 from sparkbeam import SparkBeamOptions
@@ -75,10 +74,7 @@ def main() -> None:
     if args.master:
         spark = sessions.obtain(SparkBeamOptions([f"--spark_master={args.master}"]))
     console, figures, differences = Console(), Figures(), 0
-    deadline = time.monotonic() + 60 * args.minutes
-    for number in count() if args.only is None else [args.only]:
-        if time.monotonic() > deadline:
-            break
+    for number in numbers(args.minutes, args.only):
         random = Random(f"{args.seed}-{number}")
         made = case(random, columns=8 if number % _PACKED == 0 else 3)
         found = try_case(made, figures)

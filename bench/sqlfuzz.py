@@ -10,11 +10,9 @@ with 1 if there is any.
 import argparse
 import logging
 import sys
-import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +22,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from fuzz import numbers
 from random_queries import Row, by_sqlite, random_query, random_rows
 from sql_engines import Rows, alike, by_spark, by_steps
 
@@ -104,18 +103,6 @@ def _smaller(
     found = results(run, query, rows, plain=plain)
     lines = [query, *(repr(row) for row in rows)]
     return "\n".join([*lines, *(f"{name}: {each}" for name, each in found.items())])
-
-
-def numbers(minutes: float, only: int | None) -> Iterator[int]:
-    """Those of the trials."""
-    if only is not None:
-        yield only
-        return
-    deadline = time.monotonic() + 60 * minutes
-    for number in count():
-        if time.monotonic() > deadline:
-            return
-        yield number
 
 
 def main() -> None:
