@@ -1,6 +1,7 @@
 """Output of a PCollection with Spark, or with the user's code."""
 
 import inspect
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -42,7 +43,9 @@ class Writer(Protocol):
         Returns:
             Whether to process its elements.
         """
+        return True
 
+    @abstractmethod
     def process(self, row: Any) -> None:
         """Process an element."""
 

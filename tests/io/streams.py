@@ -12,6 +12,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam import SparkRunner
+from sparkbeam.io import Writer
 
 PATIENCE_SECONDS = 150
 
@@ -106,6 +107,24 @@ class Failing:
 
     def close(self, error: Exception | None) -> None:
         note(self._folder, "closed", str(error))
+
+
+class Short(Writer):
+    """A writer with what is required, and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def process(self, row: Any) -> None:
+        note(self._folder, "rows", row)
+
+
+class Undecided(Short):
+    """Forgets to return a value."""
+
+    def open(self, partition_id: int, epoch_id: int) -> bool:
+        note(self._folder, "opened", epoch_id)
+        return None  # type: ignore[return-value]
 
 
 class NotingWriter:

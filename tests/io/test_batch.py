@@ -13,7 +13,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
 from sparkbeam.connectors.delivery import Delivery, WriteTarget
-from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, WriteToSpark
+from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, Writer, WriteToSpark
 
 SCHEMA = "id bigint, at timestamp, parts array<struct<name: string>>, price decimal(10, 2)"
 ROWS = [
@@ -160,6 +160,21 @@ def test_a_writer_hears_of_its_failure_and_the_run_fails_with_its_label(
         pipeline.run().wait_until_finish()
     assert isinstance(caught.value.__cause__, KeyError)
     assert "'x'" in json.dumps(streams.notes(tmp_path)["closed"])
+
+
+def test_a_subclass_of_writer_needs_only_process(spark: Any, tmp_path: Path) -> None:
+    with pipeline_on(spark) as pipeline:
+        _ = pipeline | beam.Create(["x"]) | Foreach(streams.Short(tmp_path))
+    assert streams.notes(tmp_path) == {"rows": ["x"]}
+    with pytest.raises(TypeError, match="process"):
+        type("Without", (Writer,), {})()
+
+
+def test_open_has_to_say_whether_elements_are_wanted(spark: Any, tmp_path: Path) -> None:
+    pipeline = pipeline_on(spark)
+    _ = pipeline | beam.Create(["x"]) | "Give" >> Foreach(streams.Undecided(tmp_path))
+    with pytest.raises(PipelineFailed, match=r"(?s)'Give'.*Undecided.open returned None: return"):
+        pipeline.run().wait_until_finish()
 
 
 def test_no_error_shows_the_secrets_of_a_sink(spark: Any) -> None:

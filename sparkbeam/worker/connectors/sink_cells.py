@@ -265,7 +265,12 @@ class CellsToWriter:
         partition = context.partitionId() if context is not None else 0
         if hasattr(writer, "of_run"):  # One of our own.
             writer.of_run(self.run)
-        wanted = not hasattr(writer, "open") or writer.open(partition, self.epoch)
+        wanted = writer.open(partition, self.epoch) if hasattr(writer, "open") else True
+        if wanted is None:
+            raise TypeError(
+                f"{type(writer).__name__}.open returned None: return True, "
+                "or False to leave out the elements of the partition."
+            )
         try:
             if wanted:
                 for element in elements:
