@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         RunnerMetricKind,
     )
     from sparkbeam.options.spark_options import SparkBeamOptions
+    from sparkbeam.replacements.dead_letters import with_sql_dead_letters
     from sparkbeam.replacements.user_functions import with_sql_functions
     from sparkbeam.run.result import SparkPipelineResult
     from sparkbeam.runner.dataframes import as_dataframe
@@ -78,6 +79,7 @@ _HOMES = {
     "UnsupportedTransform": "sparkbeam.errors",
     "VectorizedCombineFn": "sparkbeam.windows.vectorized",
     "as_dataframe": "sparkbeam.runner.dataframes",
+    "with_sql_dead_letters": "sparkbeam.replacements.dead_letters",
     "with_sql_functions": "sparkbeam.replacements.user_functions",
 }
 
@@ -114,6 +116,7 @@ __all__ = [
     "WatermarkHolder",
     "__version__",
     "as_dataframe",
+    "with_sql_dead_letters",
     "with_sql_functions",
 ]
 

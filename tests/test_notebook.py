@@ -113,6 +113,10 @@ query = SqlTransform('SELECT id, `user` AS u, initials(`user`) AS i FROM PCOLLEC
 called = names | with_sql_functions(query, initials=initials)
 printed(map(tuple, as_dataframe(called).collect()))
 called | beam.Map(lambda row: print(row.i))
+query = SqlTransform('SELECT 1 / (id - 1) AS x FROM PCOLLECTION')
+found, failed = names | 'Divide' >> with_sql_dead_letters(query)
+printed(map(tuple, as_dataframe(found).collect()))
+failed | beam.MapTuple(lambda row, error: print(row.id, error[0].__name__))
 p.run().wait_until_finish()
 """,
     """\

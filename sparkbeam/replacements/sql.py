@@ -5,6 +5,7 @@ result is a source of the pipeline. See :mod:`sparkbeam.plan.queried_sources`.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from copy import copy
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -32,13 +33,21 @@ from sparkbeam.upstream.spark import unlogged
 
 if TYPE_CHECKING:
     from sparkbeam.replacements.calcite_ddl import ExternalTable
+    from sparkbeam.replacements.sql_lowered import Lowered
 
 _CALCITE = "calcite"
 
 
-def replacing(transform: Any, pipeline: Pipeline) -> "SparkSql":
+def replacing(transform: Any, unused_pipeline: Pipeline | None) -> "SparkSql":
     """Return the transform that stands in for Beam's ``SqlTransform``."""
     return SparkSql(**arguments_of(transform))
+
+
+def with_dead_letters(transform: Any) -> "SparkSql":
+    """Return a query that puts out the rows on which it fails, too."""
+    _require_parser()
+    query = transform if isinstance(transform, SparkSql) else replacing(transform, None)
+    return query.with_dead_letters()
 
 
 def with_functions(transform: Any, functions: Mapping[str, SqlFunction]) -> "SparkSql":
@@ -86,13 +95,20 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         self._query = query
         self._ddl = ddl
         self._applied = ""
+        self._dead_letters = False
         if dialect is not None:
             one_of("dialect", dialect.lower() if isinstance(dialect, str) else dialect, (_CALCITE,))
 
     def default_label(self) -> str:
         return "SqlTransform"
 
-    def expand(self, inputs: Any) -> PCollection[Any]:
+    def with_dead_letters(self) -> "SparkSql":
+        """Return the query with a second output, of the rows on which an expression fails."""
+        found = copy(self)
+        found._dead_letters = True
+        return found
+
+    def expand(self, inputs: Any) -> Any:
         _require_parser()
         from sparkbeam.replacements import calcite
         from sparkbeam.replacements.calcite_dialect import QueryRefused
@@ -108,6 +124,8 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
             types = {name: each.types for name, each in rows.items()}
             query = calcite.parse(statement.query, types, self._functions)
+            if self._dead_letters:
+                return self._with_failed(pipeline, query, rows, statement.table)
             if statement.table is None:
                 return self._result(pipeline, query, rows)
             target = _target(declared, statement.table)
@@ -154,6 +172,19 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         for name, field in zip(query.columns, found.fields, strict=True):
             schema.add(name, field.dataType, field.nullable)
         return self._queried(pipeline, text, read, schema)
+
+    def _with_failed(
+        self, pipeline: Pipeline, query: Any, rows: Mapping[str, SqlRows], written: str | None
+    ) -> tuple[PCollection[Any], PCollection[Any]]:
+        """Return the rows of a query, and those of its tables on which it fails."""
+        if written is not None:
+            raise ConfigurationError(
+                f"INSERT INTO {written} has no dead letters: write the rows of the query with a "
+                "transform."
+            )
+        read = {name: rows[name] for name in query.tables}
+        lowered = self._lowered(pipeline, read)
+        return lowered.result(self._steps(query, read), query.columns), lowered.failed()
 
     @staticmethod
     def _written(target: "ExternalTable", rows: PCollection[Any]) -> PCollection[Any]:
@@ -260,10 +291,13 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
     def _applied_to(
         self, pipeline: Pipeline, read: Mapping[str, SqlRows], steps: Any, names: tuple[str, ...]
     ) -> PCollection[Any]:
+        return self._lowered(pipeline, read).result(steps, names)
+
+    def _lowered(self, pipeline: Pipeline, read: Mapping[str, SqlRows]) -> "Lowered":
         from sparkbeam.replacements.sql_lowered import Lowered
 
         tables = {name: each.pcollection for name, each in read.items()}
-        return Lowered(pipeline, tables, self._aliases()).result(steps, names)
+        return Lowered(pipeline, tables, self._aliases(), dead_letters=self._dead_letters)
 
 
 def _require_parser() -> None:

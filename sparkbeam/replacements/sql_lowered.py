@@ -16,6 +16,7 @@ from apache_beam.pvalue import AsMultiMap, AsSingleton, PCollection
 from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import (
     FixedWindows,
+    GlobalWindows,
     Sessions,
     SlidingWindows,
     TimestampedValue,
@@ -67,6 +68,7 @@ class Lowered:
         pipeline: the pipeline.
         tables: the PCollections by name.
         functions: of the user, by their aliases.
+        dead_letters: rows on which an expression fails do not fail the pipeline.
     """
 
     def __init__(
@@ -74,8 +76,12 @@ class Lowered:
         pipeline: Pipeline,
         tables: Mapping[str, PCollection[Any]],
         functions: Mapping[str, SqlFunction] | None = None,
+        *,
+        dead_letters: bool = False,
     ) -> None:
         self._pipeline = pipeline
+        self._handles_errors = dead_letters
+        self._failed: list[PCollection[Any]] = []
         self._tables = tables
         self._functions = {name: each.function for name, each in (functions or {}).items()}
         self._labels = 0
@@ -89,6 +95,32 @@ class Lowered:
             names: of its columns.
         """
         return self._project(step, names)
+
+    def failed(self) -> PCollection[Any]:
+        """Return the rows that failed, as Beam's ``with_exception_handling`` has them."""
+        if not self._failed:
+            return self._pipeline | self._label("Failed") >> beam.Create([])
+        parts = self._failed
+        if any(part.windowing != parts[0].windowing for part in parts):
+            into = beam.WindowInto(GlobalWindows())
+            parts = [part | self._label("Of all windows") >> into for part in parts]
+        return parts | self._label("Failed") >> beam.Flatten()
+
+    def _each(self, rows: PCollection[Any], name: str, step: Any, kind: Any) -> PCollection[Any]:
+        """Apply a step that calls expressions for each row.
+
+        Args:
+            rows: the rows.
+            name: of the step.
+            step: the step.
+            kind: the type of its results.
+        """
+        if not self._handles_errors:
+            return rows | self._label(name) >> step.with_output_types(kind)
+        found, failed = rows | self._label(name) >> step.with_exception_handling()
+        found.element_type = kind
+        self._failed.append(failed)
+        return found
 
     def _label(self, name: str) -> str:
         self._labels += 1
@@ -130,11 +162,12 @@ class Lowered:
     def _project(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
         rows = self._rows(step.step)
         if step.condition is not None:
-            rows = rows | self._label("Where") >> beam.Filter(self._function(step.condition))
+            holds = beam.Filter(self._function(step.condition))
+            rows = self._each(rows, "Where", holds, rows.element_type)
         kind = _row_type(names, step.values)
         source = f"made({', '.join(value.source for value in step.values)})"
         made = self._function(source, made=_class_of(kind))
-        return rows | self._label("Select") >> beam.Map(made).with_output_types(kind)
+        return self._each(rows, "Select", beam.Map(made), kind)
 
     def _aggregate(self, step: Aggregate) -> PCollection[Any]:
         rows = self._rows(step.step)
@@ -166,8 +199,7 @@ class Lowered:
         into = beam.WindowInto(
             _window_fn(windows), allowed_lateness=before.allowed_lateness, **given
         )
-        kind: Any = rows.element_type
-        stamped = rows | self._label("Time") >> beam.Map(stamp).with_output_types(kind)
+        stamped = self._each(rows, "Time", beam.Map(stamp), rows.element_type)
         return stamped | self._label("Windows") >> into
 
     def _assigned(self, step: Assigned) -> PCollection[Any]:
@@ -186,6 +218,8 @@ class Lowered:
         left, right = self._rows(step.left), self._rows(step.right)
         kind = _key_type(step.left_keys, step.right_keys)
         keys = self._key(step.left_keys, 1, kind), self._key(step.right_keys, 2, kind)
+        if self._handles_errors:
+            left, right = self._with_keys(left, keys[0]), self._with_keys(right, keys[1])
         values = (*_columns(step.left), *_columns(step.right))
         names = tuple(f"c{at}" for at in range(len(values)))
         row = _row_type(names, [replace(value, nullable=True) for value in values])
@@ -211,6 +245,11 @@ class Lowered:
             on=on, how=step.how, result=pair
         )
         return joined
+
+    def _with_keys(self, rows: PCollection[Any], key: Callable[[Any], Any]) -> PCollection[Any]:
+        """Return the rows of a join whose key does not fail."""
+        has_key = beam.Filter(lambda row: key(row) is not None)
+        return self._each(rows, "Keys that fail", has_key, rows.element_type)
 
     def _beside(
         self,
@@ -253,7 +292,7 @@ class Lowered:
             f"[made(*row, element) for element in ({step.array.source} or {none})]",
             made=_class_of(kind),
         )
-        return rows | self._label("Unnest") >> beam.FlatMap(made).with_output_types(kind)
+        return self._each(rows, "Unnest", beam.FlatMap(made), kind)
 
     def _top(self, step: Top) -> PCollection[Any]:
         rows = self._rows(step.step)
