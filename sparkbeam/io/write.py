@@ -51,6 +51,7 @@ class Writer(Protocol):
 
     def close(self, error: Exception | None) -> None:
         """Called at the end, with the error if there was one."""
+        return None
 
 
 class _TakesElements(Protocol):
