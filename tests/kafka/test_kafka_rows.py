@@ -14,6 +14,7 @@ from uuid import UUID
 import apache_beam as beam
 import fastavro
 import pytest
+import test_proto_rows
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
 from apache_beam.typehints import Optional, Tuple
@@ -278,6 +279,16 @@ FORMATS: dict[str, tuple[dict[str, Any], list[bytes], dict[Any, str]]] = {
             in_avro("long", 2**62): "field 'i' of type int32",
         },
     ),
+    "PROTO": (
+        {"format": "PROTO", "message_name": "shop.Order"},
+        [b"", b"\x08\x07", b"\x40" + b"\xff" * 8 + b"\x7f"],
+        {
+            None: "NoneType",
+            b"\xff": "DecodeError",
+            b"\x40" + b"\xff" * 9 + b"\x01": "18446744073709551615",
+            b"\x22\x03\x0a\x01\xff": "DecodeError",
+        },
+    ),
 }
 """A configuration, records that are rows, and poison with a part of the error, by format."""
 
@@ -361,6 +372,15 @@ def parsed(
             _ = bad | beam.Map(lambda row: [row.element, row.msg]) | "Errors" >> beam.Map(note)
 
 
+@pytest.fixture
+def descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of the messages of :data:`FORMATS`."""
+    path = tmp_path / "shop.desc"
+    path.write_bytes(test_proto_rows.described().SerializeToString())
+    monkeypatch.setitem(FORMATS["PROTO"][0], "file_descriptor_path", str(path))
+
+
+@pytest.mark.usefixtures("descriptors")
 @pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
 @pytest.mark.parametrize("format", FORMATS)
 def test_each_record_is_a_row_or_a_dead_letter(
@@ -383,6 +403,7 @@ def test_each_record_is_a_row_or_a_dead_letter(
         assert part.replace("'", "") in told[value].replace("'", "").replace("\\", "")
 
 
+@pytest.mark.usefixtures("descriptors")
 @pytest.mark.parametrize(
     ("format", "value", "error"),
     [
