@@ -17,19 +17,15 @@ from sqlglot import exp
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
-from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.replacements.calcite_calls import (
     called,
     check_arguments,
-    same_type,
     window_function,
     with_windows,
 )
 from sparkbeam.replacements.calcite_checks import check_nodes, check_tables, unresolved
 from sparkbeam.replacements.calcite_dialect import (
-    FLOATS,
-    INTEGERS,
     WITH_UNIT,
     Calcite,
     QueryRefused,
@@ -122,105 +118,16 @@ class ParsedQuery:
         return text
 
 
-@dataclass(frozen=True)
-class Statement:
-    """A query, or an ``INSERT INTO`` of its rows.
-
-    Attributes:
-        query: the query.
-        table: into which its rows are inserted; None for a query.
-        columns: of the table that are given; empty for all.
-    """
-
-    query: exp.Query
-    table: str | None = None
-    columns: tuple[str, ...] = ()
-
-    @property
-    def tables(self) -> frozenset[str]:
-        """The names of the tables that are read, and those of WITH."""
-        return frozenset(table.name for table in self.query.find_all(exp.Table))
-
-    def inserted(self, query: ParsedQuery, types: Types) -> exp.Query:
-        """Return the query of the rows in the columns of the table.
-
-        Args:
-            query: the query, parsed.
-            types: the columns of the table.
-
-        Raises:
-            ConfigurationError: it has another number of columns, or the table has no such column.
-        """
-        names = self.columns or (*types,)
-        for name in names:
-            if name not in types:
-                raise ConfigurationError(
-                    f"The table {shown(self.table)} has no column {shown(name)}; it has "
-                    f"{listed([*types])}."
-                )
-        if len(names) != len(query.columns) or len({*names}) != len(names):
-            raise ConfigurationError(
-                f"INSERT INTO {self.table} names {len(names)} columns, and the query has "
-                f"{len(query.columns)}."
-            )
-        found = query.tree.named_selects
-        is_renamed = len({*found}) != len(found)
-        if is_renamed:
-            found = [f"f{at}" for at in range(len(names))]
-        values = [exp.column(name, table="inserted", quoted=True) for name in found]
-        given = dict(zip(names, zip(values, query.tree.selects, strict=True), strict=True))
-        items = []
-        for name, text in types.items():
-            wanted = data_type(text)
-            value, item = given.get(name, (exp.Null(), exp.Null()))
-            # The parser takes decimals in a query for doubles, and all whole numbers for INTEGER.
-            kind = None if wanted.is_type(*FLOATS, *INTEGERS) else item.type
-            is_same = kind is not None and same_type(kind, wanted)
-            cast = value if is_same else exp.Cast(this=value, to=wanted)
-            items.append(exp.alias_(cast, name, quoted=True))
-        alias = exp.TableAlias(this=exp.to_identifier("inserted"))
-        if is_renamed:
-            alias.set("columns", [value.this.copy() for value in values])
-        rows = exp.Subquery(this=self.query.copy(), alias=alias)
-        return exp.select(*items).from_(rows)
-
-
-@deeply
-def statement(text: str) -> Statement:
-    """Return a query, or an ``INSERT INTO``.
-
-    Raises:
-        ConfigurationError: it is not valid.
-        QueryRefused: it is another statement.
-    """
-    found = statements(text)
-    if len(found) == 1 and isinstance(found[0], exp.Insert):
-        return _insertion(found[0])
-    return Statement(_query(text))
-
-
-def _insertion(tree: exp.Insert) -> Statement:
-    target = tree.this
-    columns = target.expressions if isinstance(target, exp.Schema) else ()
-    table = target.this if isinstance(target, exp.Schema) else target
-    if not isinstance(table, exp.Table) or table.db or tree.args.get("overwrite"):
-        raise QueryRefused("INSERT other than INSERT INTO a table of ddl")
-    query = _as_query(tree.expression)
-    if query is None:
-        raise QueryRefused("INSERT INTO of what is no query")
-    return Statement(query, table.name, tuple(each.name for each in columns))
-
-
 @deeply
 def parse(
-    query: str | exp.Query,
+    query: str,
     tables: Mapping[str, Types],
     functions: Mapping[str, SqlFunction] | None = None,
 ) -> ParsedQuery:
     """Parse a query and resolve its names.
 
     Args:
-        query: its text, or its syntax tree.
+        query: its text.
         tables: the columns of each table.
         functions: in Python, by their names in lower case. A call of one of them has its alias, and
             is within a cast to the type of its result; so are its arguments.
@@ -230,8 +137,7 @@ def parse(
             is not.
         QueryRefused: a clause of it cannot be translated.
     """
-    parsed = _query(query) if isinstance(query, str) else query.copy()
-    parsed = with_windows(parsed)
+    parsed = with_windows(_query(query))
     only_spark = check_nodes(parsed)
     _check(parsed)
     check_tables(parsed, tables)
@@ -279,7 +185,10 @@ def _query(text: str) -> exp.Query:
             "The query is not valid SQL: it does not begin with SELECT."
             + meant_word(text.split()[0])
         )
-    raise QueryRefused(f"the statement {_command(found[0])}")
+    remedy = (
+        "Write the rows of the query with a transform." if isinstance(found[0], exp.Insert) else ""
+    )
+    raise QueryRefused(f"the statement {_command(found[0])}", remedy)
 
 
 def _as_query(tree: exp.Expr | None) -> exp.Query | None:

@@ -173,24 +173,6 @@ def data_type(kind: str) -> exp.DataType:
         return exp.DataType.build("unknown")
 
 
-def tokens(text: str, argument: str) -> list[Token]:
-    """Return the tokens of statements.
-
-    Args:
-        text: the statements.
-        argument: that has them, in messages.
-
-    Raises:
-        ConfigurationError: a text or a quoted name does not end.
-    """
-    if not isinstance(text, str):
-        raise ConfigurationError(f"{argument} is of type {type(text).__name__}: give a text.")
-    try:
-        return list(sqlglot.tokenize(text, dialect=Calcite))
-    except sqlglot.errors.SqlglotError:
-        raise ConfigurationError(f"{argument} is not valid SQL: {_UNENDED}.") from None
-
-
 def statements(text: str) -> list[exp.Expr]:
     """Parse the statements of a query.
 

@@ -4,7 +4,7 @@ In batch, in the global window, the query is Spark's: the rows of PCollections a
 result is a source of the pipeline. See :mod:`sparkbeam.plan.queried_sources`.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -25,17 +25,20 @@ from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import to_table
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import READ_URN, QueryFunction, ReadSpec
-from sparkbeam.replacements.sql_rows import SqlRows, column_types, decoded, is_whole, result_type
+from sparkbeam.replacements.sql_rows import SqlRows, decoded, is_whole, result_type
 from sparkbeam.replacements.user_functions import SqlFunction, builtins
 from sparkbeam.spark.session import SparkNotStartedError
 from sparkbeam.upstream.external import arguments_of
 from sparkbeam.upstream.spark import unlogged
 
 if TYPE_CHECKING:
-    from sparkbeam.replacements.calcite_ddl import ExternalTable
     from sparkbeam.replacements.sql_lowered import Lowered
 
 _CALCITE = "calcite"
+_READ_TABLES = (
+    "Read tables with transforms, such as managed.Read, ReadFromSpark or ReadFromParquet, and give "
+    "their rows by name: {'orders': orders} | SqlTransform(…)."
+)
 
 
 def replacing(transform: Any, unused_pipeline: Pipeline | None) -> "SparkSql":
@@ -71,11 +74,9 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
     keys as names, and those of a tuple their numbers.
 
     Args:
-        query: the query, or an ``INSERT INTO`` a table of ``ddl``, whose result are the rows that
-            it writes.
+        query: the query.
         dialect: ``"calcite"``, or None.
-        ddl: statements that declare external tables, which the query may read; those that set
-            options of Beam's planner have no effect.
+        ddl: nothing, or an empty text: external tables are not declared in SQL.
         functions: in Python, by their names in lower case.
 
     Raises:
@@ -117,24 +118,14 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         resolve.require_spark(pipeline, "SqlTransform")
         self._applied = applied_label(pipeline)
         try:
-            statement = calcite.statement(self._query)
-            declared = self._declared(tables)
-            self._prepare(pipeline, declared, {*statement.tables, statement.table})
-            tables |= self._read(pipeline, declared, statement.tables)
+            if self._ddl:
+                raise QueryRefused("ddl", _READ_TABLES)
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
             types = {name: each.types for name, each in rows.items()}
-            query = calcite.parse(statement.query, types, self._functions)
+            query = calcite.parse(self._query, types, self._functions)
             if self._dead_letters:
-                return self._with_failed(pipeline, query, rows, statement.table)
-            if statement.table is None:
-                return self._result(pipeline, query, rows)
-            target = _target(declared, statement.table)
-            kinds = column_types(target.columns.type)
-            inserted = statement.inserted(
-                query, {name: kind.simpleString() for name, kind in kinds.items()}
-            )
-            query = calcite.parse(inserted, types, self._functions)
-            return self._written(target, self._result(pipeline, query, rows))
+                return self._with_failed(pipeline, query, rows)
+            return self._result(pipeline, query, rows)
         except QueryRefused as refused:
             raise UnsupportedTransform(
                 self._applied, f"SQL on Spark does not translate {refused.clause}.", refused.remedy
@@ -174,62 +165,12 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         return self._queried(pipeline, text, read, schema)
 
     def _with_failed(
-        self, pipeline: Pipeline, query: Any, rows: Mapping[str, SqlRows], written: str | None
+        self, pipeline: Pipeline, query: Any, rows: Mapping[str, SqlRows]
     ) -> tuple[PCollection[Any], PCollection[Any]]:
         """Return the rows of a query, and those of its tables on which it fails."""
-        if written is not None:
-            raise ConfigurationError(
-                f"INSERT INTO {written} has no dead letters: write the rows of the query with a "
-                "transform."
-            )
         read = {name: rows[name] for name in query.tables}
         lowered = self._lowered(pipeline, read)
         return lowered.result(self._steps(query, read), query.columns), lowered.failed()
-
-    @staticmethod
-    def _written(target: "ExternalTable", rows: PCollection[Any]) -> PCollection[Any]:
-        """Write rows to a table, and return them."""
-        from sparkbeam.replacements import sql_writes
-
-        sql_writes.write(target, rows)
-        return rows
-
-    def _declared(self, inputs: Mapping[str, PCollection[Any]]) -> "dict[str, ExternalTable]":
-        """Return the tables of the DDL."""
-        if not self._ddl:
-            return {}
-        from sparkbeam.replacements.calcite_ddl import declared
-
-        tables = declared(self._ddl)
-        for name in inputs.keys() & tables.keys():
-            raise ConfigurationError(
-                f"ddl declares the table {shown(name)}, which is an input of the query."
-            )
-        return tables
-
-    @staticmethod
-    def _prepare(
-        pipeline: Pipeline, declared: "Mapping[str, ExternalTable]", used: Collection[str | None]
-    ) -> None:
-        """Give the session what tables of the DDL need, before the query is analyzed."""
-        found = [table for name, table in declared.items() if name in used]
-        if found:
-            from sparkbeam.replacements.sql_managed import prepare
-
-            for table in found:
-                prepare(table, pipeline)
-
-    @staticmethod
-    def _read(
-        pipeline: Pipeline, declared: "Mapping[str, ExternalTable]", used: Collection[str]
-    ) -> dict[str, PCollection[Any]]:
-        """Return the rows of the tables of the DDL that the query reads."""
-        found = {name: table for name, table in declared.items() if name in used}
-        if not found:
-            return {}
-        from sparkbeam.replacements import sql_tables
-
-        return {name: sql_tables.read(table, pipeline) for name, table in found.items()}
 
     def _analyzed(self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows]) -> StructType:
         session = resolve.session_of(pipeline)
@@ -305,15 +246,6 @@ def _require_parser() -> None:
         raise ConfigurationError(
             "SQL needs the package sqlglot, which is not installed: pip install 'sparkbeam[sql]'."
         )
-
-
-def _target(declared: "Mapping[str, ExternalTable]", name: str) -> "ExternalTable":
-    if name not in declared:
-        raise ConfigurationError(
-            f"INSERT INTO {name}: ddl declares no table of this name. Declare it with CREATE "
-            "EXTERNAL TABLE."
-        )
-    return declared[name]
 
 
 def _is_windowed(pipeline: Pipeline, read: Mapping[str, SqlRows]) -> bool:

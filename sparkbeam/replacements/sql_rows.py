@@ -135,18 +135,6 @@ def decoded(
     return result | "Decode" >> beam.Map(_Rows(made, changes)).with_output_types(made)
 
 
-def column_types(rows: RowTypeConstraint) -> dict[str, st.DataType]:
-    """Return the types of the columns of a table by name; the fields have types of Spark."""
-    fields = (_column(name, kind) for name, kind in rows._fields)
-    return {field.name: field.dataType for field in fields if field is not None}
-
-
-def stored_types(rows: RowTypeConstraint) -> st.StructType:
-    """Return the schema of a table that is stored; its timestamps are instants."""
-    fields = (_stored(name, kind) for name, kind in rows._fields)
-    return st.StructType([field for field in fields if field is not None])
-
-
 def result_type(schema: st.StructType) -> RowTypeConstraint:
     """Return the type of the rows of a result."""
     types: list[tuple[str, Any]] = [
@@ -175,15 +163,10 @@ def is_whole(rows: PCollection[Any]) -> bool:
 
 def _column(name: str, kind: Any) -> st.StructField | None:
     """Return the column of a field; None if Spark has no such type."""
-    field = _stored(name, kind)
-    return None if field is None else st.StructField(name, _in_utc(field.dataType), field.nullable)
-
-
-def _stored(name: str, kind: Any) -> st.StructField | None:
-    """Return the column of a field in a table that is stored; None if Spark has no such type."""
     inner, nullable = without_none(kind)
     found = _FURTHER.get(inner) if isinstance(inner, Hashable) else None
-    return spark_field(name, kind) if found is None else st.StructField(name, found, nullable)
+    field = spark_field(name, kind) if found is None else st.StructField(name, found, nullable)
+    return None if field is None else st.StructField(name, _in_utc(field.dataType), field.nullable)
 
 
 def _in_utc(kind: st.DataType) -> st.DataType:

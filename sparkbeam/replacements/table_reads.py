@@ -1,6 +1,5 @@
 """Reads of tables of a format that needs a package and settings of the session."""
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -134,18 +133,6 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
         self._endless = endless
         self._options = options
         self._kind: Kind | None = None
-
-    def selecting(self, select: Callable[[Any], Any], kind: Kind) -> "ReadTable":
-        """Return a read of expressions over the rows.
-
-        Args:
-            select: the function from a DataFrame of the rows to one of the expressions.
-            kind: of the elements.
-        """
-        found, rows = copy.copy(self), self._rows
-        found._rows = lambda session: TableRows(select(rows(session).frame))
-        found._follow, found._kind = None, kind
-        return found
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline

@@ -25,7 +25,6 @@ import windows_program
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
-from apache_beam.transforms.sql import SqlTransform
 from apache_beam.transforms.window import FixedWindows
 from broker import Broker, NoBrokerError
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -261,46 +260,6 @@ def batch(kafka: Kafka) -> Any:
     return {"rows": rows.found()} | {
         name: sorted(map(str, note.found())) for name, note in found.items()
     }
-
-
-def sql(kafka: Kafka) -> Any:
-    """Tables of SQL: what ``INSERT INTO`` writes is read in batch and in a stream."""
-    found = {}
-    for format in ("csv", "json"):
-        topic = kafka.topic(f"sql-{format}")
-        login = {name: kafka.config[name] for name in SECURITY}
-        properties = {
-            "format": format,
-            "watermark.type": "CreateTime",
-            "consumer_config": {**login, "auto.offset.reset": "earliest"},
-            "producer_config": login,
-        }
-        ddl = (
-            "CREATE EXTERNAL TABLE t (id BIGINT NOT NULL, s VARCHAR, `at` TIMESTAMP) TYPE kafka "
-            f"LOCATION '{kafka.broker.address}/{topic}' "
-            f"TBLPROPERTIES '{json.dumps(properties)}'"
-        )
-        insert = (
-            f"INSERT INTO t VALUES ({2**63 - 1}, 'ä, b', TIMESTAMP '2024-01-02 03:04:05.5'), "
-            "(-1, '', CAST(NULL AS TIMESTAMP)), (-2, 'c', TIMESTAMP '2024-01-02 03:04:06')"
-        )
-        first = "SELECT id, s FROM t ORDER BY `at` DESC, id LIMIT 2"
-        some = "SELECT id, s FROM t WHERE id <> -1"
-        note, stream = kafka.note(f"{topic}-batch"), kafka.note(f"{topic}-stream")
-
-        def note_rows(query: str, note: Note, ddl: str = ddl) -> Callable[[beam.Pipeline], None]:
-            def build(pipeline: beam.Pipeline) -> None:
-                _ = pipeline | SqlTransform(query, ddl=ddl) | beam.Map(lambda row: note([*row]))
-
-            return build
-
-        written = kafka.note(f"{topic}-written")
-        run(note_rows(insert, written))
-        run(note_rows(first, note))
-        place = f"--checkpoint_location={kafka.path(topic)}"
-        run(note_rows(some, stream), "--streaming", "--trigger=available-now", place)
-        found[format] = [len(written.found()), sorted(note.found()), sorted(stream.found())]
-    return found
 
 
 def bounded(kafka: Kafka) -> Any:
@@ -779,7 +738,6 @@ SCENARIOS = {
     for each in (
         *(
             batch,
-            sql,
             bounded,
             opened,
             recreated,

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.timeout(900)
 SCENARIOS = ("batch", "groups", "page", "killed")
 MORE = (
     (
-        "sql",
         "bounded",
         "opened",
         "recreated",
@@ -91,12 +90,6 @@ def test_a_password_is_shown_nowhere(found: dict[str, Any]) -> None:
 
 
 long = pytest.mark.long(reason="one of the scenarios takes a minute, and the others show the rest")
-
-
-@long
-def test_tables_of_sql_are_written_and_read(found: dict[str, Any]) -> None:
-    first, rows = [[-2, "c"], [-1, ""]], [[-2, "c"], [2**63 - 1, "ä, b"]]
-    assert found["sql"] == {format: [3, first, rows] for format in ("csv", "json")}
 
 
 @long

@@ -98,11 +98,3 @@ def test_a_stream_goes_on_behind_a_row_that_fails(spark: Any) -> None:
 def test_what_is_no_query_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="is no SqlTransform"):
         with_sql_dead_letters(beam.Map(str))
-
-
-def test_a_query_that_writes_has_no_dead_letters(spark: Any) -> None:
-    ddl = "CREATE EXTERNAL TABLE t (id BIGINT) TYPE text LOCATION 'out.csv'"
-    query = SqlTransform("INSERT INTO t SELECT id FROM PCOLLECTION", ddl=ddl)
-    pipeline = beam.Pipeline(SparkRunner(spark))
-    with pytest.raises(ConfigurationError, match="INSERT INTO t has no dead letters"):
-        _ = pipeline | beam.Create(ORDERS) | with_sql_dead_letters(query)

@@ -52,23 +52,6 @@ def test_queries_are_those_of_spark(spark: Any, monkeypatch: pytest.MonkeyPatch)
         assert_that(rows | beam.Map(tuple), equal_to(EXPECTED))
 
 
-def test_tables_are_declared(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("5\n")
-    ddl = f"CREATE EXTERNAL TABLE t (a INT) TYPE text LOCATION '{tmp_path}/a.csv'"
-    with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
-        spec = f"""
-type: chain
-transforms:
-  - {{type: Create, config: {{elements: [{{b: 5}}]}}}}
-  - type: Sql
-    config:
-      query: "SELECT a + b AS c FROM PCOLLECTION JOIN t ON a = b"
-      ddl: "{ddl}"
-"""
-        rows = pipeline | yaml_transform.YamlTransform(spec)
-        assert_that(rows | beam.Map(tuple), equal_to([(10,)]))
-
-
 def test_providers_of_the_pipeline_come_first(spark: Any) -> None:
     with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
         spec = "{type: chain, transforms: [{type: Create, config: {elements: [1]}}, {type: Sql}]}"

@@ -191,7 +191,16 @@ def test_an_empty_input_has_no_rows(spark: Any) -> None:
         (SqlTransform("SELECT nosuch(id) FROM PCOLLECTION"), ConfigurationError, "(?i)nosuch"),
         (SqlTransform("SELECT 1", dialect="zetasql"), ConfigurationError, "dialect='zetasql'"),
         (SqlTransform("DROP TABLE t"), UnsupportedTransform, "'Query' cannot run.*DROP"),
-        (SqlTransform("SELECT 1", ddl="DROP DATABASE t"), UnsupportedTransform, "DROP DATABASE in"),
+        (
+            SqlTransform("INSERT INTO t SELECT 1"),
+            UnsupportedTransform,
+            "INSERT.*Write the rows of the query with a transform",
+        ),
+        (
+            SqlTransform("SELECT 1", ddl="CREATE EXTERNAL TABLE t (a INT) TYPE text LOCATION 's'"),
+            UnsupportedTransform,
+            r"translate ddl.*Read tables with transforms.*\| SqlTransform",
+        ),
     ],
 )
 def test_a_wrong_query_is_an_error_with_the_label_and_is_not_logged_beside(
