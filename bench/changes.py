@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from pasts import SHORT, a_past
 
-from sparkbeam.nexmark.changes import Change, changes
-from sparkbeam.nexmark.compare import Verdict
+from sparkbeam.nexmark.changes import Change, Verdict, changes
 from sparkbeam.nexmark.record import QueryRun
 from sparkbeam.nexmark.series import series
 

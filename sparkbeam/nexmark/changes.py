@@ -17,18 +17,35 @@ of 1,000 growths by 30 % 967 were found (``bench/changes.py``).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import chain
 from statistics import median
 
-from sparkbeam.nexmark.compare import ENOUGH_RUNS, TOLERANCE, UNKNOWN_NOISE, Verdict
 from sparkbeam.nexmark.series import Point, Series
 
-ENOUGH_BEFORE = 9
-"""Minimum number of runs to estimate noise; with fewer, only large changes count."""
-
+_TOLERANCE = 0.1
+_UNKNOWN_NOISE = 0.5
+_ENOUGH_RUNS = 3
+_ENOUGH_BEFORE = 9
 _BEFORE = 5
 _AFTER = 2
 _MARGIN = 0.5
+
+
+class Verdict(StrEnum):
+    """The kind of a change."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    CHANGED = "result changed"
+    WRONG = "wrong result"
+    FAILS = "fails now"
+    REPAIRED = "runs now"
+
+    @property
+    def is_regression(self) -> bool:
+        """Return whether it makes the build worse."""
+        return self not in (Verdict.FASTER, Verdict.REPAIRED)
 
 
 @dataclass(frozen=True)
@@ -56,7 +73,7 @@ class Change:
         return f"q{self.series.first.query} {what} at {self.point.build}{reason}"
 
 
-def changes(series: Series, tolerance: float = TOLERANCE) -> list[Change]:
+def changes(series: Series, tolerance: float = _TOLERANCE) -> list[Change]:
     """Return all changes of a series, in the order of its builds.
 
     Args:
@@ -129,8 +146,8 @@ def _beyond(
     if not band:
         return None
     usual = median(band)
-    if len(after[0]) < ENOUGH_RUNS or len(band) < ENOUGH_BEFORE:
-        tolerance = max(tolerance, UNKNOWN_NOISE)
+    if len(after[0]) < _ENOUGH_RUNS or len(band) < _ENOUGH_BEFORE:
+        tolerance = max(tolerance, _UNKNOWN_NOISE)
     margin = _MARGIN * (max(band) - min(band))
     medians = [median(after[0]), median(list(chain(*after)))]
     if all(one > max(max(band) + margin, usual * (1 + tolerance)) for one in medians):

@@ -1,4 +1,4 @@
-"""Commands for tracking Nexmark over time: ``sparkbeam nexmark ci`` and ``release``."""
+"""The command for tracking Nexmark over time, ``sparkbeam nexmark ci``."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -74,10 +74,10 @@ def ci(
     Beam has kept it. Those of Beam run each query once, over 10,000 events at most. What
     is left out is told. Nothing is downloaded.
 
-    Each run is kept with the commit of sparkbeam and the machine, for 'report' and
-    'release'. Ends with 1 if a query fails, has a wrong result or is slower than
-    --tolerance allows; what a runner cannot do is told and kept as that. Options that
-    are not listed below go to each runner.
+    Each run is kept with the commit of sparkbeam and the machine, for 'report'. Ends
+    with 1 if a query fails, has a wrong result or is slower than --tolerance allows;
+    what a runner cannot do is told and kept as that. Options that are not listed below
+    go to each runner.
     """
     wanted = _checked_modes(modes)
     names = None if runners is None else _listed(runners, "--runners")
@@ -150,35 +150,6 @@ def ci(
         raise click.exceptions.Exit(1)
 
 
-@click.command(short_help="Fail if the newest commit is worse than those before it.")
-@click.option(
-    "--since",
-    metavar="COMMIT",
-    help="Also compare with this tag or commit, as a slowdown may come in many small steps.  "
-    "[default: the last tag, if the history has runs of it]",
-)
-@commandline.TOLERANCE
-@commandline.HISTORY
-@guarded
-def release(since: str | None, tolerance: float, history: Path | None) -> None:
-    """Judge the commit at hand by its runs in the history, which 'ci' has added.
-
-    Ends with 1 if a query became slower, gives another or a wrong result, fails
-    where it ran before, or was left out; the same way of running it, on the same
-    kind of machine, is compared. Without a commit (sparkbeam is installed, or its
-    files are changed) the newest runs are judged.
-    """
-    from sparkbeam.nexmark import history as past
-    from sparkbeam.nexmark import tables
-    from sparkbeam.nexmark.release import judged
-
-    runs = past.read(history or past.default_path())
-    judgement = judged(runs, _newest(runs), _last_release(runs, since), tolerance / 100)
-    tables.show_judgement(judgement)
-    if judgement.findings:
-        raise click.exceptions.Exit(1)
-
-
 def _checked_modes(given: str) -> list[str]:
     modes = _listed(given, "--modes")
     for mode in modes:
@@ -199,49 +170,3 @@ def _listed(text: str, option: str) -> list[str]:
     if not names:
         raise click.BadParameter("It names none.", param_hint=option)
     return names
-
-
-def _newest(runs: "Sequence[QueryRun]") -> str:
-    """Return the build to release: that of the current commit, or else the newest.
-
-    Raises:
-        ClickException: the history has no runs of the commit, or none at all.
-    """
-    from sparkbeam.nexmark import provenance
-    from sparkbeam.nexmark.series import builds
-
-    known = builds(runs)
-    if not known:
-        raise click.ClickException("The history has no runs: 'sparkbeam nexmark ci' adds some.")
-    revision = provenance.revision()
-    if revision is None or revision.endswith(provenance.CHANGED):
-        return known[-1]
-    found = [run for run in runs if run.revision == revision]
-    if not found:
-        raise click.ClickException(
-            f"The history has no runs of {revision[:7]}, the commit at hand: "
-            "'sparkbeam nexmark ci' adds them."
-        )
-    return builds(found)[-1]
-
-
-def _last_release(runs: "Sequence[QueryRun]", since: str | None) -> str | None:
-    """Return the build of ``--since``, or of the last tag.
-
-    Raises:
-        BadParameter: the history has no runs of the requested build.
-    """
-    from sparkbeam.nexmark import provenance
-    from sparkbeam.nexmark.series import builds
-
-    name = since if since is not None else provenance.last_tag()
-    if name is None:
-        return None
-    commit = provenance.commit_of(name) or name
-    clean = [run for run in runs if run.revision and not run.revision.endswith(provenance.CHANGED)]
-    found = [run for run in clean if commit and (run.revision or "").startswith(commit)]
-    if found:
-        return builds(found)[-1]
-    if since is None:
-        return None
-    raise click.BadParameter(f"The history has no runs of {shown(since)}.", param_hint="--since")

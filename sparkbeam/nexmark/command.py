@@ -14,7 +14,6 @@ from sparkbeam.nexmark import ci_commands, commandline
 from sparkbeam.nexmark.commandline import (
     EVENTS,
     HISTORY,
-    INPUT,
     OUTPUT,
     SETTINGS,
     check_target,
@@ -59,10 +58,9 @@ def nexmark() -> None:
     \b
     Examples:
       sparkbeam nexmark --check
-      sparkbeam nexmark --query 3,9 --events 1000000 --repeat 3 --json new.json
+      sparkbeam nexmark --query 3,9 --events 1000000 --repeat 3 --json runs.json
       sparkbeam nexmark --runner FnApiRunner --report nexmark.html
-      sparkbeam nexmark compare old.json new.json
-      sparkbeam nexmark ci && sparkbeam nexmark release
+      sparkbeam nexmark ci --runners SparkRunner --tolerance 30
     """  # noqa: D301 - click reads the character.
 
 
@@ -163,29 +161,6 @@ def report(history: Path | None, output: Path) -> None:
     write_report(history or past.default_path(), output)
 
 
-@nexmark.command(short_help="Fail on a changed result or a slowdown.")
-@commandline.TOLERANCE
-@click.argument("old", type=INPUT)
-@click.argument("new", type=INPUT)
-@guarded
-def compare(old: Path, new: Path, tolerance: float) -> None:
-    """Compare two files of --json, query by query: NEW with OLD.
-
-    Ends with 1 if a query has another result, fails where it ran, or became
-    slower: each of its new runs takes longer than each of the old ones, and
-    the median grew by more than the tolerance (by 50 % at least if a file has
-    fewer than three runs of it, as its noise is unknown then).
-    """
-    from sparkbeam.nexmark import tables
-    from sparkbeam.nexmark.compare import compared
-    from sparkbeam.nexmark.record import read_json
-
-    comparisons = compared(read_json(old), read_json(new), tolerance / 100)
-    tables.show_comparisons(comparisons)
-    if any(comparison.verdict.is_regression for comparison in comparisons):
-        raise click.exceptions.Exit(1)
-
-
 @nexmark.command(short_help="Write the events to a file.")
 @EVENTS
 @SETTINGS
@@ -208,4 +183,3 @@ def generate(events: int, settings: tuple[str, ...], form: str, output: Path) ->
 
 
 nexmark.add_command(ci_commands.ci)
-nexmark.add_command(ci_commands.release)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparkbeam.common.arguments import shown
-from sparkbeam.common.command_errors import File, Number, usage_error
+from sparkbeam.common.command_errors import File, usage_error
 from sparkbeam.errors import SparkBeamError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _EXTRA = ("altair", "jinja2", "platformdirs", "psutil", "vl_convert")
 OUTPUT = File(dir_okay=False, writable=True, path_type=Path)
-INPUT = File(exists=True, dir_okay=False, path_type=Path)
 HISTORY = click.option(
     "--history",
     metavar="FILE",
@@ -42,13 +41,6 @@ QUERY = click.option(
 PAGE = click.option("--report", "page", type=OUTPUT, metavar="FILE", help="Write an HTML page.")
 RUNNER_OPTIONS = click.argument(
     "options", nargs=-1, type=click.UNPROCESSED, metavar="[RUNNER OPTIONS]..."
-)
-TOLERANCE = click.option(
-    "--tolerance",
-    type=Number(min=0, max=1_000_000),
-    default=10.0,
-    show_default=True,
-    help="Maximum growth of the median, in percent.",
 )
 SETTINGS = click.option(
     "--set",

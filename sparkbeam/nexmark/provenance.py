@@ -33,16 +33,6 @@ def revision() -> str | None:
     return head + CHANGED if _git("status", "--porcelain", "--", ".") != "" else head
 
 
-def commit_of(name: str) -> str | None:
-    """Return the commit of a tag, a branch or an abbreviated hash; None if it does not exist."""
-    return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-
-
-def last_tag() -> str | None:
-    """Return the newest tag before the commit; None without one."""
-    return None if revision() is None else _git("describe", "--tags", "--abbrev=0")
-
-
 def machine() -> str:
     """Describe processor, cores and memory: measurements on equal machines are comparable."""
     gigabytes = round(psutil.virtual_memory().total / 1e9)

@@ -9,9 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sparkbeam.nexmark.compare import Comparison
 from sparkbeam.nexmark.record import PASSED, QueryRun, median_seconds
-from sparkbeam.nexmark.release import Judgement
 
 _FILE_WIDTH = 140
 _DIGEST_CHARACTERS = 12
@@ -99,39 +97,6 @@ def show_runs(runs: Iterable[QueryRun]) -> None:
     )
     for query, name, lacks in limits:
         console.print(f"q{query} {escape(name)} cannot run here: {escape(lacks)}", soft_wrap=True)
-
-
-def show_comparisons(comparisons: Iterable[Comparison]) -> None:
-    """Print one row per query, and the changes of results."""
-    table = _table("query", "name", ">events", ">runs", ">old s", ">new s", ">change", "verdict")
-    for one in comparisons:
-        explanation = escape(one.explanation)
-        table.add_row(
-            str(one.query.query),
-            escape(one.query.name),
-            f"{one.query.events:,}",
-            f"{len(one.old)}, {len(one.new)}",
-            _seconds(one.old),
-            _seconds(one.new),
-            "" if one.change is None else f"{one.change:+.1%}",
-            f"[red]{explanation}[/]" if one.verdict.is_regression else explanation,
-        )
-    _console().print(table)
-
-
-def show_judgement(judgement: Judgement) -> None:
-    """Print the objections to a release, if any, and what was judged."""
-    console = _console()
-    for finding in judgement.findings:
-        conditions = finding.series.conditions
-        where = f"{conditions.runner.rpartition('.')[2]}, {conditions.mode}"
-        console.print(f"[red]{escape(finding.text)}[/] ({escape(where)})", soft_wrap=True)
-    alone = sum(len(one.points) == 1 for one in judgement.judged)
-    console.print(
-        f"{escape(judgement.build)}: {len(judgement.findings)} regressions in "
-        f"{len(judgement.judged)} series of runs, {alone} of them without an earlier build.",
-        soft_wrap=True,
-    )
 
 
 def _row(group: Sequence[QueryRun]) -> list[str]:

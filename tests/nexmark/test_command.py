@@ -4,7 +4,7 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import util
 from pathlib import Path
@@ -17,7 +17,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 from click.testing import CliRunner, Result
 from in_process import StreamingRunner
-from pasts import COMMITS, SHORT, a_past, planted
+from pasts import COMMITS
 from runs import a_run, runs_of
 
 from sparkbeam.cli.commands import main
@@ -26,7 +26,7 @@ from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.engine import Engine
 from sparkbeam.nexmark.measure import Measurement
 from sparkbeam.nexmark.queries import QUERIES
-from sparkbeam.nexmark.record import SCHEMA, QueryRun, read_json, write_json
+from sparkbeam.nexmark.record import QueryRun, read_json
 from sparkbeam.nexmark.stream import NexmarkStream
 
 ORACLE = ("--runner", "FnApiRunner", "--events", "500")
@@ -174,8 +174,6 @@ class TestBadInput:
             (["report", "--history", "text"], "is not a history"),
             (["--history", "text"], "is not a history"),
             (["--history", "text/history.db"], "Cannot write"),
-            (["compare", "none", "text"], "'none' does not exist"),
-            (["compare", "text", "text"], "line 1, is not a run"),
             (["generate", "--events", "0", "out"], "'--events'"),
             (["generate", "--format", "csv", "out"], "'--format'"),
             (["generate", "none/out"], "There is no folder 'none'"),
@@ -185,8 +183,6 @@ class TestBadInput:
             (["ci", "--runners", "FnApiRunner,No", "--history", "new.db"], "Unknown runner 'No'"),
             (["ci", "--evnets", "5"], "Unknown option or command '--evnets'"),
             (["ci", "--report", "none/page.html"], "There is no folder 'none'"),
-            (["release"], "does not exist: 'sparkbeam nexmark' creates it"),
-            (["release", "--history", "text"], "is not a history"),
             (["--json", "/proc/runs.json"], "Cannot write '/proc/runs.json'"),
             (["--report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
             (["report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
@@ -231,12 +227,6 @@ class TestBadInput:
         assert "has form 9" in problem(run("--history", "history.db"))
         assert "has form 9" in problem(run("report", "--history", "history.db"))
 
-    def test_runs_of_another_version_are_told(self, tmp_path: Path) -> None:
-        write_json([a_run()], tmp_path / "old.json")
-        text = (tmp_path / "old.json").read_text()
-        (tmp_path / "new.json").write_text(text.replace(f'"schema": {SCHEMA}', '"schema": 9'))
-        assert "'new.json' has runs in form 9" in problem(run("compare", "old.json", "new.json"))
-
     def test_a_missing_extra_is_told_with_its_remedy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             commandline,
@@ -244,36 +234,6 @@ class TestBadInput:
             lambda name: None if name == "altair" else util.find_spec(name),
         )
         assert problem(run()).endswith("needs altair: run pip install 'sparkbeam[nexmark]'.")
-
-
-class TestCompare:
-    @pytest.fixture
-    def files(self, tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
-        def write(old: Any, new: Any) -> tuple[Path, Path]:
-            write_json(old, tmp_path / "old.json")
-            write_json(new, tmp_path / "new.json")
-            return tmp_path / "old.json", tmp_path / "new.json"
-
-        return write
-
-    def test_equal_files_pass(self, files: Callable[..., tuple[Path, Path]]) -> None:
-        result = run("compare", *files(runs_of(1.0, 1.1, 1.2), runs_of(1.1, 1.0, 1.2)))
-        assert result.exit_code == 0
-        assert result.stdout.strip().splitlines()[-1].split()[-1] == "same"
-
-    def test_a_slowdown_fails(self, files: Callable[..., tuple[Path, Path]]) -> None:
-        result = run("compare", *files(runs_of(1.0, 1.1, 1.2), runs_of(2.0, 2.1, 2.2)))
-        assert result.exit_code == 1
-        assert "+90.9%  slower" in result.stdout
-
-    def test_the_tolerance_is_in_percent(self, files: Callable[..., tuple[Path, Path]]) -> None:
-        both = files(runs_of(1.0, 1.1, 1.2), runs_of(2.0, 2.1, 2.2))
-        assert run("compare", "--tolerance", 95, *both).exit_code == 0
-
-    def test_a_changed_result_fails(self, files: Callable[..., tuple[Path, Path]]) -> None:
-        result = run("compare", *files(runs_of(1.0), runs_of(1.0, results=428)))
-        assert result.exit_code == 1
-        assert "result changed: 580" in result.stdout
 
 
 class TestReport:
@@ -410,44 +370,6 @@ class TestOverTime:
         added = [json.loads(line) for line in Path("nexmark.jsonl").read_text().splitlines()[3:]]
         assert [one["seconds"] for one in added] == seconds
 
-    @pytest.mark.parametrize(
-        ("number", "wanted"), [(4, 0), (5, 1), (6, 1), (7, 1), (8, 0), (9, 1), (11, 1)]
-    )
-    def test_release_fails_on_what_is_planted(
-        self, number: int, wanted: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(provenance, "revision", lambda: COMMITS[number])
-        monkeypatch.setattr(provenance, "last_tag", lambda: None)
-        history.append(a_past(plant=planted), history.default_path())
-        result = run("release")
-        assert result.exit_code == wanted
-        assert f"{SHORT[number]}: {wanted} regressions in 17 series of runs" in result.stdout
-
-    def test_release_compares_with_a_commit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(provenance, "revision", lambda: COMMITS[8])
-        history.append(a_past(plant=planted), history.default_path())
-        assert run("release").exit_code == 0
-        result = run("release", "--since", SHORT[6])
-        assert result.exit_code == 1
-        assert f"q6 +40 % at {SHORT[7]} (SparkRunner, batch)" in result.stdout
-
-    def test_release_without_runs_of_the_commit_is_told(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(provenance, "revision", lambda: 40 * "f")
-        history.append([], history.default_path())
-        assert "The history has no runs" in problem(run("release"))
-        history.append([a_run()], history.default_path())
-        assert "has no runs of fffffff" in problem(run("release"))
-
-    @pytest.mark.parametrize("since", ["none", "", "--all", "\n"])
-    def test_release_since_nothing_known_is_told(
-        self, since: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(provenance, "revision", lambda: None)
-        history.append(a_past(queries=[1], commits=1), history.default_path())
-        assert "The history has no runs of" in problem(run("release", f"--since={since}"))
-
 
 class TestGenerate:
     def test_json_lines(self, tmp_path: Path) -> None:
@@ -491,9 +413,3 @@ def test_the_documented_settings_are_those_of_the_code() -> None:
     for name, value in Configuration().as_dict().items():
         if name != "events":
             assert f"| `{name}` | {value} |" in documented
-
-
-def test_json_of_the_command_can_be_compared(tmp_path: Path) -> None:
-    run("--query", 2, "--json", "one.json", *ORACLE)
-    assert len(read_json(tmp_path / "one.json")) == 1
-    assert run("compare", "one.json", "one.json").exit_code == 0

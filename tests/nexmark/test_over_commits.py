@@ -7,12 +7,10 @@ import pytest
 from pasts import SHORT, a_past, planted
 from runs import a_run, runs_of
 
-from sparkbeam.nexmark.changes import Change, changes
-from sparkbeam.nexmark.compare import Verdict
+from sparkbeam.nexmark.changes import Change, Verdict, changes
 from sparkbeam.nexmark.gate import slowdown
 from sparkbeam.nexmark.record import PASSED, QueryRun
-from sparkbeam.nexmark.release import judged
-from sparkbeam.nexmark.series import build, builds, series
+from sparkbeam.nexmark.series import builds, series
 
 
 def changes_in(runs: Sequence[QueryRun]) -> list[Change]:
@@ -101,8 +99,6 @@ class TestChanges:
         assert changes_in(paced) == []
         assert changes_in([replace(run, pace=0.03) for run in runs])
         assert changes_in([*runs[:9], *paced[9:]]), "of the past it is not known how busy it was"
-        assert judged(paced, build(runs[-1]), build(runs[0])).findings == []
-        assert judged(runs, build(runs[-1]), build(runs[0])).findings
 
     def test_few_repeats_need_a_growth_by_half(self) -> None:
         assert changes_in(steps([1.0], [1.0], [1.0], [1.4])) == []
@@ -170,54 +166,3 @@ class TestSlowdown:
             *past, last = a_past(seed, noise=0.04, queries=[6], commits=6, repeats=1)
             now = [replace(last, seconds=(last.seconds or 0) * 1.5)] * 3
             assert slowdown(past, now, 0.3), seed
-
-
-class TestRelease:
-    def test_noise_may_be_released(self) -> None:
-        for seed in range(50):
-            judgement = judged(a_past(seed, queries=range(5), commits=7), SHORT[6], SHORT[0])
-            assert judgement.findings == [], seed
-            assert len(judgement.judged) == 5
-
-    @pytest.mark.parametrize(
-        ("number", "wanted"),
-        [
-            (5, ["q3 fails now"]),
-            (6, ["q3 fails now"]),
-            (7, ["q6 +40 %"]),
-            (8, []),
-            (9, ["q12 wrong result"]),
-            (11, ["q12 wrong result"]),
-        ],
-    )
-    def test_what_is_planted_stops_that_release(self, number: int, wanted: list[str]) -> None:
-        findings = judged(a_past(plant=planted), SHORT[number]).findings
-        assert [one.text.partition(" at ")[0] for one in findings] == wanted
-
-    def test_small_steps_since_the_last_release_are_seen(self) -> None:
-        def slower(run: QueryRun, number: int) -> QueryRun:
-            return replace(run, seconds=(run.seconds or 0) * 1.06**number)
-
-        runs = a_past(noise=0.01, queries=[6], commits=6, plant=slower)
-        assert judged(runs, SHORT[5]).findings == []
-        (finding,) = judged(runs, SHORT[5], SHORT[0]).findings
-        assert finding.text.startswith("q6 +1")
-        assert finding.text.endswith(f"at {SHORT[5]} since {SHORT[0]}")
-
-    def test_what_was_left_out_is_told(self) -> None:
-        runs = a_past(queries=[1, 2], commits=3)
-        less = [run for run in runs if run.query == 1 or build(run) != SHORT[2]]
-        (finding,) = judged(less, SHORT[2]).findings
-        assert finding.text == f"q2 has not run at {SHORT[2]}, but at {SHORT[1]}"
-
-    def test_what_ran_in_another_way_need_not_run(self) -> None:
-        elsewhere = a_past(queries=[2], commits=2, runner="FnApiRunner")
-        judgement = judged([*elsewhere, *a_past(queries=[1], commits=3)], SHORT[2])
-        assert judgement.findings == []
-
-    def test_what_never_ran_is_no_regression(self) -> None:
-        runs = [
-            replace(run, seconds=None, failure="no", checked=None)
-            for run in a_past(queries=[4], commits=3)
-        ]
-        assert judged(runs, SHORT[2]).findings == []

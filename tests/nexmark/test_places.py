@@ -11,7 +11,6 @@ from runs import a_run
 from sparkbeam.nexmark import available_runners
 from sparkbeam.nexmark.available_runners import AvailableRunner, found
 from sparkbeam.nexmark.known_limits import limit_of
-from sparkbeam.nexmark.release import judged
 from sparkbeam.nexmark.report import render
 
 PROGRAM = "apache_beam-v1.2.3-prism-linux-amd64"
@@ -96,15 +95,3 @@ class TestLimits:
         page = (tmp_path / "page.html").read_text()
         assert "cannot: it has no &lt;clock&gt;" in page
         assert "failed: " not in page
-
-    def test_what_ran_before_and_cannot_now_stops_a_release(self) -> None:
-        first = a_run(revision="a" * 40)
-        then = a_run(
-            revision="b" * 40,
-            started="2026-02-02T00:00:00+00:00",
-            seconds=None,
-            failure="no",
-            lacks="it has no clock",
-        )
-        (finding,) = judged([first, then], "bbbbbbb").findings
-        assert "fails now" in finding.text

@@ -47,7 +47,6 @@ class TestRevision:
         (installed / "__init__.py").touch()
         monkeypatch.setattr(provenance, "_FOLDER", installed)
         assert provenance.revision() is None
-        assert provenance.last_tag() is None
 
     def test_no_repository_or_no_git_is_none(
         self, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -61,13 +60,6 @@ class TestRevision:
         clean = provenance.revision()
         monkeypatch.setenv("GIT_DIR", "/none")
         assert provenance.revision() == clean
-
-    def test_a_tag_leads_to_its_commit(self, clone: Path) -> None:
-        git(clone, "tag", "v1")
-        assert provenance.last_tag() == "v1"
-        assert provenance.commit_of("v1") == provenance.revision()
-        assert provenance.commit_of("v2") is None
-        assert provenance.commit_of("--all") is None
 
 
 def test_a_machine_has_processor_cores_and_memory() -> None:
