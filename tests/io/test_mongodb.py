@@ -1,8 +1,6 @@
 """Beam's transforms of MongoDB, against a server on loopback."""
 
 from collections.abc import Iterator
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +8,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.io import ReadFromMongoDB, WriteToMongoDB
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.sql import SqlTransform
 from apache_beam.yaml import yaml_transform
-from bson import Decimal128, ObjectId
+from bson import ObjectId
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from mongo_server import Store, serving
@@ -60,27 +57,6 @@ def test_documents_are_read_in_ranges_by_both_ways_to_split(
             documents = found | f"Keys of {name}" >> beam.Map(lambda document: document["_id"])
             assert_that(documents, equal_to(keys), f"All {name}")
     assert splits in store.commands
-
-
-def test_sql_reads_and_writes_collections(spark: Any, served: tuple[str, Store]) -> None:
-    uri, store = served
-    columns = "`user` VARCHAR NOT NULL, clicks BIGINT, `day` DATE, n DECIMAL, tags ARRAY<VARCHAR>"
-    ddl = "; ".join(
-        f"CREATE EXTERNAL TABLE {name} ({columns}) TYPE mongodb LOCATION '{uri}/shop/{name}'"
-        for name in ("clicks", "copy")
-    )
-    query = (
-        "INSERT INTO copy SELECT UPPER(`user`), clicks, DATE '2024-02-29', 1.5, ARRAY['é', NULL] "
-        "FROM clicks WHERE clicks > 4"
-    )
-    with pipeline_on(spark) as p:
-        _ = p | "Copy" >> SqlTransform(query, ddl=ddl)
-    with pipeline_on(spark) as p:
-        copied = p | "Copied" >> SqlTransform("SELECT * FROM copy", ddl=ddl)
-        more = (date(2024, 2, 29), Decimal("1.5"), ["é", None])
-        expected = [("BOB", 16, *more), ("ADA", 9, *more), ("ADA", 25, *more)]
-        assert_that(copied | beam.Map(tuple), equal_to(expected))
-    assert [each["n"] for each in store.collections["copy"]] == [Decimal128("1.5")] * 3
 
 
 def test_documents_replace_those_with_their_id_and_others_get_one(
