@@ -92,7 +92,7 @@ def _queries() -> Any:
         Args:
             query: the query.
             dialect: "calcite".
-            ddl: statements that declare external tables.
+            ddl: nothing: read tables with other transforms.
         """
         from sparkbeam.replacements.sql import SparkSql
 
