@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,7 @@ def render(runs: Sequence[QueryRun], path: Path) -> None:
         capabilities=Capabilities(runs),
         last=max(runs, key=lambda run: run.started),
         count=len(runs),
-        library=vl_convert.javascript_bundle(_SNIPPET, vl_version=_vegalite_version()),
+        library=_library(),
     )
     try:
         path.write_text(page, encoding="utf-8")
@@ -123,9 +124,11 @@ def render(runs: Sequence[QueryRun], path: Path) -> None:
         raise ConfigurationError(f"Cannot write '{path}': {error.strerror}.") from error
 
 
-def _vegalite_version() -> str:
-    """Return the version of Vega-Lite that altair uses, as named by vl_convert."""
-    return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+@cache
+def _library() -> str:
+    """Return Vega, in the version of Vega-Lite that altair uses; bundling it takes seconds."""
+    version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    return str(vl_convert.javascript_bundle(_SNIPPET, vl_version=version))
 
 
 def _workloads(runs: Iterable[QueryRun]) -> list[Workload]:
