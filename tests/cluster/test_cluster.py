@@ -70,6 +70,7 @@ def found(
     return outcome
 
 
+@pytest.mark.long("a minute, of programs without and with their modules")
 class TestOwnModules:
     def test_an_error_names_a_module_that_was_not_shipped(
         self, found: list[dict[str, Any]]

@@ -153,6 +153,7 @@ def test_an_explanation_says_that_the_data_tell() -> None:
     assert "Parse: columns, if it gets any when it runs" in stages
 
 
+@pytest.mark.long("half a minute; the others do without Spark")
 @pytest.mark.blocks(reason="Beam's own operations get no columns")
 def test_on_spark_the_highest_price_of_each_user_is_found_over_columns(spark: Any) -> None:
     last = [max(range(user, 2 * COUNT, 7)) for user in range(7)]

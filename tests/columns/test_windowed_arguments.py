@@ -120,6 +120,7 @@ def results(runner: Any, folder: Path, window_fn: WindowFn, names: list[str]) ->
     }
 
 
+@pytest.mark.long("half a minute; in process it is a property")
 @pytest.mark.part(4)  # The other ones are between them.
 @pytest.mark.parametrize("windows", WINDOWS)
 def test_results_are_those_of_beams_own_runner(spark: Any, tmp_path: Path, windows: str) -> None:

@@ -8,4 +8,4 @@ ALL = sorted(name for name in dir(FnApiRunnerTest) if name.startswith("test"))
 
 def chosen() -> list[str]:
     """The names of those that run; both processes have the same environment."""
-    return ALL[:: 3 if is_whole() else 60]
+    return ALL[:: 3 if is_whole() else 90]

@@ -14,6 +14,8 @@ from package_files import source, wheel
 from whole import is_whole
 from without_packages import CLIENT, client_python, environment
 
+pytestmark = pytest.mark.long("a minute; test_connect.py has a session of Spark Connect")
+
 WAIT_SECONDS = 150
 TEXT = "the king and the fool and the storm\n" * 100
 

@@ -158,6 +158,7 @@ def test_a_micro_batch_that_runs_again_sends_the_same(
     assert send()[4:] == ["query/3/1/0", "query/3/1/1"] * 2
 
 
+@pytest.mark.long("a minute; streams and batches on Spark have a test of their own")
 @pytest.mark.timeout(120)
 def test_frames_go_to_a_hub_and_come_back(spark: Any, tmp_path: Path) -> None:
     spark.dataSource.register(EventHubsSource)

@@ -1,7 +1,7 @@
 """Sinks that write each micro-batch once, over a driver that is killed again and again.
 
 Most kills come between the commits of the sinks and Spark's commit of the micro-batch, the others
-within a commit. ``--whole`` has twenty of the former, and five of the latter.
+within a commit: twenty of the former, and five of the latter.
 """
 
 import json
@@ -16,7 +16,8 @@ import sinks_program
 import streams
 import table_programs
 from sinks_program import COMMITTED, KEYS, SERVER, SYSTEMS, WITHIN
-from whole import is_whole
+
+pytestmark = pytest.mark.long("minutes each; crashes in process test sinks in each run")
 
 KILLS = 20
 FILES = 24
@@ -74,7 +75,7 @@ def kills(family: str) -> list[Kill]:
         planned.append((COMMITTED[number % 2], (0, 0, 1, 0, 2)[number % 5]))
         if number % 4 == 0:
             planned.append(OTHERS[family][number // 4])
-    return planned if is_whole() else planned[:1]
+    return planned
 
 
 def last(folder: Path, log: str) -> int:
@@ -87,7 +88,7 @@ def last(folder: Path, log: str) -> int:
 def rows_of_files(tmp_path: Path) -> list[list[list[int]]]:
     """Files of a source, each for a micro-batch."""
     found = []
-    for number in range(FILES if is_whole() else 3):
+    for number in range(FILES):
         ids = range(number * ROWS, (number + 1) * ROWS if number % EMPTY != 1 else number * ROWS)
         rows = [{"id": id, "key": id % KEYS, "part": id % 3} for id in ids]
         streams.write_json(tmp_path / f"in/{number}.json", rows, FILES - number)
@@ -95,23 +96,13 @@ def rows_of_files(tmp_path: Path) -> list[list[list[int]]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param("files", marks=pytest.mark.long("crashes in process test files in each run")),
-        pytest.param("jdbc", marks=pytest.mark.long("a minute; its rows are replaced by key")),
-        pytest.param("delta", marks=pytest.mark.long("two minutes; tables has a part")),
-        pytest.param("iceberg", marks=pytest.mark.long("two minutes; tables has a part")),
-        "tables",
-    ],
-)
+@pytest.mark.parametrize("family", ["files", "jdbc", "delta", "iceberg", "tables"])
 def test_rows_are_there_once_however_often_the_driver_is_killed(
     family: str, tmp_path: Path, rows_of_files: list[list[list[int]]]
 ) -> None:
     assert findings(family, tmp_path, kills(family)) == expected(family, rows_of_files)
 
 
-@pytest.mark.long("a minute each, and a server")
 @pytest.mark.parametrize("family", ["postgresql", "mariadb"])
 def test_rows_with_a_key_are_there_once_in_a_database_and_others_at_least_once(
     family: str, tmp_path: Path, rows_of_files: list[list[list[int]]]

@@ -72,6 +72,7 @@ def read_texts(row: Any) -> int:
     return len(row.text)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(
     ("read", "delivers", "most"),
     [(read_numbers, False, 16_384), (read_texts, False, 16_384), (read_numbers, True, ROWS)],
@@ -103,6 +104,7 @@ def text_of(number: int) -> str:
     return f"{number} " * (1 + number * PIECE_BYTES // 10)
 
 
+@pytest.mark.long("half a minute; large rows of a first layer run")
 def test_what_is_large_gets_to_later_layers_as_it_was(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     first, second = (numbers(spark, tmp_path / name, partitions=3) for name in ("a", "b"))

@@ -157,6 +157,7 @@ def test_a_plan_shows_no_secret(spark: Any, derby: dict[str, Any]) -> None:
     assert SECRET not in str(explained)
 
 
+@pytest.mark.long("half a minute; a stream that fails reads one too")
 def test_a_stream_reads_a_table_once_at_its_start(
     spark: Any, derby: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -127,6 +127,7 @@ class ReadAndPause(Read):
             yield TimestampedValue(second, second)
 
 
+@pytest.mark.long("the next one is as long, and reads to the end")
 def test_a_run_of_what_is_there_ends_when_the_reader_pauses_and_the_next_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -124,6 +124,7 @@ def test_files_are_divided_alike_on_a_cluster_that_changes(
     assert spark.conf.get(setting) == then
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("lasting", [False, True], ids=["of its own", "named"])
 def test_a_checkpoint_has_checksums_if_it_stays(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool

@@ -12,7 +12,7 @@ from expected_failures import ON_SPARK_FAILURES
 from sparkbeam import SparkRunner
 from sparkbeam.spark.capabilities import WITHOUT, Capability, asked, has
 
-pytestmark = pytest.mark.part(31)
+pytestmark = pytest.mark.part(61)
 
 RUNNER = "sparkbeam.SparkRunner"
 
