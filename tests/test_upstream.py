@@ -920,7 +920,7 @@ class TestBundles:
         called: list[str] = []
         finalizer = core._BundleFinalizerParam()
         finalizer.register(lambda: called.append("x"))
-        (callback,) = of_beam.taken_callbacks(lambda: finalizer.finalize_bundle())
+        (callback,) = of_beam.finalizer_callbacks(lambda: finalizer.finalize_bundle())
         assert called == []
         callback()
         finalizer.finalize_bundle()
@@ -936,7 +936,7 @@ class TestBundles:
             thread.start()
             thread.join()
 
-        assert of_beam.taken_callbacks(elsewhere) == []
+        assert of_beam.finalizer_callbacks(elsewhere) == []
         assert called == ["x"]
 
 

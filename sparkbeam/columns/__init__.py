@@ -13,7 +13,7 @@ element itself::
         print(f"elements, because {skip.reason}")
     else:
         try:
-            rows = skip.kept(column)
+            rows = skip.selected_rows(column)
         except FallBack as refusal:
             ...  # This block: element by element.
 

@@ -174,7 +174,7 @@ class Compiled:
         evaluation.update_metrics()
         return output
 
-    def kept(self, *columns: pa.Array, rows: Positions | None = None) -> Positions:
+    def selected_rows(self, *columns: pa.Array, rows: Positions | None = None) -> Positions:
         """Return the positions of the elements that a filter keeps.
 
         Args, raises: as :meth:`evaluate`.

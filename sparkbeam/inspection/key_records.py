@@ -73,7 +73,7 @@ class StateItem:
         return "; ".join([f"{head}: {values}{more}" if values or more else head, *facts])
 
 
-def kept(record: Record, known: StepCoders, state_name: str) -> Iterator[StateItem]:
+def record_items(record: Record, known: StepCoders, state_name: str) -> Iterator[StateItem]:
     """Yield all items of a record.
 
     Args:
@@ -166,7 +166,7 @@ def _triggered(record: Record, known: StepCoders) -> Iterator[StateItem]:
     values = known.value.impl or coders.BytesCoder().get_impl()
     state = TriggerState(record, Parts(values, known.window.impl, None))
     for window in state.windows():
-        found = state.kept_of(window)
+        found = state.window_state(window)
         shown, count = _first(found.values, known.value)
         yield StateItem(
             "window",

@@ -217,7 +217,7 @@ class Connection:
         if self._last is not None and self._refused:
             raise KafkaError(self._last.str())
 
-    def told(self, error: Any) -> KafkaError:
+    def error_with_cause(self, error: Any) -> KafkaError:
         """Return an error with its cause, if the client has told one."""
         cause = f": {self._last.str()}" if self._last is not None else ""
         return KafkaError(f"{error.str()}{cause}")
@@ -256,7 +256,9 @@ def asked(
                 connection.check()
                 passes = passes or told.name() in _SILENT
             if not passes or time.monotonic() > end:
-                raise (connection.told(told) if connection else KafkaError(told.str())) from None
+                raise (
+                    connection.error_with_cause(told) if connection else KafkaError(told.str())
+                ) from None
         time.sleep(_PAUSE_SECONDS)
 
 

@@ -299,7 +299,7 @@ class ArgumentOperation(FunctionOperation):
             column_of_values(list(values)) or self._tables.of(number, values, len(places))
             for number, values in enumerate(zip(*found, strict=True))
         ]
-        known = [column.taken(places) for column in columns if column is not None]
+        known = [column.take(places) for column in columns if column is not None]
         return known if len(known) == len(columns) else None
 
     def _call(self, value: Any) -> Any:
@@ -318,4 +318,4 @@ def _bounds_of(windows: Sequence[BoundedWindow], places: Positions) -> Intervals
         return None
     starts = np.array([window.start.micros for window in windows], np.int64)
     ends = np.array([window.end.micros for window in windows], np.int64)
-    return Intervals(starts, ends).taken(places)
+    return Intervals(starts, ends).take(places)

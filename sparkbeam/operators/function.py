@@ -360,7 +360,7 @@ class StampedOutput(Output):
         stamps = self._stamps
         assigned = self._assigned
         if isinstance(assigned, Intervals):
-            assigned = assigned.taken(np.array(rows, np.int64))
+            assigned = assigned.take(np.array(rows, np.int64))
         return Block(self._template, results, [stamps[row] for row in rows], assigned)
 
     def _fill(self, block: list[Any]) -> None:

@@ -29,17 +29,17 @@ _Held: TypeAlias = _Elements | str
 
 
 @memo()
-def told(plan: Plan) -> dict[str, list[ColumnStep]]:
+def steps_by_stage(plan: Plan) -> dict[str, list[ColumnStep]]:
     """Return the steps of all stages by stage id, and the outputs that leave as elements.
 
     Empty if there can be no columns, as with ``--columns=off``.
     """
-    telling = _Telling(plan)
-    return {stage.id: list(telling.steps(stage)) for stage in plan.stages if stage.in_columns}
+    report = _ColumnReport(plan)
+    return {stage.id: list(report.steps(stage)) for stage in plan.stages if stage.in_columns}
 
 
 @dataclass
-class _Telling:
+class _ColumnReport:
     """Pass through the stages in an order in which they can run.
 
     Attributes:

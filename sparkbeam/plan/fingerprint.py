@@ -447,11 +447,11 @@ class _Describer:
         return self._coder(self._descriptor.pcollections[pcollection].coder_id)
 
     def _coder(self, coder_id: str) -> str:
-        return shortened(self._told_coder(coder_id))
+        return shortened(self._describe_coder(coder_id))
 
-    def _told_coder(self, coder_id: str) -> str:
+    def _describe_coder(self, coder_id: str) -> str:
         coder = self._descriptor.coders[coder_id]
-        parts = ", ".join(self._told_coder(part) for part in coder.component_coder_ids)
+        parts = ", ".join(self._describe_coder(part) for part in coder.component_coder_ids)
         name = _coder_name(coder.spec.urn, coder.spec.payload)
         return f"{name}({parts})" if parts else name
 

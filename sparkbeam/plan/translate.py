@@ -468,7 +468,7 @@ class _Translation:
             grouping=read.grouping,
             join=read.join,
             joined=read.joined,
-            ports=tuple(map(self._told, draft.ports.values())),
+            ports=tuple(map(self._with_reader_details, draft.ports.values())),
             side_inputs=side_inputs,
             row_types=self._row_types,
             reads_unbounded=any(
@@ -508,7 +508,7 @@ class _Translation:
             },
         )
 
-    def _told(self, port: Port) -> Port:
+    def _with_reader_details(self, port: Port) -> Port:
         """Return a port with the details of its readers that its writer needs."""
         return replace(
             port,

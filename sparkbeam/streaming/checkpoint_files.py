@@ -92,7 +92,7 @@ def files_of(session: Any, checkpoint: str) -> Files:
 
 def checkpoint_id(files: Files) -> str:
     """Return the permanent id of a checkpoint."""
-    text = _kept(files, _ID, uuid.uuid4().hex[:12].encode()).decode(errors="replace")
+    text = _read_or_create(files, _ID, uuid.uuid4().hex[:12].encode()).decode(errors="replace")
     if not re.fullmatch("[0-9a-f]{12}", text):
         # It becomes part of file names.
         raise damaged(files.path(_ID))
@@ -114,19 +114,19 @@ def next_epoch(files: Files) -> int:
     return epoch
 
 
-def kept_places(files: Files, places: int) -> int:
+def stored_places(files: Files, places: int) -> int:
     """Return the number of concurrent tasks at the first start over a checkpoint.
 
     The order of a source's partitions may depend on it: a repeated micro-batch has the same tasks
     as before, whatever the current size of the cluster.
     """
-    found = _kept(files, _PLACES, b"%d" % places)
+    found = _read_or_create(files, _PLACES, b"%d" % places)
     if not re.fullmatch(rb"[1-9][0-9]{0,8}", found):
         raise damaged(files.path(_PLACES))
     return int(found)
 
 
-def _kept(files: Files, name: str, content: bytes) -> bytes:
+def _read_or_create(files: Files, name: str, content: bytes) -> bytes:
     """Return the content that the first start has written."""
     found = files.read(name)
     if found is None and not files.create(name, content):

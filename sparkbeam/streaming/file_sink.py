@@ -115,7 +115,7 @@ class FileSink:
             self._commit(batch_id, work, moves)
             last = batch_id
         else:
-            self._told(last)
+            self._write_mark(last)
         for number, path in paths.items():
             if number < self._generation:
                 self._kept.remove(path)
@@ -247,7 +247,7 @@ class FileSink:
         )
         if self._manifest is not None:
             self._manifest.add(moves.values(), self._check)
-        self._told(batch_id)
+        self._write_mark(batch_id)
 
     def _check_links(self, folder: str, names: Iterable[str]) -> None:
         link = self._kept.escaping(folder, names)
@@ -257,7 +257,7 @@ class FileSink:
                 "place of the link, or write to another folder."
             )
 
-    def _told(self, last: int) -> None:
+    def _write_mark(self, last: int) -> None:
         """Mark a micro-batch as completely in the folder."""
         self._check()
         self._kept.write(self._mark, Mark(last, settled=self._generation > 0).content())

@@ -17,7 +17,7 @@ from sparkbeam.plan.model import Source
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.spark.session import cores
 from sparkbeam.streaming.batch_limits import in_pieces
-from sparkbeam.streaming.checkpoint_files import Files, files, kept_places, next_epoch
+from sparkbeam.streaming.checkpoint_files import Files, files, next_epoch, stored_places
 from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.kafka_topics import check_topics
@@ -133,7 +133,7 @@ def _of_run(session: Any, kept: Files) -> Iterator[tuple[str, str]]:
     from sparkbeam.eventhubs.source_options import EPOCH, PLACES, REPORT_BIND, REPORT_HOST
 
     yield EPOCH, str(next_epoch(kept))
-    yield PLACES, str(kept_places(kept, cores(session)))
+    yield PLACES, str(stored_places(kept, cores(session)))
     with suppress(Exception):  # Optional.
         reachable = reachable_at(session)
         if reachable is not None:

@@ -514,7 +514,7 @@ def clear(stream: coder_impl.create_OutputStream) -> None:
 _taking = threading.Lock()
 
 
-def taken_callbacks(finalize: Callable[[], Any]) -> list[Callable[[], Any]]:
+def finalizer_callbacks(finalize: Callable[[], Any]) -> list[Callable[[], Any]]:
     """Return the callbacks of bundle finalizers that ``finalize`` would call."""
     callbacks: list[Callable[[], Any]] = []
     thread = threading.get_ident()

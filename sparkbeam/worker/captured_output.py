@@ -96,11 +96,11 @@ def caught(spec: OutputSpec, hide: Callable[[str], str] = str) -> Iterator[None]
         OUTLET.close()
 
 
-def taken() -> Written:
+def take_written() -> Written:
     """Return the output that travels with the report of the task."""
     for stream in _streams():
         stream.complete()
-    return OUTLET.taken()
+    return OUTLET.take_written()
 
 
 def _streams() -> list[StepStream]:

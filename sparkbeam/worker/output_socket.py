@@ -80,7 +80,7 @@ class Outlet:
                 self._more[line.step] += 1
             return False
 
-    def taken(self) -> Written:
+    def take_written(self) -> Written:
         """Return the output that travels with the task's report, once."""
         with self._lock:
             written = Written.from_lines(self._lines, self._more)

@@ -142,7 +142,7 @@ class Tally:
         )
         warned = tuple(unique)[:_MAX_WARNINGS]
         infos = repeatable(self._infos) if self._repeatable else self._infos
-        written = captured_output.taken()
+        written = captured_output.take_written()
         if self._repeatable:
             written = written.counted()
         tasks = (self._partition,) if self._in_batch else ()

@@ -12,7 +12,7 @@ from plans import translated
 
 import sparkbeam
 from sparkbeam.plan import parsed_stage
-from sparkbeam.plan.column_steps import told
+from sparkbeam.plan.column_steps import steps_by_stage
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.packed_grouping import in_packs
 from sparkbeam.plan.row_formats import GroupRows
@@ -35,7 +35,7 @@ def test_a_translation_parses_no_description_twice(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(parsed_stage, "proto_of", counted)
     _, plan = translated(grouped)
     with memo():
-        assert told(plan) == told(plan)
+        assert steps_by_stage(plan) == steps_by_stage(plan)
     assert set(seen.values()) == {1}
 
 

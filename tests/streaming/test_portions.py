@@ -57,13 +57,13 @@ def read(build: Callable[[Any], None], batches: Iterator[pa.RecordBatch]) -> lis
     ((_, tag),) = source.outputs
     turn = SourceTurn(first)
     taken: list[list[Message]] = []
-    take = turn._taken
+    take = turn._drain_output
 
     def noted() -> list[Message]:
         taken.append(take())
         return taken[-1]
 
-    turn._taken = noted  # type: ignore[method-assign]
+    turn._drain_output = noted  # type: ignore[method-assign]
     spec = ReadSpec.unpack(source.payload)
     # The step that a thread is at stays known in it.
     with ThreadPoolExecutor(1) as task:

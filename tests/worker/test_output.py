@@ -51,7 +51,7 @@ def test_lines_reach_a_driver_on_the_same_machine_at_once(
         print("one")
         until(lambda: heard == [(STDOUT, "one")])
         print("two", end="")
-        assert not captured_output.taken()
+        assert not captured_output.take_written()
     OUTLET.open(None)
     until(lambda: heard == [(STDOUT, "one"), (STDOUT, "two")])
     assert own.getvalue() == ""
@@ -63,7 +63,7 @@ def test_what_an_earlier_task_has_left_is_not_told_by_the_next(
     for text in ("one", "two"):
         with in_worker(monkeypatch, OutputSpec()):
             print(text)
-            written = captured_output.taken() if text == "two" else None
+            written = captured_output.take_written() if text == "two" else None
     assert written == Written((OutputLine(STDOUT, "-", "two"),))
 
 
@@ -73,7 +73,7 @@ def test_without_such_a_driver_they_travel_with_the_report(
     with in_worker(monkeypatch, OutputSpec()) as own:
         print("one")
         print("two")
-        written = captured_output.taken()
+        written = captured_output.take_written()
     assert [line.text for line in written.lines] == ["one", "two"]
     # Spark keeps them with the executor's logs as ever.
     assert own.getvalue() == "one\ntwo\n"
@@ -85,7 +85,7 @@ def test_after_a_task_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
     with in_worker(monkeypatch, OutputSpec()) as own:
         stream = sys.stdout
     print("between tasks", file=stream)
-    assert not OUTLET.taken()
+    assert not OUTLET.take_written()
     assert own.getvalue() == "between tasks\n"
 
 
@@ -96,7 +96,7 @@ def test_a_driver_that_has_gone_loses_nothing(
     listener.close()
     with in_worker(monkeypatch, OutputSpec(relay=relay)):
         print("one")
-        assert [line.text for line in captured_output.taken().lines] == ["one"]
+        assert [line.text for line in captured_output.take_written().lines] == ["one"]
 
 
 def lines(step: str, count: int) -> list[OutputLine]:
@@ -107,7 +107,7 @@ def test_of_many_lines_the_first_travel_and_the_others_are_counted() -> None:
     outlet = Outlet()
     for line in [*lines("Loud", 5 * MOST_LINES), *lines("Quiet", 1)]:
         outlet.write(line)
-    written = outlet.taken()
+    written = outlet.take_written()
     assert written.lines == (*lines("Loud", MOST_LINES), *lines("Quiet", 1))
     assert written.more == {"Loud": 4 * MOST_LINES}
     again = written.plus(Written.from_lines(lines("Loud", 3)))
@@ -191,4 +191,4 @@ def test_nothing_is_caught_outside_of_spark(capsys: Any) -> None:
     with captured_output.caught(OutputSpec()):
         print("here")
     assert capsys.readouterr().out == "here\n"
-    assert not OUTLET.taken()
+    assert not OUTLET.take_written()

@@ -88,7 +88,7 @@ def written(
             combine = ColumnCombine(combine_fn, form, windowing, CombinePlan(take_slices=True))
             block = Block(GLOBAL, column_of(array, PAIR), np.array(times), windowing.windowfn)
             assert combine.take(block) is None
-            combine.settle()
+            combine.flush_pending()
             for ready in combine.ready():
                 batch = ready.batch
                 if isinstance(batch, Block):
@@ -170,7 +170,7 @@ def test_a_cell_is_read_as_it_was_written() -> None:
     starts, counts = np.array([-5000, 0, 1 << 60]), np.array([1, 7, 1])
     spans = AggregateCell(SPANS_CELL, keys, numbers, starts, counts, 2_000_000)
     like = np.dtype([("0", np.int64), ("1", np.int64)])
-    found = AggregateCell.unpacked(spans.taken(np.array([2, 0])).packed(), SPANS_CELL, like)
+    found = AggregateCell.unpacked(spans.take(np.array([2, 0])).packed(), SPANS_CELL, like)
     assert found.keys == pa.array([b"bcd", b"a"], pa.binary())
     assert found.numbers.tolist() == [(-1.0, 4), (0.5, 1)]
     assert found.starts.tolist() == [1 << 60, -5000]

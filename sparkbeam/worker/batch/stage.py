@@ -32,7 +32,7 @@ from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker import captured_output, finalizers, logs, tally
 from sparkbeam.worker.batch.collected_side_inputs import CollectedSideInputs
 from sparkbeam.worker.batch.commit_receipts import Witness
-from sparkbeam.worker.batch.spilling import KeptRows, kept_batches
+from sparkbeam.worker.batch.spilling import KeptRows, spilled_batches
 from sparkbeam.worker.blocks import joined
 from sparkbeam.worker.connectors.spark_rows import RowSource
 from sparkbeam.worker.grouping.moment import Moment
@@ -46,7 +46,7 @@ from sparkbeam.worker.steps.bundles import Bundles, delay_of, portions
 from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.steps.processor import Residual
 from sparkbeam.worker.steps.threads import KEPT, let_go
-from sparkbeam.worker.task import partition_id, settle
+from sparkbeam.worker.task import partition_id, tune_worker
 
 _QUEUED_BATCHES = 3
 
@@ -105,7 +105,7 @@ class _Run:
 
     def __init__(self, task: StageTask, batches: Iterator[pa.RecordBatch]) -> None:
         self._task = task
-        self._batches = batches if task.kept is None else kept_batches(task.kept, batches)
+        self._batches = batches if task.kept is None else spilled_batches(task.kept, batches)
         self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(
             _QUEUED_BATCHES
         )
@@ -207,7 +207,7 @@ class _Run:
             if sink.port.tag in self._task.keeps:
                 rows = self._kept.rows(sink.port.tag, self._task.keeps[sink.port.tag])
                 sink.open(rows, self._partition)
-        settle()
+        tune_worker()
         self._bundles = bundles
         self._process(bundles)
         self._bundles = None

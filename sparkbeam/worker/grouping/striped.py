@@ -80,14 +80,14 @@ class Striped:
                 has_record = np.array([keys[place] in page.records for place in places.tolist()])
                 places = in_page[~has_record]
                 if has_record.any():
-                    yield found.taken(order[_runs(firsts, lengths, in_page[has_record])])
+                    yield found.take(order[_runs(firsts, lengths, in_page[has_record])])
             if not len(places):
                 continue
             rows = order[_runs(firsts, lengths, places)]
             some = encoded.dictionary.take(pa.array(places))
             begins = np.cumsum(lengths[places]) - lengths[places]
             if not page.add(window, some, found.numbers[rows], begins, self._add_up):
-                yield found.taken(rows)
+                yield found.take(rows)
 
     def fire(self, limit: int, on_time: Callable[[Open], WindowedValue | None]) -> Iterator[Block]:
         """Emit the windows that are due.

@@ -179,7 +179,7 @@ class TriggerState(trigger.UnmergedState):
         """Return all windows but those whose trigger has finished."""
         return [window for window in self._window_ids if not self.is_closed(window)]
 
-    def kept_of(self, window: BoundedWindow) -> "KeptWindow":
+    def window_state(self, window: BoundedWindow) -> "KeptWindow":
         """Return the kept state of a window."""
         ids = self._window_ids[window]
         values = [self._values.get(id, {}) for id in ids]

@@ -128,7 +128,7 @@ class StreamGrouping(ABC):
         rows = self._without_counts(rows, watermark)
         rows.sort(key=itemgetter(0))
         self._keyed.prefetch(dict.fromkeys(merge((key for key, _, _ in rows), others)))
-        blocks, in_time = self._cells.blocks, self._lateness.kept
+        blocks, in_time = self._cells.blocks, self._lateness.drop_late
         for key, group in groupby(rows, itemgetter(0)):
             found: list[Block] = []
             for _, _, cell in group:

@@ -167,13 +167,13 @@ class _Form:
 
     def decode(self, cells: pa.Array) -> Column:
         """Return the values of cells."""
-        records, texts = self._taken_apart(cells)
+        records, texts = self._records_and_texts(cells)
         nulls = np.unpackbits(records["nulls"], axis=1)[:, : len(self.parts)].astype(np.bool_)
         return column_of(
             self._array(iter(range(len(self.parts))), records, nulls, texts), self.shape
         )
 
-    def _taken_apart(self, cells: pa.Array) -> tuple[npt.NDArray[Any], Iterator[pa.Array]]:
+    def _records_and_texts(self, cells: pa.Array) -> tuple[npt.NDArray[Any], Iterator[pa.Array]]:
         """Return the records of cells, and their texts, one after the other."""
         size, count = self.record.itemsize, len(cells)
         of_texts = [at for at, part in enumerate(self.parts) if part in _TEXTS]

@@ -349,7 +349,7 @@ class Page(Entry):
         self._changed = {}
         if self._is_whole:
             for stripe in self.stripes.values():
-                stripe.settled()
+                stripe.mark_written()
         self.stored = self._base_bytes > 0
         self.size = self._bytes
         return packed

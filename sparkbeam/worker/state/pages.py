@@ -75,7 +75,7 @@ class ShardState:
     def save(self) -> None:
         """Write all changes. Records may be used afterwards, and saved again."""
         for name, stage in self._stages.items():
-            self._roots[name] = (self._roots[name][0], stage.settle())
+            self._roots[name] = (self._roots[name][0], stage.adjust_size())
         self.cache.flush()
         root = plaindata.dumps((self._values, self._roots))
         if root != self._stored:
@@ -258,7 +258,7 @@ class KeyedState:
             key=lambda hold: (hold.micros, hold.key),
         )
 
-    def settle(self) -> Any:
+    def adjust_size(self) -> Any:
         """Adjust the number of pages before they are written; return the state to keep."""
         self._prepare()
         directory = self.directory

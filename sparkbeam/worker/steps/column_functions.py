@@ -89,12 +89,12 @@ class ColumnFunction:
 
 def _applied(compiled: Compiled, column: Column, further: list[pa.Array], block: Block) -> Block:
     if compiled.is_filter:
-        rows = compiled.kept(column.array, *further)
+        rows = compiled.selected_rows(column.array, *further)
         if compiled.outcome != column.shape:
             (code,) = compiled.members
             member = column_of(member_of(column.array, code, rows), compiled.outcome)
             return block.with_column(member, rows)
-        return block if len(rows) == len(block) else block.taken(rows)
+        return block if len(rows) == len(block) else block.take(rows)
     output = compiled.evaluate(column.array, *further)
     values = column_of(output.values, compiled.result)
     if output.times is not None:

@@ -186,10 +186,10 @@ class ColumnCombine:
             table = self._tables[key] = WindowTable(self._windows, windows, pairs.shape)
         table.add(keys, numbers, times, totals, ones)
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         """Aggregate the waiting pairs."""
         for table in self._tables.values():
-            table.settle()
+            table.flush_pending()
 
     def ready(self) -> Iterator[Ready]:
         """Yield all settled aggregates and forget them."""

@@ -44,7 +44,7 @@ class ElementTable(Protocol):
     def __len__(self) -> int:
         """Return the number of accumulators, without the elements that wait."""
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         """Aggregate the waiting elements."""
 
     def size(self) -> int:
@@ -137,7 +137,7 @@ class WindowElements:
             for name, micros in zip(names, stamps, strict=True):
                 known[name] = combine(known.get(name, micros), micros)
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         create, add_inputs = self._combine_fn.create_accumulator, self._combine_fn.add_inputs
         for table in self._waiting:
             accumulators = table.accumulators
@@ -211,7 +211,7 @@ class ReducedSessions:
             buffers[name] = buffer = reduce(buffer, start, end, stamp, value)
             self._count += len(buffer) - before
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         """Do nothing, as no element waits."""
 
     def size(self) -> int:
@@ -262,7 +262,7 @@ class ColumnarSessions:
         if self.keeps_values:
             self._values += values
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         if self._keys:
             values = self._values if self.keeps_values else self._keys
             keys = np.array(self._keys, np.int64)

@@ -50,7 +50,7 @@ from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.seeding import batch_number, draw_alike
 from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.tasks import LayerTask
-from sparkbeam.worker.task import partition_id, settle
+from sparkbeam.worker.task import partition_id, tune_worker
 
 _PORTION_ROWS = 200_000
 _PORTION_BYTES = 64 << 20
@@ -117,7 +117,7 @@ class Turn(ABC):
                     thread.wait()
 
     def _run(self, rows: Iterable[Message]) -> Iterator[Message]:
-        settle()
+        tune_worker()
         enter(self._task.run_id, self._task.environment)
         waiting = in_order(rows)
         waiting.reverse()
@@ -136,11 +136,11 @@ class Turn(ABC):
                 for run in self._round(number):
                     self._begin(run, self._tick.number if self._tick is not None else 0, number)
                 self._router.flush()
-                yield from self._taken()
+                yield from self._drain_output()
         except Exception as error:
             raise self._failed(error) from None
         self._end()
-        yield from self._taken()
+        yield from self._drain_output()
 
     def _failed(self, error: Exception) -> Exception:
         """Return the error to raise in place of this one, after all stages report their counts."""
@@ -171,7 +171,7 @@ class Turn(ABC):
         """Call a function of a stage in the thread of its DoFns."""
         return self._threads[run.stage.id].call(do)
 
-    def _taken(self) -> list[Message]:
+    def _drain_output(self) -> list[Message]:
         out = list(self._out)
         self._out.clear()
         self._out_bytes = 0
@@ -292,7 +292,7 @@ class SourceTurn(Turn):
         batches: Iterable[pa.RecordBatch],
         time: Callable[[int], int | None] | None,
     ) -> Iterator[Message]:
-        settle()
+        tune_worker()
         enter(self._task.run_id, self._task.environment)
         try:
             self._start_stages()
@@ -304,13 +304,13 @@ class SourceTurn(Turn):
             for number, blocks in enumerate(self._portions(label, tag, reader, batches)):
                 self._process(tag, blocks, reader, (batch or 0, number))
                 self._label = label
-                yield from self._taken()
+                yield from self._drain_output()
         except Exception as error:
             raise self._failed(error) from None
         if reader.newest:
             self._tell(SEEN_TAG, dump(Seen(tag, reader.newest)))
         self._end()
-        yield from self._taken()
+        yield from self._drain_output()
 
     def _portions(
         self, label: str, tag: int, reader: RowReader, batches: Iterable[pa.RecordBatch]
