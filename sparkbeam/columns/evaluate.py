@@ -31,7 +31,7 @@ from sparkbeam.columns.expressions import (
     Update,
 )
 from sparkbeam.columns.graph import is_present
-from sparkbeam.columns.json_kernels import Parts, parsed
+from sparkbeam.columns.json_kernels import DocumentPaths, parsed
 from sparkbeam.columns.list_kernels import flattened
 from sparkbeam.columns.metric_calls import amounts_of, sum_of
 from sparkbeam.columns.python_types import NONE, RecordShape, Shape, Union
@@ -150,7 +150,7 @@ class Evaluation:
         self,
         arguments: tuple[pa.Array, ...],
         rows: Positions | None = None,
-        documents: Mapping[int, Parts] = MappingProxyType({}),
+        documents: Mapping[int, DocumentPaths] = MappingProxyType({}),
     ) -> None:
         self._arguments = arguments
         self._documents = documents

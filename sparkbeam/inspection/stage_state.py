@@ -189,7 +189,7 @@ def read_state(location: str, store: Store, plan: Plan | None = None) -> KeptSta
         raise
     except (ValueError, TypeError, AttributeError, LookupError):
         raise damaged(known.path("pipeline.json")) from None
-    return KeptState(checkpoint, steps, store, known.mistrusted() is None)
+    return KeptState(checkpoint, steps, store, known.untrusted_reason() is None)
 
 
 def _stages(stored: dict[str, Any], plan: Plan, checkpoint: str) -> dict[str, Stage]:

@@ -23,7 +23,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns import Compiled, Refused, Shape, Unread
+from sparkbeam.columns import Compiled, DataDependent, Refused, Shape
 from sparkbeam.columns.python_types import FLOAT, INT, NONE, STR, Table
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.operators.dofn import window_by_window
@@ -133,7 +133,7 @@ def _are_intervals(window_fn: WindowFn) -> bool:
 @memoized
 def _compiled(
     payload: bytes, shape: Shape, may_stamp: bool, in_intervals: bool
-) -> list[Compiled | Refused | Unread]:
+) -> list[Compiled | Refused | DataDependent]:
     """Compile a function of further arguments for each type that its side inputs may have."""
     found = _in_payload(payload)
     assert found is not None

@@ -30,7 +30,7 @@ _CODE = re.compile(r"#[0-9a-f]{8}\b")
 
 
 @functools.lru_cache(4096)
-def steady(label: str) -> str:
+def stable_name(label: str) -> str:
     """Return a label without the cells of a notebook and the lines of code in it.
 
     They change where what a step does has not.
@@ -43,7 +43,7 @@ def steady_names(labels: Iterable[str]) -> dict[str, str]:
     counts = Counter[str]()
     found = {}
     for label in sorted(set(labels), key=steady_order):
-        name = steady(label)
+        name = stable_name(label)
         counts[name] += 1
         found[label] = name if counts[name] == 1 else f"{name} #{counts[name]}"
     return found
@@ -51,7 +51,7 @@ def steady_names(labels: Iterable[str]) -> dict[str, str]:
 
 def steady_order(label: str) -> tuple[str, list[int]]:
     """Return the sort key of a label that keeps the order of steps when lines or cells move."""
-    return steady(label), [int(number) for number in re.findall("[0-9]+", label)]
+    return stable_name(label), [int(number) for number in re.findall("[0-9]+", label)]
 
 
 def without_code(text: str) -> str:

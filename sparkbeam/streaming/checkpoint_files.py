@@ -69,7 +69,7 @@ class Files(Protocol):
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
 
-    def mistrusted(self) -> str | None:
+    def untrusted_reason(self) -> str | None:
         """Return why other users may have written there, in words; None if they cannot have."""
 
     def remove_all(self) -> None:
@@ -207,9 +207,9 @@ class LocalFiles:
         except OSError as error:
             raise not_written(str(self._folder / name), error) from error
 
-    def mistrusted(self) -> str | None:
+    def untrusted_reason(self) -> str | None:
         for folder in (self._checkpoint, self._folder):
-            reason = local_files.mistrusted(folder)
+            reason = local_files.untrusted_reason(folder)
             if reason is not None:
                 return f"of the folder {folder}: {reason}"
         return None
@@ -298,7 +298,7 @@ class RemoteFiles:
         self.write(name, content)
         return True
 
-    def mistrusted(self) -> str | None:
+    def untrusted_reason(self) -> str | None:
         return None  # The storage controls who can write.
 
     def remove(self, name: str) -> None:
@@ -341,8 +341,8 @@ class ServerFiles:
     def create(self, name: str, content: bytes, *, outlives: bool = True) -> bool:
         return bool(json.loads(self._on_server("create", name, content) or b"false"))
 
-    def mistrusted(self) -> str | None:
-        reason: str | None = json.loads(self._on_server("mistrusted") or b"null")
+    def untrusted_reason(self) -> str | None:
+        reason: str | None = json.loads(self._on_server("untrusted_reason") or b"null")
         return reason
 
     def remove(self, name: str) -> None:

@@ -162,7 +162,7 @@ class FileSink:
     def _check_owners(self) -> None:
         """Reject folders in which another user may have noted moves or put files."""
         for folder in (self._hidden, self._mark.rpartition("/")[0], self._works):
-            reason = self._kept.mistrusted(folder)
+            reason = self._kept.untrusted_reason(folder)
             if reason is not None:
                 raise NotTrusted(
                     f"The folder {folder}, which controls the files of {self._folder}, cannot be "

@@ -185,8 +185,8 @@ class OwnFiles:
         self.check()
         self._kept.remove(name)
 
-    def mistrusted(self) -> str | None:
-        return self._kept.mistrusted()
+    def untrusted_reason(self) -> str | None:
+        return self._kept.untrusted_reason()
 
     def remove_all(self) -> None:
         self.check()

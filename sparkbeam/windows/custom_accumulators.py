@@ -27,7 +27,7 @@ _Places = npt.NDArray[np.intp]
 _Counts = npt.NDArray[np.int64]
 
 
-class Own(VectorizedAccumulator):
+class UserAccumulatorForm(VectorizedAccumulator):
     """Its numbers are those of accumulators, which do not tell the values, and always add up.
 
     Args:

@@ -116,5 +116,5 @@ def _connected(relay: Relay) -> socket.socket | None:
     return None
 
 
-OUTLET = Outlet()
+OUTPUT_SOCKET = Outlet()
 """That of this process."""

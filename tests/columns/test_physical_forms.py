@@ -36,10 +36,10 @@ from physical import FORMS, Make
 from sparkbeam.columns import (
     Argument,
     Compiled,
+    DataDependent,
     FallBack,
     RecordShape,
     ResultKind,
-    Unread,
     calls,
     compile_function,
     list_kernels,
@@ -191,7 +191,7 @@ def compiled_of(source: str) -> tuple[Callable[..., Any], Compiled]:
     function = eval(f"lambda x: {source}", space)
     shape = _ARROW if ".timestamp()" in source else ELEMENT
     compiled = compile_function(function, shape)
-    if isinstance(compiled, Unread):
+    if isinstance(compiled, DataDependent):
         compiled = compiled.compiled_for(ARRAYS["ordinary"]["plain"])
     assert isinstance(compiled, Compiled), f"{source}: {compiled.reason}"
     return function, compiled

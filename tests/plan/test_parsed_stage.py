@@ -14,7 +14,7 @@ import sparkbeam
 from sparkbeam.plan import parsed_stage
 from sparkbeam.plan.column_steps import steps_by_stage
 from sparkbeam.plan.memo import memo
-from sparkbeam.plan.packed_grouping import in_packs
+from sparkbeam.plan.packed_grouping import with_packed_groups
 from sparkbeam.plan.row_formats import GroupRows
 
 
@@ -58,11 +58,11 @@ def test_packing_leaves_the_descriptions_as_they_are(tmp_path: Path) -> None:
     plans = []
 
     def watched(plan: Any) -> Any:
-        plans.append((plan, in_packs(plan)))
+        plans.append((plan, with_packed_groups(plan)))
         return plans[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparkbeam.plan.translate.in_packs", watched)
+        patch.setattr("sparkbeam.plan.translate.with_packed_groups", watched)
         translated(build)
     ((before, after),) = plans
     formats = [stage.grouping.format for stage in after.stages if stage.grouping]

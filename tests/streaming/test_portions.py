@@ -24,7 +24,7 @@ from sparkbeam.wire.rows import COUNT_CELL
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.streaming import layer
-from sparkbeam.worker.streaming.layer import SourceTurn
+from sparkbeam.worker.streaming.layer import SourceLayerRun
 from sparkbeam.worker.streaming.tasks import layer_tasks
 
 BATCHES, ROWS, KEYS = 30, 10_000, 5
@@ -55,7 +55,7 @@ def read(build: Callable[[Any], None], batches: Iterator[pa.RecordBatch]) -> lis
     first, *_ = layer_tasks(uuid.uuid4().hex, topology(plan), (0, 1), reports=REPORTS)
     (source,) = plan.sources
     ((_, tag),) = source.outputs
-    turn = SourceTurn(first)
+    turn = SourceLayerRun(first)
     taken: list[list[Message]] = []
     take = turn._drain_output
 

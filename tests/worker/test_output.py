@@ -18,7 +18,7 @@ from sparkbeam.observe.collection.printed_output import OutputListener, tell
 from sparkbeam.wire.output_lines import MOST_LINES, STDERR, STDOUT, OutputLine, OutputSpec, Written
 from sparkbeam.wire.reports import TaskReport
 from sparkbeam.worker import captured_output
-from sparkbeam.worker.output_socket import OUTLET, Outlet
+from sparkbeam.worker.output_socket import OUTPUT_SOCKET, Outlet
 
 
 @contextlib.contextmanager
@@ -28,7 +28,7 @@ def in_worker(monkeypatch: pytest.MonkeyPatch, spec: OutputSpec) -> Iterator[io.
     with monkeypatch.context() as patch:
         patch.setattr("pyspark.TaskContext.get", lambda: object())
         patch.setattr(sys, "stdout", own)
-        with captured_output.caught(spec):
+        with captured_output.redirected(spec):
             yield own
 
 
@@ -52,7 +52,7 @@ def test_lines_reach_a_driver_on_the_same_machine_at_once(
         until(lambda: heard == [(STDOUT, "one")])
         print("two", end="")
         assert not captured_output.take_written()
-    OUTLET.open(None)
+    OUTPUT_SOCKET.open(None)
     until(lambda: heard == [(STDOUT, "one"), (STDOUT, "two")])
     assert own.getvalue() == ""
 
@@ -85,7 +85,7 @@ def test_after_a_task_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
     with in_worker(monkeypatch, OutputSpec()) as own:
         stream = sys.stdout
     print("between tasks", file=stream)
-    assert not OUTLET.take_written()
+    assert not OUTPUT_SOCKET.take_written()
     assert own.getvalue() == "between tasks\n"
 
 
@@ -180,7 +180,7 @@ def test_what_the_steps_of_a_stream_print_comes_out(
             | beam.GroupByKey()
             | "Second" >> beam.Map(lambda pair: print("second", pair[0]))
         )
-    OUTLET.open(None)
+    OUTPUT_SOCKET.open(None)
     # Elsewhere the worker's own output has them as well; here it is the same stream.
     times = 1 if here else 2
     expected = sorted(times * ["first a", "first b", "second a", "second b"])
@@ -188,7 +188,7 @@ def test_what_the_steps_of_a_stream_print_comes_out(
 
 
 def test_nothing_is_caught_outside_of_spark(capsys: Any) -> None:
-    with captured_output.caught(OutputSpec()):
+    with captured_output.redirected(OutputSpec()):
         print("here")
     assert capsys.readouterr().out == "here\n"
-    assert not OUTLET.take_written()
+    assert not OUTPUT_SOCKET.take_written()

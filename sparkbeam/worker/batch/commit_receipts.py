@@ -6,7 +6,7 @@ from sparkbeam.wire.consolidation import consolidate
 from sparkbeam.wire.reports import Reporter, Signal, SignalKind, TaskReport
 
 
-class Witness:
+class CommitReceipts:
     """Sender of the reports that a task behind a shuffle reads, to the driver.
 
     A shuffle is read once all tasks before it have succeeded, and holds the output of one attempt

@@ -158,7 +158,7 @@ class KeyedState:
         if live is not None:
             return live
         if page.stripes:
-            page.thaw([key])
+            page.to_records([key])
         content = page.records.get(key)
         if content is None:
             self._created += 1
@@ -175,7 +175,7 @@ class KeyedState:
         for page, places in self.places_by_page(keys):
             some = [keys[place] for place in places.tolist()]
             if page.stripes:
-                page.thaw(some)
+                page.to_records(some)
             yield page, some
 
     def places_by_page(self, keys: Sequence[bytes]) -> Iterator[tuple[Page, Places]]:

@@ -30,7 +30,7 @@ _KEY_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenWindow:
     """An open window, as it is stored for a key.
 
     Attributes:
@@ -61,7 +61,9 @@ class Stripe:
 
     __slots__ = ("_fresh", "_gone", "_keys", "_numbers", "_rows", "window")
 
-    def __init__(self, window: Open, keys: pa.Array, numbers: Numbers, *, fresh: bool) -> None:
+    def __init__(
+        self, window: OpenWindow, keys: pa.Array, numbers: Numbers, *, fresh: bool
+    ) -> None:
         self.window = window
         self._keys = keys
         self._numbers = numbers
@@ -185,7 +187,7 @@ class Stripe:
         window, kind, offsets, data, numbers = stored
         keys = binary(np.frombuffer(offsets, np.int32), np.frombuffer(data, np.uint8))
         found = np.frombuffer(numbers, _kind_of(kind)).copy()
-        return cls(Open(*window), keys, found, fresh=fresh)
+        return cls(OpenWindow(*window), keys, found, fresh=fresh)
 
     @property
     def nbytes(self) -> int:
@@ -217,7 +219,7 @@ class Stripe:
         self._rows, self._gone = None, []
 
 
-def timer_of(window: Open) -> tuple[int, int, None, None]:
+def timer_of(window: OpenWindow) -> tuple[int, int, None, None]:
     """Return the timer that a record has for an open window."""
     return window.fires, EVENT_TIME, None, None
 

@@ -19,7 +19,7 @@ from sparkbeam.aggregate.ordered_sessions import OrderedSessions
 from sparkbeam.plan.combine_columns import CombinePlan, other_stamps
 from sparkbeam.plan.grouping import SessionAggregator, stamp_of
 from sparkbeam.plan.parsed_stage import combine_fn_of
-from sparkbeam.upstream.dofn_handover import Handed
+from sparkbeam.upstream.dofn_handover import InProcessPickle
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
@@ -42,7 +42,7 @@ from sparkbeam.worker.steps.column_tables import (
 )
 from sparkbeam.worker.steps.combine_columns import (
     ColumnCombine,
-    Ready,
+    Partials,
     other_values,
 )
 from sparkbeam.worker.steps.combine_windows import own_spans
@@ -275,7 +275,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._unmeasured = 0
         return self._elements.size() > MAX_BYTES
 
-    def _put_out(self, found: Iterator[Ready]) -> None:
+    def _put_out(self, found: Iterator[Partials]) -> None:
         """Emit partial results, which user code makes."""
         while True:
             with self._users_code():
@@ -300,7 +300,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             start = part.stop
         self._tell_of(block.windowing, count, len(block))
 
-    def _hand_on(self, some: KeyedAggregates, ready: Ready) -> None:
+    def _hand_on(self, some: KeyedAggregates, ready: Partials) -> None:
         """Emit aggregates, those with objects compacted."""
         rows, compact = some.rows, self.combine_fn_compact
         with self._users_code():
@@ -352,7 +352,7 @@ def make_precombine(step: Step, plan: CombinePlan) -> PrecombineOperation:
         PrecombineOperation(
             common.NameContext(step.label, step.id),
             operation_specs.WorkerPartialGroupByKey(
-                Handed((combine_fn_of(step.transform, step.factory.context), [], {})),
+                InProcessPickle((combine_fn_of(step.transform, step.factory.context), [], {})),
                 None,
                 [coder],
             ),
