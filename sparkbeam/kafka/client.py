@@ -196,7 +196,7 @@ class Client:
 
 
 class Connection:
-    """Errors of a client's connections, which it tells beside its answers.
+    """Asynchronous connection errors of a client.
 
     Args:
         listen: has the client tell what it has to tell.

@@ -202,8 +202,8 @@ class FileSink:
         except (ValueError, TypeError):
             raise ValueError(
                 f"{path} is damaged. It tells which files of the last micro-batch are still to be "
-                f"moved to {self._folder}: restore it, or remove it, and there the files with the "
-                "largest number of a micro-batch, which is then written again."
+                f"moved to {self._folder}: restore it, or delete it with the newest "
+                "micro-batch's files, which are then rewritten."
             ) from None
         for source, target in moves.items():
             if not self._is_own(batch_id, source, target):

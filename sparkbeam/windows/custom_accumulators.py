@@ -28,7 +28,7 @@ _Counts = npt.NDArray[np.int64]
 
 
 class UserAccumulatorForm(VectorizedAccumulator):
-    """Its numbers are those of accumulators, which do not tell the values, and always add up.
+    """Numbers of accumulators, which merge exactly and hide the inputs.
 
     Args:
         combine_fn: reduces and merges.

@@ -79,8 +79,8 @@ class Page(Entry):
 
     Attributes:
         records: by key, as :class:`Record` or as the content of one.
-        live: those that are a :class:`Record`, as they have been accessed; no other one has
-            changed, or is empty.
+        live: those that are a :class:`Record`, as they have been accessed; only these can be
+            dirty or empty.
         stripes: the content of other keys in columns, by the names of the cells.
         count: the number of records that are not empty, according to the directory.
         has_delta: True if the map has an entry for the delta, which may be empty.
