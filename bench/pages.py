@@ -17,7 +17,7 @@ from rich.table import Table
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME
 from sparkbeam.worker.state.store import MemoryMap
-from sparkbeam.worker.task import settle
+from sparkbeam.worker.task import tune_worker
 
 VALUE_BYTES = 100
 PORTION = 100_000
@@ -98,7 +98,7 @@ def main() -> None:
     for timers in [with_timers == "yes" for with_timers in arguments.timers]:
         for count in arguments.keys:
             entries = filled(count, timers=timers)
-            settle()
+            tune_worker()
             costs = [
                 micro_batch(entries, count, arguments.changed, timers=timers)
                 for _ in range(arguments.micro_batches)

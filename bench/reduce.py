@@ -117,7 +117,7 @@ def as_columns(workload: Workload, seconds: float) -> Measured:
         table.add(keys, column, column + GAP, column, ones)
         is_waiting = not table.are_many
         if not is_waiting:
-            table.settle()
+            table.flush_pending()
             if table.is_large:
                 sessions += sum(len(found) for _, found in table.take())
         spent += time.process_time() - begin

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sparkbeam.wire.rows import PLAIN_CELL, Row
-from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.triggered import SessionGrouping, StreamGrouping
 from sparkbeam.worker.row_formats.cells import KeyCells
@@ -64,7 +64,7 @@ def measured(
         made: groups.
         in_order: the new sessions are behind all others; else they are anywhere between them.
     """
-    entries, moment = MemoryMap(), Moment()
+    entries, moment = MemoryMap(), ShardClock()
     moment.input_watermark = moment.output_watermark = -1
 
     def added(numbers: list[int]) -> float:

@@ -471,7 +471,7 @@ class Query:
             self._error = error
             self.isActive = False
             # The workers have ended, too.
-            finalizers.KEPT.clear()
+            finalizers.PENDING_FINALIZERS.clear()
 
     def _wait(self, seconds: float) -> None:
         time.sleep(seconds)

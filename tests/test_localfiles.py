@@ -127,12 +127,12 @@ def test_who_may_write_to_a_folder_decides_on_trust(
     folder = tmp_path / "folder"
     folder.mkdir()
     folder.chmod(mode)
-    assert local_files.mistrusted(folder) == reason
+    assert local_files.untrusted_reason(folder) == reason
     assert list(folder.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there_is_nobody_elses(tmp_path: Path) -> None:
-    assert local_files.mistrusted(tmp_path / "nothing") is None
+    assert local_files.untrusted_reason(tmp_path / "nothing") is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
@@ -140,18 +140,18 @@ def test_the_folder_of_another_user_is_not_trusted_nor_a_group_with_others(tmp_p
     folder = tmp_path / "folder"
     folder.mkdir(mode=0o700)
     os.chown(folder, OTHER, OTHER)
-    assert local_files.mistrusted(folder) == f"it belongs to another user, {OTHER}"
+    assert local_files.untrusted_reason(folder) == f"it belongs to another user, {OTHER}"
     link = tmp_path / "link"
     link.symlink_to(tmp_path)
     os.chown(link, OTHER, OTHER, follow_symlinks=False)
-    assert local_files.mistrusted(link) == f"it belongs to another user, {OTHER}"
+    assert local_files.untrusted_reason(link) == f"it belongs to another user, {OTHER}"
     shared = tmp_path / "shared"
     shared.mkdir()
     os.chown(shared, 0, 100)
     shared.chmod(0o770)
-    assert "other users of the group" in (local_files.mistrusted(shared) or "")
+    assert "other users of the group" in (local_files.untrusted_reason(shared) or "")
     shared.chmod(0o1770)
-    assert local_files.mistrusted(shared) is None
+    assert local_files.untrusted_reason(shared) is None
 
 
 def test_a_file_system_that_keeps_no_owners_tells_nothing(
@@ -166,14 +166,14 @@ def test_a_file_system_that_keeps_no_owners_tells_nothing(
         path.chmod(0o777)
         return str(path)
 
-    assert local_files.mistrusted(tmp_path) is None
+    assert local_files.untrusted_reason(tmp_path) is None
 
 
 @pytest.mark.parametrize("folder", ["", "sparkbeam"])
 def test_a_checkpoint_to_which_others_may_write_is_named(folder: str, tmp_path: Path) -> None:
     LocalFiles(str(tmp_path)).write("id", b"")
     (tmp_path / folder).chmod(0o777)
-    reason = files(str(tmp_path)).mistrusted() or ""
+    reason = files(str(tmp_path)).untrusted_reason() or ""
     assert reason == f"of the folder {tmp_path / folder}: all users may write to it"
 
 

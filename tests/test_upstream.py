@@ -87,7 +87,7 @@ from sparkbeam.upstream import external as of_external
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
-from sparkbeam.upstream.dofn_handover import Handed, HandingPickler, copied
+from sparkbeam.upstream.dofn_handover import HandingPickler, InProcessPickle, copied
 from sparkbeam.upstream.sampler import Sampler
 
 PACKAGE = Path(sparkbeam.__file__).parent
@@ -725,9 +725,9 @@ class TestBundles:
 
     def test_what_is_handed_on_is_copied_by_who_can_make_another(self) -> None:
         value = [1]
-        assert copied(pickler.dumps(value)) == copied(Handed(value)) == value
-        assert copied(Handed(value)) is not value
-        assert copied(Handed(threading.Lock(), lambda: [2])) == [2]
+        assert copied(pickler.dumps(value)) == copied(InProcessPickle(value)) == value
+        assert copied(InProcessPickle(value)) is not value
+        assert copied(InProcessPickle(threading.Lock(), lambda: [2])) == [2]
 
     @pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
     def test_a_combine_fn_may_set_up_what_cannot_be_pickled(self, runner: Any) -> None:
@@ -920,7 +920,7 @@ class TestBundles:
         called: list[str] = []
         finalizer = core._BundleFinalizerParam()
         finalizer.register(lambda: called.append("x"))
-        (callback,) = of_beam.taken_callbacks(lambda: finalizer.finalize_bundle())
+        (callback,) = of_beam.finalizer_callbacks(lambda: finalizer.finalize_bundle())
         assert called == []
         callback()
         finalizer.finalize_bundle()
@@ -936,7 +936,7 @@ class TestBundles:
             thread.start()
             thread.join()
 
-        assert of_beam.taken_callbacks(elsewhere) == []
+        assert of_beam.finalizer_callbacks(elsewhere) == []
         assert called == ["x"]
 
 

@@ -47,7 +47,7 @@ class Buffer:
 
     Where they are many, they are in blocks, so that one that comes in between moves those of a
     block at most. The times of the last block are in a list, which is faster, those of others in
-    arrays, of which a fifth of the memory has to come into the processor's caches.
+    arrays, which touch a fifth of the memory.
 
     Most often all timestamps are equally far from the ends of their windows, if the latest one
     counts, or else from the starts, and so are those of sessions. As long as that is so there is

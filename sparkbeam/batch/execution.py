@@ -32,7 +32,7 @@ from sparkbeam.batch.spark_join import joined
 from sparkbeam.batch.spilled_rows import KeptFiles
 from sparkbeam.connectors import query_frames, source_frames
 from sparkbeam.connectors.delivery import Delivery, table_of_cells
-from sparkbeam.connectors.kept_frames import Kept, kept
+from sparkbeam.connectors.kept_frames import Kept, materialize
 from sparkbeam.connectors.parquet_frames import parquet_files
 from sparkbeam.connectors.storage import absolute
 from sparkbeam.errors import ConfigurationError
@@ -200,7 +200,7 @@ class BatchExecution:
 
     def _compose(self, stage: Stage) -> None:
         """Compose the DataFrame of ``stage``."""
-        stage = self._settled(stage)
+        stage = self._with_measured_join(stage)
         root = self._plan.source_of(stage)
         source, table = (None, None) if root is None else self._source(root)
         task = StageTask(
@@ -222,19 +222,19 @@ class BatchExecution:
             keeps={
                 port.tag: self._kept.folder for port in stage.ports if port.tag in self._plan.kept
             },
-            kept=self._kept_files(stage),
+            kept=self._spilled_files(stage),
         )
         rows = self._input(stage) if table is None else table
         rows = rows.mapInArrow(_named(task), ROW_TYPE)
         if self._reads(stage) > 1:
-            self._persisted[stage.id] = self._kept_for_all(stage, rows)
+            self._persisted[stage.id] = self._materialize(stage, rows)
             rows = self._persisted[stage.id].rows
             self._open[stage.id] = rows.where(sf.col("tag") == METRICS_TAG)
         else:
             self._open[stage.id] = rows
         self._output[stage.id] = rows
 
-    def _kept_for_all(self, stage: Stage, rows: Any) -> Kept:
+    def _materialize(self, stage: Stage, rows: Any) -> Kept:
         """Keep the rows of a stage for its readers; they compute them again only if that is safe.
 
         Raises:
@@ -245,7 +245,7 @@ class BatchExecution:
             self._proceed()
             self._describe(f"Runs '{stage.name}' for several readers")
 
-        found = kept(self._session, rows, self._folder_of(stage), begin)
+        found = materialize(self._session, rows, self._folder_of(stage), begin)
         if found is not None:
             return found
         uncertain = uncertain_step(self._plan, stage)
@@ -263,7 +263,7 @@ class BatchExecution:
             return None
         return f"{absolute(self._temp_location)}/sparkbeam-{self._run_id}-{stage.id}"
 
-    def _settled(self, stage: Stage) -> Stage:
+    def _with_measured_join(self, stage: Stage) -> Stage:
         """Return the stage with the measured sizes of its join."""
         look = self._looks.get(stage.id)
         if look is None or stage.join is None or not look.is_broadcast:
@@ -289,7 +289,7 @@ class BatchExecution:
     def _input(self, stage: Stage) -> Any:
         if stage.exchange is Exchange.IMPULSE:
             return impulses(self._session, self._tasks(stage))
-        kept = self._kept_files(stage)
+        kept = self._spilled_files(stage)
         if kept is not None:
             return impulses(self._session, max(1, len(kept)))
         if stage.join is not None:
@@ -308,7 +308,7 @@ class BatchExecution:
             repeatable=self._repeatable,
         )
 
-    def _kept_files(self, stage: Stage) -> tuple[str, ...] | None:
+    def _spilled_files(self, stage: Stage) -> tuple[str, ...] | None:
         """Return the spilled files of a stage's input; None if Spark has its rows."""
         if self._plan.kept.isdisjoint(stage.inputs):
             return None

@@ -459,7 +459,7 @@ def state(
       sparkbeam state /data/checkpoint --step Count --key k1
       sparkbeam state /data/checkpoint --step Visits --program my_pipeline.py -- --streaming
     """  # noqa: D301 - click reads the character.
-    from sparkbeam.inspection.stage_state import kept_state
+    from sparkbeam.inspection.stage_state import read_state
     from sparkbeam.inspection.state_reader import SparkStore
     from sparkbeam.streaming.checkpoint_files import absolute
 
@@ -468,7 +468,7 @@ def state(
         raise click.UsageError("ARGUMENTS need a --program.")
     try:
         store = SparkStore(partial(_local_spark, conf), absolute(location))
-        for found in kept_state(location, store, plan).states(step, key):
+        for found in read_state(location, store, plan).states(step, key):
             lines = map(json.dumps, found.content()) if as_json else found.lines()
             click.echo("\n".join(lines))
     except SparkBeamError as error:

@@ -13,7 +13,7 @@ element itself::
         print(f"elements, because {skip.reason}")
     else:
         try:
-            rows = skip.kept(column)
+            rows = skip.selected_rows(column)
         except FallBack as refusal:
             ...  # This block: element by element.
 
@@ -32,7 +32,7 @@ element itself::
 ================  =========================================================================
 """
 
-from sparkbeam.columns.compiled import BlockResult, Compiled, Refused, Unread
+from sparkbeam.columns.compiled import BlockResult, Compiled, DataDependent, Refused
 from sparkbeam.columns.compiler import (
     Argument,
     ResultKind,
@@ -59,6 +59,7 @@ __all__ = [
     "Argument",
     "BlockResult",
     "Compiled",
+    "DataDependent",
     "FallBack",
     "Keyed",
     "Opaque",
@@ -71,7 +72,6 @@ __all__ = [
     "TimeArgument",
     "Union",
     "UnknownShape",
-    "Unread",
     "WindowArgument",
     "arrow_type_of",
     "compile_function",

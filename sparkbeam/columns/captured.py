@@ -52,7 +52,7 @@ class Guard:
             return False
 
 
-class Surroundings:
+class CapturedEnvironment:
     """Lookups of one compilation, with their guards.
 
     Args:

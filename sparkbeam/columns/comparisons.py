@@ -125,7 +125,7 @@ def equal(graph: Graph, left: Expression, right: Expression) -> Expression:
 
 def _equal_tuples(graph: Graph, left: Expression, right: Expression) -> Expression:
     """Compare all items for equality; refuses floats, as NaN may be the same object."""
-    one, other = graph.taken_apart(left), graph.taken_apart(right)
+    one, other = graph.unpacked_record(left), graph.unpacked_record(right)
     if one is None or other is None:
         raise NotCompiled("it compares tuples of two kinds")
     graph.require(one)

@@ -22,7 +22,7 @@ from sparkbeam.columns.expressions import (
     Statement,
 )
 from sparkbeam.columns.fields import ALL, Paths, paths_needed
-from sparkbeam.columns.json_kernels import Parts, shape_in
+from sparkbeam.columns.json_kernels import DocumentPaths, shape_in
 from sparkbeam.columns.python_types import (
     RecordShape,
     Shape,
@@ -103,8 +103,8 @@ class Compiled:
     _slots: tuple[Item, ...]
     _statements: tuple[Statement, ...]
     _guards: tuple[Guard, ...]
-    _documents: Mapping[int, Parts]
-    _opened: "Callable[[], Compiled | Refused | Unread] | None"
+    _documents: Mapping[int, DocumentPaths]
+    _opened: "Callable[[], Compiled | Refused | DataDependent] | None"
     _has_loops: bool
 
     @property
@@ -174,7 +174,7 @@ class Compiled:
         evaluation.update_metrics()
         return output
 
-    def kept(self, *columns: pa.Array, rows: Positions | None = None) -> Positions:
+    def selected_rows(self, *columns: pa.Array, rows: Positions | None = None) -> Positions:
         """Return the positions of the elements that a filter keeps.
 
         Args, raises: as :meth:`evaluate`.
@@ -254,7 +254,7 @@ class Compiled:
 
 
 @dataclass(frozen=True)
-class Unread:
+class DataDependent:
     """A function that parses JSON: only the data tell its type.
 
     Attributes:
@@ -265,8 +265,8 @@ class Unread:
 
     _text: Expression
     _documents: tuple[RecordShape, ...]
-    _compile: "Callable[[tuple[RecordShape, ...]], Compiled | Refused | Unread]"
-    _known: "dict[Shape, Compiled | Refused | Unread]" = field(
+    _compile: "Callable[[tuple[RecordShape, ...]], Compiled | Refused | DataDependent]"
+    _known: "dict[Shape, Compiled | Refused | DataDependent]" = field(
         default_factory=dict, init=False, compare=False
     )
 
@@ -290,7 +290,7 @@ class Unread:
             if len(self._known) == _MOST_TYPES:
                 raise FallBack(self.reason)
             found = self._known[shape] = self._compile((*self._documents, shape))
-        return found.compiled_for(*columns) if isinstance(found, Unread) else found
+        return found.compiled_for(*columns) if isinstance(found, DataDependent) else found
 
 
 @contextmanager

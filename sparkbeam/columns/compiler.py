@@ -11,8 +11,8 @@ from typing import Any
 from apache_beam.pvalue import Row
 
 from sparkbeam.columns.calls import type_codes
-from sparkbeam.columns.captured import Surroundings
-from sparkbeam.columns.compiled import Compiled, Refused, Unread
+from sparkbeam.columns.captured import CapturedEnvironment
+from sparkbeam.columns.compiled import Compiled, DataDependent, Refused
 from sparkbeam.columns.expressions import (
     NOTHING,
     Const,
@@ -32,7 +32,7 @@ from sparkbeam.columns.expressions import (
 )
 from sparkbeam.columns.fields import ALL, paths_in_documents
 from sparkbeam.columns.graph import Graph, UnknownDocument, checked, named
-from sparkbeam.columns.json_kernels import Parts, parts_of
+from sparkbeam.columns.json_kernels import DocumentPaths, parts_of
 from sparkbeam.columns.machine import Machine
 from sparkbeam.columns.objects import Keyed, is_generator_function
 from sparkbeam.columns.operators import items_of
@@ -107,7 +107,7 @@ def compile_function(
     form: ResultKind = ResultKind.MAP,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
-) -> Compiled | Refused | Unread:
+) -> Compiled | Refused | DataDependent:
     """Compile a function from its bytecode, without running user code.
 
     The compiled function gives the results of the function for any block, or raises
@@ -143,12 +143,12 @@ def _tried(
     documents: tuple[RecordShape, ...] = (),
     *,
     is_open: bool = False,
-) -> "Compiled | Refused | Unread":
+) -> "Compiled | Refused | DataDependent":
     try:
         return _compiled(function, arguments, form, further, documents, is_open=is_open)
     except UnknownDocument as unknown:
         again = partial(_tried, function, arguments, form, further)
-        return Unread(unknown.text, documents, again)
+        return DataDependent(unknown.text, documents, again)
     except NotCompiled as refusal:
         return Refused(str(refusal))
     except RecursionError:
@@ -165,7 +165,7 @@ def _compiled(
     is_open: bool,
 ) -> Compiled:
     args, kwargs = further
-    graph, surroundings = Graph(documents), Surroundings(is_open=is_open)
+    graph, surroundings = Graph(documents), CapturedEnvironment(is_open=is_open)
     machine = Machine(graph, surroundings)
     columns = [graph.column(shape, number) for number, shape in enumerate(arguments)]
     held = machine.objects.held
@@ -221,7 +221,7 @@ def _compiled(
 
 def _parts_of_documents(
     graph: Graph, slots: tuple[Item, ...], statements: list[Statement]
-) -> dict[int, Parts]:
+) -> dict[int, DocumentPaths]:
     """Return the parts to read of the JSON that a function parses.
 
     Raises:

@@ -31,8 +31,8 @@ from sparkbeam.columns.expressions import (
     Update,
 )
 from sparkbeam.columns.graph import is_present
-from sparkbeam.columns.json_kernels import Parts, parsed
-from sparkbeam.columns.list_kernels import taken_apart
+from sparkbeam.columns.json_kernels import DocumentPaths, parsed
+from sparkbeam.columns.list_kernels import flattened
 from sparkbeam.columns.metric_calls import amounts_of, sum_of
 from sparkbeam.columns.python_types import NONE, RecordShape, Shape, Union
 from sparkbeam.columns.reasons import FallBack
@@ -150,7 +150,7 @@ class Evaluation:
         self,
         arguments: tuple[pa.Array, ...],
         rows: Positions | None = None,
-        documents: Mapping[int, Parts] = MappingProxyType({}),
+        documents: Mapping[int, DocumentPaths] = MappingProxyType({}),
     ) -> None:
         self._arguments = arguments
         self._documents = documents
@@ -206,7 +206,7 @@ class Evaluation:
         if found is None:
             if loop.argument in self._made:  # pragma: no cover
                 raise FallBack("it enters a loop on two paths")
-            items, counts = taken_apart(self.value(loop.lists, selection))
+            items, counts = flattened(self.value(loop.lists, selection))
             found = selection.repeated(loop, counts)
             self._made[loop.argument] = items, found
         return found

@@ -240,7 +240,7 @@ class Graph:
         key = (Made, shape.type, shape.names, fields, present)
         return self._once(key, lambda: Made(shape, fields, present))
 
-    def taken_apart(self, node: Expression) -> Made | None:
+    def unpacked_record(self, node: Expression) -> Made | None:
         """Return a record as a record of its fields; None for other values."""
         if isinstance(node, Made):
             return node
@@ -404,7 +404,7 @@ class Graph:
         self, condition: Expression, yes: Expression, no: Expression
     ) -> Expression | None:
         """Choose between two records field by field; None if their types do not fit."""
-        one, other = self.taken_apart(yes), self.taken_apart(no)
+        one, other = self.unpacked_record(yes), self.unpacked_record(no)
         like = one or other
         if (
             like is None

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkbeam.columns import comparisons, operators
 from sparkbeam.columns.bytecode import Op
-from sparkbeam.columns.captured import Surroundings
+from sparkbeam.columns.captured import CapturedEnvironment
 from sparkbeam.columns.expressions import (
     NULL,
     Const,
@@ -69,7 +69,7 @@ class Instructions:
         objects: handles calls and attributes.
     """
 
-    def __init__(self, graph: Graph, surroundings: Surroundings, objects: Objects) -> None:
+    def __init__(self, graph: Graph, surroundings: CapturedEnvironment, objects: Objects) -> None:
         self._graph = graph
         self._surroundings = surroundings
         self._objects = objects

@@ -101,7 +101,7 @@ def _both(left: Shape, right: Shape) -> Shape:
 
 
 @dataclass(frozen=True)
-class Parts:
+class DocumentPaths:
     """Parts of documents that a function reads.
 
     Attributes:
@@ -116,7 +116,7 @@ class Parts:
 
 def parts_of(
     shape: RecordShape, paths: Paths, missing: Iterable[tuple[tuple[int, ...], str]]
-) -> Parts:
+) -> DocumentPaths:
     """Return the parts of a document that a function reads.
 
     An object that it hands on must have the same keys in the same order, which is only checked of
@@ -130,11 +130,11 @@ def parts_of(
         part, is_value = _at(shape, path)
         if isinstance(part, RecordShape) and is_value:
             _check_readable(shape)
-            return Parts()
+            return DocumentPaths()
         if not isinstance(part, RecordShape):
             _check_readable(part)
         found |= {path}
-    return Parts(found, frozenset(missing))
+    return DocumentPaths(found, frozenset(missing))
 
 
 def _check_readable(shape: Shape) -> None:
@@ -160,7 +160,7 @@ def _at(shape: Shape, path: Sequence[int]) -> tuple[Shape, bool]:
     return shape, is_value
 
 
-def parsed(value: Value, shape: RecordShape, parts: Parts) -> pa.StructArray:
+def parsed(value: Value, shape: RecordShape, parts: DocumentPaths) -> pa.StructArray:
     """Compute ``json.loads`` of str or bytes.
 
     Args:
@@ -293,7 +293,7 @@ class _Tree:
         schema: the Arrow types.
     """
 
-    def __init__(self, shape: RecordShape, parts: Parts) -> None:
+    def __init__(self, shape: RecordShape, parts: DocumentPaths) -> None:
         self.is_whole = () in parts.paths
         self.leaves: list[_Leaf] = []
         self.missing = [(_names(shape, path), key) for path, key in parts.missing]

@@ -17,7 +17,7 @@ from sparkbeam.columns.vectors import Bools, Positions, Value, Vector, bare, loa
 _HALF = 32
 
 
-def taken_apart(value: Value) -> tuple[pa.Array, Positions]:
+def flattened(value: Value) -> tuple[pa.Array, Positions]:
     """Return the flattened items of all lists, and the length of each list."""
     array = bare(value)
     bounds = array.offsets.to_numpy().astype(np.int64)
@@ -26,17 +26,17 @@ def taken_apart(value: Value) -> tuple[pa.Array, Positions]:
 
 def lengths(value: Value) -> Vector:
     """Compute ``len(value)``."""
-    return Vector(taken_apart(value)[1])
+    return Vector(flattened(value)[1])
 
 
 def are_filled(value: Value) -> Vector:
     """Compute ``bool(value)``, where None is false."""
     assert isinstance(value, Vector)
     if value.nulls is None:
-        return Vector(taken_apart(value)[1] > 0)
+        return Vector(flattened(value)[1] > 0)
     filled = np.zeros(len(value), np.bool_)
     there = np.flatnonzero(~value.nulls)
-    filled[there] = taken_apart(value.take(there))[1] > 0
+    filled[there] = flattened(value.take(there))[1] > 0
     return Vector(filled)
 
 
@@ -45,7 +45,7 @@ def sliced(start: int | None, stop: int | None) -> Callable[[Value], Vector]:
     """Return the kernel of ``value[start:stop]``."""
 
     def kernel(value: Value) -> Vector:
-        items, counts = taken_apart(value)
+        items, counts = flattened(value)
         first = _bound(0 if start is None else start, counts)
         last = counts if stop is None else _bound(stop, counts)
         kept = np.maximum(last - first, 0)
@@ -70,7 +70,7 @@ def item(position: int) -> Callable[[Value], Vector]:
     """Return the kernel of ``value[position]``."""
 
     def kernel(value: Value) -> Vector:
-        items, counts = taken_apart(value)
+        items, counts = flattened(value)
         ends = np.cumsum(counts)
         at = counts + position if position < 0 else np.full(len(counts), position)
         if np.any((at < 0) | (at >= counts)):
@@ -115,7 +115,7 @@ def _extreme(value: Value, choose: np.ufunc) -> Vector:
 
 def _numbers(value: Value) -> tuple[Positions, Positions, Bools, int]:
     """Return the ints in lists, the starts of non-empty lists, their mask, and the row count."""
-    items, counts = taken_apart(value)
+    items, counts = flattened(value)
     numbers: Positions = bare(loaded(items, INT))
     filled: Bools = counts > 0
     starts: Positions = np.cumsum(counts) - counts

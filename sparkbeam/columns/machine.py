@@ -22,7 +22,7 @@ from sparkbeam.columns.bytecode import (
     program_of,
 )
 from sparkbeam.columns.calls import full_name
-from sparkbeam.columns.captured import Surroundings
+from sparkbeam.columns.captured import CapturedEnvironment
 from sparkbeam.columns.expressions import (
     NOTHING,
     Const,
@@ -56,7 +56,7 @@ class Machine:
         objects: handles calls and attributes.
     """
 
-    def __init__(self, graph: Graph, surroundings: Surroundings) -> None:
+    def __init__(self, graph: Graph, surroundings: CapturedEnvironment) -> None:
         self._graph = graph
         self._surroundings = surroundings
         self.objects = Objects(graph, surroundings, self._returned)

@@ -12,7 +12,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.columns import operators
 from sparkbeam.columns.calls import constructed, full_name, known_function
-from sparkbeam.columns.captured import Surroundings, is_defined, is_of_process
+from sparkbeam.columns.captured import CapturedEnvironment, is_defined, is_of_process
 from sparkbeam.columns.expressions import (
     NOTHING,
     ColumnRef,
@@ -93,7 +93,7 @@ class Objects:
         inline: compiles calls of Python functions.
     """
 
-    def __init__(self, graph: Graph, surroundings: Surroundings, inline: Inliner) -> None:
+    def __init__(self, graph: Graph, surroundings: CapturedEnvironment, inline: Inliner) -> None:
         self._graph = graph
         self._surroundings = surroundings
         self._inline = inline

@@ -213,7 +213,7 @@ def items_of(graph: Graph, item: Item) -> tuple[Expression, ...]:
 
 def fields_of(graph: Graph, item: Item) -> tuple[Expression, ...]:
     """Return the items of a tuple, NamedTuple or Row, or the values of a dict; not of None."""
-    record = graph.taken_apart(item) if isinstance(item, Expression) else None
+    record = graph.unpacked_record(item) if isinstance(item, Expression) else None
     if record is None:
         raise NotCompiled(f"it unpacks {named(item)}")
     graph.require(record)

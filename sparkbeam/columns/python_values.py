@@ -13,7 +13,7 @@ from apache_beam.pvalue import Row
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.columns.python_types import Lists, Opaque, RecordShape, Shape, Union, is_tuple
-from sparkbeam.columns.vectors import taken, union_places
+from sparkbeam.columns.vectors import take, union_places
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -78,7 +78,7 @@ def _lists(array: pa.ListArray, shape: Lists) -> list[Any]:
 def _members(array: pa.Array, shape: Union) -> list[Any]:
     codes, offsets = union_places(array)
     members = [
-        iter(values_of(taken(array.field(at), offsets[codes == at]), member))
+        iter(values_of(take(array.field(at), offsets[codes == at]), member))
         for at, member in enumerate(shape.members)
     ]
     return [next(members[code]) for code in codes.tolist()]

@@ -302,10 +302,10 @@ def member_of(union: pa.UnionArray, code: int, rows: Positions | None = None) ->
         codes, offsets = codes[rows], offsets[rows]
     if np.any(codes != code):
         raise ValueError(f"not all elements belong to member {code}")
-    return taken(union.field(code), offsets)
+    return take(union.field(code), offsets)
 
 
-def taken(array: pa.Array, positions: npt.NDArray[Any]) -> pa.Array:
+def take(array: pa.Array, positions: npt.NDArray[Any]) -> pa.Array:
     """Return the values at some positions, without a copy if these are consecutive."""
     count = len(positions)
     first = int(positions[0]) if count else 0

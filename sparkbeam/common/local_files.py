@@ -87,7 +87,7 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
 
 
-def mistrusted(folder: Path) -> str | None:
+def untrusted_reason(folder: Path) -> str | None:
     """Return why a folder is not trusted, in words.
 
     Root's folders are trusted, as root may write anywhere. In a sticky folder each user can only

@@ -114,7 +114,7 @@ def found_table(session: Any, name: str) -> CatalogTable | None:
     )
 
 
-def see_anew(session: Any, name: str) -> None:
+def refresh_table(session: Any, name: str) -> None:
     """Refresh a session's list of a table's files, if the table exists."""
     with suppress(PySparkException):
         session.catalog.refreshTable(name)

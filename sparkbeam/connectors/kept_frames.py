@@ -31,7 +31,7 @@ class Kept:
     release: Callable[[], object] = nothing
 
 
-def kept(
+def materialize(
     session: Any,
     rows: Any,
     folder: str | None = None,

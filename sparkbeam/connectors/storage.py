@@ -60,7 +60,7 @@ class Storage(Protocol):
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with its content, if it exists."""
 
-    def mistrusted(self, folder: str) -> str | None:
+    def untrusted_reason(self, folder: str) -> str | None:
         """Return why other users may have written to a folder, or None."""
 
     def escaping(self, folder: str, names: Iterable[str]) -> str | None:
@@ -183,8 +183,8 @@ class LocalStorage:
             with suppress(OSError):
                 found.unlink()
 
-    def mistrusted(self, folder: str) -> str | None:
-        return local_files.mistrusted(_local(folder))
+    def untrusted_reason(self, folder: str) -> str | None:
+        return local_files.untrusted_reason(_local(folder))
 
     def escaping(self, folder: str, names: Iterable[str]) -> str | None:
         root = _local(folder)
@@ -278,7 +278,7 @@ class BeamStorage:
             else:
                 self._systems.delete([f"{root}/{name}" for name in self.names(path)])
 
-    def mistrusted(self, folder: str) -> str | None:
+    def untrusted_reason(self, folder: str) -> str | None:
         return None  # The storage controls who can write.
 
     def escaping(self, folder: str, names: Iterable[str]) -> str | None:

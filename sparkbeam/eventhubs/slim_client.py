@@ -204,7 +204,7 @@ class SlimReceiver:
             self.position = found.numbers[-1] + 1
             self._ask(end)
         if self._inbox.unsettled is not None:
-            self._wire.settle(*self._inbox.unsettled)
+            self._wire.send_disposition(*self._inbox.unsettled)
             self._inbox.unsettled = None
         return found
 

@@ -251,18 +251,18 @@ class SlimConnection:
                 if link is not None:
                     link.answers.append(payload)
             case frames.DISPOSITION:
-                self._settled(fields)
+                self._record_outcomes(fields)
             case frames.DETACH:
                 if link is not None:
                     self._detached(link, fields[2])
             case frames.END | frames.CLOSE:
-                raise self._broken(" ".join(_told(fields[0])))
+                raise self._broken(" ".join(_error_fields(fields[0])))
 
     def _detached(self, link: SlimLink, error: Any) -> None:
         """Record that a link is detached by both peers; its handle is free."""
         del self._links[link.handle]
         if link.ended is None:
-            link.ended = _told(error)
+            link.ended = _error_fields(error)
             self._write(frames.frame(0, frames.DETACH, [UInt(link.handle), True, None]))
 
     def _attached(self, fields: list[Any]) -> None:
@@ -271,7 +271,7 @@ class SlimConnection:
             link.is_open = True
             link.most = fields[10] or None
 
-    def _settled(self, fields: list[Any]) -> None:
+    def _record_outcomes(self, fields: list[Any]) -> None:
         for number in range(fields[1], (fields[2] if fields[2] is not None else fields[1]) + 1):
             for link in self._links.values():
                 if number in link.outcomes:
@@ -284,7 +284,7 @@ class SlimConnection:
             frames.frame(0, frames.FLOW, [*session, UInt(link.handle), UInt(received), UInt(count)])
         )
 
-    def settle(self, first: int, last: int) -> None:
+    def send_disposition(self, first: int, last: int) -> None:
         """Settle a range of transfers."""
         accepted = Described(frames.ACCEPTED, [])
         fields = [True, UInt(first), UInt(last), True, accepted]
@@ -315,7 +315,7 @@ class SlimConnection:
         outcome = link.outcomes.pop(number)
         assert outcome is not None
         if int(outcome.code) != frames.ACCEPTED:
-            raise error_of(*_told(outcome.value[0] if outcome.value else None), self._what)
+            raise error_of(*_error_fields(outcome.value[0] if outcome.value else None), self._what)
 
     def _transfers(self, link: SlimLink, number: int, message: bytes, format: int) -> list[bytes]:
         room = self._max_frame - 64
@@ -427,7 +427,7 @@ def token_for(endpoint: Endpoint, audience: str) -> str:
     return f"SharedAccessSignature sr={resource}&sig={signed}&se={expiry}&skn={name}"
 
 
-def _told(found: Any) -> tuple[str, str]:
+def _error_fields(found: Any) -> tuple[str, str]:
     """Return condition and description of an error in a performative."""
     if found is None:
         return "", "the peer has closed it"

@@ -14,7 +14,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkbeam.observe.figures.formats import counted
 from sparkbeam.observe.figures.summary import StageSummary, column_text
-from sparkbeam.plan.column_steps import applied, told
+from sparkbeam.plan.column_steps import applied, steps_by_stage
 from sparkbeam.plan.column_types import ColumnStep
 from sparkbeam.plan.grouping import Grouping
 from sparkbeam.plan.join_payload import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
@@ -111,7 +111,7 @@ def stages(
         hot: descriptions of skewed partitions, by stage id; None before a run.
     """
     refused = {} if summary is None else _refused(plan, summary)
-    taken = defaultdict[str, list[ColumnStep]](list, told(plan))
+    taken = defaultdict[str, list[ColumnStep]](list, steps_by_stage(plan))
     reads, written = defaultdict(list), defaultdict(list)
     for edge in edges(plan):
         reads[edge.reader.id].append(edge)

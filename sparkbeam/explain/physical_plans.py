@@ -63,7 +63,7 @@ class Rehearsal(BatchExecution):
             self._release()
         return "\n".join(_without_repetition("\n\n".join(texts).splitlines()))
 
-    def _kept_for_all(self, stage: Stage, rows: Any) -> Kept:
+    def _materialize(self, stage: Stage, rows: Any) -> Kept:
         return persisted(self._session, rows) or Kept(rows)
 
     def _producers(self, tags: Iterable[int]) -> str:

@@ -50,7 +50,7 @@ def hot_keys(
             continue
         sizes = _of_layer(done) if plan.streaming else _of_exchanges(stage, by_id)
         if sizes is not None and sizes[0] > max(LEAST, TIMES * sizes[1]):
-            found[stage.id] = f"{_told(*sizes)}: {_remedy(stage)}"
+            found[stage.id] = f"{_largest_partition(*sizes)}: {_remedy(stage)}"
     return found
 
 
@@ -78,7 +78,7 @@ def _of_exchanges(stage: Stage, by_id: Iterable[Nodes]) -> tuple[int, int] | Non
     return None
 
 
-def _told(largest: int, median: int) -> str:
+def _largest_partition(largest: int, median: int) -> str:
     times = f", {largest / median:,.0f} times as much as the median" if median else ""
     return f"the largest partition has {size(largest)}{times}"
 

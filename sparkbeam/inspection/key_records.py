@@ -17,7 +17,7 @@ from sparkbeam.inspection.stage_coders import (
     window_text,
 )
 from sparkbeam.worker.grouping.session_state import EARLIEST, KeptSessions
-from sparkbeam.worker.grouping.trigger_state import STATE, Parts, TriggerState
+from sparkbeam.worker.grouping.trigger_state import STATE, RecordCodec, TriggerState
 from sparkbeam.worker.grouping.windowed import CELL, EXPIRY, VALUES
 from sparkbeam.worker.keyed.input import SORTED
 from sparkbeam.worker.keyed.state_cells import user_cell, window_of
@@ -73,7 +73,7 @@ class StateItem:
         return "; ".join([f"{head}: {values}{more}" if values or more else head, *facts])
 
 
-def kept(record: Record, known: StepCoders, state_name: str) -> Iterator[StateItem]:
+def record_items(record: Record, known: StepCoders, state_name: str) -> Iterator[StateItem]:
     """Yield all items of a record.
 
     Args:
@@ -164,9 +164,9 @@ def _triggered(record: Record, known: StepCoders) -> Iterator[StateItem]:
         yield StateItem("other", facts={"windows": "of a kind that is not known"})
         return
     values = known.value.impl or coders.BytesCoder().get_impl()
-    state = TriggerState(record, Parts(values, known.window.impl, None))
+    state = TriggerState(record, RecordCodec(values, known.window.impl, None))
     for window in state.windows():
-        found = state.kept_of(window)
+        found = state.window_state(window)
         shown, count = _first(found.values, known.value)
         yield StateItem(
             "window",

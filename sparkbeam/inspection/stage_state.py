@@ -8,7 +8,7 @@ from typing import Any
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, SparkBeamError
-from sparkbeam.inspection.key_records import StateItem, kept
+from sparkbeam.inspection.key_records import StateItem, record_items
 from sparkbeam.inspection.stage_coders import StepCoders, Undecoded, as_json, as_text, time_text
 from sparkbeam.inspection.state_reader import ROOT, Entries, Store
 from sparkbeam.plan.addresses import addresses
@@ -159,7 +159,7 @@ class KeptState:
                 yield from _keys({**of_roots[shard], **entries}, step, known)
 
 
-def kept_state(location: str, store: Store, plan: Plan | None = None) -> KeptState:
+def read_state(location: str, store: Store, plan: Plan | None = None) -> KeptState:
     """Return the state under a checkpoint.
 
     Args:
@@ -189,7 +189,7 @@ def kept_state(location: str, store: Store, plan: Plan | None = None) -> KeptSta
         raise
     except (ValueError, TypeError, AttributeError, LookupError):
         raise damaged(known.path("pipeline.json")) from None
-    return KeptState(checkpoint, steps, store, known.mistrusted() is None)
+    return KeptState(checkpoint, steps, store, known.untrusted_reason() is None)
 
 
 def _stages(stored: dict[str, Any], plan: Plan, checkpoint: str) -> dict[str, Stage]:
@@ -244,7 +244,8 @@ def _keys(entries: Entries, step: StatefulStep, known: StepCoders) -> Iterator[K
     try:
         for encoded in list(keyed.keys()):
             found = sorted(
-                kept(keyed.record(encoded), known, step.state_name), key=attrgetter("window")
+                record_items(keyed.record(encoded), known, step.state_name),
+                key=attrgetter("window"),
             )
             yield KeyState(step.label, known.key.decoded(encoded, nested=True), tuple(found))
     finally:

@@ -35,7 +35,7 @@ _MEMORY = (
 
 
 @contextmanager
-def told_by(label: str) -> Iterator[None]:
+def errors_naming(label: str) -> Iterator[None]:
     """Prefix an error about a transform's arguments with its label."""
     try:
         yield

@@ -19,7 +19,7 @@ from sparkbeam.connectors.schemas import METADATA, field_at, row_type
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.connectors.written_schemas import written_schema
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io.output_modes import told_by
+from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.upstream.spark import is_imported, no_foreign_types
@@ -126,7 +126,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         if self._has_foreign_types or (spec.format.lower() == "parquet" and not streaming):
             # Otherwise Spark would look it up again, in a job, when the pipeline runs.
             spec = replace(spec, schema=whole.json())
-        self._spec = self._told(
+        self._spec = self._with_details(
             spec,
             columns=self._columns or tuple(selected.names),
             nested=nested,
@@ -141,7 +141,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         label = applied_label(pipeline)
         if streaming:
             check_ends(self._spec, label)
-        with told_by(label):
+        with errors_naming(label):
             kind = self._element_type(selected)
         return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
 
@@ -149,7 +149,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         """Return whether the rows come from ``spark.readStream``."""
         return bool(pipeline.options.view_as(StandardOptions).streaming)
 
-    def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
+    def _with_details(self, spec: ReadSpec, **more: Any) -> ReadSpec:
         """Return the spec with further properties."""
         return replace(spec, **more)
 

@@ -179,8 +179,8 @@ class _ReadHub(ReadFromSpark):
     def _element_type(self, schema: Any) -> Any:
         return EventHubsEvent
 
-    def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
-        return super()._told(spec, is_own=True, **more)
+    def _with_details(self, spec: ReadSpec, **more: Any) -> ReadSpec:
+        return super()._with_details(spec, is_own=True, **more)
 
 
 def _range(

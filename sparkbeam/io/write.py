@@ -168,10 +168,10 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
             has_manifest=self._has_manifest,
             table=self._table,
         )
-        with output_modes.told_by(self.label):
+        with output_modes.errors_naming(self.label):
             output_modes.check(spec, lambda: resolve.session_of(rows.pipeline))
         schema = _schema(rows, self._schema, "WriteToSpark")
-        with output_modes.told_by(self.label):
+        with output_modes.errors_naming(self.label):
             self._check_partitions(schema)
             spec = output_modes.of_rows(spec, schema, self._order_by)
             pack = PackArrow(arrow_schema(schema))
@@ -233,7 +233,7 @@ class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
             function=_pickled("function", self._function),
             empty_batches=self._empty_batches,
         )
-        with output_modes.told_by(self.label):
+        with output_modes.errors_naming(self.label):
             pack = PackArrow(arrow_schema(schema))
         return rows | _Pack(pack) | _Write(spec)
 

@@ -63,7 +63,7 @@ class Client:
         self._connection = Connection(lambda: self._consumer.poll(0))
         own["error_cb"] = self._connection.heard
         self._settings = {**client_config(config), "log_level": 2}
-        self._consumer = asked(lambda: self._kafka.Consumer({**settings, **own}, logger=_LOG))
+        self._consumer = retried(lambda: self._kafka.Consumer({**settings, **own}, logger=_LOG))
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +94,7 @@ class Client:
         return [(topic, number) for topic in topics for number in self._numbers(topic)]
 
     def _numbers(self, topic: str) -> list[int]:
-        found = asked(
+        found = retried(
             lambda: self._consumer.list_topics(topic, timeout=SHORT_SECONDS), self._connection
         )
         known = found.topics[topic]
@@ -115,24 +115,24 @@ class Client:
             found = admin.describe_topics(wanted, request_timeout=SHORT_SECONDS)
             return {topic: str(future.result().topic_id) for topic, future in found.items()}
 
-        return asked(ask, seconds=SHORT_SECONDS)
+        return retried(ask, seconds=SHORT_SECONDS)
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """Return the first offset of a partition and the one behind its last record."""
         place = self._place(partition)
-        first, end = asked(lambda: self._consumer.get_watermark_offsets(place, timeout=SECONDS))
+        first, end = retried(lambda: self._consumer.get_watermark_offsets(place, timeout=SECONDS))
         return first, end
 
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the committed offsets of the group; partitions without one are missing."""
         places = [*map(self._place, partitions)]
-        found = asked(lambda: self._known(self._consumer.committed(places, timeout=SECONDS)))
+        found = retried(lambda: self._known(self._consumer.committed(places, timeout=SECONDS)))
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def at_time(self, partitions: Iterable[Partition], millis: int) -> dict[Partition, int]:
         """Return the offset of the first record of at least a timestamp; the end without one."""
         places = [self._place(partition, millis) for partition in partitions]
-        found = asked(lambda: self._consumer.offsets_for_times(places, timeout=SECONDS))
+        found = retried(lambda: self._consumer.offsets_for_times(places, timeout=SECONDS))
         return {
             (each.topic, each.partition): each.offset
             if each.offset >= 0
@@ -153,7 +153,7 @@ class Client:
         def ask() -> list[Any]:
             return self._known(self._consumer.offsets_for_times(places, timeout=SHORT_SECONDS))
 
-        found = asked(ask, seconds=SHORT_SECONDS)
+        found = retried(ask, seconds=SHORT_SECONDS)
         return {(each.topic, each.partition): each.offset for each in found}
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
@@ -163,7 +163,7 @@ class Client:
             KafkaError: not all are committed.
         """
         places = [self._place(partition, offset) for partition, offset in offsets.items()]
-        asked(lambda: self._known(self._consumer.commit(offsets=places, asynchronous=False)))
+        retried(lambda: self._known(self._consumer.commit(offsets=places, asynchronous=False)))
 
     def records(self, partition: Partition, start: int, end: int) -> Iterator[Any]:
         """Yield the messages of a range of offsets.
@@ -171,10 +171,10 @@ class Client:
         Raises:
             KafkaError: they cannot be read.
         """
-        asked(lambda: self._consumer.assign([self._place(partition, start)]))
+        retried(lambda: self._consumer.assign([self._place(partition, start)]))
         offset = start
         while offset < end:
-            message = asked(lambda: self._consumer.poll(SECONDS))
+            message = retried(lambda: self._consumer.poll(SECONDS))
             if message is None:
                 raise KafkaError(f"No answer for {SECONDS:.0f} seconds.")
             error = message.error()
@@ -196,7 +196,7 @@ class Client:
 
 
 class Connection:
-    """Errors of a client's connections, which it tells beside its answers.
+    """Asynchronous connection errors of a client.
 
     Args:
         listen: has the client tell what it has to tell.
@@ -217,7 +217,7 @@ class Connection:
         if self._last is not None and self._refused:
             raise KafkaError(self._last.str())
 
-    def told(self, error: Any) -> KafkaError:
+    def error_with_cause(self, error: Any) -> KafkaError:
         """Return an error with its cause, if the client has told one."""
         cause = f": {self._last.str()}" if self._last is not None else ""
         return KafkaError(f"{error.str()}{cause}")
@@ -227,7 +227,7 @@ class Connection:
         return self._last.name() in _REFUSALS
 
 
-def asked(
+def retried(
     ask: Callable[[], T], connection: Connection | None = None, seconds: float | None = None
 ) -> T:
     """Return an answer of Kafka.
@@ -256,7 +256,9 @@ def asked(
                 connection.check()
                 passes = passes or told.name() in _SILENT
             if not passes or time.monotonic() > end:
-                raise (connection.told(told) if connection else KafkaError(told.str())) from None
+                raise (
+                    connection.error_with_cause(told) if connection else KafkaError(told.str())
+                ) from None
         time.sleep(_PAUSE_SECONDS)
 
 

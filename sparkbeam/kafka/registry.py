@@ -146,7 +146,7 @@ def registry(name: str, url: str, config: Mapping[str, str]) -> Registry:
     return Registry(f"{parts.scheme}://{place}{parts.path.rstrip('/')}", login)
 
 
-def taken_apart(data: bytes) -> tuple[int, bytes]:
+def split_header(data: bytes) -> tuple[int, bytes]:
     """Return the id of the schema of a record, and what is encoded by it.
 
     Raises:

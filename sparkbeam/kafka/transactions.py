@@ -16,8 +16,8 @@ from sparkbeam.kafka.client import (
     Connection,
     KafkaError,
     Partition,
-    asked,
     confluent_kafka,
+    retried,
 )
 from sparkbeam.kafka.client_config import GROUP, Use, client_config
 
@@ -93,14 +93,14 @@ class TransactionWriter:
         settings = {**producer_config(self._config), **own}
         self._producer = kafka.Producer(settings, logger=_LOG)
         # This ends what an earlier task has begun, so that the offset below is the last one.
-        asked(lambda: self._producer.init_transactions(SHORT_SECONDS), connection)
+        retried(lambda: self._producer.init_transactions(SHORT_SECONDS), connection)
         group = f"{self._config[TRANSACTIONAL_ID]}.{self._run}"
         self._client = Client({**self._config, GROUP: group, "isolation.level": "read_committed"})
         written = self._client.committed([self._place])
         if written.get(self._place, 0) > epoch_id:
             self._leave()
             return False
-        asked(self._producer.begin_transaction)
+        retried(self._producer.begin_transaction)
         return True
 
     def process(self, element: Mapping[str, Any]) -> None:
@@ -147,10 +147,10 @@ class TransactionWriter:
         assert self._client is not None
         group = self._client.group
         written = [confluent_kafka().TopicPartition(*self._place, self._epoch + 1)]
-        asked(lambda: self._producer.flush(SECONDS))
+        retried(lambda: self._producer.flush(SECONDS))
         self._check()
-        asked(lambda: self._producer.send_offsets_to_transaction(written, group, SECONDS))
-        asked(lambda: self._producer.commit_transaction(SECONDS))
+        retried(lambda: self._producer.send_offsets_to_transaction(written, group, SECONDS))
+        retried(lambda: self._producer.commit_transaction(SECONDS))
 
     def _leave(self) -> None:
         if self._client is not None:

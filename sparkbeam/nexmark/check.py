@@ -41,12 +41,14 @@ def verdict(
     if found == right:
         if stored is None:
             return PASSED
-        return f"the reference simulator agrees, but {_told(stored)} are stored"
+        return f"the reference simulator agrees, but {_results_text(stored)} are stored"
     difference = result_digest.difference(map(query.weigh, expected), answers(query), tuple, _SHOWN)
-    return f"{_told(right)} expected, but found {_told(found)}; {_shown(difference)}"
+    return (
+        f"{_results_text(right)} expected, but found {_results_text(found)}; {_shown(difference)}"
+    )
 
 
-def _told(summary: Summary) -> str:
+def _results_text(summary: Summary) -> str:
     count, digest = summary
     return f"{count:,} results ({digest[:12]})"
 

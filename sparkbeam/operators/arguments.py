@@ -23,7 +23,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns import Compiled, Refused, Shape, Unread
+from sparkbeam.columns import Compiled, DataDependent, Refused, Shape
 from sparkbeam.columns.python_types import FLOAT, INT, NONE, STR, Table
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.operators.dofn import window_by_window
@@ -133,7 +133,7 @@ def _are_intervals(window_fn: WindowFn) -> bool:
 @memoized
 def _compiled(
     payload: bytes, shape: Shape, may_stamp: bool, in_intervals: bool
-) -> list[Compiled | Refused | Unread]:
+) -> list[Compiled | Refused | DataDependent]:
     """Compile a function of further arguments for each type that its side inputs may have."""
     found = _in_payload(payload)
     assert found is not None
@@ -299,7 +299,7 @@ class ArgumentOperation(FunctionOperation):
             column_of_values(list(values)) or self._tables.of(number, values, len(places))
             for number, values in enumerate(zip(*found, strict=True))
         ]
-        known = [column.taken(places) for column in columns if column is not None]
+        known = [column.take(places) for column in columns if column is not None]
         return known if len(known) == len(columns) else None
 
     def _call(self, value: Any) -> Any:
@@ -318,4 +318,4 @@ def _bounds_of(windows: Sequence[BoundedWindow], places: Positions) -> Intervals
         return None
     starts = np.array([window.start.micros for window in windows], np.int64)
     ends = np.array([window.end.micros for window in windows], np.int64)
-    return Intervals(starts, ends).taken(places)
+    return Intervals(starts, ends).take(places)

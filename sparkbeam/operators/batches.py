@@ -313,4 +313,4 @@ def _by_time(block: Block) -> Iterator[Block]:
     for first, rows in runs_of(times):
         micros = int(times[first])
         template = windowed_value.create(None, micros, windowing.windows, windowing.pane_info)
-        yield Block(template, block.column if rows is None else block.column.taken(rows))
+        yield Block(template, block.column if rows is None else block.column.take(rows))

@@ -65,7 +65,7 @@ class FireOperation(CombineOperation):
         with self.scoped_process_state:
             counts, alone = self._uncounted(block)
             for kind, rows in self._panes.kinds(counts, partial(_windows, block)):
-                some = alone if len(rows) == len(alone) else alone.taken(rows)
+                some = alone if len(rows) == len(alone) else alone.take(rows)
                 for part in self._fired(some, kind):
                     self._emitter.block(part)
 

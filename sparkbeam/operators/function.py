@@ -15,7 +15,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns import Compiled, RecordShape, Refused, Shape, Unread
+from sparkbeam.columns import Compiled, DataDependent, RecordShape, Refused, Shape
 from sparkbeam.columns.python_types import Lists
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.operator import Operator, Result
@@ -72,7 +72,7 @@ class Function(Operator):
 
 
 @memoized
-def _compiled(payload: bytes, shape: Shape, may_stamp: bool) -> Compiled | Refused | Unread:
+def _compiled(payload: bytes, shape: Shape, may_stamp: bool) -> Compiled | Refused | DataDependent:
     """Compile the function of a ParDo, given by its payload."""
     fn = function_in(payload)
     assert fn is not None
@@ -360,7 +360,7 @@ class StampedOutput(Output):
         stamps = self._stamps
         assigned = self._assigned
         if isinstance(assigned, Intervals):
-            assigned = assigned.taken(np.array(rows, np.int64))
+            assigned = assigned.take(np.array(rows, np.int64))
         return Block(self._template, results, [stamps[row] for row in rows], assigned)
 
     def _fill(self, block: list[Any]) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from sparkbeam.plan.column_types import Begun, ColumnStep, Walk
+from sparkbeam.plan.column_types import Begun, ColumnFlow, ColumnStep
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import Exchange, Plan, Port, Stage
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.ports import name_of
-from sparkbeam.plan.source_columns import Begins, column_steps
+from sparkbeam.plan.source_columns import Origins, column_steps
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,17 @@ _Held: TypeAlias = _Elements | str
 
 
 @memo()
-def told(plan: Plan) -> dict[str, list[ColumnStep]]:
+def steps_by_stage(plan: Plan) -> dict[str, list[ColumnStep]]:
     """Return the steps of all stages by stage id, and the outputs that leave as elements.
 
     Empty if there can be no columns, as with ``--columns=off``.
     """
-    telling = _Telling(plan)
-    return {stage.id: list(telling.steps(stage)) for stage in plan.stages if stage.in_columns}
+    report = _ColumnReport(plan)
+    return {stage.id: list(report.steps(stage)) for stage in plan.stages if stage.in_columns}
 
 
 @dataclass
-class _Telling:
+class _ColumnReport:
     """Pass through the stages in an order in which they can run.
 
     Attributes:
@@ -49,7 +49,7 @@ class _Telling:
     """
 
     plan: Plan
-    begins: Begins = field(default_factory=lambda: Begins(behind_combines=True))
+    begins: Origins = field(default_factory=lambda: Origins(behind_combines=True))
     written: dict[int, _Held] = field(default_factory=dict)
 
     def steps(self, stage: Stage) -> Iterator[ColumnStep]:
@@ -88,7 +88,9 @@ class _Telling:
         source = self.plan.source(tag)
         return self.written.get(tag, _MAYBE) if source is None else _Elements(source.label)
 
-    def _port(self, walk: Walk, begun: Begun, port: Port, held: _Held) -> Iterator[ColumnStep]:
+    def _port(
+        self, walk: ColumnFlow, begun: Begun, port: Port, held: _Held
+    ) -> Iterator[ColumnStep]:
         """Note the content of a port; report it if it takes columns as elements."""
         reason = None
         if held == _COLUMNS:

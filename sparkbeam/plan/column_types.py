@@ -20,12 +20,12 @@ from apache_beam.typehints.schemas import (
 
 from sparkbeam.columns import (
     Compiled,
+    DataDependent,
     Opaque,
     RecordShape,
     Refused,
     Scalar,
     Shape,
-    Unread,
 )
 from sparkbeam.columns.python_types import arrow_type_of, tells_all
 from sparkbeam.columns.vectors import empty_column
@@ -36,7 +36,7 @@ from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
 from sparkbeam.plan.operator import Result
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.plan.round_trips import given_back
+from sparkbeam.plan.round_trips import round_tripped
 from sparkbeam.plan.row_formats import ElementRows, GroupRows, JoinRows
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 
@@ -138,7 +138,7 @@ class _Flow(NamedTuple):
     columns: frozenset[str]
 
 
-class Walk:
+class ColumnFlow:
     """Flow of columns through a stage.
 
     Args:
@@ -196,7 +196,7 @@ class Walk:
         for transform, _, result, _ in self._followed(begins):
             if transform.spec.urn != SINK_URN:
                 reason = result.reason if isinstance(result, Refused) else None
-                is_certain = not isinstance(result, Unread)
+                is_certain = not isinstance(result, DataDependent)
                 yield ColumnStep(transform.unique_name, reason, is_certain)
 
     def is_compiled(self, begins: Begun) -> bool:
@@ -322,7 +322,7 @@ class Walk:
         """
         if not isinstance(port.format, ElementRows) or not tells_all(shape):
             return None
-        return given_back(self.parsed.coder(port.pcollection), empty_column(shape), shape)
+        return round_tripped(self.parsed.coder(port.pcollection), empty_column(shape), shape)
 
     def port_of(self, sink: beam_runner_api_pb2.PTransform) -> Port:
         """Return the port that a sink of the stage is for."""
@@ -377,5 +377,5 @@ def _made(plan: Plan, step: PlannedStep) -> Iterator[tuple[str, Shape]]:
         yield from ((output, shape) for output in step.transform.outputs.values())
 
 
-walk_of = memoized(Walk)
+walk_of = memoized(ColumnFlow)
 """Return the walk that follows columns through a stage, shared by all callers in a translation."""

@@ -37,7 +37,7 @@ from sparkbeam.plan.object_identity import (
     PYTHON,
     identity,
     shortened,
-    steady,
+    stable_name,
     without_code,
 )
 from sparkbeam.plan.pardo_functions import par_do_payload
@@ -112,13 +112,13 @@ def _ports(plan: Plan) -> dict[str, dict[str, Any]]:
                 _add_reader(found, tag, f"{stage.id} {side.local_name}")
     for sink in plan.sinks:
         for tag in sink.inputs:
-            _add_reader(found, tag, f"sink {steady(sink.name)}")
+            _add_reader(found, tag, f"sink {stable_name(sink.name)}")
     return found
 
 
 def _results(sinks: Sequence[SparkSink]) -> dict[str, Parts]:
     """Return the dependencies of the results of sinks that deliver them whole, by name."""
-    specs = [(steady(sink.name), WriteSpec.unpack(sink.payload)) for sink in sinks]
+    specs = [(stable_name(sink.name), WriteSpec.unpack(sink.payload)) for sink in sinks]
     return {
         name: {"label": name, "key": ", ".join(spec.key), "schema": spec.schema or ""}
         for name, spec in specs
@@ -134,7 +134,7 @@ def _add_reader(ports: dict[str, dict[str, Any]], tag: int, reader: str) -> None
 def _writers(stage: Stage) -> Iterator[tuple[Port, str]]:
     """Return the ports of a stage with the output of which step each is."""
     outputs = {
-        pcollection: f"{steady(transform.unique_name)} {name}"
+        pcollection: f"{stable_name(transform.unique_name)} {name}"
         for _, transform in sorted(parsed(stage).transforms.items())
         for name, pcollection in transform.outputs.items()
     }
@@ -144,8 +144,8 @@ def _writers(stage: Stage) -> Iterator[tuple[Port, str]]:
 def _reads(stage: Stage) -> str:
     """Return the name that tells a stage from others, whatever other steps it has."""
     if stage.side_inputs and stage.exchange is Exchange.FORWARD:
-        return ", ".join(dict.fromkeys(steady(side.label) for side in stage.side_inputs))
-    return steady(stage.begins_with)
+        return ", ".join(dict.fromkeys(stable_name(side.label) for side in stage.side_inputs))
+    return stable_name(stage.begins_with)
 
 
 def unreadable_format(stored: dict[str, Any]) -> str | None:
@@ -299,7 +299,7 @@ def _comparable(text: str | None, same_python: bool) -> str | None:
 
 def _source(source: Source) -> Parts:
     parts = {
-        "label": steady(source.label),
+        "label": stable_name(source.label),
         "port": ", ".join(str(tag) for _, tag in source.outputs),
         "outputs": ", ".join(name for name, _ in source.outputs),
     }
@@ -328,13 +328,13 @@ class _Describer:
         """Return all dependencies of the stage's state by kind, in words."""
         stage = self._stage
         parts = {
-            "label": steady(self._source.unique_name),
+            "label": stable_name(self._source.unique_name),
             "reads": _reads(stage),
             "state name": stage.state_name,
             "place": f"layer {layer}, {stage.exchange.value}",
         }
         if not layer:
-            parts["steps"] = "\n".join(map(steady, stage.labels))
+            parts["steps"] = "\n".join(map(stable_name, stage.labels))
             # The first layer keeps nothing, but what starts with an Impulse does so only once.
             if stage.exchange is not Exchange.IMPULSE:
                 return parts
@@ -447,11 +447,11 @@ class _Describer:
         return self._coder(self._descriptor.pcollections[pcollection].coder_id)
 
     def _coder(self, coder_id: str) -> str:
-        return shortened(self._told_coder(coder_id))
+        return shortened(self._describe_coder(coder_id))
 
-    def _told_coder(self, coder_id: str) -> str:
+    def _describe_coder(self, coder_id: str) -> str:
         coder = self._descriptor.coders[coder_id]
-        parts = ", ".join(self._told_coder(part) for part in coder.component_coder_ids)
+        parts = ", ".join(self._describe_coder(part) for part in coder.component_coder_ids)
         name = _coder_name(coder.spec.urn, coder.spec.payload)
         return f"{name}({parts})" if parts else name
 

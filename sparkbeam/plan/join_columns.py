@@ -10,7 +10,7 @@ from sparkbeam.columns.python_types import NONE, Opaque, RecordShape, Scalar, Sh
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.join_payload import LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.round_trips import given_back
+from sparkbeam.plan.round_trips import round_tripped
 
 _NAMES = ("0", "1", "2")
 _PAIR = 2
@@ -44,7 +44,7 @@ def as_side(coder: coders.Coder, pair: Shape, *, keys_only: bool = False) -> Rec
     reason = why_no_cells(shape)
     if reason is not None:
         return Refused(reason)
-    back = given_back(coder.value_coder(), empty_column(shape), shape)
+    back = round_tripped(coder.value_coder(), empty_column(shape), shape)
     if back is None:
         return Refused(f"the coder {coder.value_coder()} may give back others")
     return RecordShape(tuple, pair.names, (key, back))

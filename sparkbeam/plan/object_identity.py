@@ -30,7 +30,7 @@ _CODE = re.compile(r"#[0-9a-f]{8}\b")
 
 
 @functools.lru_cache(4096)
-def steady(label: str) -> str:
+def stable_name(label: str) -> str:
     """Return a label without the cells of a notebook and the lines of code in it.
 
     They change where what a step does has not.
@@ -43,7 +43,7 @@ def steady_names(labels: Iterable[str]) -> dict[str, str]:
     counts = Counter[str]()
     found = {}
     for label in sorted(set(labels), key=steady_order):
-        name = steady(label)
+        name = stable_name(label)
         counts[name] += 1
         found[label] = name if counts[name] == 1 else f"{name} #{counts[name]}"
     return found
@@ -51,7 +51,7 @@ def steady_names(labels: Iterable[str]) -> dict[str, str]:
 
 def steady_order(label: str) -> tuple[str, list[int]]:
     """Return the sort key of a label that keeps the order of steps when lines or cells move."""
-    return steady(label), [int(number) for number in re.findall("[0-9]+", label)]
+    return stable_name(label), [int(number) for number in re.findall("[0-9]+", label)]
 
 
 def without_code(text: str) -> str:
@@ -65,7 +65,7 @@ def identity(value: Any) -> str:
     Of a user's objects only numbers, functions and classes are included. A text may be made up
     anew in each process, and the code of a method may change, as that of a function may.
     """
-    return shortened(_Teller().told(value, 0))
+    return shortened(_Teller().text(value, 0))
 
 
 def shortened(text: str) -> str:
@@ -82,7 +82,7 @@ class _Teller:
     def __init__(self) -> None:
         self._left = _MOST_PARTS
 
-    def told(self, value: Any, depth: int) -> str:
+    def text(self, value: Any, depth: int) -> str:
         self._left -= 1
         if depth > _DEEPEST or self._left < 0:
             return "…"
@@ -95,7 +95,7 @@ class _Teller:
         if isinstance(value, Duration | Timestamp):
             return f"{value.micros} us"
         if isinstance(value, types.MethodType):
-            return f"{self.told(value.__self__, depth + 1)}.{value.__name__}"
+            return f"{self.text(value.__self__, depth + 1)}.{value.__name__}"
         if isinstance(value, functools.partial):
             return f"partial({self._listed([value.func, *value.args, value.keywords], depth)})"
         if callable(value) and hasattr(value, "__qualname__"):
@@ -105,12 +105,12 @@ class _Teller:
     def _made_up(self, value: Any, depth: int) -> str:
         if isinstance(value, Mapping):
             pairs = sorted(
-                (self.told(key, depth + 1), self.told(item, depth + 1))
+                (self.text(key, depth + 1), self.text(item, depth + 1))
                 for key, item in value.items()
             )
             return "{" + ", ".join(f"{key}: {item}" for key, item in pairs) + "}"
         if isinstance(value, set | frozenset):
-            return "{" + ", ".join(sorted(self.told(item, depth + 1) for item in value)) + "}"
+            return "{" + ", ".join(sorted(self.text(item, depth + 1) for item in value)) + "}"
         if isinstance(value, list | tuple):
             return f"({self._listed(value, depth)})"
         if isinstance(value, Message):
@@ -118,13 +118,13 @@ class _Teller:
         return self._object(value, depth)
 
     def _listed(self, values: Iterable[Any], depth: int) -> str:
-        return ", ".join(self.told(value, depth + 1) for value in values)
+        return ", ".join(self.text(value, depth + 1) for value in values)
 
     def _object(self, value: Any, depth: int) -> str:
         name = _name(type(value))
         is_own = type(value).__module__.startswith(_OWN)
         attributes = [
-            f"{attribute.lstrip('_')}={self.told(content, depth + 1)}"
+            f"{attribute.lstrip('_')}={self.text(content, depth + 1)}"
             for attribute, content in sorted(_attributes(value).items())
             if attribute not in _UNTOLD and (is_own or _is_steady(content))
         ]
@@ -142,7 +142,7 @@ class _Teller:
         cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
         for content in (*(function.__defaults__ or ()), *cells):
             if content is not function and _is_steady(content):
-                digest.update(self.told(content, depth + 1).encode() + b"\0")
+                digest.update(self.text(content, depth + 1).encode() + b"\0")
         return f"{name.rpartition('.')[2]}#{digest.hexdigest()}"
 
 

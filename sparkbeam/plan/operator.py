@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
-from sparkbeam.columns import ALL, Compiled, Paths, RecordShape, Refused, Shape, Unread
+from sparkbeam.columns import ALL, Compiled, DataDependent, Paths, RecordShape, Refused, Shape
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.planned_step import PlannedStep
 
 BEAMS_OWN = "it runs as Beam's own operation"
 """Reason why a step without an operation of sparkbeam takes single elements."""
 
-Result: TypeAlias = Compiled | Refused | Unread | RecordShape | None
+Result: TypeAlias = Compiled | Refused | DataDependent | RecordShape | None
 """Columns behind a step, or the reason why it takes elements; None if only the data can tell.
 
-A function that parses JSON is :class:`Unread`: its data tell whether it takes columns, too.
+A function that parses JSON is :class:`DataDependent`: its data tell whether it takes columns, too.
 """
 
 
@@ -58,8 +58,7 @@ class Operator(ABC):
     def output_type(self, step: PlannedStep, shape: Shape) -> Result:
         """Return the type of its output if it gets columns of a shape, or the reason for elements.
 
-        Called when the plan is made. None if columns are taken, and end here or only the data can
-        tell what they become.
+        Called at planning time. None: takes columns; its output is unknown until run time.
         """
         return Refused(self.reason or BEAMS_OWN)
 

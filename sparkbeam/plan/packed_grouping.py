@@ -6,14 +6,14 @@ from sparkbeam.plan.grouping import makes_totals, stamp_of
 from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.row_formats import GroupRows
-from sparkbeam.plan.source_columns import Begins
+from sparkbeam.plan.source_columns import Origins
 
 _PACKED = GroupRows(packed=True)
 
 
-def in_packs(plan: Plan) -> Plan:
+def with_packed_groups(plan: Plan) -> Plan:
     """Return the plan with packed GroupByKeys of a batch pipeline; the others are unchanged."""
-    begins = Begins()
+    begins = Origins()
     for stage in () if plan.streaming else plan.stages:
         if _may_group(plan, stage) and any(begins.pairs(plan, tag) for tag in stage.inputs):
             plan = _packed(plan, frozenset(stage.inputs))

@@ -16,11 +16,11 @@ from apache_beam.transforms import core
 from sparkbeam.columns import (
     Argument,
     Compiled,
+    DataDependent,
     Keyed,
     Refused,
     ResultKind,
     TimeArgument,
-    Unread,
     WindowArgument,
     compile_function,
 )
@@ -148,7 +148,7 @@ def over_columns(
     *sides: Shape,
     arguments: Arguments = ALONE,
     may_stamp: bool,
-) -> Compiled | Refused | Unread:
+) -> Compiled | Refused | DataDependent:
     """Return a function of the element over columns, or the reason why it has to be called.
 
     One that parses JSON is to be :func:`suited` once it is compiled for its type.
@@ -174,7 +174,9 @@ def over_columns(
     compiled = compile_function(
         function, shape, *sides, *times, form=form, args=args, kwargs=kwargs
     )
-    return compiled if isinstance(compiled, Unread) else suited(compiled, may_stamp=may_stamp)
+    return (
+        compiled if isinstance(compiled, DataDependent) else suited(compiled, may_stamp=may_stamp)
+    )
 
 
 def suited(compiled: Compiled | Refused, *, may_stamp: bool) -> Compiled | Refused:

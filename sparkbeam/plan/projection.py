@@ -13,7 +13,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from sparkbeam.plan.model import CREATE_URN, Plan, Source, Stage
 from sparkbeam.plan.pardo_functions import dofn_of, set_dofn
 from sparkbeam.plan.parsed_stage import parsed, proto_of
-from sparkbeam.plan.required_fields import Needs
+from sparkbeam.plan.required_fields import RequiredFields
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.plan.table_reads import ReadBatches
 from sparkbeam.plan.table_rows import schema_read
@@ -32,7 +32,7 @@ _COLUMNAR = frozenset(["parquet", "orc", "delta", "kafka"])
 
 def projected(plan: Plan) -> Plan:
     """Return the plan with sources that know which of their columns are needed."""
-    needs = Needs(plan)
+    needs = RequiredFields(plan)
     stages = plan.stages if plan.streaming else _over_fewer_columns(plan, needs)
     sources = tuple(_projected(plan, needs, source) for source in plan.sources)
     return replace(plan, sources=sources, stages=stages)
@@ -53,7 +53,7 @@ def read_of_tables(stage: Stage) -> Iterator[tuple[str, int, int]]:
             yield transform.unique_name.rpartition("/")[0], len(fn.needed), len(fn.names)
 
 
-def _over_fewer_columns(plan: Plan, needs: Needs) -> tuple[Stage, ...]:
+def _over_fewer_columns(plan: Plan, needs: RequiredFields) -> tuple[Stage, ...]:
     """Return the stages with Beam's ``ReadFromParquet`` reading row groups of needed columns."""
     found: dict[str, frozenset[str]] = {}
     whole: set[str] = set()
@@ -126,7 +126,7 @@ def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str]
     return True
 
 
-def _projected(plan: Plan, needs: Needs, source: Source) -> Source:
+def _projected(plan: Plan, needs: RequiredFields, source: Source) -> Source:
     if source.urn != READ_URN:
         return source
     spec = ReadSpec.unpack(source.payload)
@@ -145,7 +145,7 @@ def _projected(plan: Plan, needs: Needs, source: Source) -> Source:
     return replace(source, payload=spec.pack())
 
 
-def _needed(plan: Plan, needs: Needs, source: Source) -> frozenset[int] | None:
+def _needed(plan: Plan, needs: RequiredFields, source: Source) -> frozenset[int] | None:
     """Return the positions of the columns that some stage looks at; None for all."""
     tags = {tag for _, tag in source.outputs}
     if any(tags.intersection(sink.inputs) for sink in plan.sinks):

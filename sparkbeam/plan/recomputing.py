@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sparkbeam.plan.column_steps import applied, told
+from sparkbeam.plan.column_steps import applied, steps_by_stage
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
 from sparkbeam.plan.pardo_functions import is_decoding_for_create
 from sparkbeam.plan.parsed_stage import parsed
@@ -45,7 +45,7 @@ def _uncertain(plan: Plan, stage: Stage) -> Iterator[str]:
         yield stage.name
     over_columns = {
         step.label
-        for step in told(plan).get(stage.id, ())
+        for step in steps_by_stage(plan).get(stage.id, ())
         if step.reason is None and step.is_certain
     }
     transforms = parsed(stage).transforms

@@ -10,7 +10,7 @@ from sparkbeam.plan.column_types import rows_in_columns, schema_of, walk_of
 from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
 
 
-class Needs:
+class RequiredFields:
     """Fields that the steps of a plan read, followed through all stages that get columns.
 
     Args:

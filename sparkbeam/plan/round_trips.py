@@ -32,7 +32,7 @@ OF_TYPE: dict[type[coders.Coder], Scalar] = {
 """The coders of plain types."""
 
 
-def given_back(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | None:
+def round_tripped(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | None:
     """Return the Python shape of a column's values after a coder has encoded and decoded them.
 
     The values are equal if the shape is. None if a coder might refuse them or return others.
@@ -60,7 +60,7 @@ def _but_none(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | Non
         if len(parts) != len(shape.fields):
             return None
         fields = [
-            given_back(part, array.field(at), shape.fields[at]) for at, part in enumerate(parts)
+            round_tripped(part, array.field(at), shape.fields[at]) for at, part in enumerate(parts)
         ]
         return _record(tuple, shape, fields)
     if type(coder) is RowCoder and tuple(part.name for part in coder.schema.fields) == shape.names:

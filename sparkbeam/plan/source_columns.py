@@ -8,16 +8,16 @@ from sparkbeam.columns import (
     Refused,
     Shape,
 )
-from sparkbeam.plan.column_types import Begun, ColumnStep, Walk, rows_in_columns, walk_of
+from sparkbeam.plan.column_types import Begun, ColumnFlow, ColumnStep, rows_in_columns, walk_of
 from sparkbeam.plan.group_columns import groups_of
 from sparkbeam.plan.join_columns import side_of, triples
 from sparkbeam.plan.model import Plan, Port, Stage
 from sparkbeam.plan.row_formats import GroupRows, JoinRows
 
 
-def column_steps(plan: Plan, stage: Stage, begun: "Begins | None" = None) -> list[ColumnStep]:
+def column_steps(plan: Plan, stage: Stage, begun: "Origins | None" = None) -> list[ColumnStep]:
     """Return the steps of a stage that get columns, up to those that make elements of them."""
-    walk, begins = (begun or Begins()).of(plan, stage)
+    walk, begins = (begun or Origins()).of(plan, stage)
     found: dict[str, ColumnStep] = {}
     for step in chain(walk.taking(begins), _sides(plan, stage, walk, begins)):
         if step.reason is not None or step.label not in found:
@@ -25,7 +25,7 @@ def column_steps(plan: Plan, stage: Stage, begun: "Begins | None" = None) -> lis
     return list(found.values())
 
 
-def _sides(plan: Plan, stage: Stage, walk: "Walk", begins: "Begun") -> Iterator[ColumnStep]:
+def _sides(plan: Plan, stage: Stage, walk: "ColumnFlow", begins: "Begun") -> Iterator[ColumnStep]:
     """Yield the sides of joins that get columns."""
     for port in stage.ports:
         if isinstance(port.format, JoinRows):
@@ -34,7 +34,7 @@ def _sides(plan: Plan, stage: Stage, walk: "Walk", begins: "Begun") -> Iterator[
                 yield ColumnStep(side_of(plan, port.tag), reason)
 
 
-class Begins:
+class Origins:
     """Starting points of columns in stages.
 
     Each stage is followed once, after the stages that it reads. The way in which these hand on
@@ -46,9 +46,9 @@ class Begins:
 
     def __init__(self, *, behind_combines: bool = False) -> None:
         self._behind_combines = behind_combines
-        self._known: dict[str, tuple[Walk, Begun]] = {}
+        self._known: dict[str, tuple[ColumnFlow, Begun]] = {}
 
-    def of(self, plan: Plan, stage: Stage) -> "tuple[Walk, Begun]":
+    def of(self, plan: Plan, stage: Stage) -> "tuple[ColumnFlow, Begun]":
         """Return the walk that follows columns through a stage, and the columns it begins with."""
         if stage.id not in self._known:
             walk = walk_of(stage, self._tagged(plan, stage))
@@ -62,7 +62,7 @@ class Begins:
         walk, begins = self.of(plan, plan.producer(tag))
         return walk.pairs(_port(plan, tag), begins) if begins else []
 
-    def _begun(self, plan: Plan, stage: Stage, walk: "Walk") -> Begun:
+    def _begun(self, plan: Plan, stage: Stage, walk: "ColumnFlow") -> Begun:
         begins = list(walk.read(rows_in_columns(plan, stage)))
         if stage.in_columns:
             begins += walk.created(plan)
@@ -71,7 +71,9 @@ class Begins:
                 begins += self._combined(plan, stage, walk)
         return begins
 
-    def _combined(self, plan: Plan, stage: Stage, walk: "Walk") -> Iterator[tuple[str, Shape]]:
+    def _combined(
+        self, plan: Plan, stage: Stage, walk: "ColumnFlow"
+    ) -> Iterator[tuple[str, Shape]]:
         """Yield the shapes of a combine's results behind a shuffle, if accumulators are columns."""
         if stage.grouping is None or not stage.grouping.merges_columns:
             return

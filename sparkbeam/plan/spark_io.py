@@ -110,9 +110,8 @@ class ReadSpec(_Payload):
         partition_columns: the columns whose values together identify the partition of a row.
         tells_partitions: the source tells its partitions in its offsets, as Kafka does.
         by_files: the partition of a row is its file.
-        idle: the time for which a partition without rows holds the watermark back, in
-            microseconds; None for ever. A partition that is known to have nothing left stops
-            holding it from then on.
+        idle: the idle timeout of a partition without rows, in microseconds; None: never. A
+            partition that is known to have nothing left no longer holds the watermark back.
         follows_clock: the watermark follows the clock once all partitions are idle.
         idle_lag: the lag with which each idle partition follows the clock, in microseconds; None
             for one that no longer holds the watermark back.

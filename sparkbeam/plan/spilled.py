@@ -11,7 +11,7 @@ from dataclasses import replace
 from sparkbeam.plan.model import Exchange, Plan, Port, Stage
 
 
-def keeping(plan: Plan) -> Plan:
+def with_spilled_ports(plan: Plan) -> Plan:
     """Return the plan with the ports whose rows are kept in files.
 
     Args:

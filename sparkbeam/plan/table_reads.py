@@ -24,7 +24,7 @@ class ReadBatches(beam.DoFn):
         needed: the names of the other parts that are read; None for all.
 
     Attributes:
-        names: those of all parts, in their order; of a field they have that of its class before it.
+        names: column names in order; a member's field is ``Class.field``.
         needed: of them, those that are read.
     """
 
@@ -59,7 +59,7 @@ class ReadBatches(beam.DoFn):
                 yield part if part.schema.equals(self._schema) else self._filled(part)
 
     def reading(self, needed: frozenset[str]) -> "ReadBatches":
-        """Return the same of some parts; zeros or empty values are in the place of the others."""
+        """Return a reader of these columns; others are placeholders."""
         return ReadBatches(self._read, self._schema, self._kinds, self._timestamp_column, needed)
 
     def _filled(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -55,16 +55,16 @@ from sparkbeam.plan.model import (
     Stage,
     in_order,
 )
-from sparkbeam.plan.object_identity import steady
+from sparkbeam.plan.object_identity import stable_name
 from sparkbeam.plan.operator import Planner
-from sparkbeam.plan.packed_grouping import in_packs
+from sparkbeam.plan.packed_grouping import with_packed_groups
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import Descriptor, ParsedStage, combine_fn_of, share
 from sparkbeam.plan.projection import projected
 from sparkbeam.plan.row_formats import ElementRows, JoinRows, RowFormat, SideInputRows
 from sparkbeam.plan.row_types import pickled_row_types
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
-from sparkbeam.plan.spilled import keeping
+from sparkbeam.plan.spilled import with_spilled_ports
 from sparkbeam.plan.stage_protos import end, keyed_format, named
 from sparkbeam.plan.urns import FLATTEN
 from sparkbeam.plan.view_firings import BY_TIME
@@ -108,8 +108,8 @@ def translate(
             context.components, stages, planner, applied, streaming, sessions, in_columns
         )
         plan = translation.plan()
-        plan = projected(in_packs(plan)) if in_columns else plan
-        return keeping(plan) if local and not streaming else plan
+        plan = projected(with_packed_groups(plan)) if in_columns else plan
+        return with_spilled_ports(plan) if local and not streaming else plan
     except SparkBeamError:
         raise
     except Exception as error:
@@ -258,7 +258,7 @@ class _Translation:
                     "Leave layout out in batch, or run the pipeline with --streaming.",
                 )
             if spec.is_complete and self._streaming:
-                other = results.setdefault(steady(name), name)
+                other = results.setdefault(stable_name(name), name)
                 if other != name:
                     raise UnsupportedTransform(
                         label,
@@ -468,7 +468,7 @@ class _Translation:
             grouping=read.grouping,
             join=read.join,
             joined=read.joined,
-            ports=tuple(map(self._told, draft.ports.values())),
+            ports=tuple(map(self._with_reader_details, draft.ports.values())),
             side_inputs=side_inputs,
             row_types=self._row_types,
             reads_unbounded=any(
@@ -479,7 +479,7 @@ class _Translation:
             in_columns=self._in_columns,
             begins_with=begins_with,
             address=draft.id,
-            state_name=steady(begins_with),
+            state_name=stable_name(begins_with),
         )
         share(stage, ParsedStage(descriptor, source_id, self._context))
         return replace(stage, operators=self._planner(stage))
@@ -508,7 +508,7 @@ class _Translation:
             },
         )
 
-    def _told(self, port: Port) -> Port:
+    def _with_reader_details(self, port: Port) -> Port:
         """Return a port with the details of its readers that its writer needs."""
         return replace(
             port,

@@ -231,7 +231,7 @@ def _ntz(node: exp.Expr) -> exp.Expr:
 
 
 def _element(node: exp.Bracket) -> exp.Expr:
-    """Count elements of arrays from 1, and return null for those that there are not."""
+    """Count elements of arrays from 1; null if out of range."""
     if len(node.expressions) != 1:
         raise QueryRefused(f"the element {node.sql(Calcite)}")
     (key,) = node.expressions

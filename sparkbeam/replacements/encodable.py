@@ -76,14 +76,14 @@ class Encodable:
 
     def _problem(self, value: Any, error: Exception) -> str:
         found = "" if self._type is None else _problem(self._type, value)
-        return found or f"{shown(value)} cannot be encoded: {_told(error)}"
+        return found or f"{shown(value)} cannot be encoded: {_error_text(error)}"
 
 
 def _is_unpicklable(error: Exception) -> bool:
     return isinstance(error, pickle.PicklingError) or _UNPICKLED in str(error)
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return shown(str(error), 200)[1:-1] or type(error).__name__
 
 
@@ -195,5 +195,7 @@ class Checked:
             row = self.parse(data)
             self.check(row)
         except Exception as error:
-            raise ValueError(f"{self.what} makes no row: {_told(error)}. {self.remedy}") from error
+            raise ValueError(
+                f"{self.what} makes no row: {_error_text(error)}. {self.remedy}"
+            ) from error
         return row

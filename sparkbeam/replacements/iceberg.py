@@ -24,7 +24,7 @@ from sparkbeam.connectors.iceberg_tables import (
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.schemas import row_constraint, spark_field, without_none
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io.output_modes import told_by
+from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.io.write import to_function
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.replacements.jdbc import kinds_of
@@ -228,7 +228,7 @@ class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
         self._fields = fields
 
     def expand(self, rows: PCollection[Any]) -> PDone:
-        with told_by(applied_label(rows.pipeline)):
+        with errors_naming(applied_label(rows.pipeline)):
             self._check(ICEBERG.session(rows.pipeline))
             whole = kinds_of(rows.element_type)
             kinds = self._chosen(whole)

@@ -23,7 +23,7 @@ from sparkbeam.connectors.databases import Database, check_statements
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io.output_modes import told_by
+from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.io.write import to_function, to_writer
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.replacements.managed_config import SECRET_MANAGER, no_secret_manager
@@ -181,13 +181,13 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
         label = applied_label(pipeline)
-        with told_by(label):
+        with errors_naming(label):
             frame, texts = self._frame(resolve.session_of(pipeline), label)
         options = tuple(self._arguments.database.options().items())
         rows = pbegin | "Read" >> reading(pipeline, TableRows(frame), options)
         kind = self._arguments.element_type
         if kind is not None:
-            with told_by(label):
+            with errors_naming(label):
                 typed = _of_class(kind, frame.schema, texts)
             rows = rows | "Convert" >> beam.Map(typed).with_output_types(kind)
         elif texts:
@@ -251,7 +251,7 @@ class WriteToDatabase(beam.PTransform[PCollection[Any], PDone]):
 
     def expand(self, rows: PCollection[Any]) -> PDone:
         given = self._arguments
-        with told_by(applied_label(rows.pipeline)):
+        with errors_naming(applied_label(rows.pipeline)):
             kinds = kinds_of(rows.element_type)
             if given.statement or given.database.init_sqls:
                 return self._by_statement(rows, tuple(kinds))

@@ -129,8 +129,8 @@ def _known(given: Mapping[str, Any], names: frozenset[str], transform: str) -> M
     for name, value in given.items():
         if value is not None and name not in names:
             raise ConfigurationError(
-                f"{transform}({name}=…) has no meaning here: Spark's own source and sink of Kafka "
-                "do the work, without classes of Java that are given. Leave it out."
+                f"{transform}({name}=…) is not supported: Spark's Kafka source cannot load Java "
+                "classes. Leave it out."
             )
     return {name: value for name, value in given.items() if value is not None}
 

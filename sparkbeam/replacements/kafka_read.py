@@ -11,7 +11,7 @@ from apache_beam.pvalue import PBegin, PCollection
 from pyspark.sql.types import IntegerType, StringType, StructType, TimestampType
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io.output_modes import told_by
+from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.kafka.subscription import EARLIEST, LATEST, Subscription
 from sparkbeam.options.spark_options import SparkBeamOptions
@@ -66,7 +66,7 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
         options = pbegin.pipeline.options
         streaming = options.view_as(StandardOptions).streaming
         label = applied_label(pbegin.pipeline)
-        with told_by(label):
+        with errors_naming(label):
             asked = _asked(self._given, streaming=streaming)
         rows = pbegin | "Records" >> _ReadKafka(
             self._options(options, streaming=streaming),
@@ -161,11 +161,11 @@ class _ReadKafka(ReadFromSpark):
                 found = found.add(name, kind)
         return found
 
-    def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
+    def _with_details(self, spec: ReadSpec, **more: Any) -> ReadSpec:
         of_policy = self._policy
         derived = self._derived
         if of_policy.expression is not None:
             derived = (*derived, (TIME, of_policy.expression))
         more |= {"derived": derived, "subscription": self._subscription}
         more |= {"idle": of_policy.idle, "idle_lag": of_policy.lag}
-        return super()._told(spec, **more)
+        return super()._with_details(spec, **more)

@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, St
 from sparkbeam.common.arguments import shown
 from sparkbeam.connectors.schemas import spark_schema
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io.output_modes import told_by
+from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.io.write import WriteToSpark, to_writer
 from sparkbeam.kafka.transactions import TRANSACTIONAL_ID, TransactionWriter
 from sparkbeam.plan.labels import applied_label
@@ -84,7 +84,7 @@ class _WriteRecords(beam.PTransform[PCollection[Any], PDone]):
         return "WriteToKafka"
 
     def expand(self, elements: PCollection[Any]) -> PDone:
-        with told_by(applied_label(elements.pipeline)):
+        with errors_naming(applied_label(elements.pipeline)):
             self._record.check(elements.element_type)
         rows = elements | "Records" >> beam.Map(self._record).with_output_types(dict[str, Any])
         return rows | "Write" >> self._sink

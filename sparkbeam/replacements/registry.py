@@ -46,8 +46,8 @@ def replacement(transform: Any, pipeline: Pipeline) -> PTransform[Any, Any] | No
                 importlib.import_module(module), function
             )
             # Loaded with the first of them alone.
-            from sparkbeam.io.output_modes import told_by
+            from sparkbeam.io.output_modes import errors_naming
 
-            with told_by(applied_label(pipeline)):
+            with errors_naming(applied_label(pipeline)):
                 return make(transform, pipeline)
     return None

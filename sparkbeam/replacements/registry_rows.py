@@ -14,7 +14,7 @@ from sparkbeam.kafka.registry import (
     Registry,
     RegistryError,
     put_together,
-    taken_apart,
+    split_header,
 )
 from sparkbeam.replacements.avro_rows import avro_rows, without_logical_types
 from sparkbeam.upstream import yaml_payloads
@@ -91,7 +91,7 @@ class JsonParser:
         Raises:
             ValueError: it has another form, or does not fit the schema.
         """
-        return self.to_row(taken_apart(data)[1])
+        return self.to_row(split_header(data)[1])
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,6 @@ class Parser:
         """
         import fastavro
 
-        number, record = taken_apart(data)
+        number, record = split_header(data)
         writer = without_logical_types(self._registry.schema(number))
         return self._to_row(fastavro.schemaless_reader(io.BytesIO(record), writer, self._schema))

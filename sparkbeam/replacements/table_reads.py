@@ -18,7 +18,7 @@ from sparkbeam.connectors import resolve, source_frames
 from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
-from sparkbeam.io.output_modes import told_by
+from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.options.spark_options import SparkBeamOptions, settings
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import Options, ReadSpec
@@ -137,7 +137,7 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
         streaming = pipeline.options.view_as(StandardOptions).streaming
-        with told_by(applied_label(pipeline)):
+        with errors_naming(applied_label(pipeline)):
             follow = self._follow if streaming or self._endless else None
             session = self._format.session(pipeline)
             most = pipeline.options.view_as(SparkBeamOptions).max_batch_elements
@@ -212,10 +212,10 @@ class _ReadFrame(FromDataFrame):
     def _is_streaming(self, pipeline: beam.Pipeline) -> bool:
         return bool(self._frame.isStreaming)
 
-    def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
+    def _with_details(self, spec: ReadSpec, **more: Any) -> ReadSpec:
         if self._frame.isStreaming:
             more |= {"by_files": False, "idle": _IDLE_MICROS, "idle_lag": _LAG_MICROS}
-        return replace(super()._told(spec, **more), options=self.secrets)
+        return replace(super()._with_details(spec, **more), options=self.secrets)
 
 
 class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
@@ -232,7 +232,7 @@ class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
         label = applied_label(pipeline)
-        with told_by(label):
+        with errors_naming(label):
             spec, kind = self._read.described(pbegin)
             found = self._collected(source_frames.timed(resolve.session_of(pipeline), spec, label))
             if found.nbytes > _MOST_BYTES:

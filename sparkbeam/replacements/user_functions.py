@@ -225,7 +225,7 @@ class _Call:
         for value, parameter in zip(values, called.parameters, strict=False):
             if value is None and not parameter.nullable:
                 return None
-        with _told(self.label, called.name):
+        with _errors_naming(self.label, called.name):
             return _to_column(called.result, called.function(*map(_of_column, values)))
 
 
@@ -243,7 +243,7 @@ class _Aggregate:
 
     def __call__(self, values: list[Any]) -> Any:
         combine = self.signature.function
-        with _told(self.label, self.signature.name):
+        with _errors_naming(self.label, self.signature.name):
             combine.setup()
             accumulator = combine.create_accumulator()
             for value in values:
@@ -254,7 +254,7 @@ class _Aggregate:
 
 
 @contextmanager
-def _told(label: str, name: str) -> Iterator[None]:
+def _errors_naming(label: str, name: str) -> Iterator[None]:
     """Name the query and the function in errors."""
     try:
         yield

@@ -102,15 +102,15 @@ def _known(session: Any) -> _Known:
 
 def setting(session: Any, key: str, default: str | None = None) -> str | None:
     """Return a setting; the default if it is unset, or the session does not tell it."""
-    return _told(session, key, default)
+    return _read_setting(session, key, default)
 
 
 def effective_setting(session: Any, key: str) -> str | None:
     """Return a setting, or Spark's default of it; None if it has none or the session tells none."""
-    return _told(session, key)
+    return _read_setting(session, key)
 
 
-def _told(session: Any, key: str, *default: str | None) -> str | None:
+def _read_setting(session: Any, key: str, *default: str | None) -> str | None:
     try:
         value: str | None = session.conf.get(key, *default)
     except Exception as error:

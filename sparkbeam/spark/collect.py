@@ -38,7 +38,7 @@ def collected(frame: Any) -> pa.Table:
     place = _Place(frame.sparkSession)
     # A daemon thread, as it may wait forever.
     InheritableThread(
-        target=_settle, args=(outcome, place, frame), name="sparkbeam-collecting", daemon=True
+        target=_run_collect, args=(outcome, place, frame), name="sparkbeam-collecting", daemon=True
     ).start()
     missing = 0
     while not wait([outcome], _LOOK_SECONDS).done:
@@ -53,7 +53,7 @@ def collected(frame: Any) -> pa.Table:
     return outcome.result()
 
 
-def _settle(outcome: "Future[pa.Table]", place: "_Place", frame: Any) -> None:
+def _run_collect(outcome: "Future[pa.Table]", place: "_Place", frame: Any) -> None:
     try:
         place.enter()
         outcome.set_result(arrow_table(frame))

@@ -108,7 +108,7 @@ def installed(options: PipelineOptions, *, same_python: bool) -> Path | None:
         if archives or any(map(_is_package, lines)):
             pip.install([*archives, "-r", str(file)])
         _prune(target)
-        return _kept(target)
+        return _move_to_served(target)
 
 
 def archive(folder: Path) -> Path:
@@ -361,7 +361,7 @@ def _prune(target: Path) -> None:
     shutil.rmtree(target / "bin", ignore_errors=True)
 
 
-def _kept(target: Path) -> Path | None:
+def _move_to_served(target: Path) -> Path | None:
     """Move a folder to where it stays as long as the process."""
     files = _files(target)
     if not files:

@@ -51,7 +51,7 @@ _NUMBER_BYTES = 8
 _TEXTS = StringType, BinaryType, CharType, VarcharType
 
 
-def rows_are_small(schemas: Iterable[StructType]) -> bool:
+def has_bounded_rows(schemas: Iterable[StructType]) -> bool:
     """Return whether the rows of Spark's sources are small, once their texts are in pieces.
 
     Returns:
@@ -60,7 +60,7 @@ def rows_are_small(schemas: Iterable[StructType]) -> bool:
     return max(map(_size_without_texts, schemas), default=math.inf) <= _ROW_BYTES
 
 
-def in_pieces(frame: Any) -> Any:
+def split_long_values(frame: Any) -> Any:
     """Return the rows of a source in order, a row with long texts as several rows.
 
     :func:`sparkbeam.wire.row_pieces.joined` joins them.

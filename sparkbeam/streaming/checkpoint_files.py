@@ -69,7 +69,7 @@ class Files(Protocol):
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
 
-    def mistrusted(self) -> str | None:
+    def untrusted_reason(self) -> str | None:
         """Return why other users may have written there, in words; None if they cannot have."""
 
     def remove_all(self) -> None:
@@ -92,7 +92,7 @@ def files_of(session: Any, checkpoint: str) -> Files:
 
 def checkpoint_id(files: Files) -> str:
     """Return the permanent id of a checkpoint."""
-    text = _kept(files, _ID, uuid.uuid4().hex[:12].encode()).decode(errors="replace")
+    text = _read_or_create(files, _ID, uuid.uuid4().hex[:12].encode()).decode(errors="replace")
     if not re.fullmatch("[0-9a-f]{12}", text):
         # It becomes part of file names.
         raise damaged(files.path(_ID))
@@ -114,19 +114,19 @@ def next_epoch(files: Files) -> int:
     return epoch
 
 
-def kept_places(files: Files, places: int) -> int:
+def stored_places(files: Files, places: int) -> int:
     """Return the number of concurrent tasks at the first start over a checkpoint.
 
     The order of a source's partitions may depend on it: a repeated micro-batch has the same tasks
     as before, whatever the current size of the cluster.
     """
-    found = _kept(files, _PLACES, b"%d" % places)
+    found = _read_or_create(files, _PLACES, b"%d" % places)
     if not re.fullmatch(rb"[1-9][0-9]{0,8}", found):
         raise damaged(files.path(_PLACES))
     return int(found)
 
 
-def _kept(files: Files, name: str, content: bytes) -> bytes:
+def _read_or_create(files: Files, name: str, content: bytes) -> bytes:
     """Return the content that the first start has written."""
     found = files.read(name)
     if found is None and not files.create(name, content):
@@ -207,9 +207,9 @@ class LocalFiles:
         except OSError as error:
             raise not_written(str(self._folder / name), error) from error
 
-    def mistrusted(self) -> str | None:
+    def untrusted_reason(self) -> str | None:
         for folder in (self._checkpoint, self._folder):
-            reason = local_files.mistrusted(folder)
+            reason = local_files.untrusted_reason(folder)
             if reason is not None:
                 return f"of the folder {folder}: {reason}"
         return None
@@ -298,7 +298,7 @@ class RemoteFiles:
         self.write(name, content)
         return True
 
-    def mistrusted(self) -> str | None:
+    def untrusted_reason(self) -> str | None:
         return None  # The storage controls who can write.
 
     def remove(self, name: str) -> None:
@@ -341,8 +341,8 @@ class ServerFiles:
     def create(self, name: str, content: bytes, *, outlives: bool = True) -> bool:
         return bool(json.loads(self._on_server("create", name, content) or b"false"))
 
-    def mistrusted(self) -> str | None:
-        reason: str | None = json.loads(self._on_server("mistrusted") or b"null")
+    def untrusted_reason(self) -> str | None:
+        reason: str | None = json.loads(self._on_server("untrusted_reason") or b"null")
         return reason
 
     def remove(self, name: str) -> None:

@@ -36,7 +36,7 @@ class Committed:
             )
         return Committed(by_stage)
 
-    def told(self) -> "Committed":
+    def without_written(self) -> "Committed":
         """Return a copy without written amounts, which are reported only with their micro-batch."""
         return Committed(
             {stage: replace(report, written=Written()) for stage, report in self.by_stage.items()}

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sparkbeam.common.untrusted_json import MOST_BYTES
 from sparkbeam.connectors.latest import latest
 from sparkbeam.errors import CheckpointFailed
-from sparkbeam.plan.object_identity import steady
+from sparkbeam.plan.object_identity import stable_name
 from sparkbeam.streaming.checkpoint_files import damaged
 from sparkbeam.streaming.generation import OwnFiles
 
@@ -46,7 +46,7 @@ class KeptResults:
         Raises:
             CheckpointFailed: the previous result cannot be read, or this one not written.
         """
-        folder = f"{_FOLDER}/{hashlib.sha256(steady(name).encode()).hexdigest()[:16]}"
+        folder = f"{_FOLDER}/{hashlib.sha256(stable_name(name).encode()).hexdigest()[:16]}"
         before, result = self._before(folder, rows.schema, batch_id)
         if begun and before < 0:
             raise damaged(self._files.path(folder), how="missing")

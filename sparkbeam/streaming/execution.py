@@ -16,7 +16,7 @@ from sparkbeam.common import untrusted_json
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import beginning, line
 from sparkbeam.common.temporary_folders import RunFolder
-from sparkbeam.connectors.catalog_tables import see_anew
+from sparkbeam.connectors.catalog_tables import refresh_table
 from sparkbeam.connectors.resolve import first_line
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineCancelled, SparkBeamError
 from sparkbeam.observe.figures.micro_batch import MicroBatch
@@ -38,7 +38,7 @@ from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import Capability, has, is_remote, lack
 from sparkbeam.spark.failures import explained
 from sparkbeam.streaming.available_now import AvailableNowRun, has_caught_up
-from sparkbeam.streaming.batch_limits import rows_are_small
+from sparkbeam.streaming.batch_limits import has_bounded_rows
 from sparkbeam.streaming.checkpoint_files import (
     Files,
     ServerFiles,
@@ -328,7 +328,7 @@ class StreamingExecution:
                 "install pyspark 4.1 or newer."
             )
         stored = stored_pipeline(self._files, self._checkpoint)
-        mistrusted = self._files.mistrusted()
+        mistrusted = self._files.untrusted_reason()
         if mistrusted is not None:
             raise ConfigurationError(
                 f"--checkpoint_location={self._checkpoint} cannot be trusted: {mistrusted}. "
@@ -481,7 +481,7 @@ class StreamingExecution:
             return False
         self._number = number
         for table in self._tables:
-            see_anew(self._session, table)
+            refresh_table(self._session, table)
         self._reports = self._names.own_reports(feedback)
         self._tell(feedback.number, self._reports)
         batch = self._names.own_batch(feedback)
@@ -521,7 +521,7 @@ class StreamingExecution:
             not self._topology.plan.sinks
             and not self._is_remote
             and not any(source.has_plan for source in sources)
-            and rows_are_small(source.frame.schema for source in sources)
+            and has_bounded_rows(source.frame.schema for source in sources)
         )
 
     def _rows(

@@ -115,7 +115,7 @@ class FileSink:
             self._commit(batch_id, work, moves)
             last = batch_id
         else:
-            self._told(last)
+            self._write_mark(last)
         for number, path in paths.items():
             if number < self._generation:
                 self._kept.remove(path)
@@ -162,7 +162,7 @@ class FileSink:
     def _check_owners(self) -> None:
         """Reject folders in which another user may have noted moves or put files."""
         for folder in (self._hidden, self._mark.rpartition("/")[0], self._works):
-            reason = self._kept.mistrusted(folder)
+            reason = self._kept.untrusted_reason(folder)
             if reason is not None:
                 raise NotTrusted(
                     f"The folder {folder}, which controls the files of {self._folder}, cannot be "
@@ -202,8 +202,8 @@ class FileSink:
         except (ValueError, TypeError):
             raise ValueError(
                 f"{path} is damaged. It tells which files of the last micro-batch are still to be "
-                f"moved to {self._folder}: restore it, or remove it, and there the files with the "
-                "largest number of a micro-batch, which is then written again."
+                f"moved to {self._folder}: restore it, or delete it with the newest "
+                "micro-batch's files, which are then rewritten."
             ) from None
         for source, target in moves.items():
             if not self._is_own(batch_id, source, target):
@@ -247,7 +247,7 @@ class FileSink:
         )
         if self._manifest is not None:
             self._manifest.add(moves.values(), self._check)
-        self._told(batch_id)
+        self._write_mark(batch_id)
 
     def _check_links(self, folder: str, names: Iterable[str]) -> None:
         link = self._kept.escaping(folder, names)
@@ -257,7 +257,7 @@ class FileSink:
                 "place of the link, or write to another folder."
             )
 
-    def _told(self, last: int) -> None:
+    def _write_mark(self, last: int) -> None:
         """Mark a micro-batch as completely in the folder."""
         self._check()
         self._kept.write(self._mark, Mark(last, settled=self._generation > 0).content())

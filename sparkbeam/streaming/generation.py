@@ -79,7 +79,7 @@ class Generation:
         found = _read(kept, last)
         # On storage without links a file that is just being written may have no token yet.
         if last > self.number or found.get("token", self.token) != self.token:
-            raise CheckpointTaken(self._taken(last, found))
+            raise CheckpointTaken(self._takeover_message(last, found))
 
     def check_if_seen(self) -> None:
         """Check as far as a task can: executors may not see the checkpoint as the driver does.
@@ -94,7 +94,7 @@ class Generation:
         if last > self.number:
             self.check()
 
-    def _taken(self, last: int, found: dict[str, Any]) -> str:
+    def _takeover_message(self, last: int, found: dict[str, Any]) -> str:
         newer = f"generation {last}{', of another start,' * (last == self.number)}"
         where = f" on {found['host']}, process {found['process']}" if "host" in found else ""
         return (
@@ -185,8 +185,8 @@ class OwnFiles:
         self.check()
         self._kept.remove(name)
 
-    def mistrusted(self) -> str | None:
-        return self._kept.mistrusted()
+    def untrusted_reason(self) -> str | None:
+        return self._kept.untrusted_reason()
 
     def remove_all(self) -> None:
         self.check()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from sparkbeam.connectors.kept_frames import Kept, kept
+from sparkbeam.connectors.kept_frames import Kept, materialize
 from sparkbeam.observe.collection.micro_batch_summary import summary
 from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.phases import (
@@ -143,7 +143,7 @@ class QuerySink:
                 table = collected(batch.select("tag", "value"))
             self._take(table)
             return
-        rows = self._kept(batch, batch_id)
+        rows = self._materialize(batch, batch_id)
         try:
             # Rows for Spark's sinks stay off the driver.
             with self._watch.within(STAGES):
@@ -155,10 +155,10 @@ class QuerySink:
             rows.release()
         self._take(table)
 
-    def _kept(self, batch: Any, batch_id: int) -> Kept:
+    def _materialize(self, batch: Any, batch_id: int) -> Kept:
         """Keep the rows of a micro-batch for the sinks: its layers run once."""
         folder = f"{self._files.checkpoint}/sparkbeam/kept/{batch_id}"
-        found = kept(batch.sparkSession, batch, folder)
+        found = materialize(batch.sparkSession, batch, folder)
         assert found is not None
         return found
 
@@ -202,7 +202,7 @@ class QuerySink:
         self._callbacks.after(said.finalizers)
         reports = [self._names.stored(TaskReport.parse(report)) for report in said.reports]
         new = Committed().plus(reports)
-        self._committed = self._committed.told().plus(new.by_stage.values())
+        self._committed = self._committed.without_written().plus(new.by_stage.values())
         figures = summary(
             self._topology,
             tick,

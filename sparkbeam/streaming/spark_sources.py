@@ -16,8 +16,8 @@ from sparkbeam.observe.collection.listener import reachable_at
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.spark.session import cores
-from sparkbeam.streaming.batch_limits import in_pieces
-from sparkbeam.streaming.checkpoint_files import Files, files, kept_places, next_epoch
+from sparkbeam.streaming.batch_limits import split_long_values
+from sparkbeam.streaming.checkpoint_files import Files, files, next_epoch, stored_places
 from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.kafka_topics import check_topics
@@ -76,7 +76,7 @@ class SourceFrame:
         """Return a DataFrame of the first layer's output for the rows."""
         time = TickTime(self.checkpoint) if self.spec.timestamp_column is None else None
         layer = RowsLayer(first, self.label, self.spec, self.tag, time)
-        rows = in_pieces(self.frame) if first.in_pieces else self.frame
+        rows = split_long_values(self.frame) if first.in_pieces else self.frame
         return rows.mapInArrow(layer, DDL)
 
 
@@ -133,7 +133,7 @@ def _of_run(session: Any, kept: Files) -> Iterator[tuple[str, str]]:
     from sparkbeam.eventhubs.source_options import EPOCH, PLACES, REPORT_BIND, REPORT_HOST
 
     yield EPOCH, str(next_epoch(kept))
-    yield PLACES, str(kept_places(kept, cores(session)))
+    yield PLACES, str(stored_places(kept, cores(session)))
     with suppress(Exception):  # Optional.
         reachable = reachable_at(session)
         if reachable is not None:

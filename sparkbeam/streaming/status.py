@@ -239,7 +239,7 @@ def _problem(
     status: PipelineStatus, now: float, max_lag: float | None, patience: float | None
 ) -> Health | None:
     """Return the problem of a pipeline that is not over, or None."""
-    told = None if status.sign is None else _told(status.sign, now)
+    told = None if status.sign is None else _heartbeat_problem(status.sign, now)
     if told is not None:
         return told
     if patience is None:
@@ -272,7 +272,7 @@ def _progress(
     return replace(progress, phases=in_seconds(phases)) if timed == batch.number else progress
 
 
-def _told(sign: Heartbeat, now: float) -> Health | None:
+def _heartbeat_problem(sign: Heartbeat, now: float) -> Health | None:
     """Return a problem that a heartbeat reports of an unfinished pipeline, or None."""
     if sign.over:
         return _ENDINGS.get(sign.state)

@@ -33,7 +33,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream import exact_decimals, option_views
-from sparkbeam.upstream.dofn_handover import Handed, HandingPickler
+from sparkbeam.upstream.dofn_handover import HandingPickler, InProcessPickle
 from sparkbeam.upstream.signatures import remembering, remembering_stateless
 
 exact_decimals.install()
@@ -447,7 +447,7 @@ def par_do_operation(
     factory: bundle_processor.BeamTransformFactory,
     transform_id: str,
     consumers: dict[str, list[operations.Operation]],
-    data: Handed,
+    data: InProcessPickle,
     payload: beam_runner_api_pb2.ParDoPayload | None,
 ) -> operations.DoOperation:
     """Have Beam create the operation of a ParDo.
@@ -514,7 +514,7 @@ def clear(stream: coder_impl.create_OutputStream) -> None:
 _taking = threading.Lock()
 
 
-def taken_callbacks(finalize: Callable[[], Any]) -> list[Callable[[], Any]]:
+def finalizer_callbacks(finalize: Callable[[], Any]) -> list[Callable[[], Any]]:
     """Return the callbacks of bundle finalizers that ``finalize`` would call."""
     callbacks: list[Callable[[], Any]] = []
     thread = threading.get_ident()

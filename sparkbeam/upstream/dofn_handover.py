@@ -13,7 +13,7 @@ from apache_beam.internal import pickler
 from sparkbeam.upstream import pickles
 
 
-class Handed:
+class InProcessPickle:
     """A stand-in for a pickle within this process.
 
     Args:
@@ -38,15 +38,15 @@ class HandingPickler:
         """Return the transferable form of a value."""
         if threading.get_ident() != self._thread:
             return pickler.dumps(value)
-        return Handed(value)
+        return InProcessPickle(value)
 
     def loads(self, data: Any) -> Any:
         """Return the value of a pickle or of its stand-in."""
-        return data.value if isinstance(data, Handed) else pickles.loads(data)
+        return data.value if isinstance(data, InProcessPickle) else pickles.loads(data)
 
 
 def copied(data: Any) -> Any:
     """Return the value of a pickle or of its stand-in, as a new object."""
-    if not isinstance(data, Handed):
+    if not isinstance(data, InProcessPickle):
         return pickles.loads(data)
     return pickler.loads(pickler.dumps(data.value)) if data.another is None else data.another()

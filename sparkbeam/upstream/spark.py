@@ -642,7 +642,7 @@ _LEAVING_SECONDS = 2.0
 
 
 def leave_only_living_server(client: Any) -> None:
-    """Spare a program ten minutes of PySpark's retries at its end if its server is gone."""
+    """Skip PySpark's ten minutes of retries at exit if the server is gone."""
     leave = getattr(client, "_on_exit", None)
     if leave is None:
         return

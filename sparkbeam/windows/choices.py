@@ -16,7 +16,7 @@ from sparkbeam.columns.vectors import Positions
 from sparkbeam.upstream.beam import function_of_combine, top_of_one
 
 
-class Choice(ABC):
+class ArgExtreme(ABC):
     """Way to choose one of many values.
 
     Attributes:
@@ -43,7 +43,7 @@ class Choice(ABC):
         """
 
 
-class _Extreme(Choice):
+class _Extreme(ArgExtreme):
     """The least or the greatest text, in Arrow's order of bytes: that of code points, too."""
 
     def __init__(self, name: Literal["min", "max"]) -> None:
@@ -61,7 +61,7 @@ class _Extreme(Choice):
         return found["place"].to_numpy(), values
 
 
-class _Latest(Choice):
+class _Latest(ArgExtreme):
     """The pair of value and timestamp with the latest of these, and of equal ones the last."""
 
     name = "the latest"
@@ -79,15 +79,15 @@ class _Latest(Choice):
         return places[lasts], values.take(pa.array(lasts))
 
 
-_CHOICES: dict[str, Choice] = {"smallest": _Extreme("min"), "largest": _Extreme("max")}
-_OF_FUNCTIONS: tuple[tuple[Any, Choice], ...] = (
+_CHOICES: dict[str, ArgExtreme] = {"smallest": _Extreme("min"), "largest": _Extreme("max")}
+_OF_FUNCTIONS: tuple[tuple[Any, ArgExtreme], ...] = (
     (min, _CHOICES["smallest"]),
     (max, _CHOICES["largest"]),
 )
 _LATEST = _Latest()
 
 
-def choice_of(combine_fn: beam.CombineFn) -> Choice | None:
+def choice_of(combine_fn: beam.CombineFn) -> ArgExtreme | None:
     """Return the choice that a CombineFn makes; None if it makes none, or in another way."""
     if type(combine_fn) is LatestCombineFn:
         return _LATEST

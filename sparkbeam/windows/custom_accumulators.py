@@ -27,8 +27,8 @@ _Places = npt.NDArray[np.intp]
 _Counts = npt.NDArray[np.int64]
 
 
-class Own(VectorizedAccumulator):
-    """Its numbers are those of accumulators, which do not tell the values, and always add up.
+class UserAccumulatorForm(VectorizedAccumulator):
+    """Numbers of accumulators, which merge exactly and hide the inputs.
 
     Args:
         combine_fn: reduces and merges.

@@ -16,7 +16,7 @@ from sparkbeam.columns.order import sums_of
 from sparkbeam.columns.python_types import BOOL, FLOAT, INT, Opaque, RecordShape, Scalar, Shape
 from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
 from sparkbeam.windows.counted_accumulators import CountingCombineFn
-from sparkbeam.windows.custom_accumulators import Own
+from sparkbeam.windows.custom_accumulators import UserAccumulatorForm
 from sparkbeam.windows.vectorized import VectorizedCombineFn
 from sparkbeam.windows.vectorized_accumulator import (
     FLOATS,
@@ -446,7 +446,7 @@ def form_of(combine_fn: beam.CombineFn) -> VectorizedAccumulator | None:
         TypeError: it brings its own, with accumulators of a type that there may not be.
     """
     if isinstance(combine_fn, VectorizedCombineFn):
-        return Own(combine_fn)
+        return UserAccumulatorForm(combine_fn)
     function = function_of_combine(combine_fn)
     if function is not None:
         # Not every function can be looked up.

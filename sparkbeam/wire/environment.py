@@ -22,7 +22,7 @@ from apache_beam.transforms.display import HasDisplayData
 
 from sparkbeam.upstream.logical_types import register
 from sparkbeam.upstream.saved_sessions import load_sessions
-from sparkbeam.wire.heap import HERE, Heap
+from sparkbeam.wire.heap import WORKER_HEAP, Heap
 from sparkbeam.wire.usercode import Sources, unfindable
 
 _LOG = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class Environment:
         if anew:
             _ENTERED.clear()
         RuntimeValueProvider.set_runtime_options(dict(self.values))
-        HERE.heap = self.heap
+        WORKER_HEAP.heap = self.heap
         for plugin in self.plugins:
             _import(plugin)
         for place, pickled in self.classes.items():

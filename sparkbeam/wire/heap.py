@@ -71,10 +71,10 @@ def shown_bytes(size: int) -> str:
     return f"{size / _GIB:.1f} GiB" if size >= _GIB else f"{size / _MIB:.0f} MiB"
 
 
-class _Here:
+class _WorkerHeap:
     """Heap for the rows of this process."""
 
     heap = Heap()
 
 
-HERE = _Here()
+WORKER_HEAP = _WorkerHeap()

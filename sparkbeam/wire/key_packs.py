@@ -74,7 +74,7 @@ class CellsOfKeys:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def taken(self, rows: npt.NDArray[np.int64]) -> "CellsOfKeys":
+    def take(self, rows: npt.NDArray[np.int64]) -> "CellsOfKeys":
         """Return the rows at some positions."""
         places = pa.array(rows)
         return CellsOfKeys(self.keys.take(places), self.cells.take(places))
@@ -152,7 +152,7 @@ def write(rows: RowWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
     ranks[np.lexsort((orders_of_keys, of_keys))] = np.arange(len(of_keys))
     arranged = np.argsort(ranks[places], kind="stable")
     buckets, orders = of_keys[places][arranged], orders_of_keys[places][arranged]
-    sorted_ = some.taken(arranged)
+    sorted_ = some.take(arranged)
     lengths = np.empty(len(some), _LENGTHS)
     lengths["key"] = np.diff(offsets_of(sorted_.keys))
     lengths["cell"] = np.diff(offsets_of(sorted_.cells))

@@ -7,8 +7,8 @@ buckets.
 
 In the row of a pack, ``key`` is the bucket in two bytes, by which Spark partitions and sorts, and
 ``ord`` the least order of its rows, which sorts the packs of a bucket. The first byte of ``value``
-is the kind: records of one layout, of which the first one defines the layout, or a single row that
-is too long for a layout.
+is the kind: fixed-width records behind their layout, or a single row that is too long for a
+layout.
 
 A *layout* is the maximum length of the keys of records, in words of eight bytes, and the length of
 their values. A reader holds a whole bucket before it continues, unless the bucket is large: then it

@@ -1,4 +1,4 @@
-"""Rows of a source in pieces, as :func:`sparkbeam.streaming.batch_limits.in_pieces` cuts them.
+"""Rows of a source, cut by :func:`sparkbeam.streaming.batch_limits.split_long_values`.
 
 Nothing of Beam is imported here: see :mod:`sparkbeam.worker.streaming.spark_operators`.
 """

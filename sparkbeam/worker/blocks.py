@@ -123,7 +123,7 @@ class Block:
             case None:
                 windows = self.windowing.windows
             case Intervals() as given:
-                windows = next(given.taken(slice(0, 1)).windows())
+                windows = next(given.take(slice(0, 1)).windows())
             case window_fn:
                 windows = windows_at(window_fn, micros)
         return windowed_value.create(first, micros, windows, self.windowing.pane_info)
@@ -180,20 +180,20 @@ class Block:
         assigned = self.assigned if rows is None else self.assigned_at(rows)
         return Block(self.windowing, column, self._stamps_at(rows), assigned)
 
-    def taken(self, rows: Positions) -> "Block":
+    def take(self, rows: Positions) -> "Block":
         """Return the elements at some positions."""
         some: list[Any] | Column
         if self.column is None:
             values = self.values
             some = [values[at] for at in rows.tolist()]
         else:
-            some = self.column.taken(rows)
+            some = self.column.take(rows)
         return Block(self.windowing, some, self._stamps_at(rows), self.assigned_at(rows))
 
     def assigned_at(self, rows: Positions | slice) -> Assigned | None:
         """Return the source of the windows of the values at some positions."""
         assigned = self.assigned
-        return assigned.taken(rows) if isinstance(assigned, Intervals) else assigned
+        return assigned.take(rows) if isinstance(assigned, Intervals) else assigned
 
     def _stamps_at(self, rows: Positions | None) -> Micros | None:
         if self._stamps is None:

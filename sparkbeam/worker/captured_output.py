@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from sparkbeam.common.display_text import printable
 from sparkbeam.wire.output_lines import STDERR, STDOUT, OutputLine, OutputSpec, Written
 from sparkbeam.worker import logs
-from sparkbeam.worker.output_socket import OUTLET
+from sparkbeam.worker.output_socket import OUTPUT_SOCKET
 
 
 class StepStream(io.TextIOBase):
@@ -69,18 +69,18 @@ class StepStream(io.TextIOBase):
 
     def _emit(self, text: str) -> None:
         text = printable(text)
-        if not OUTLET.write(OutputLine(self._name, logs.step(), text)):
+        if not OUTPUT_SOCKET.write(OutputLine(self._name, logs.step(), text)):
             self._stream.write(f"{text}\n")
 
 
 @contextmanager
-def caught(spec: OutputSpec, hide: Callable[[str], str] = str) -> Iterator[None]:
+def redirected(spec: OutputSpec, hide: Callable[[str], str] = str) -> Iterator[None]:
     """Capture output while a task runs; do nothing outside of Spark's workers."""
     logs.install(spec.levels, hide)
     if TaskContext.get() is None:
         yield
         return
-    OUTLET.open(spec.relay, hide)
+    OUTPUT_SOCKET.open(spec.relay, hide)
     for name in (STDOUT, STDERR):
         # Spark may have put a stream of its own in the place of ours.
         if not isinstance(getattr(sys, name), StepStream):
@@ -93,14 +93,14 @@ def caught(spec: OutputSpec, hide: Callable[[str], str] = str) -> Iterator[None]
         for stream in _streams():
             stream.complete()
             stream.caught = False
-        OUTLET.close()
+        OUTPUT_SOCKET.close()
 
 
-def taken() -> Written:
+def take_written() -> Written:
     """Return the output that travels with the report of the task."""
     for stream in _streams():
         stream.complete()
-    return OUTLET.taken()
+    return OUTPUT_SOCKET.take_written()
 
 
 def _streams() -> list[StepStream]:

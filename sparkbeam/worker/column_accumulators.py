@@ -36,7 +36,7 @@ class Totals(Column):
     def __getitem__(self, part: slice) -> "Totals":
         return replace(self, array=self.array[part])
 
-    def taken(self, rows: Positions) -> "Totals":
+    def take(self, rows: Positions) -> "Totals":
         return replace(self, array=self.array.take(pa.array(rows)))
 
     def outputs(self) -> Column:

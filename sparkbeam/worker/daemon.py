@@ -11,7 +11,7 @@ import pyspark.daemon
 
 from sparkbeam.worker.archives_on_path import keep_directories, note_archives
 from sparkbeam.worker.garbage import GARBAGE
-from sparkbeam.worker.spark_connection import hurry
+from sparkbeam.worker.spark_connection import disable_nagle
 
 
 def preload() -> None:
@@ -30,7 +30,7 @@ _serve = pyspark.daemon.worker
 
 def serve(sock: Any, authenticated: bool) -> int:
     """Serve a task, and end silently if Spark has cancelled it and closed the connection."""
-    hurry(sock)
+    disable_nagle(sock)
     try:
         code: int = _serve(sock, authenticated)
     except BrokenPipeError:

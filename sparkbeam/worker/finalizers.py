@@ -49,7 +49,7 @@ class PendingCallbacks:
             self._by_token.clear()
 
 
-KEPT = PendingCallbacks()
+PENDING_FINALIZERS = PendingCallbacks()
 """Those of this process."""
 
 

@@ -24,7 +24,7 @@ from sparkbeam.worker.row_formats import (
     side_input_rows,
 )
 from sparkbeam.worker.row_formats.row_writer import Sink, WriterParameters
-from sparkbeam.worker.row_formats.telling import TellingSink
+from sparkbeam.worker.row_formats.telling import FiringTaggedSink
 
 WRITERS: dict[type[RowFormat], Callable[[WriterParameters], Sink]] = {
     ElementRows: element_rows.ChunkSink,
@@ -48,4 +48,4 @@ The rows of other formats are read by what groups or joins them, or as side inpu
 def writer_of(output: WriterParameters) -> Sink:
     """Return the writer of a port; rows tell their firings if readers need that."""
     made = WRITERS[type(output.port.format)]
-    return TellingSink(made, output) if output.port.firings else made(output)
+    return FiringTaggedSink(made, output) if output.port.firings else made(output)

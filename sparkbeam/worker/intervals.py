@@ -24,7 +24,7 @@ class Intervals:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def taken(self, rows: Positions | slice) -> "Intervals":
+    def take(self, rows: Positions | slice) -> "Intervals":
         """Return the intervals at some positions."""
         return Intervals(self.starts[rows], self.ends[rows])
 

@@ -13,7 +13,7 @@ from sparkbeam.common.display_text import line, printable
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.loglevels import LogLevels
 from sparkbeam.wire.output_lines import STDERR, OutputLine
-from sparkbeam.worker.output_socket import OUTLET
+from sparkbeam.worker.output_socket import OUTPUT_SOCKET
 
 _FORMAT = "%(levelname)s:%(step)s:%(name)s:%(message)s"
 _NOWHERE = "-"
@@ -41,9 +41,9 @@ class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
     def emit(self, record: logging.LogRecord) -> None:
         if _is_failure(record):
             # The driver is told of it otherwise; elsewhere the executor's log is the place for it.
-            told = OUTLET.is_live
+            told = OUTPUT_SOCKET.is_live
         else:
-            told = OUTLET.write(OutputLine(STDERR, step(), self.format(record)))
+            told = OUTPUT_SOCKET.write(OutputLine(STDERR, step(), self.format(record)))
         if not told:
             super().emit(record)
 
@@ -69,7 +69,7 @@ def at(stage: Stage) -> str:
         The label of the step to name for what fails outside of its operations: it reads.
     """
     works_on(stage)
-    OUTLET.at(stage.name)
+    OUTPUT_SOCKET.at(stage.name)
     return stage.labels[0]
 
 

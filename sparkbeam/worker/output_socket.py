@@ -80,7 +80,7 @@ class Outlet:
                 self._more[line.step] += 1
             return False
 
-    def taken(self) -> Written:
+    def take_written(self) -> Written:
         """Return the output that travels with the task's report, once."""
         with self._lock:
             written = Written.from_lines(self._lines, self._more)
@@ -116,5 +116,5 @@ def _connected(relay: Relay) -> socket.socket | None:
     return None
 
 
-OUTLET = Outlet()
+OUTPUT_SOCKET = Outlet()
 """That of this process."""

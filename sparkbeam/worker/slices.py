@@ -158,7 +158,7 @@ class Slices:
 
 
 @dataclass(frozen=True)
-class Moments(Slices):
+class MillisecondSlots(Slices):
     """Milliseconds, each with the window that begins there: session windows before they merge.
 
     Attributes:
@@ -177,10 +177,10 @@ class Moments(Slices):
         return self.numbers(given.starts)
 
 
-def moments_of(window_fn: WindowFn) -> Moments | None:
+def moments_of(window_fn: WindowFn) -> MillisecondSlots | None:
     """Return the windows of sessions before they merge; None if Beam's coders round them."""
     gap = whole_gap_of(window_fn)
-    return None if gap is None else Moments(0, _MILLI, 1, gap)
+    return None if gap is None else MillisecondSlots(0, _MILLI, 1, gap)
 
 
 def slices_of(window_fn: WindowFn) -> Slices | None:

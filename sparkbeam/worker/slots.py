@@ -33,7 +33,7 @@ def in_slots(block: Block) -> Iterator[Block]:
     times = block.time_column()
     for first, rows in runs_of(_numbers(given, times)):
         template = _template(block, first, int(times[first]))
-        yield (block if rows is None else block.taken(rows)).with_windowing(template)
+        yield (block if rows is None else block.take(rows)).with_windowing(template)
 
 
 def single_windows(block: Block) -> tuple[list[WindowedValue], Positions] | None:
@@ -58,7 +58,7 @@ def _template(block: Block, row: int, micros: int) -> WindowedValue:
     given = block.assigned
     windows: tuple[BoundedWindow, ...]
     if isinstance(given, Intervals):
-        windows = next(given.taken(slice(row, row + 1)).windows())
+        windows = next(given.take(slice(row, row + 1)).windows())
     else:
         assert given is not None
         windows = windows_at(given, micros)

@@ -14,7 +14,7 @@ from sparkbeam.upstream.spark import output_of_task
 _CLOSED = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 
-def hurry(connection: socket.socket) -> None:
+def disable_nagle(connection: socket.socket) -> None:
     """Keep either side of a connection from waiting for the acknowledgement of what it sent.
 
     A JVM sends a task and its rows in small parts, each after the one before it is acknowledged.
@@ -27,7 +27,7 @@ def hurry(connection: socket.socket) -> None:
 
 
 def hurry_task() -> None:
-    """Apply :func:`hurry` to the connection of the task that the calling thread runs.
+    """Apply :func:`disable_nagle` to the connection of the task that the calling thread runs.
 
     A daemon of Spark's own, in a session of the user's, does not.
     """
@@ -35,7 +35,7 @@ def hurry_task() -> None:
     if stream is None:
         return
     with suppress(OSError), socket.socket(fileno=os.dup(stream.fileno())) as connection:
-        hurry(connection)
+        disable_nagle(connection)
 
 
 class Connection:

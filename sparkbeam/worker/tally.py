@@ -21,7 +21,7 @@ from sparkbeam.wire.reports import (
     TaskWarning,
 )
 from sparkbeam.worker import captured_output
-from sparkbeam.worker.output_socket import OUTLET
+from sparkbeam.worker.output_socket import OUTPUT_SOCKET
 from sparkbeam.worker.task import spark_stage
 
 if TYPE_CHECKING:
@@ -137,12 +137,14 @@ class Tally:
         """
         self._send(SignalKind.FINISHED, self._so_far())
         unique = dict.fromkeys(
-            TaskWarning(_qualified(w.category), OUTLET.hidden(str(w.message)), w.filename, w.lineno)
+            TaskWarning(
+                _qualified(w.category), OUTPUT_SOCKET.hidden(str(w.message)), w.filename, w.lineno
+            )
             for w in caught
         )
         warned = tuple(unique)[:_MAX_WARNINGS]
         infos = repeatable(self._infos) if self._repeatable else self._infos
-        written = captured_output.taken()
+        written = captured_output.take_written()
         if self._repeatable:
             written = written.counted()
         tasks = (self._partition,) if self._in_batch else ()

@@ -11,7 +11,7 @@ _LARGEST_KEPT, _KEPT = 32 << 20, 128 << 20
 
 
 @functools.cache
-def settle() -> None:
+def tune_worker() -> None:
     """Keep a Spark worker from work that is in vain.
 
     Loaded objects stay loaded: a search of all of Beam by the garbage collector, which Spark has

@@ -58,7 +58,7 @@ class Column:
             return first_member(self.array, self.shape)
         return self.make(self.array.slice(0, 1))[0]
 
-    def taken(self, rows: Positions) -> "Column":
+    def take(self, rows: Positions) -> "Column":
         """Return the values at some positions."""
         if are_neighbours(rows):
             some = self.array.slice(rows[0], len(rows))

@@ -413,7 +413,7 @@ def test_a_filter_takes_anything_for_true_or_false(function: Any) -> None:
     kept = compiled(function, form=ResultKind.FILTER)
     assert kept.is_filter
     assert assert_same(kept, function, ELEMENTS, ResultKind.FILTER)
-    rows = kept.kept(column(ELEMENTS, ELEMENT), rows=np.array([1, 2, 3, 8]))
+    rows = kept.selected_rows(column(ELEMENTS, ELEMENT), rows=np.array([1, 2, 3, 8]))
     assert rows.tolist() == [at for at in (1, 2, 3, 8) if function(ELEMENTS[at])]
 
 
@@ -638,7 +638,7 @@ def test_elements_of_several_classes_are_told_apart() -> None:
             found = results(whole, whole.evaluate(part), len(part))
             assert written(found) == written(called(function, python_values(part, shape), form))
     some = compiled(lambda x: isinstance(x, Inner) and x.i > 3, shape, form=ResultKind.FILTER)
-    rows = some.kept(union.slice(1, 3))
+    rows = some.selected_rows(union.slice(1, 3))
     assert some.members == (1,)
     assert compiled(lambda x: type(x) is Inner, shape, form=ResultKind.FILTER).members == (1,)
     assert python_values(member_of(union.slice(1, 3), 1, rows), INNER_) == [Inner(4, "b")]

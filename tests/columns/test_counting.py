@@ -120,7 +120,7 @@ def test_what_is_counted_is_the_same(function: Any, form: ResultKind, values: li
 
 def test_a_filter_counts() -> None:
     keep = compiled(makes_its_own, ResultKind.FILTER)
-    found = counted(lambda: keep.kept(column([1, 2, 3], INT)))
+    found = counted(lambda: keep.selected_rows(column([1, 2, 3], INT)))
     assert found["MetricName(namespace=of, name=its own)"] == 6
     assert DistributionData(21, 3, 7, 7) in found.values()
 

@@ -14,11 +14,11 @@ from whole import examples
 
 from sparkbeam.columns import (
     Compiled,
+    DataDependent,
     FallBack,
     RecordShape,
     Refused,
     ResultKind,
-    Unread,
     compile_function,
 )
 from sparkbeam.columns.python_types import Shape
@@ -71,7 +71,7 @@ def over(function: Callable[..., Any], texts: list[Any], form: ResultKind) -> li
     shape: Shape = STR if isinstance(texts[0], str) else BYTES
     block = pa.array(texts, pa.string() if shape == STR else pa.binary())
     found = compile_function(function, shape, form=form)
-    assert isinstance(found, Unread)
+    assert isinstance(found, DataDependent)
     try:
         compiled = found.compiled_for(block)
         if isinstance(compiled, Refused):
@@ -226,7 +226,7 @@ def test_values_of_a_type_that_differs_are_columns_if_they_are_not_read() -> Non
 
 def test_a_function_is_compiled_for_a_few_types_of_json() -> None:
     found = compile_function(FUNCTIONS["an item"], STR)
-    assert isinstance(found, Unread)
+    assert isinstance(found, DataDependent)
     blocks = [pa.array([json.dumps({"user": 1, f"k{at}": 1})]) for at in range(30)]
     results = [found.compiled_for(block) for block in blocks[:20]]
     assert all(isinstance(one, Compiled) for one in results)
@@ -252,7 +252,7 @@ def test_other_calls_are_made_element_by_element(function: Any, reason: str) -> 
 def test_json_within_json_is_parsed_element_by_element() -> None:
     texts = pa.array([json.dumps({"inner": json.dumps({"a": 1})})])
     found = compile_function(lambda text: json.loads(json.loads(text)["inner"])["a"], STR)
-    assert isinstance(found, Unread)
+    assert isinstance(found, DataDependent)
     refused = found.compiled_for(texts)
     assert isinstance(refused, Refused)
     assert "JSON within JSON" in refused.reason
@@ -263,7 +263,7 @@ def test_a_field_of_a_pair_is_parsed() -> None:
     values = pa.array([json.dumps(value).encode() for value in ALIKE])
     block = pa.StructArray.from_arrays([values, values], ["0", "1"])
     found = compile_function(lambda pair: json.loads(pair[1].decode("utf-8"))["count"], pairs)
-    assert isinstance(found, Unread)
+    assert isinstance(found, DataDependent)
     compiled = found.compiled_for(block)
     assert isinstance(compiled, Compiled)
     assert compiled.evaluate(block).values.to_pylist() == [value["count"] for value in ALIKE]

@@ -16,7 +16,7 @@ from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.data_source import EventHubsReader, EventHubsStreamReader, HubRange
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.source_options import SourceOptions
-from sparkbeam.streaming.checkpoint_files import LocalFiles, kept_places, next_epoch
+from sparkbeam.streaming.checkpoint_files import LocalFiles, next_epoch, stored_places
 from sparkbeam.streaming.hub_source import FREEZES, PipelineHubSource
 from sparkbeam.testing import EventHubsServer
 from sparkbeam.upstream.stream_readers import ReadAllAvailable, ReadMaxRows
@@ -273,10 +273,10 @@ def test_tasks_of_a_checkpoint_stay_as_they_are_on_a_cluster_of_another_size(
 ) -> None:
     """A sink tells a repeat by the number of its task."""
     checkpoint = LocalFiles(str(tmp_path))
-    assert [kept_places(checkpoint, now) for now in (2, 8, 1)] == [2, 2, 2]
+    assert [stored_places(checkpoint, now) for now in (2, 8, 1)] == [2, 2, 2]
     checkpoint.write("places", b"many")
     with pytest.raises(CheckpointFailed, match="places is damaged"):
-        kept_places(checkpoint, 2)
+        stored_places(checkpoint, 2)
 
 
 def test_a_micro_batch_is_limited_and_shared_by_backlog(

@@ -55,7 +55,7 @@ POINTS: dict[str, tuple[type, str, str]] = {
     "after a write": (Delivery, "give", AFTER),
     "between note and moves": (FileSink, "_commit", BEFORE),
     "between moves": (LocalStorage, "move", HALFWAY),
-    "between moves and mark": (FileSink, "_told", BEFORE),
+    "between moves and mark": (FileSink, "_write_mark", BEFORE),
     "after a table": (WriteMicroBatch, "_write", AFTER),
     "after a merge": (ChangeMerge, "__call__", AFTER),
     "after a statement": (_Target, "_run", AFTER),

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from streams import note, notes, run_available
 
 from sparkbeam.io import ForeachBatch, ReadFromSpark
-from sparkbeam.streaming.batch_limits import in_pieces, limit_rows, rows_are_small
+from sparkbeam.streaming.batch_limits import has_bounded_rows, limit_rows, split_long_values
 from sparkbeam.wire.messages import DDL, PIECE_BYTES, SCHEMA, Joiner, Message
 from sparkbeam.wire.row_pieces import PIECE, joined
 
@@ -180,13 +180,13 @@ NUMBERS = row(LongType(), row(DecimalType(38, 3), BooleanType(), TimestampType()
     ids=str,
 )
 def test_what_may_be_of_any_size_is_measured(kind: DataType) -> None:
-    assert rows_are_small([NUMBERS])
-    assert not rows_are_small([NUMBERS, row(LongType(), kind)])
+    assert has_bounded_rows([NUMBERS])
+    assert not has_bounded_rows([NUMBERS, row(LongType(), kind)])
 
 
 @pytest.mark.parametrize("kind", [StringType(), BinaryType(), VarcharType(3)], ids=str)
 def test_texts_are_small_in_pieces(kind: DataType) -> None:
-    assert rows_are_small([NUMBERS, row(LongType(), kind)])
+    assert has_bounded_rows([NUMBERS, row(LongType(), kind)])
 
 
 TEXTS = ["", None, "a", "ä€😀" * 700, "x" * 2048, "y" * 2047, "z" * 2049, "\0" * 20_000, "w"]
@@ -202,7 +202,7 @@ def test_rows_in_pieces_are_joined_to_what_they_were(spark: Any, kind: str, othe
     frame = given.coalesce(1).selectExpr(
         f"CAST(text AS {kind}) AS text", *names, "at", "at AS text"
     )
-    found = in_pieces(frame).toArrow()
+    found = split_long_values(frame).toArrow()
     assert found.column_names == [*frame.columns, PIECE]
     assert max(len(text or "") for text in found.column(0).to_pylist()) <= 2048
     expected = frame.toArrow().combine_chunks()
@@ -230,6 +230,6 @@ def test_large_rows_get_to_the_pipeline_as_they_were(spark: Any, tmp_path: Path)
 
 
 def test_wide_rows_are_measured_and_so_is_what_nothing_is_known_of() -> None:
-    assert rows_are_small([row(*64 * [LongType()])])
-    assert not rows_are_small([row(*65 * [LongType()])])
-    assert not rows_are_small([])
+    assert has_bounded_rows([row(*64 * [LongType()])])
+    assert not has_bounded_rows([row(*65 * [LongType()])])
+    assert not has_bounded_rows([])

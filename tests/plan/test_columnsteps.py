@@ -13,7 +13,7 @@ from plans import planned
 from sparkbeam import Join
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromArrow
-from sparkbeam.plan.column_steps import told
+from sparkbeam.plan.column_steps import steps_by_stage
 
 MAYBE = "columns, if it gets any when it runs"
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -44,7 +44,7 @@ def said(build: Callable[[Any], Any], origin: Any = of_schema, *options: str) ->
     """What is said of each step, by its label or the first part of it where that is enough."""
     plan = planned(lambda p: build(origin(p)), *options)
     assert describe.stages(plan)
-    return {step.label: step.words for steps in told(plan).values() for step in steps}
+    return {step.label: step.words for steps in steps_by_stage(plan).values() for step in steps}
 
 
 def keyed(rows: Any) -> Any:

@@ -53,7 +53,7 @@ from sparkbeam.plan.fingerprint import (
     unreadable_format,
 )
 from sparkbeam.plan.layers import topology
-from sparkbeam.plan.object_identity import identity, steady
+from sparkbeam.plan.object_identity import identity, stable_name
 from sparkbeam.plan.translate import translate
 
 Build = Callable[[beam.PCollection], Any]
@@ -516,9 +516,11 @@ def test_shards_are_told() -> None:
 
 
 def test_labels_know_neither_cells_nor_lines() -> None:
-    assert steady("[12]: Map(<lambda at 991.py:3>)") == steady("[4]: Map(<lambda at 17.py:88>)")
-    assert steady("[12]: Outer/[13]: Inner") == "Outer/Inner"
-    assert steady("Count [a]") == "Count [a]"
+    assert stable_name("[12]: Map(<lambda at 991.py:3>)") == stable_name(
+        "[4]: Map(<lambda at 17.py:88>)"
+    )
+    assert stable_name("[12]: Outer/[13]: Inner") == "Outer/Inner"
+    assert stable_name("Count [a]") == "Count [a]"
 
 
 PROGRAM = '''

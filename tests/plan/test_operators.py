@@ -34,7 +34,7 @@ from sparkbeam.operators.process import Process
 from sparkbeam.operators.stateful import Stateful as BeamsStateful
 from sparkbeam.operators.stateful_dofn import StatefulDoFn
 from sparkbeam.operators.windows import Windows
-from sparkbeam.plan.column_steps import told
+from sparkbeam.plan.column_steps import steps_by_stage
 from sparkbeam.plan.combine_columns import CombinePlan
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.plan.operator import Operator
@@ -227,5 +227,5 @@ class TestWithoutBlocks:
         p.run().wait_until_finish()
         assert [element for element, *_ in found] == [4]
         _, plan = translated(lambda p: p | "Make" >> beam.Create([3]) | "Add" >> beam.Map(str))
-        steps = {step.label: step for steps in told(plan).values() for step in steps}
+        steps = {step.label: step for steps in steps_by_stage(plan).values() for step in steps}
         assert steps["Add"].reason is not None

@@ -27,7 +27,7 @@ POINTS: dict[str, tuple[type, str, bool]] = {
     "before the write": (FileSink, "deliver", False),
     "between write and note": (FileSink, "_moves", True),
     "between note and moves": (FileSink, "_commit", False),
-    "between moves and mark": (FileSink, "_told", False),
+    "between moves and mark": (FileSink, "_write_mark", False),
     "after the mark": (QuerySink, "_take", False),
 }
 """Where it may stand: before or after a call of a method."""

@@ -38,7 +38,7 @@ from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFaile
 from sparkbeam.explain.explanation import plan_of
 from sparkbeam.inspection import state_reader
 from sparkbeam.inspection.stage_coders import parsed
-from sparkbeam.inspection.stage_state import KeptState, kept_state
+from sparkbeam.inspection.stage_state import KeptState, read_state
 from sparkbeam.inspection.state_reader import ROOT, Entries
 from sparkbeam.state import MapStateSpec, MultimapStateSpec
 from sparkbeam.streaming import tick_source
@@ -86,7 +86,7 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptState:
     monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
     spark = Spark(halfway)
     counting(tmp_path, spark)
-    return kept_state(str(tmp_path), StandIn(spark.checkpoints[str(tmp_path)]))
+    return read_state(str(tmp_path), StandIn(spark.checkpoints[str(tmp_path)]))
 
 
 def halfway(point: Point) -> None:
@@ -128,7 +128,7 @@ def test_an_unknown_key_or_step_is_an_error_that_names_what_there_is(counted: Ke
 
 def of_golden(folder: Path, plan: Any = None) -> KeptState:
     kept = golden.unpack(golden.STORED, folder)
-    return kept_state(str(folder), StandIn(kept), plan)
+    return read_state(str(folder), StandIn(kept), plan)
 
 
 HALF = range(20)
@@ -232,7 +232,7 @@ def kept_by(folder: Path, spec: StateSpec, put: Callable[[Any], Any]) -> Run:
 
 
 def kept_value(run: Run, folder: Path, plan: Any = None) -> Any:
-    (found,) = contents(kept_state(str(folder), run.store, plan), "Keep")
+    (found,) = contents(read_state(str(folder), run.store, plan), "Keep")
     return found["values"][0]
 
 
@@ -249,7 +249,7 @@ def test_the_program_has_to_be_that_of_the_checkpoint(tmp_path: Path) -> None:
     run = remembering(tmp_path / "one", PointCoder(), lambda: Place(3, 4))
     other = remembering(tmp_path / "other", VarIntCoder(), lambda: 1)
     with pytest.raises(ConfigurationError, match=r"--program is not the one .*state 'kept'"):
-        kept_state(str(tmp_path / "one"), run.store, other.plan())
+        read_state(str(tmp_path / "one"), run.store, other.plan())
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_plain_values_are_decoded_wherever_they_come_from(tmp_path: Path) -> Non
 
 def test_what_is_shown_has_no_secret_and_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
     run = remembering(tmp_path, StrUtf8Coder(), lambda: "\x1b[31m password=Tr0ub4dor")
-    state = kept_state(str(tmp_path), run.store)
+    state = read_state(str(tmp_path), run.store)
     shown = [line for found in state.states("Keep") for line in found.lines()]
     for text in [*shown, json.dumps(contents(state, "Keep"))]:
         assert "\x1b" not in text
@@ -348,7 +348,7 @@ def test_each_kind_of_state_is_decoded(
     tmp_path: Path, spec: StateSpec, put: Callable[[Any], Any], expected: list[Any]
 ) -> None:
     run = kept_by(tmp_path, spec, put)
-    (found,) = contents(kept_state(str(tmp_path), run.store), "Keep")
+    (found,) = contents(read_state(str(tmp_path), run.store), "Keep")
     assert found["name"] == "kept"
     assert sorted(found["values"]) == sorted(expected)
 
@@ -356,7 +356,7 @@ def test_each_kind_of_state_is_decoded(
 def test_of_a_large_bag_the_first_values_are_shown(tmp_path: Path) -> None:
     spec = BagStateSpec("kept", NUMBERS)
     run = kept_by(tmp_path, spec, lambda state: [state.add(number) for number in range(5000)])
-    (found,) = kept_state(str(tmp_path), run.store).states("Keep")
+    (found,) = read_state(str(tmp_path), run.store).states("Keep")
     (content,) = found.content()
     assert (content["values"], content["count"]) == (list(range(100)), 5000)
     assert ", 99, … 4,900 more" in "\n".join(found.lines())
@@ -368,7 +368,7 @@ def test_state_that_is_damaged_is_an_error(tmp_path: Path) -> None:
         for name in entries:
             entries[name] = entries[name][: len(entries[name]) // 2]
     with pytest.raises(CheckpointFailed, match=r"The state of step 'Keep' in .* is damaged"):
-        contents(kept_state(str(tmp_path), run.store), "Keep")
+        contents(read_state(str(tmp_path), run.store), "Keep")
 
 
 # The command.

@@ -24,7 +24,7 @@ from sparkbeam.wire.rows import COUNT_CELL
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.streaming import layer
-from sparkbeam.worker.streaming.layer import SourceTurn
+from sparkbeam.worker.streaming.layer import SourceLayerRun
 from sparkbeam.worker.streaming.tasks import layer_tasks
 
 BATCHES, ROWS, KEYS = 30, 10_000, 5
@@ -55,15 +55,15 @@ def read(build: Callable[[Any], None], batches: Iterator[pa.RecordBatch]) -> lis
     first, *_ = layer_tasks(uuid.uuid4().hex, topology(plan), (0, 1), reports=REPORTS)
     (source,) = plan.sources
     ((_, tag),) = source.outputs
-    turn = SourceTurn(first)
+    turn = SourceLayerRun(first)
     taken: list[list[Message]] = []
-    take = turn._taken
+    take = turn._drain_output
 
     def noted() -> list[Message]:
         taken.append(take())
         return taken[-1]
 
-    turn._taken = noted  # type: ignore[method-assign]
+    turn._drain_output = noted  # type: ignore[method-assign]
     spec = ReadSpec.unpack(source.payload)
     # The step that a thread is at stays known in it.
     with ThreadPoolExecutor(1) as task:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping import session_state
-from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.grouping.session_state import KeptSession
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.triggered import SessionGrouping, StreamGrouping
@@ -46,7 +46,7 @@ class Run:
     windowing: Windowing
     combine_fn: beam.CombineFn | None
     entries: MemoryMap = field(default_factory=MemoryMap)
-    moment: Moment = field(default_factory=lambda: Moment(-MAX_MICROS, -MAX_MICROS))
+    moment: ShardClock = field(default_factory=lambda: ShardClock(-MAX_MICROS, -MAX_MICROS))
     panes: list[Any] = field(default_factory=list)
 
     def round(self, elements: list[Element], watermark: int) -> int | None:

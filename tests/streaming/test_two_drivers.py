@@ -270,7 +270,7 @@ class Server:
 
 def test_files_of_a_server_are_fenced_too(tmp_path: Path) -> None:
     kept = ServerFiles(Server(), str(tmp_path))
-    assert (kept.names("generations"), kept.mistrusted()) == ([], None)
+    assert (kept.names("generations"), kept.untrusted_reason()) == ([], None)
     old = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
     old.write("note", b"old")
     new = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
@@ -284,7 +284,7 @@ def test_files_of_a_server_are_fenced_too(tmp_path: Path) -> None:
         old.remove("note")
     assert kept.read("note") == b"new"
     tmp_path.chmod(0o777)
-    assert "all users may write to it" in (kept.mistrusted() or "")
+    assert "all users may write to it" in (kept.untrusted_reason() or "")
 
 
 def test_a_program_that_may_not_go_on_leaves_the_one_that_runs_in_peace(tmp_path: Path) -> None:

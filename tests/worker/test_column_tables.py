@@ -63,7 +63,7 @@ def test_each_key_has_the_sum_of_its_values(kind: str, window_fn: WindowFn, data
     found: Counter[Any] = Counter()
 
     def put_out() -> None:
-        columns.settle()
+        columns.flush_pending()
         for ready in columns.ready():
             assert isinstance(ready.batch, KeyedAggregates)
             assert isinstance(ready.batch.keys, Column)
@@ -80,7 +80,7 @@ def test_each_key_has_the_sum_of_its_values(kind: str, window_fn: WindowFn, data
         for key, number in zip(some, numbers, strict=True):
             expected[key] += number
         if data.draw(st.booleans()):
-            columns.settle()
+            columns.flush_pending()
         if data.draw(st.booleans()):
             put_out()
     put_out()

@@ -26,7 +26,7 @@ def test_a_connection_does_not_wait_for_acknowledgements(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     one, other = pair
-    spark_connection.hurry(one)
+    spark_connection.disable_nagle(one)
     assert is_hurried(one)
     assert not is_hurried(other)
     one.sendall(b"there")
@@ -36,7 +36,7 @@ def test_a_connection_does_not_wait_for_acknowledgements(
 def test_one_within_a_machine_is_left_alone() -> None:
     one, other = socket.socketpair()
     with one, other:
-        spark_connection.hurry(one)
+        spark_connection.disable_nagle(one)
         one.sendall(b"there")
         assert other.recv(5) == b"there"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkbeam.worker.batch.spilling import KeptRows, kept_batches
+from sparkbeam.worker.batch.spilling import KeptRows, spilled_batches
 
 
 def attempt(folder: Path, *values: bytes, repeatable: bool = False, partition: int = 3) -> Any:
@@ -24,7 +24,7 @@ def given(*numbers: int) -> list[pa.RecordBatch]:
 def read(paths: tuple[str, ...], *numbers: int) -> list[bytes]:
     return [
         value
-        for batch in kept_batches(paths, given(*numbers))
+        for batch in spilled_batches(paths, given(*numbers))
         for value in batch.column("value").to_pylist()
     ]
 

@@ -18,7 +18,7 @@ from sparkbeam.observe.collection.printed_output import OutputListener, tell
 from sparkbeam.wire.output_lines import MOST_LINES, STDERR, STDOUT, OutputLine, OutputSpec, Written
 from sparkbeam.wire.reports import TaskReport
 from sparkbeam.worker import captured_output
-from sparkbeam.worker.output_socket import OUTLET, Outlet
+from sparkbeam.worker.output_socket import OUTPUT_SOCKET, Outlet
 
 
 @contextlib.contextmanager
@@ -28,7 +28,7 @@ def in_worker(monkeypatch: pytest.MonkeyPatch, spec: OutputSpec) -> Iterator[io.
     with monkeypatch.context() as patch:
         patch.setattr("pyspark.TaskContext.get", lambda: object())
         patch.setattr(sys, "stdout", own)
-        with captured_output.caught(spec):
+        with captured_output.redirected(spec):
             yield own
 
 
@@ -51,8 +51,8 @@ def test_lines_reach_a_driver_on_the_same_machine_at_once(
         print("one")
         until(lambda: heard == [(STDOUT, "one")])
         print("two", end="")
-        assert not captured_output.taken()
-    OUTLET.open(None)
+        assert not captured_output.take_written()
+    OUTPUT_SOCKET.open(None)
     until(lambda: heard == [(STDOUT, "one"), (STDOUT, "two")])
     assert own.getvalue() == ""
 
@@ -63,7 +63,7 @@ def test_what_an_earlier_task_has_left_is_not_told_by_the_next(
     for text in ("one", "two"):
         with in_worker(monkeypatch, OutputSpec()):
             print(text)
-            written = captured_output.taken() if text == "two" else None
+            written = captured_output.take_written() if text == "two" else None
     assert written == Written((OutputLine(STDOUT, "-", "two"),))
 
 
@@ -73,7 +73,7 @@ def test_without_such_a_driver_they_travel_with_the_report(
     with in_worker(monkeypatch, OutputSpec()) as own:
         print("one")
         print("two")
-        written = captured_output.taken()
+        written = captured_output.take_written()
     assert [line.text for line in written.lines] == ["one", "two"]
     # Spark keeps them with the executor's logs as ever.
     assert own.getvalue() == "one\ntwo\n"
@@ -85,7 +85,7 @@ def test_after_a_task_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
     with in_worker(monkeypatch, OutputSpec()) as own:
         stream = sys.stdout
     print("between tasks", file=stream)
-    assert not OUTLET.taken()
+    assert not OUTPUT_SOCKET.take_written()
     assert own.getvalue() == "between tasks\n"
 
 
@@ -96,7 +96,7 @@ def test_a_driver_that_has_gone_loses_nothing(
     listener.close()
     with in_worker(monkeypatch, OutputSpec(relay=relay)):
         print("one")
-        assert [line.text for line in captured_output.taken().lines] == ["one"]
+        assert [line.text for line in captured_output.take_written().lines] == ["one"]
 
 
 def lines(step: str, count: int) -> list[OutputLine]:
@@ -107,7 +107,7 @@ def test_of_many_lines_the_first_travel_and_the_others_are_counted() -> None:
     outlet = Outlet()
     for line in [*lines("Loud", 5 * MOST_LINES), *lines("Quiet", 1)]:
         outlet.write(line)
-    written = outlet.taken()
+    written = outlet.take_written()
     assert written.lines == (*lines("Loud", MOST_LINES), *lines("Quiet", 1))
     assert written.more == {"Loud": 4 * MOST_LINES}
     again = written.plus(Written.from_lines(lines("Loud", 3)))
@@ -180,7 +180,7 @@ def test_what_the_steps_of_a_stream_print_comes_out(
             | beam.GroupByKey()
             | "Second" >> beam.Map(lambda pair: print("second", pair[0]))
         )
-    OUTLET.open(None)
+    OUTPUT_SOCKET.open(None)
     # Elsewhere the worker's own output has them as well; here it is the same stream.
     times = 1 if here else 2
     expected = sorted(times * ["first a", "first b", "second a", "second b"])
@@ -188,7 +188,7 @@ def test_what_the_steps_of_a_stream_print_comes_out(
 
 
 def test_nothing_is_caught_outside_of_spark(capsys: Any) -> None:
-    with captured_output.caught(OutputSpec()):
+    with captured_output.redirected(OutputSpec()):
         print("here")
     assert capsys.readouterr().out == "here\n"
-    assert not OUTLET.taken()
+    assert not OUTPUT_SOCKET.take_written()

@@ -82,7 +82,7 @@ def test_packages_of_all_kinds_are_installed_together(tmp_path: Path) -> None:
 def kept(folder: Path, text: str) -> Path:
     folder.mkdir()
     (folder / "prog_kept.py").write_text(text)
-    found = packages._kept(folder)
+    found = packages._move_to_served(folder)
     assert found is not None
     return found
 

@@ -24,7 +24,7 @@ from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.worker.blocks import GLOBAL, Block
-from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.keyed_aggregates import ExtraElements
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
@@ -88,7 +88,7 @@ def written(
             combine = ColumnCombine(combine_fn, form, windowing, CombinePlan(take_slices=True))
             block = Block(GLOBAL, column_of(array, PAIR), np.array(times), windowing.windowfn)
             assert combine.take(block) is None
-            combine.settle()
+            combine.flush_pending()
             for ready in combine.ready():
                 batch = ready.batch
                 if isinstance(batch, Block):
@@ -117,7 +117,7 @@ def left(entries: MemoryMap) -> Any:
 def run(rounds: list[Round], windowing: Windowing, combine_fn: Any, *, in_columns: bool) -> Any:
     """The panes of rounds, how many elements were too late, and what is kept in the end."""
     coder = coder_of(windowing)
-    entries, moment = MemoryMap(), Moment(0, 0)
+    entries, moment = MemoryMap(), ShardClock(0, 0)
     state, panes, dropped = ShardState(entries), [], 0
     for arrived, rise, saves in rounds:
         grouping = SessionedGrouping(coder, windowing, combine_fn, state.stage("stage"), moment)
@@ -156,7 +156,9 @@ def test_what_a_key_gets_is_an_accumulator_for_each_session() -> None:
     rows = written([Some(elements, as_columns=True)], windowing, combine_fn, in_columns=True)
     assert [row[2][:1] for row in rows] == [SPANS_CELL]
     state = ShardState(MemoryMap()).stage("stage")
-    grouping = SessionedGrouping(coder_of(windowing), windowing, combine_fn, state, Moment(0, 0))
+    grouping = SessionedGrouping(
+        coder_of(windowing), windowing, combine_fn, state, ShardClock(0, 0)
+    )
     arrivals = dict(grouping._arrived_by_key(rows))
     assert len(arrivals) == 100
     spans = {(one.start, one.end) for found in arrivals.values() for one in found}
@@ -170,7 +172,7 @@ def test_a_cell_is_read_as_it_was_written() -> None:
     starts, counts = np.array([-5000, 0, 1 << 60]), np.array([1, 7, 1])
     spans = AggregateCell(SPANS_CELL, keys, numbers, starts, counts, 2_000_000)
     like = np.dtype([("0", np.int64), ("1", np.int64)])
-    found = AggregateCell.unpacked(spans.taken(np.array([2, 0])).packed(), SPANS_CELL, like)
+    found = AggregateCell.unpacked(spans.take(np.array([2, 0])).packed(), SPANS_CELL, like)
     assert found.keys == pa.array([b"bcd", b"a"], pa.binary())
     assert found.numbers.tolist() == [(-1.0, 4), (0.5, 1)]
     assert found.starts.tolist() == [1 << 60, -5000]

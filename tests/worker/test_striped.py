@@ -25,7 +25,7 @@ from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import TOTALS_CELL, Row
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.column_accumulators import Totals
-from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.row_formats.keyed_rows import StoredSink
@@ -35,7 +35,7 @@ from sparkbeam.worker.state.page import Page
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.state.store import MemoryMap
-from sparkbeam.worker.state.stripes import Open, Stripe
+from sparkbeam.worker.state.stripes import OpenWindow, Stripe
 from sparkbeam.worker.value_columns import column_of_values
 
 SUM = beam.CombineFn.from_callable(sum)
@@ -135,7 +135,7 @@ def run(
 ) -> Any:
     """The panes of rounds, and what is kept in the end."""
     coder = coder_of(windowing)
-    entries, moment = MemoryMap(), Moment(0, 0)
+    entries, moment = MemoryMap(), ShardClock(0, 0)
     state, panes = ShardState(entries, cache_bytes), []
     grouping = WindowGrouping(coder, windowing, combine_fn, state.stage("stage"), moment)
     for arrived, rise, saves in rounds:
@@ -193,13 +193,13 @@ def keys_of(count: int, seconds: list[int], rise: int = 0) -> list[Round]:
 
 
 def test_no_key_of_a_plain_window_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    def thaw(self: Page, keys: Any) -> None:
+    def to_records(self: Page, keys: Any) -> None:
         raise AssertionError
 
     rounds, windowing = keys_of(5000, [1, 2, 8]), Windowing(FixedWindows(5))
     with monkeypatch.context() as patch:
-        patch.setattr(Page, "thaw", thaw)
-        coder, entries, moment = coder_of(windowing), MemoryMap(), Moment(0, 0)
+        patch.setattr(Page, "to_records", to_records)
+        coder, entries, moment = coder_of(windowing), MemoryMap(), ShardClock(0, 0)
         for arrived, _, _ in rounds:
             state = ShardState(entries)
             grouping = WindowGrouping(coder, windowing, SUM, state.stage("stage"), moment)
@@ -222,7 +222,7 @@ def test_few_keys_of_many_are_written_alone() -> None:
     for count in (20_000, 1, 1):
         entries.put_bytes = 0
         state = ShardState(entries)
-        grouping = WindowGrouping(coder, windowing, SUM, state.stage("stage"), Moment(0, 0))
+        grouping = WindowGrouping(coder, windowing, SUM, state.stage("stage"), ShardClock(0, 0))
         ((arrived, _, _),) = keys_of(count, [1])
         list(grouping.add(written(arrived, coder, windowing.windowfn, SUM, in_columns=True)))
         state.save()
@@ -236,7 +236,7 @@ def test_few_keys_of_many_are_written_alone() -> None:
 
 def test_one_late_key_leaves_the_others_in_columns() -> None:
     windowing = Windowing(FixedWindows(5))
-    coder, moment = coder_of(windowing), Moment(0, 0)
+    coder, moment = coder_of(windowing), ShardClock(0, 0)
     state = ShardState(MemoryMap())
     stage = state.stage("stage")
     grouping = WindowGrouping(coder, windowing, SUM, stage, moment)
@@ -265,7 +265,7 @@ def test_a_stripe_is_read_as_it_was_stored_first() -> None:
             "0000f0bf0400000000000000"
         ),
     )
-    window = Open(b"window:1", 5_000_000, 4_999_999, 4_999_000)
+    window = OpenWindow(b"window:1", 5_000_000, 4_999_999, 4_999_000)
     assert Stripe(window, keys, numbers, fresh=False).stored() == stored
     found = Stripe.of_stored(stored, fresh=False)
     assert found.window == window

@@ -24,8 +24,8 @@ from writer_outputs import output
 from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.grouping.together import Together
+from sparkbeam.worker.grouping.moment import ShardClock
+from sparkbeam.worker.grouping.together import AccumulatorMerger
 from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.row_formats.keyed_rows import KeyedSink
 from sparkbeam.worker.state.entries import CACHE_BYTES
@@ -115,7 +115,7 @@ def run(rounds: list[Round], windowing: Windowing, cache_bytes: int = CACHE_BYTE
     """The panes of rounds, and what is kept in the end."""
     pair = coders.TupleCoder([coders.VarIntCoder(), coders.StrUtf8Coder()])
     coder = coders.WindowedValueCoder(pair, windowing.windowfn.get_window_coder())
-    entries, moment = MemoryMap(), Moment(0, 0)
+    entries, moment = MemoryMap(), ShardClock(0, 0)
     state, panes = ShardState(entries, cache_bytes), []
     for number, (arrived, rise, saves) in enumerate(rounds):
         grouping = WindowGrouping(coder, windowing, Join(), state.stage("stage"), moment)
@@ -158,7 +158,7 @@ def test_it_is_as_key_by_key(
     )
     at_once = run(rounds, windowing, cache_bytes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Together, "add", lambda self, rows: rows)
+        patch.setattr(AccumulatorMerger, "add", lambda self, rows: rows)
         assert at_once == run(rounds, windowing)
 
 

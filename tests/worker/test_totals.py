@@ -79,7 +79,7 @@ def gathering(fn: CombineFn, windowing: Windowing, *, take_slices: bool = False)
 
 def blocks_of(columns: ColumnCombine) -> Iterator[tuple[Block, int]]:
     """All that is ready, in blocks of accumulators, with the number of elements."""
-    columns.settle()
+    columns.flush_pending()
     for ready in columns.ready():
         assert isinstance(ready.batch, Block)
         yield ready.batch, ready.count
@@ -128,7 +128,7 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
         columns = gathering(fn, windowing, take_slices=data.draw(hs.booleans()))
         block = block_of(part, window_fn)
         if data.draw(hs.booleans()) and columns.take(block) is None:
-            columns.settle()
+            columns.flush_pending()
             for ready in columns.ready():
                 with packs_of(size):
                     sink.write(ready.batch)
@@ -265,7 +265,7 @@ def test_floats_are_added_one_after_the_other(name: str, window_fn: WindowFn) ->
             assert name == "sum"
             assert sys.version_info >= (3, 12)
             return
-        columns.settle()
+        columns.flush_pending()
     ((block, count),) = (
         (block, count)
         for block, count in blocks_of(columns)
@@ -283,7 +283,7 @@ def test_what_does_not_add_up_exactly_goes_to_the_combine_fn(window_fn: WindowFn
     expected: Counter[Any] = Counter()
     for part in (elements[:2], elements[2:]):
         assert columns.take(block_of(part, window_fn)) is None
-        columns.settle()
+        columns.flush_pending()
         for key, second, value in part:
             for window in windows_at(window_fn, second * SECOND):
                 expected[key, window] += value
@@ -313,7 +313,7 @@ def test_windows_of_ones_own_add_up_over_columns() -> None:
         column = column_of_values([("a", value), ("b", 1)])
         assert column is not None
         assert columns.take(Block(template, column)) is None
-    columns.settle()
+    columns.flush_pending()
     found = {
         (*block.windowing.windows, key): (fn.extract_output(total), count)
         for block, count in blocks_of(columns)

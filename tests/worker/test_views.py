@@ -55,7 +55,7 @@ def test_what_is_replaced_leaves_no_record() -> None:
     seen = view(state, Firings.MANY, SideInputRows(multimap=True))
     fire(seen, *((firing_of(b"k", 0), str(n).encode(), b"old") for n in range(50)))
     fire(seen, (firing_of(b"k", 1), b"1", b"new"))
-    state.settle()
+    state.adjust_size()
     assert list(seen.runs(WINDOW + b"1")) == [b"new"]
     assert list(seen.runs(WINDOW + b"2")) == []
     assert len(list(state.keys())) == 3, "the window, the group and one key"

@@ -38,7 +38,7 @@ class Past:
         """The changes, newest first, and whether each is a regression."""
         found = [change for one in self._series for change in self._changes[one.conditions]]
         found.sort(key=lambda change: self.builds.index(change.point.build), reverse=True)
-        return [(self._told(change), change.verdict.is_regression) for change in found]
+        return [(self._change_text(change), change.verdict.is_regression) for change in found]
 
     @property
     def panels(self) -> dict[str, dict[str, Any]]:
@@ -62,7 +62,7 @@ class Past:
     def _changes(self) -> dict[Conditions, list[Change]]:
         return {one.conditions: changes(one) for one in self._series}
 
-    def _told(self, change: Change) -> str:
+    def _change_text(self, change: Change) -> str:
         """Format the change with its conditions."""
         return f"{change} ({self._contestant(change.series.conditions)})"
 

@@ -53,14 +53,14 @@ class LiveMetrics:
             elif signal.number == self._number:
                 stage = self._stages[report.stage]
                 if stage.read((signal.stage, signal.partition), report):
-                    self._settle(report)
+                    self._forget_attempts(report)
 
     def record_reports(self, reports: Iterable[TaskReport]) -> None:
         """Record reports collected by a batch plan."""
         with self._lock:
             for report in reports:
                 if self._stages[report.stage].record_report(report):
-                    self._settle(report)
+                    self._forget_attempts(report)
 
     def restart(self, number: int) -> None:
         """Record that a batch run restarts from the beginning and discard its committed metrics.
@@ -124,7 +124,7 @@ class LiveMetrics:
         with self._lock:
             return self._attempts.infos()
 
-    def _settle(self, report: TaskReport) -> None:
+    def _forget_attempts(self, report: TaskReport) -> None:
         for task in report.tasks:
             self._attempts.forget_committed((self._number, report.stage, task))
 

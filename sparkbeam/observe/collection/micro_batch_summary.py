@@ -60,7 +60,7 @@ def summary(
         ended=now,
         # The clock of a TestStream is another one, which stands near the epoch.
         duration=max(0, now - max(since, tick.rounds[-1].time)),
-        elements=_taken_in(topology, stages),
+        elements=_source_elements(topology, stages),
         source_watermark=_source_watermark(topology, tick, stages),
         stages=stages,
         names={stage.address: stage.name for stage in topology.plan.stages},
@@ -98,7 +98,7 @@ def _dropped(reports: Mapping[str, TaskReport], stage: Stage) -> int:
     )
 
 
-def _taken_in(topology: Topology, stages: Mapping[str, StageFigures]) -> int:
+def _source_elements(topology: Topology, stages: Mapping[str, StageFigures]) -> int:
     """Return the number of new elements read by the sources.
 
     Elements read by bounded splittable DoFns do not count.

@@ -7,7 +7,7 @@ from typing import Any
 from apache_beam.metrics import monitoring_infos
 
 from sparkbeam.observe.figures.summary import RunSummary, SparkStage, StageSummary, StepSummary
-from sparkbeam.plan.column_steps import told
+from sparkbeam.plan.column_steps import steps_by_stage
 from sparkbeam.plan.column_types import ColumnStep
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
@@ -32,7 +32,7 @@ def run_summary(
         failed_attempts: the number of failed task attempts.
         spark: the Spark stages that have run a stage, by stage id.
     """
-    stages, taken = [], told(plan)
+    stages, taken = [], steps_by_stage(plan)
     for stage in plan.stages:
         sizes = sorted(tasks.get(stage.id, ()))
         stages.append(

@@ -160,7 +160,7 @@ class PageServer:
             loop.run_until_complete(server.close_all_connections())
             loop.close()
         except Exception as error:
-            _logger.warning("The live page stopped; the pipeline continues. %s", _told(error))
+            _logger.warning("The live page stopped; the pipeline continues. %s", _error_text(error))
         finally:
             self._ready.set()
 
@@ -281,7 +281,7 @@ class _OfPage(_Handler):
         """Answer that the page is not available; log the first error of each kind."""
         if type(error).__name__ not in self._told:
             self._told.add(type(error).__name__)
-            _logger.warning("The live page failed; the pipeline continues. %s", _told(error))
+            _logger.warning("The live page failed; the pipeline continues. %s", _error_text(error))
         self.send_error(500)
 
 
@@ -339,5 +339,5 @@ def _html(page: ServedPage, nonce: str) -> str:
     )
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return shortened(f"{type(error).__name__}: {' '.join(str(error).split())}", 300)

@@ -138,7 +138,7 @@ def batch_stage(id: str, progress: StageProgress, summary: StageSummary) -> Stag
         id=id,
         name=progress.name,
         state=texts["state"],
-        facts=tuple(_told(facts)),
+        facts=tuple(_nonempty(facts)),
         box=(texts["state"], tasks, joined(elements, texts["rate"])),
         since=since,
         seconds=None if since is None else progress.seconds,
@@ -173,7 +173,7 @@ def streaming_stages(
             id=id,
             name=stage.name,
             state="holding" if longest > 0 and stage.held_seconds == longest else "",
-            facts=tuple(_told(facts)),
+            facts=tuple(_nonempty(facts)),
             box=(
                 joined(f"{texts['elements']} elements", texts["rate"]),
                 joined(f"watermark {texts['watermark']}", texts["held"]),
@@ -194,7 +194,7 @@ def of_query(progress: StreamingProgress) -> Iterator[Fact]:
     if progress.lag_seconds is not None:
         yield "behind", duration(progress.lag_seconds)
     hubs = ("left to read", backlog(progress.partitions)), ("slow", slowest(progress.partitions))
-    yield from _told(hubs)
+    yield from _nonempty(hubs)
     if progress.dropped_late:
         yield "late elements dropped", f"{progress.dropped_late:,}"
 
@@ -206,7 +206,7 @@ def partition_rows(partitions: Iterable[PartitionProgress]) -> tuple[tuple[str, 
     return tuple(partition_texts(partition) for partition in listed if partition in most)
 
 
-def _told(facts: Iterable[Fact]) -> Iterator[Fact]:
+def _nonempty(facts: Iterable[Fact]) -> Iterator[Fact]:
     return ((label, text) for label, text in facts if text)
 
 

@@ -6,11 +6,11 @@ from sparkbeam.wire.consolidation import consolidate
 from sparkbeam.wire.reports import Reporter, Signal, SignalKind, TaskReport
 
 
-class Witness:
+class CommitReceipts:
     """Sender of the reports that a task behind a shuffle reads, to the driver.
 
     A shuffle is read once all tasks before it have succeeded, and holds the output of one attempt
-    of each. So what the reports in it tell of is committed, long before they come out of the plan.
+    of each. So the reported tasks are committed before the query ends.
 
     Args:
         stage_id: the id of the stage that the task runs.

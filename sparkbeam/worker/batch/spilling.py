@@ -59,7 +59,7 @@ class KeptRows:
             self._open.close()
 
 
-def kept_batches(
+def spilled_batches(
     paths: tuple[str, ...], given: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task.

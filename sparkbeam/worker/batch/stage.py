@@ -23,7 +23,7 @@ from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.plan.row_formats import KeyedRows, RowFormat
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import FailureReports
-from sparkbeam.wire.heap import HERE
+from sparkbeam.wire.heap import WORKER_HEAP
 from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import METRICS_TAG, PLAIN_CELL, Row, RowBuffer, tuples
@@ -31,22 +31,22 @@ from sparkbeam.wire.side_content import SideInputData
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker import captured_output, finalizers, logs, tally
 from sparkbeam.worker.batch.collected_side_inputs import CollectedSideInputs
-from sparkbeam.worker.batch.commit_receipts import Witness
-from sparkbeam.worker.batch.spilling import KeptRows, kept_batches
+from sparkbeam.worker.batch.commit_receipts import CommitReceipts
+from sparkbeam.worker.batch.spilling import KeptRows, spilled_batches
 from sparkbeam.worker.blocks import joined
 from sparkbeam.worker.connectors.spark_rows import RowSource
-from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.grouping.strategies import BATCH, Ungrouped
+from sparkbeam.worker.grouping.moment import ShardClock
+from sparkbeam.worker.grouping.strategies import BATCH, GroupByInput
 from sparkbeam.worker.keyed.batch_records import MemoryRecords
 from sparkbeam.worker.modules import enter
-from sparkbeam.worker.output_socket import OUTLET
+from sparkbeam.worker.output_socket import OUTPUT_SOCKET
 from sparkbeam.worker.row_formats.keyed_rows import KeyedSource
 from sparkbeam.worker.spark_connection import Connection
 from sparkbeam.worker.steps.bundles import Bundles, delay_of, portions
 from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.steps.processor import Residual
-from sparkbeam.worker.steps.threads import KEPT, let_go
-from sparkbeam.worker.task import partition_id, settle
+from sparkbeam.worker.steps.threads import THREAD_POOL, clear_frames
+from sparkbeam.worker.task import partition_id, tune_worker
 
 _QUEUED_BATCHES = 3
 
@@ -91,7 +91,7 @@ class StageTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage over a partition; the function for ``mapInArrow``."""
-        with captured_output.caught(self.output, self.reports.redaction):
+        with captured_output.redirected(self.output, self.reports.redaction):
             enter(self.run_id, self.environment)
             yield from _Run(self, batches).output()
 
@@ -105,7 +105,7 @@ class _Run:
 
     def __init__(self, task: StageTask, batches: Iterator[pa.RecordBatch]) -> None:
         self._task = task
-        self._batches = batches if task.kept is None else kept_batches(task.kept, batches)
+        self._batches = batches if task.kept is None else spilled_batches(task.kept, batches)
         self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(
             _QUEUED_BATCHES
         )
@@ -113,7 +113,7 @@ class _Run:
         self._connection = Connection()
         self._bundles: Bundles | None = None
         self._partition = partition_id()
-        self._rows = RowBuffer(self._put, HERE.heap)
+        self._rows = RowBuffer(self._put, WORKER_HEAP.heap)
         self._kept = KeptRows(self._partition, repeatable=task.repeatable)
         self._finalizers: list[finalizers.Callback] = []
         self._tally = tally.Tally(
@@ -124,14 +124,14 @@ class _Run:
             number=task.number,
         )
         self._witness = (
-            Witness(task.stage.id, self._partition, task.reporter, task.number)
+            CommitReceipts(task.stage.id, self._partition, task.reporter, task.number)
             if task.reporter is not None and task.stage.is_behind_shuffle
             else None
         )
 
     def output(self) -> Iterator[pa.RecordBatch]:
         run_id, stage = self._task.run_id, self._task.stage
-        self._thread = KEPT.take(run_id, stage)
+        self._thread = THREAD_POOL.take(run_id, stage)
         work = self._thread.start(self._work)
         succeeded = False
         try:
@@ -150,7 +150,7 @@ class _Run:
                     self._queue.get_nowait()
             if succeeded:
                 work.wait()
-                KEPT.give_back(run_id, stage, self._thread)
+                THREAD_POOL.give_back(run_id, stage, self._thread)
             else:
                 self._thread.end()
                 while not self._thread.wait(tally.REPORT_SECONDS):
@@ -167,7 +167,7 @@ class _Run:
             bundles = self._bundles
             if bundles is not None:
                 # A step that takes no time is not what the worker will be at if it dies.
-                OUTLET.at(logs.step_in(self._task.stage, bundles.processor.sampler))
+                OUTPUT_SOCKET.at(logs.step_in(self._task.stage, bundles.processor.sampler))
             self._end_if_unwanted()
 
     def _end_if_unwanted(self) -> None:
@@ -193,7 +193,7 @@ class _Run:
         except BaseException as error:
             self._tally.failed()
             outcome = self._task.reports.report(error, label)
-            let_go(error)
+            clear_frames(error)
         finally:
             self._kept.close()
         with contextlib.suppress(_Abandoned):
@@ -207,7 +207,7 @@ class _Run:
             if sink.port.tag in self._task.keeps:
                 rows = self._kept.rows(sink.port.tag, self._task.keeps[sink.port.tag])
                 sink.open(rows, self._partition)
-        settle()
+        tune_worker()
         self._bundles = bundles
         self._process(bundles)
         self._bundles = None
@@ -250,7 +250,7 @@ class _Run:
         processor, records = bundles.processor, MemoryRecords()
         processor.state.records = records
         source, timers = processor.source, processor.timers
-        timers.moment = Moment(MAX_MICROS, MAX_MICROS, MAX_MICROS)
+        timers.moment = ShardClock(MAX_MICROS, MAX_MICROS, MAX_MICROS)
         timers.encode_window = source.windowed_coder.window_coder.encode
         for keys in portions(KeyedSource(source.windowed_coder).keys(rows)):
             if timers.streams:
@@ -260,10 +260,10 @@ class _Run:
             records.forget()
             self._finish(bundles, residuals)
 
-    def _grouped(self, source: SourceOperation, rows: RowFormat) -> Ungrouped:
+    def _grouped(self, source: SourceOperation, rows: RowFormat) -> GroupByInput:
         assert source.grouped_coder is not None
         assert source.grouped_windowing is not None
-        return Ungrouped(
+        return GroupByInput(
             self._data(), rows, source.grouped_coder, source.grouped_windowing, source.combine
         )
 

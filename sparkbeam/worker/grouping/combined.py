@@ -33,7 +33,7 @@ from sparkbeam.worker.slices import slices_of
 
 
 @dataclass(frozen=True)
-class _Open:
+class _OpenWindow:
     """Groups to which later rows may belong.
 
     Attributes:
@@ -67,7 +67,7 @@ class _Combined:
 
     def blocks(self, packed: Iterator[Unpacked]) -> Iterator[Block]:
         """Yield the groups of rows."""
-        before: _Open | None = None
+        before: _OpenWindow | None = None
         for some in packed:
             keys, found = self._merged(before, some)
             before = None
@@ -78,7 +78,7 @@ class _Combined:
             if len(found):
                 yield self._block(found, keys)
 
-    def _merged(self, before: _Open | None, some: Unpacked) -> tuple[pa.Array, Aggregates]:
+    def _merged(self, before: _OpenWindow | None, some: Unpacked) -> tuple[pa.Array, Aggregates]:
         """Return keys, the groups of rows, and those open before them."""
         keys, numbers, parts = some.keys, some.places, []
         if before is not None:
@@ -117,9 +117,9 @@ class _Combined:
         return Block(self._template, values, stamps, windows)
 
 
-def _still_open(keys: pa.Array, columns: Aggregates) -> _Open:
+def _still_open(keys: pa.Array, columns: Aggregates) -> _OpenWindow:
     numbers, places = np.unique(columns.keys, return_inverse=True)
-    return _Open(keys.take(pa.array(numbers)), columns.with_keys(places))
+    return _OpenWindow(keys.take(pa.array(numbers)), columns.with_keys(places))
 
 
 def combined_groups(

@@ -55,17 +55,17 @@ class Lateness:
     def in_time(self, blocks: Iterable[Block], watermark: int) -> Iterator[Block]:
         """Yield elements without the windows for which they are too late."""
         for block in blocks:
-            kept = self.kept(block, watermark)
+            kept = self.drop_late(block, watermark)
             if kept is not None:
                 yield kept
 
-    def kept(self, block: Block, watermark: int) -> Block | None:
+    def drop_late(self, block: Block, watermark: int) -> Block | None:
         """Return a block without the windows for which it is too late; None if nothing remains."""
         template = block.windowing
         before = self._before
         # Most blocks have the windowing of the one before.
         if before is None or before[0] is not template or before[1] != watermark:
-            before = (template, watermark, self._kept(template, latest_over(watermark)))
+            before = (template, watermark, self._unexpired(template, latest_over(watermark)))
             self._before = before
         kept = before[2]
         if kept is template:
@@ -96,10 +96,10 @@ class Lateness:
 
     def count(self, template: WindowedValue, number: int, watermark: int) -> None:
         """Add the number of elements behind accumulators, beyond one for each."""
-        if self._kept(template, latest_over(watermark)) is None:
+        if self._unexpired(template, latest_over(watermark)) is None:
             self.dropped += number
 
-    def _kept(self, template: WindowedValue, over: int) -> WindowedValue | None:
+    def _unexpired(self, template: WindowedValue, over: int) -> WindowedValue | None:
         windows = tuple(window for window in template.windows if self._expires(window) > over)
         if len(windows) == len(template.windows):
             return template

@@ -6,7 +6,7 @@ from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 
 
 @dataclass
-class Moment:
+class ShardClock:
     """Both watermarks of a stage and the clock, in microseconds since the epoch.
 
     It is the clock of Beam's trigger driver as well.

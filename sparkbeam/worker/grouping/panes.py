@@ -98,8 +98,8 @@ class Panes:
     def _asked_for(self, state: "_State", elements: list[WindowedValue]) -> Iterator[WindowedValue]:
         """Yield the panes that the trigger asks for.
 
-        No element is late, so that there is nothing for a timer of the clock behind the pane on
-        time, as the driver would have it of one that an early trigger has set.
+        No element is late, so a processing-time timer set by an early trigger has nothing left to
+        fire.
         """
         driver = self._driver
         yield from driver.process_elements(state, elements, MIN_TIMESTAMP, MIN_TIMESTAMP)

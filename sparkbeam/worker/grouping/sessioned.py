@@ -33,7 +33,7 @@ from sparkbeam.worker.grouping.session_state import (
     Value,
     gathered,
 )
-from sparkbeam.worker.grouping.spanned import Spanned
+from sparkbeam.worker.grouping.spanned import SessionMerger
 from sparkbeam.worker.grouping.stored import StoredGrouping
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 
@@ -50,11 +50,11 @@ class SessionedGrouping(StoredGrouping):
         self._is_at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
         self._spanned = self._make_spanned()
 
-    def _make_spanned(self) -> Spanned | None:
+    def _make_spanned(self) -> SessionMerger | None:
         """Return the merger of numbers; None if the accumulators are no numbers."""
         if self._combine_fn is None or form_of(self._combine_fn) is None:
             return None
-        return Spanned(self._combine_fn, self._encode, self._lateness)
+        return SessionMerger(self._combine_fn, self._encode, self._lateness)
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark

@@ -23,7 +23,7 @@ from sparkbeam.worker.grouping.lateness import Lateness
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 
 
-class Spans(NamedTuple):
+class SessionArrivals(NamedTuple):
     """Arrivals of many keys.
 
     Attributes:
@@ -36,7 +36,7 @@ class Spans(NamedTuple):
     each: Iterator[tuple[bytes, list[Session]]]
 
 
-class Spanned:
+class SessionMerger:
     """Merger of numbers into sessions.
 
     Args:
@@ -53,7 +53,7 @@ class Spanned:
         self._make = SessionColumns(combine_fn, max)
         self._lateness = lateness
 
-    def spans(self, cells: list[bytes], watermark: int) -> Spans:
+    def spans(self, cells: list[bytes], watermark: int) -> SessionArrivals:
         """Return the arrivals in cells that are not too late.
 
         Args:
@@ -75,7 +75,7 @@ class Spanned:
         sessions = self._make.joined(parts).with_keys(places)
         if len(sessions):
             sessions = self._make.merge(sessions, in_runs=False)
-        return Spans(in_order, self._each(in_order, sessions))
+        return SessionArrivals(in_order, self._each(in_order, sessions))
 
     def _each(self, keys: list[bytes], found: Aggregates) -> Iterator[tuple[bytes, list[Session]]]:
         for place, sessions in groupby(self._make.sessions(found), itemgetter(0)):

@@ -39,7 +39,7 @@ _KEY = itemgetter(0)
 
 
 @dataclass(frozen=True)
-class Ungrouped:
+class GroupByInput:
     """Input of a GroupByKey in a task of batch.
 
     Attributes:
@@ -64,7 +64,7 @@ class Ungrouped:
         return tuples(self.batches)
 
 
-def _windows(given: Ungrouped) -> Iterator[Block]:
+def _windows(given: GroupByInput) -> Iterator[Block]:
     of_elements = given.coder, given.windowing
     if given.format == GroupRows():
         return groups(given.rows, *of_elements)
@@ -75,7 +75,7 @@ def _windows(given: Ungrouped) -> Iterator[Block]:
     return combined_groups(unpacked(given.batches), *of_elements, given.combine)
 
 
-def _sessions(given: Ungrouped) -> Iterator[Block]:
+def _sessions(given: GroupByInput) -> Iterator[Block]:
     of_elements = given.coder, given.windowing
     if given.combine is None or not given.format.packed:
         return in_blocks(sessions(given.rows, *of_elements))
@@ -83,7 +83,7 @@ def _sessions(given: Ungrouped) -> Iterator[Block]:
 
 
 def _panes(
-    given: Ungrouped, made: Callable[[Windowing], MergingGroups | Panes]
+    given: GroupByInput, made: Callable[[Windowing], MergingGroups | Panes]
 ) -> Iterator[WindowedValue]:
     """Gather all elements of a key, and request its panes."""
     decode_key = given.coder.wrapped_value_coder.key_coder().get_impl().decode_nested
@@ -101,7 +101,7 @@ def _panes(
             yield pane.with_value((key, pane.value))
 
 
-BATCH: dict[GroupStrategy, Callable[[Ungrouped], Iterator[Block]]] = {
+BATCH: dict[GroupStrategy, Callable[[GroupByInput], Iterator[Block]]] = {
     GroupStrategy.WINDOWS: _windows,
     GroupStrategy.SESSIONS: _sessions,
     GroupStrategy.MERGING: lambda given: in_blocks(_panes(given, MergingGroups)),

@@ -20,10 +20,10 @@ from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state.pages import KeyedState
-from sparkbeam.worker.state.stripes import Open, Places
+from sparkbeam.worker.state.stripes import OpenWindow, Places
 
 
-class Striped:
+class StripeStore:
     """Numbers kept in stripes.
 
     Args:
@@ -40,7 +40,7 @@ class Striped:
         keyed: KeyedState,
         combine: Combine,
         decode_key: Callable[[bytes], Any],
-        opened: Callable[[WindowedValue], list[Open] | None],
+        opened: Callable[[WindowedValue], list[OpenWindow] | None],
     ) -> None:
         assert combine.form is not None
         self._cells = cells
@@ -66,7 +66,7 @@ class Striped:
             else:
                 yield from self._add(windows[0], _joined(parts))
 
-    def _add(self, window: Open, found: AggregateCell) -> Iterator[AggregateCell]:
+    def _add(self, window: OpenWindow, found: AggregateCell) -> Iterator[AggregateCell]:
         """Add to a window; return the rows that are not supported."""
         encoded = found.keys.dictionary_encode()
         of_keys = encoded.indices.to_numpy()
@@ -80,16 +80,18 @@ class Striped:
                 has_record = np.array([keys[place] in page.records for place in places.tolist()])
                 places = in_page[~has_record]
                 if has_record.any():
-                    yield found.taken(order[_runs(firsts, lengths, in_page[has_record])])
+                    yield found.take(order[_runs(firsts, lengths, in_page[has_record])])
             if not len(places):
                 continue
             rows = order[_runs(firsts, lengths, places)]
             some = encoded.dictionary.take(pa.array(places))
             begins = np.cumsum(lengths[places]) - lengths[places]
             if not page.add(window, some, found.numbers[rows], begins, self._add_up):
-                yield found.taken(rows)
+                yield found.take(rows)
 
-    def fire(self, limit: int, on_time: Callable[[Open], WindowedValue | None]) -> Iterator[Block]:
+    def fire(
+        self, limit: int, on_time: Callable[[OpenWindow], WindowedValue | None]
+    ) -> Iterator[Block]:
         """Emit the windows that are due.
 
         Args:
@@ -97,11 +99,11 @@ class Striped:
             on_time: the pane of a window, without its value; None if its keys need
                 records, as there is more to come.
         """
-        waiting: dict[Open, list[tuple[pa.Array, Numbers]]] = {}
+        waiting: dict[OpenWindow, list[tuple[pa.Array, Numbers]]] = {}
         count = 0
         for page, stripe in self._keyed.due_stripes(limit):
             if on_time(stripe.window) is None:
-                page.thaw(stripe.keys.to_pylist())
+                page.to_records(stripe.keys.to_pylist())
                 continue
             page.drop(stripe)
             waiting.setdefault(stripe.window, []).append((stripe.keys, stripe.numbers))
@@ -113,8 +115,8 @@ class Striped:
 
     def _blocks(
         self,
-        waiting: dict[Open, list[tuple[pa.Array, Numbers]]],
-        on_time: Callable[[Open], WindowedValue | None],
+        waiting: dict[OpenWindow, list[tuple[pa.Array, Numbers]]],
+        on_time: Callable[[OpenWindow], WindowedValue | None],
     ) -> Iterator[Block]:
         """Yield blocks of what waits, and stop it waiting."""
         for window in sorted(waiting, key=lambda window: window.fires):

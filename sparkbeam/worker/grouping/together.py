@@ -16,7 +16,7 @@ from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state.page import Page
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import HELD_BYTES
-from sparkbeam.worker.state.stripes import Open, timer_of
+from sparkbeam.worker.state.stripes import OpenWindow, timer_of
 
 _ONE = b"\0\0\0\1"
 _SHORT = 128
@@ -29,7 +29,7 @@ def _empty() -> tuple[dict[Any, Any], ...]:
 
 
 @dataclass
-class Arrived:
+class Arrivals:
     """Accumulators of one windowing, encoded, by key.
 
     Attributes:
@@ -38,12 +38,12 @@ class Arrived:
         refused: the keys with stored content that differs from that of open windows.
     """
 
-    windows: list[Open]
+    windows: list[OpenWindow]
     by_key: dict[bytes, list[bytes]] = field(default_factory=dict)
     refused: set[bytes] = field(default_factory=set)
 
 
-class Together:
+class AccumulatorMerger:
     """Merger of accumulators into the stored content of keys.
 
     Args:
@@ -58,7 +58,7 @@ class Together:
         cells: KeyCells,
         keyed: KeyedState,
         combined: Callable[[list[bytes]], bytes],
-        opened: Callable[[WindowedValue], list[Open] | None],
+        opened: Callable[[WindowedValue], list[OpenWindow] | None],
     ) -> None:
         self._cells = cells
         self._keyed = keyed
@@ -87,11 +87,11 @@ class Together:
 
         return [row for row in rows if is_left(row)]
 
-    def _sorted_out(self, rows: list[Row]) -> tuple[dict[bytes, Arrived | None], set[bytes]]:
+    def _sorted_out(self, rows: list[Row]) -> tuple[dict[bytes, Arrivals | None], set[bytes]]:
         """Return the arrivals to add by cell head, and the keys that have anything else."""
-        by_head: dict[bytes, Arrived | None] = {}
+        by_head: dict[bytes, Arrivals | None] = {}
         head, start = _ONE, 0
-        into: Arrived | None = None
+        into: Arrivals | None = None
         others: set[bytes] = set()
         for key, _, cell in rows:
             if not cell.startswith(head):
@@ -118,15 +118,15 @@ class Together:
                 before += some
         return by_head, others
 
-    def _new(self, template: WindowedValue, known: Iterable[Arrived | None]) -> Arrived | None:
+    def _new(self, template: WindowedValue, known: Iterable[Arrivals | None]) -> Arrivals | None:
         """Return the target of elements in new windows; None if some of them are known."""
         windows = self._opened(template)
         if windows is None:
             return None
         cells = {window.cell for some in known if some is not None for window in some.windows}
-        return None if any(window.cell in cells for window in windows) else Arrived(windows)
+        return None if any(window.cell in cells for window in windows) else Arrivals(windows)
 
-    def _add(self, arrived: Arrived) -> None:
+    def _add(self, arrived: Arrivals) -> None:
         """Add to all keys but those that are refused."""
         for page, keys in self._keyed.by_page(list(arrived.by_key)):
             refused = {key for key in keys if not self._is_open(page, key, arrived.windows)}
@@ -137,7 +137,7 @@ class Together:
                 self._add_in(page, keys, arrived.by_key, window)
 
     @staticmethod
-    def _is_open(page: Page, key: bytes, windows: list[Open]) -> bool:
+    def _is_open(page: Page, key: bytes, windows: list[OpenWindow]) -> bool:
         """Return whether a key has no stored content but that of these windows."""
         content = page.records.get(key)
         if content is None:
@@ -151,7 +151,7 @@ class Together:
         return True
 
     def _add_in(
-        self, page: Page, keys: list[bytes], by_key: dict[bytes, list[bytes]], window: Open
+        self, page: Page, keys: list[bytes], by_key: dict[bytes, list[bytes]], window: OpenWindow
     ) -> None:
         """Add to the window of keys in a page."""
         name, stamp, records, combined = window.cell, window.stamp, page.records, self._combined

@@ -65,7 +65,7 @@ def counted(value: bytes) -> Value:
             return count, value[at:]
 
 
-class Parts:
+class RecordCodec:
     """Encoding of the content of a record.
 
     Args:
@@ -127,7 +127,7 @@ class TriggerState(trigger.UnmergedState):
             one is asked anyway.
     """
 
-    def __init__(self, record: Record, parts: Parts, watermark: int = MIN_MICROS) -> None:
+    def __init__(self, record: Record, parts: RecordCodec, watermark: int = MIN_MICROS) -> None:
         self.record = record
         self._watermark = watermark
         self._parts = parts
@@ -179,7 +179,7 @@ class TriggerState(trigger.UnmergedState):
         """Return all windows but those whose trigger has finished."""
         return [window for window in self._window_ids if not self.is_closed(window)]
 
-    def kept_of(self, window: BoundedWindow) -> "KeptWindow":
+    def window_state(self, window: BoundedWindow) -> "KeptWindow":
         """Return the kept state of a window."""
         ids = self._window_ids[window]
         values = [self._values.get(id, {}) for id in ids]

@@ -20,7 +20,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.grouping.trigger_state import TriggerState
 from sparkbeam.worker.grouping.triggers import asks_the_clock, by_the_model
 
@@ -33,9 +33,9 @@ class TimedTriggerDriver(GeneralTriggerDriver):
         moment: the current time, updated by the caller.
     """
 
-    clock: Moment
+    clock: ShardClock
 
-    def __init__(self, windowing: Windowing, moment: Moment) -> None:
+    def __init__(self, windowing: Windowing, moment: ShardClock) -> None:
         super().__init__(windowing, moment)
         self.trigger_fn = by_the_model(windowing.triggerfn, moment)
         self._asks_the_clock = asks_the_clock(windowing.triggerfn)

@@ -23,12 +23,12 @@ from sparkbeam.wire.rounding import coded
 from sparkbeam.wire.rows import COUNT_CELL, Row
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
-from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.grouping.panes import picks_up_the_rest
 from sparkbeam.worker.grouping.trigger_state import (
     DOMAIN_NAMES,
     EXPIRY,
-    Parts,
+    RecordCodec,
     TriggerState,
     counted,
     single,
@@ -65,7 +65,7 @@ class StreamGrouping(ABC):
         windowing: Windowing,
         combine_fn: CombineFn | None,
         state: KeyedState,
-        moment: Moment,
+        moment: ShardClock,
         *,
         by_time: bool = False,
         counted: bool = False,
@@ -128,7 +128,7 @@ class StreamGrouping(ABC):
         rows = self._without_counts(rows, watermark)
         rows.sort(key=itemgetter(0))
         self._keyed.prefetch(dict.fromkeys(merge((key for key, _, _ in rows), others)))
-        blocks, in_time = self._cells.blocks, self._lateness.kept
+        blocks, in_time = self._cells.blocks, self._lateness.drop_late
         for key, group in groupby(rows, itemgetter(0)):
             found: list[Block] = []
             for _, _, cell in group:
@@ -163,7 +163,7 @@ class TriggerGrouping(StreamGrouping):
         self._driver = TimedTriggerDriver(windowing, self._moment)
         self._picks_up = picks_up_the_rest(windowing)
         self._accumulates = windowing.accumulation_mode == trigger.AccumulationMode.ACCUMULATING
-        self._parts = Parts(
+        self._parts = RecordCodec(
             self._value_coder.get_impl(),
             coder.window_coder.get_impl(),
             self._combine_fn,

@@ -28,10 +28,10 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.upstream.beam import ListTag
-from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.moment import ShardClock
 
 
-def by_the_model(trigger: TriggerFn, moment: Moment) -> TriggerFn:
+def by_the_model(trigger: TriggerFn, moment: ShardClock) -> TriggerFn:
     """Return the trigger with all its parts as the model has them.
 
     Args:
@@ -101,7 +101,7 @@ class _AfterProcessingTime(AfterProcessingTime):
 
     DELAYS = DelayTag(AfterProcessingTime.STATE_TAG.tag)
 
-    def __init__(self, delay: float, moment: Moment) -> None:
+    def __init__(self, delay: float, moment: ShardClock) -> None:
         super().__init__(delay)
         self._moment = moment
 
@@ -126,7 +126,7 @@ class _AfterWatermark(AfterWatermark):
     A window that merges to one whose end is still to come goes back, as in the Java SDK.
     """
 
-    def __init__(self, early: TriggerFn | None, late: TriggerFn | None, moment: Moment) -> None:
+    def __init__(self, early: TriggerFn | None, late: TriggerFn | None, moment: ShardClock) -> None:
         super().__init__(early, late)
         self._moment = moment
 

@@ -26,10 +26,10 @@ from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.lateness import latest_over
 from sparkbeam.worker.grouping.stored import StoredGrouping
-from sparkbeam.worker.grouping.striped import Striped
-from sparkbeam.worker.grouping.together import Together
+from sparkbeam.worker.grouping.striped import StripeStore
+from sparkbeam.worker.grouping.together import AccumulatorMerger
 from sparkbeam.worker.state.records import EVENT_TIME, Record
-from sparkbeam.worker.state.stripes import Open
+from sparkbeam.worker.state.stripes import OpenWindow
 
 CELL = b"window:"
 """Prefix of the name of a window's cell; the encoded window follows."""
@@ -57,10 +57,10 @@ class WindowGrouping(StoredGrouping):
         self._of_templates: dict[int, tuple[WindowedValue, list[_Window]]] = {}
         self._known_stamps: dict[tuple[_Window, int | None, int], int | None] = {}
         self._known_at: int | None = None
-        self._together = Together(self._cells, self._keyed, self._combined, self._opened)
+        self._together = AccumulatorMerger(self._cells, self._keyed, self._combined, self._opened)
         self._striped = self._make_striped()
 
-    def _make_striped(self) -> Striped | None:
+    def _make_striped(self) -> StripeStore | None:
         """Return the store of numbers; None if the accumulators are no numbers."""
         combine_fn = self._combine_fn
         form = None if combine_fn is None else form_of(combine_fn)
@@ -68,7 +68,7 @@ class WindowGrouping(StoredGrouping):
             return None
         combine = Combine(combine_fn, form, "")
         self._keyed.accumulators = partial(self._accumulators, combine)
-        return Striped(self._cells, self._keyed, combine, self._decode_key, self._opened)
+        return StripeStore(self._cells, self._keyed, combine, self._decode_key, self._opened)
 
     def _accumulators(self, combine: Combine, numbers: Numbers) -> list[bytes]:
         """Return the encoded accumulators for numbers of the vectorized form."""
@@ -107,7 +107,7 @@ class WindowGrouping(StoredGrouping):
             rows += left.rows(self._cells, self._keyed.accumulators)
         return rows
 
-    def _opened(self, template: WindowedValue) -> list[Open] | None:
+    def _opened(self, template: WindowedValue) -> list[OpenWindow] | None:
         """Return the windows of elements, if all are open and hold the watermark at one time."""
         watermark, found = self._moment.input_watermark, []
         for known in self._windows_of(template):
@@ -118,7 +118,9 @@ class WindowGrouping(StoredGrouping):
                 or self._stamp_with(known, stamp, template) != stamp
             ):
                 return None
-            found.append(Open(known.cell, min(known.end, MAX_MICROS), stamp, coded_hold(stamp)))
+            found.append(
+                OpenWindow(known.cell, min(known.end, MAX_MICROS), stamp, coded_hold(stamp))
+            )
         return found or None
 
     def fire_blocks(self) -> Iterator[Block]:
@@ -126,7 +128,7 @@ class WindowGrouping(StoredGrouping):
             yield from self._striped.fire(self._moment.input_watermark, self._only_pane)
         yield from in_blocks(self.fire())
 
-    def _only_pane(self, window: Open) -> WindowedValue | None:
+    def _only_pane(self, window: OpenWindow) -> WindowedValue | None:
         """Return the pane of a window that is forgotten when it fires, without its value."""
         known = self._of_cell(window.cell)
         if known.expiry > latest_over(self._moment.input_watermark):

@@ -66,7 +66,7 @@ class KeyedInput:
             in_time = unstamped(self._lateness.in_time(blocks, watermark))
             yield key, self._ready(key, in_time, watermark) if self._sorted else in_time
 
-    def ripe(self, record: Record, watermark: int) -> Iterator[Block]:
+    def due_blocks(self, record: Record, watermark: int) -> Iterator[Block]:
         """Yield the elements of a key that have waited for the watermark, in order."""
         if not self._sorted:
             return iter(())

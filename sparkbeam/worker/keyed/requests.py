@@ -11,7 +11,7 @@ from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.timestamps import MAX_MICROS
-from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.keyed.state_cells import DONE, forget_user_state, user_cell
 from sparkbeam.worker.keyed.timers import EXPIRY
 from sparkbeam.worker.keyed.user_state import UserState
@@ -46,7 +46,7 @@ class StageStateHandler(sdk_worker.CachingStateHandler):
         self.records: Records | None = None
         self.expires: Callable[[BoundedWindow], int] | None = None
         self.decode_window: Callable[[bytes], BoundedWindow]
-        self.moment: Moment | None = None
+        self.moment: ShardClock | None = None
         self._last: tuple[bytes, int] | None = None
         self._of_steps: list[UserState] = []
 

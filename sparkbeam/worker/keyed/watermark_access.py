@@ -3,7 +3,7 @@
 from apache_beam.transforms import userstate
 
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
-from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.keyed.state_cells import Cell
 
 
@@ -15,7 +15,7 @@ class EventTime(userstate.RuntimeState):
         moment: the times of the stage; None in batch.
     """
 
-    def __init__(self, cell: Cell, moment: Moment | None) -> None:
+    def __init__(self, cell: Cell, moment: ShardClock | None) -> None:
         self._cell = cell
         self._moment = moment
 

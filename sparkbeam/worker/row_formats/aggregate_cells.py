@@ -164,7 +164,7 @@ class AggregateCell:
     counts: Micros = field(default_factory=_none)
     length: int = 0
 
-    def taken(self, rows: Positions) -> "AggregateCell":
+    def take(self, rows: Positions) -> "AggregateCell":
         """Return the accumulators at some positions."""
         starts, counts = self.starts, self.counts
         if len(starts):

@@ -15,7 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.columns import FallBack
 from sparkbeam.columns.python_types import Shape, tells_all
 from sparkbeam.columns.vectors import Micros
-from sparkbeam.plan.round_trips import given_back
+from sparkbeam.plan.round_trips import round_tripped
 from sparkbeam.wire.rows import COLUMN_CELL
 from sparkbeam.worker.blocks import GLOBAL, Assigned, Block
 from sparkbeam.worker.intervals import Intervals
@@ -78,7 +78,7 @@ class ColumnCoder:
             raise FallBack("its elements hold accumulators")
         if not tells_all(column.shape):
             raise FallBack("its elements hold structs in lists or maps")
-        if given_back(self._value, column.array, column.shape) is None:
+        if round_tripped(self._value, column.array, column.shape) is None:
             raise FallBack(f"the coder {self._value} may give back others")
         given = block.assigned
         times = block.time_column() if block.is_stamped else None
@@ -112,7 +112,7 @@ class ColumnCoder:
         with pa.ipc.open_stream(pa.py_buffer(cell).slice(described)) as stream:
             batch = stream.read_next_batch()
         array = batch.column(_VALUES)
-        shape = given_back(self._value, array, content.shape)
+        shape = round_tripped(self._value, array, content.shape)
         assert shape is not None
         times = _micros(batch, _TIMES) if _TIMES in batch.schema.names else None
         assigned: Assigned | None = content.window_fn

@@ -83,7 +83,7 @@ class ChunkSink(Sink):
             if self._is_small():
                 end = min(end, start + max(1, self._limit // each))
             part = np.arange(start, end)
-            self._write_columns(block.taken(part) if len(part) < len(block) else block)
+            self._write_columns(block.take(part) if len(part) < len(block) else block)
             start = end
 
     def _write_columns(self, block: Block) -> None:

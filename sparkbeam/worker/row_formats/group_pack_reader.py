@@ -78,7 +78,7 @@ class _Sorted:
         ends = offsets_of(self.cells).astype(np.int64)[self.bounds]
         return np.diff(ends)
 
-    def taken(self, places: Positions) -> "_Sorted":
+    def take(self, places: Positions) -> "_Sorted":
         """Return the cells of some keys."""
         counts = np.diff(self.bounds)[places]
         bounds = np.concatenate([[0], np.cumsum(counts)])
@@ -132,8 +132,8 @@ class _Groups:
         closed = {}
         for kind, some in found.items():
             is_open = _is_open(some.keys, *read.until)
-            self._open[kind] = some.taken(np.flatnonzero(is_open))
-            closed[kind] = some.taken(np.flatnonzero(~is_open))
+            self._open[kind] = some.take(np.flatnonzero(is_open))
+            closed[kind] = some.take(np.flatnonzero(~is_open))
         if not large:
             return closed, {}
         keys = list(large)
@@ -163,8 +163,8 @@ class _Groups:
             there = pa.array(list(large), pa.binary())
             are_large |= pc.is_in(groups.keys, there).to_numpy(zero_copy_only=False)
         if are_large.any():
-            self._build(groups.taken(np.flatnonzero(are_large)), large)
-            groups = groups.taken(np.flatnonzero(~are_large))
+            self._build(groups.take(np.flatnonzero(are_large)), large)
+            groups = groups.take(np.flatnonzero(~are_large))
         step = column_rows(len(groups.keys), groups.cells.nbytes)
         for start in range(0, len(groups.keys), step):
             part = groups.part(start, min(start + step, len(groups.keys)))

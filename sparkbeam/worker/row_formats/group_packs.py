@@ -149,7 +149,7 @@ class PackedGroupSink(Sink):
                 runs = self._large_runs(some.cells.take(pa.array(part)))
                 key = some.keys[int(part[0])].as_py()
                 write_large(self._rows, self._tag, key, runs)
-            some = some.taken(np.flatnonzero(~are_large[places]))
+            some = some.take(np.flatnonzero(~are_large[places]))
         if len(some):
             write(self._rows, self._tag, CellKind.VALUES, some)
 
@@ -183,7 +183,7 @@ class PackedGroupSink(Sink):
 def _with_spans(some: CellsOfKeys, spans: pa.Array) -> CellsOfKeys:
     """Return keys with windows behind them, possibly several for each key."""
     if len(spans) != len(some):
-        some = some.taken(np.tile(np.arange(len(some)), len(spans) // len(some)))
+        some = some.take(np.tile(np.arange(len(some)), len(spans) // len(some)))
     keys = pc.binary_join_element_wise(some.keys, spans, pa.scalar(b"", pa.binary()))
     return CellsOfKeys(keys, some.cells)
 

@@ -65,7 +65,7 @@ class _Keys:
     def column(self) -> Column | None:
         """Return the keys as a column; None if they form none."""
         found = column_of_keys(self.keys)
-        return None if found is None else found.taken(self.places)
+        return None if found is None else found.take(self.places)
 
 
 class JoinReader:
@@ -111,7 +111,7 @@ class JoinReader:
                 of_left = part if here is None else part.take(pa.array(here))
                 for rights, there in self._right.columns(of_left.column(_RIGHT), right):
                     of_both = of_left if there is None else of_left.take(pa.array(there))
-                    some = lefts if there is None else lefts.taken(there)
+                    some = lefts if there is None else lefts.take(there)
                     yield from _blocks(self._keys.read(of_both.column(_KEY)), some, rights)
 
 
@@ -135,7 +135,7 @@ def _blocks(keys: _Keys, left: Column, right: Column) -> Iterator[Block]:
     spans = [one.windows[0] for one in keys.windowings]
     if len(spans) == 1 or any(type(span) is not IntervalWindow for span in spans):
         for windowing, places in _by_window(keys):
-            yield Block(windowing, column if places is None else column.taken(places))
+            yield Block(windowing, column if places is None else column.take(places))
         return
     of_rows = keys.numbers[keys.places]
     starts, ends, times = (

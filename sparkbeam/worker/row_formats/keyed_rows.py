@@ -159,7 +159,7 @@ class StoredSink(KeyedSink):
             assert rows.counts is not None
             length = int(rows.ends[0] - rows.starts[0])
             cell = AggregateCell(SPANS_CELL, keys, rows.totals, rows.starts, rows.counts, length)
-        self._writer.extend_keys(self._tag, keys, lambda places: cell.taken(places).packed())
+        self._writer.extend_keys(self._tag, keys, lambda places: cell.take(places).packed())
 
 
 class TimeSortedSink(Sink):

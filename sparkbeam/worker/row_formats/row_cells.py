@@ -30,7 +30,7 @@ from sparkbeam.columns.python_types import (
 )
 from sparkbeam.columns.vectors import Bools
 from sparkbeam.plan.join_columns import why_no_cells
-from sparkbeam.plan.round_trips import given_back
+from sparkbeam.plan.round_trips import round_tripped
 from sparkbeam.wire.binary import bytes_of, fixed_cells, offsets_of
 from sparkbeam.worker.row_formats.type_heads import HeadCoder
 from sparkbeam.worker.value_columns import Column, column_of
@@ -61,7 +61,7 @@ class RowCells:
             values: the column.
             shape: the shape of the values.
         """
-        back = given_back(self._coder, values, shape)
+        back = round_tripped(self._coder, values, shape)
         form = None if back is None else self._form(back)
         if form is None:
             return None
@@ -167,13 +167,13 @@ class _Form:
 
     def decode(self, cells: pa.Array) -> Column:
         """Return the values of cells."""
-        records, texts = self._taken_apart(cells)
+        records, texts = self._records_and_texts(cells)
         nulls = np.unpackbits(records["nulls"], axis=1)[:, : len(self.parts)].astype(np.bool_)
         return column_of(
             self._array(iter(range(len(self.parts))), records, nulls, texts), self.shape
         )
 
-    def _taken_apart(self, cells: pa.Array) -> tuple[npt.NDArray[Any], Iterator[pa.Array]]:
+    def _records_and_texts(self, cells: pa.Array) -> tuple[npt.NDArray[Any], Iterator[pa.Array]]:
         """Return the records of cells, and their texts, one after the other."""
         size, count = self.record.itemsize, len(cells)
         of_texts = [at for at, part in enumerate(self.parts) if part in _TEXTS]

@@ -12,7 +12,7 @@ from sparkbeam.wire.rows import FiringWriter, Orders, RowWriter
 from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 
 
-class TellingSink(Sink):
+class FiringTaggedSink(Sink):
     """Writer of another format, with no row of two firings.
 
     Args:

@@ -58,14 +58,14 @@ class HeadCoder:
 
     def encode(self, shape: Shape) -> bytes | None:
         """Return the bytes of a shape; None if they are not few."""
-        found = b"".join(self._told(shape))
+        found = b"".join(self._encoded_parts(shape))
         return bytes([len(found)]) + found if len(found) <= _MOST else None
 
     def decode(self, head: bytes) -> Shape:
         """Return the inverse of :meth:`encode`."""
         return self._read(_Bytes(head[1:]))
 
-    def _told(self, shape: Shape) -> Iterator[bytes]:
+    def _encoded_parts(self, shape: Shape) -> Iterator[bytes]:
         if shape in _PLAIN:
             yield _PLAIN[shape]
             return
@@ -84,7 +84,7 @@ class HeadCoder:
         else:
             yield _PICKLED + _text(pickler.dumps(known))
         for part in shape.fields:
-            yield from self._told(part)
+            yield from self._encoded_parts(part)
 
     def _read(self, data: "_Bytes") -> Shape:
         code = data.take(1)

@@ -21,7 +21,7 @@ from sparkbeam.worker.state.records import (
     Record,
     schedule,
 )
-from sparkbeam.worker.state.stripes import AddUp, Numbers, Open, Places, Stripe, timer_of
+from sparkbeam.worker.state.stripes import AddUp, Numbers, OpenWindow, Places, Stripe, timer_of
 
 PAGE_BYTES = 8 << 10
 """Mean size of the pages of a stage, while the stage is not large."""
@@ -79,8 +79,8 @@ class Page(Entry):
 
     Attributes:
         records: by key, as :class:`Record` or as the content of one.
-        live: those that are a :class:`Record`, as they have been accessed; no other one has
-            changed, or is empty.
+        live: those that are a :class:`Record`, as they have been accessed; only these can be
+            dirty or empty.
         stripes: the content of other keys in columns, by the names of the cells.
         count: the number of records that are not empty, according to the directory.
         has_delta: True if the map has an entry for the delta, which may be empty.
@@ -180,7 +180,7 @@ class Page(Entry):
             yield from self._striped().to_pylist()
 
     def add(
-        self, window: Open, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp
+        self, window: OpenWindow, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp
     ) -> bool:
         """Add runs of numbers to those of keys without a record; see :class:`Stripe`.
 
@@ -199,7 +199,7 @@ class Page(Entry):
             self.scheduled(window.fires, window.hold)
         return True
 
-    def thaw(self, keys: Iterable[bytes]) -> None:
+    def to_records(self, keys: Iterable[bytes]) -> None:
         """Turn the stripes' content of some keys into records."""
         for stripe in self.stripes.values():
             found = stripe.pop(keys)
@@ -250,7 +250,7 @@ class Page(Entry):
             cell = stripe.window.cell
             known = self.stripes.setdefault(cell, stripe)
             if known is not stripe and not known.extend(stripe):
-                self.thaw(known.keys.to_pylist())
+                self.to_records(known.keys.to_pylist())
                 self.stripes[cell] = stripe
         self.records.update(records)
         for key, record in records.items():
@@ -349,7 +349,7 @@ class Page(Entry):
         self._changed = {}
         if self._is_whole:
             for stripe in self.stripes.values():
-                stripe.settled()
+                stripe.mark_written()
         self.stored = self._base_bytes > 0
         self.size = self._bytes
         return packed

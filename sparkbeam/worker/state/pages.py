@@ -75,7 +75,7 @@ class ShardState:
     def save(self) -> None:
         """Write all changes. Records may be used afterwards, and saved again."""
         for name, stage in self._stages.items():
-            self._roots[name] = (self._roots[name][0], stage.settle())
+            self._roots[name] = (self._roots[name][0], stage.adjust_size())
         self.cache.flush()
         root = plaindata.dumps((self._values, self._roots))
         if root != self._stored:
@@ -158,7 +158,7 @@ class KeyedState:
         if live is not None:
             return live
         if page.stripes:
-            page.thaw([key])
+            page.to_records([key])
         content = page.records.get(key)
         if content is None:
             self._created += 1
@@ -175,7 +175,7 @@ class KeyedState:
         for page, places in self.places_by_page(keys):
             some = [keys[place] for place in places.tolist()]
             if page.stripes:
-                page.thaw(some)
+                page.to_records(some)
             yield page, some
 
     def places_by_page(self, keys: Sequence[bytes]) -> Iterator[tuple[Page, Places]]:
@@ -258,7 +258,7 @@ class KeyedState:
             key=lambda hold: (hold.micros, hold.key),
         )
 
-    def settle(self) -> Any:
+    def adjust_size(self) -> Any:
         """Adjust the number of pages before they are written; return the state to keep."""
         self._prepare()
         directory = self.directory

@@ -30,7 +30,7 @@ _KEY_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenWindow:
     """An open window, as it is stored for a key.
 
     Attributes:
@@ -61,7 +61,9 @@ class Stripe:
 
     __slots__ = ("_fresh", "_gone", "_keys", "_numbers", "_rows", "window")
 
-    def __init__(self, window: Open, keys: pa.Array, numbers: Numbers, *, fresh: bool) -> None:
+    def __init__(
+        self, window: OpenWindow, keys: pa.Array, numbers: Numbers, *, fresh: bool
+    ) -> None:
         self.window = window
         self._keys = keys
         self._numbers = numbers
@@ -75,19 +77,19 @@ class Stripe:
     @property
     def keys(self) -> pa.Array:
         """The keys, in the order of the numbers."""
-        self._settle()
+        self._drop_removed()
         return self._keys
 
     @property
     def numbers(self) -> Numbers:
         """The numbers; not to be changed."""
-        self._settle()
+        self._drop_removed()
         return self._numbers
 
     @property
     def fresh_count(self) -> int:
         """Number of fresh keys."""
-        self._settle()
+        self._drop_removed()
         return int(np.count_nonzero(self._fresh))
 
     def add(self, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp) -> int | None:
@@ -103,7 +105,7 @@ class Stripe:
             The approximate growth in bytes; None if the numbers cannot be added, with nothing
             changed.
         """
-        self._settle()
+        self._drop_removed()
         if numbers.dtype != self._numbers.dtype:
             return None
         rows = pc.index_in(keys, value_set=self._keys).fill_null(-1).to_numpy()
@@ -149,9 +151,9 @@ class Stripe:
 
     def spread(self, numbers: "npt.NDArray[np.int64]") -> Iterator[tuple[int, "Stripe"]]:
         """Yield parts of the stripe, by a number for each key."""
-        self._settle()
+        self._drop_removed()
         for number in np.unique(numbers).tolist():
-            yield number, self._taken(numbers == number)
+            yield number, self._filtered(numbers == number)
 
     def oldest(self) -> Hold:
         """Hold of the stripe on the watermark."""
@@ -159,12 +161,12 @@ class Stripe:
 
     def fresh(self) -> "Stripe":
         """Return the fresh keys."""
-        self._settle()
-        return self._taken(self._fresh)
+        self._drop_removed()
+        return self._filtered(self._fresh)
 
-    def settled(self) -> None:
+    def mark_written(self) -> None:
         """Mark all keys as not fresh: the page has been written as a whole."""
-        self._settle()
+        self._drop_removed()
         self._fresh[:] = False
 
     def stored(self) -> tuple[Any, ...]:
@@ -185,14 +187,14 @@ class Stripe:
         window, kind, offsets, data, numbers = stored
         keys = binary(np.frombuffer(offsets, np.int32), np.frombuffer(data, np.uint8))
         found = np.frombuffer(numbers, _kind_of(kind)).copy()
-        return cls(Open(*window), keys, found, fresh=fresh)
+        return cls(OpenWindow(*window), keys, found, fresh=fresh)
 
     @property
     def nbytes(self) -> int:
         """Approximate size in bytes."""
         return _size(self.keys, self._numbers.dtype)
 
-    def _taken(self, chosen: "npt.NDArray[np.bool_]") -> "Stripe":
+    def _filtered(self, chosen: "npt.NDArray[np.bool_]") -> "Stripe":
         part = Stripe(
             self.window, self._keys.filter(pa.array(chosen)), self._numbers[chosen], fresh=True
         )
@@ -200,13 +202,13 @@ class Stripe:
         return part
 
     def _extend(self, keys: pa.Array, numbers: Numbers, fresh: "npt.NDArray[np.bool_]") -> None:
-        self._settle()
+        self._drop_removed()
         self._keys = pa.concat_arrays([self._keys, keys])
         self._numbers = np.concatenate([self._numbers, numbers])
         self._fresh = np.concatenate([self._fresh, fresh])
         self._rows = None
 
-    def _settle(self) -> None:
+    def _drop_removed(self) -> None:
         """Release the keys that have been removed."""
         if not self._gone:
             return
@@ -217,7 +219,7 @@ class Stripe:
         self._rows, self._gone = None, []
 
 
-def timer_of(window: Open) -> tuple[int, int, None, None]:
+def timer_of(window: OpenWindow) -> tuple[int, int, None, None]:
     """Return the timer that a record has for an open window."""
     return window.fires, EVENT_TIME, None, None
 

@@ -105,7 +105,7 @@ class Bundles:
         self.count += 1
         self._warnings += caught
         self._tally.add(self.processor.monitoring_infos())
-        self.callbacks += self.processor.taken_finalizers()
+        self.callbacks += self.processor.take_finalizers()
         return residuals
 
     def report(self, kept: tuple[tuple[int, str], ...] = ()) -> bytes:

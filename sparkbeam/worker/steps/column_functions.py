@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns import Compiled, FallBack, Refused, Unread, member_of
+from sparkbeam.columns import Compiled, DataDependent, FallBack, Refused, member_of
 from sparkbeam.columns.python_types import Shape
 from sparkbeam.plan.pardo_functions import ALONE, Arguments, over_columns, suited
 from sparkbeam.worker.blocks import GLOBAL, Block
@@ -40,7 +40,7 @@ class ColumnFunction:
         self._why = why
         self._arguments = arguments
         self._may_stamp = may_stamp
-        self._compiled: dict[tuple[Shape, ...], Compiled | Refused | Unread] = {}
+        self._compiled: dict[tuple[Shape, ...], Compiled | Refused | DataDependent] = {}
 
     def over(self, block: Block, *further: Column) -> Block | None:
         """Return the results for a block; None if it has to go element by element.
@@ -68,7 +68,7 @@ class ColumnFunction:
         compiled = self._compiled.get(shapes)
         if compiled is None:
             compiled = self._compiled[shapes] = self._made(*shapes)
-        if isinstance(compiled, Unread):
+        if isinstance(compiled, DataDependent):
             arrays = [argument.array for argument in further]
             of_block = compiled.compiled_for(column.array, *arrays)
             compiled = suited(of_block, may_stamp=self._may_stamp)
@@ -78,7 +78,7 @@ class ColumnFunction:
             raise FallBack("its results bring their timestamps into windows")
         return _applied(compiled, column, [argument.array for argument in further], block)
 
-    def _made(self, shape: Shape, *further: Shape) -> Compiled | Refused | Unread:
+    def _made(self, shape: Shape, *further: Shape) -> Compiled | Refused | DataDependent:
         if self._process is None:
             return Refused(self._why())
         sides = further[: self._arguments.sides]
@@ -89,12 +89,12 @@ class ColumnFunction:
 
 def _applied(compiled: Compiled, column: Column, further: list[pa.Array], block: Block) -> Block:
     if compiled.is_filter:
-        rows = compiled.kept(column.array, *further)
+        rows = compiled.selected_rows(column.array, *further)
         if compiled.outcome != column.shape:
             (code,) = compiled.members
             member = column_of(member_of(column.array, code, rows), compiled.outcome)
             return block.with_column(member, rows)
-        return block if len(rows) == len(block) else block.taken(rows)
+        return block if len(rows) == len(block) else block.take(rows)
     output = compiled.evaluate(column.array, *further)
     values = column_of(output.values, compiled.result)
     if output.times is not None:

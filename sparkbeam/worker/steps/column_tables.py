@@ -81,7 +81,7 @@ class ColumnTable(ABC):
         self._rows += len(keys)
         self._bytes += _size(keys, columns) + _BATCH_BYTES
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         """Aggregate the waiting pairs."""
         waiting, self._waiting = self._waiting, []
         self._rows = self._bytes = 0

@@ -46,7 +46,7 @@ _OBJECTS = 1000
 
 
 @dataclass(frozen=True)
-class Ready:
+class Partials:
     """Partial results to emit.
 
     Attributes:
@@ -186,12 +186,12 @@ class ColumnCombine:
             table = self._tables[key] = WindowTable(self._windows, windows, pairs.shape)
         table.add(keys, numbers, times, totals, ones)
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         """Aggregate the waiting pairs."""
         for table in self._tables.values():
-            table.settle()
+            table.flush_pending()
 
-    def ready(self) -> Iterator[Ready]:
+    def ready(self) -> Iterator[Partials]:
         """Yield all settled aggregates and forget them."""
         tables = self._tables.values()
         self._clear()
@@ -202,11 +202,11 @@ class ColumnCombine:
                 else:
                     yield from self._of_windows(windows, found)
 
-    def _of_windows(self, windows: NumberedWindows, found: KeyedAggregates) -> Iterator[Ready]:
+    def _of_windows(self, windows: NumberedWindows, found: KeyedAggregates) -> Iterator[Partials]:
         """Yield slices as they are if the readers take them, else windows."""
         are_numbers, plan = found.rows.are_numbers, self._plan
         if are_numbers and windows.are_slices and plan.take_slices:
-            yield Ready(found, windows=windows.starting_at(int(found.rows.starts[0])))
+            yield Partials(found, windows=windows.starting_at(int(found.rows.starts[0])))
             return
         take_numbers = are_numbers and plan.take_windows
         if not take_numbers and isinstance(found.keys, Column):
@@ -214,9 +214,9 @@ class ColumnCombine:
         for some in self._by_window(windows, found):
             assert some.template is not None
             if take_numbers:
-                yield Ready(some, some.count(), tuple(some.template.windows))
+                yield Partials(some, some.count(), tuple(some.template.windows))
             else:
-                yield Ready(self._block(some), some.count())
+                yield Partials(self._block(some), some.count())
 
     def _by_window(
         self, windows: NumberedWindows, found: KeyedAggregates
@@ -254,7 +254,7 @@ def other_values(name: str) -> str:
     return f"values are not for {name} over columns"
 
 
-def ready_sessions(keys: list[Any] | Column, rows: Aggregates) -> Iterator[Ready]:
+def ready_sessions(keys: list[Any] | Column, rows: Aggregates) -> Iterator[Partials]:
     """Yield sessions to emit, sorted by key, in parts if their accumulators are objects."""
     step = len(rows) if rows.are_numbers else _OBJECTS
     for begin in range(0, len(rows), step):
@@ -262,7 +262,7 @@ def ready_sessions(keys: list[Any] | Column, rows: Aggregates) -> Iterator[Ready
         first, last = int(some.keys[0]), int(some.keys[-1])
         batch = KeyedAggregates(keys[first : last + 1], some.with_keys(some.keys - first))
         times = (Timestamp(micros=int(column[0])) for column in (some.starts, some.ends))
-        yield Ready(batch, windows=(IntervalWindow(*times),))
+        yield Partials(batch, windows=(IntervalWindow(*times),))
 
 
 def _decoded(keys: pa.Array) -> pa.Array:

@@ -9,7 +9,7 @@ from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.parsed_stage import combine_fn_of
-from sparkbeam.upstream.dofn_handover import Handed
+from sparkbeam.upstream.dofn_handover import InProcessPickle
 from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, BlockLimit
@@ -145,7 +145,7 @@ def make_phase(kind: type[_Kind], step: Step) -> _Kind:
     load = partial(combine_fn_of, step.transform, step.factory.context)
     combine_fn = load()
     # In streaming the grouping before it merges with a CombineFn of its own, out of this.
-    handed = Handed((combine_fn, [], {}), lambda: (load(), [], {}))
+    handed = InProcessPickle((combine_fn, [], {}), lambda: (load(), [], {}))
     spec = operation_specs.WorkerCombineFn(
         handed, kind.phase, None, [step.factory.get_only_output_coder(step.transform)]
     )

@@ -19,7 +19,7 @@ from sparkbeam.aggregate.ordered_sessions import OrderedSessions
 from sparkbeam.plan.combine_columns import CombinePlan, other_stamps
 from sparkbeam.plan.grouping import SessionAggregator, stamp_of
 from sparkbeam.plan.parsed_stage import combine_fn_of
-from sparkbeam.upstream.dofn_handover import Handed
+from sparkbeam.upstream.dofn_handover import InProcessPickle
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
@@ -42,7 +42,7 @@ from sparkbeam.worker.steps.column_tables import (
 )
 from sparkbeam.worker.steps.combine_columns import (
     ColumnCombine,
-    Ready,
+    Partials,
     other_values,
 )
 from sparkbeam.worker.steps.combine_windows import own_spans
@@ -149,7 +149,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             with self._users_code():
                 refusal = self._columns.take(block)
             if refusal is None and self._columns.are_many:
-                self._settle_columns()
+                self._flush_columns()
         elif refusal is None:
             assert self._choice is not None
             refusal = other_values(self._choice.name)
@@ -157,11 +157,11 @@ class PrecombineOperation(operations.PGBKCVOperation):
             return other_stamps(stamp_of(self.windowing))
         return refusal
 
-    def _settle_columns(self) -> None:
+    def _flush_columns(self) -> None:
         """Aggregate the pairs that wait in columns."""
         assert self._columns is not None
         with self._users_code():
-            self._columns.settle()
+            self._columns.flush_pending()
         if self._columns.are_large:
             self._put_out(self._columns.ready())
 
@@ -188,7 +188,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         if known is None:
             return False
         places, values = choice.chosen(known[1], halves[1][0])
-        keys = known[0].taken(places).values()
+        keys = known[0].take(places).values()
         pairs = list(zip(keys, column_of(values, halves[1][1]).values(), strict=True))
         self._take(block.windowing.windows, pairs, None, others=len(block) - len(pairs))
         return True
@@ -261,7 +261,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _add_up(self) -> None:
         """Aggregate the waiting elements."""
         with self._users_code():
-            self._elements.settle()
+            self._elements.flush_pending()
         self._unmeasured += self._bytes
         self._count = self._bytes = 0
         if len(self._elements) > MAX_KEYS or self._are_large():
@@ -275,7 +275,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._unmeasured = 0
         return self._elements.size() > MAX_BYTES
 
-    def _put_out(self, found: Iterator[Ready]) -> None:
+    def _put_out(self, found: Iterator[Partials]) -> None:
         """Emit partial results, which user code makes."""
         while True:
             with self._users_code():
@@ -300,7 +300,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             start = part.stop
         self._tell_of(block.windowing, count, len(block))
 
-    def _hand_on(self, some: KeyedAggregates, ready: Ready) -> None:
+    def _hand_on(self, some: KeyedAggregates, ready: Partials) -> None:
         """Emit aggregates, those with objects compacted."""
         rows, compact = some.rows, self.combine_fn_compact
         with self._users_code():
@@ -337,7 +337,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         with self.scoped_finish_state:
             if self._columns is not None:
                 with self._users_code():
-                    self._columns.settle()
+                    self._columns.flush_pending()
                 self._put_out(self._columns.ready())
             self._add_up()
             self._put_out(self._elements.take())
@@ -352,7 +352,7 @@ def make_precombine(step: Step, plan: CombinePlan) -> PrecombineOperation:
         PrecombineOperation(
             common.NameContext(step.label, step.id),
             operation_specs.WorkerPartialGroupByKey(
-                Handed((combine_fn_of(step.transform, step.factory.context), [], {})),
+                InProcessPickle((combine_fn_of(step.transform, step.factory.context), [], {})),
                 None,
                 [coder],
             ),

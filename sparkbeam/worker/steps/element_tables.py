@@ -19,7 +19,7 @@ from sparkbeam.wire.rounding import coded_column, floored_column
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.steps.column_tables import add_sessions
-from sparkbeam.worker.steps.combine_columns import Ready, ready_sessions
+from sparkbeam.worker.steps.combine_columns import Partials, ready_sessions
 from sparkbeam.worker.steps.combine_windows import template_of
 
 Spans = tuple[Sequence[int] | Micros, Sequence[int] | Micros]
@@ -44,17 +44,17 @@ class ElementTable(Protocol):
     def __len__(self) -> int:
         """Return the number of accumulators, without the elements that wait."""
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         """Aggregate the waiting elements."""
 
     def size(self) -> int:
         """Return the approximate size of the accumulators in bytes."""
 
-    def take(self) -> Iterator[Ready]:
+    def take(self) -> Iterator[Partials]:
         """Yield all accumulators and forget them; no element waits."""
 
 
-class _OfWindow:
+class _Accumulators:
     """Accumulators of one window.
 
     Attributes:
@@ -96,8 +96,8 @@ class WindowElements:
         self._stamps = stamps
         self._windowing = windowing
         self._key_of = key_of
-        self._tables: defaultdict[BoundedWindow, _OfWindow] = defaultdict(_OfWindow)
-        self._waiting: list[_OfWindow] = []
+        self._tables: defaultdict[BoundedWindow, _Accumulators] = defaultdict(_Accumulators)
+        self._waiting: list[_Accumulators] = []
         self._count = 0
 
     def __len__(self) -> int:
@@ -137,7 +137,7 @@ class WindowElements:
             for name, micros in zip(names, stamps, strict=True):
                 known[name] = combine(known.get(name, micros), micros)
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         create, add_inputs = self._combine_fn.create_accumulator, self._combine_fn.add_inputs
         for table in self._waiting:
             accumulators = table.accumulators
@@ -153,7 +153,7 @@ class WindowElements:
     def size(self) -> int:
         return size_of([table.accumulators for table in self._tables.values()])
 
-    def take(self) -> Iterator[Ready]:
+    def take(self) -> Iterator[Partials]:
         tables = list(self._tables.items())
         self._tables.clear()
         self._count = 0
@@ -163,7 +163,7 @@ class WindowElements:
             stamps: list[int] | None = None
             if self._stamps is not None:
                 stamps = list(map(table.stamps.__getitem__, table.accumulators))
-            yield Ready(Block(template_of(window, self._windowing), pairs, stamps), table.count)
+            yield Partials(Block(template_of(window, self._windowing), pairs, stamps), table.count)
 
 
 class SessionElements(ElementTable, Protocol):
@@ -211,14 +211,14 @@ class ReducedSessions:
             buffers[name] = buffer = reduce(buffer, start, end, stamp, value)
             self._count += len(buffer) - before
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         """Do nothing, as no element waits."""
 
     def size(self) -> int:
         finish = self._aggregator.finish
         return size_of([s.accumulator for b in self._buffers.values() for s in finish(b)])
 
-    def take(self) -> Iterator[Ready]:
+    def take(self) -> Iterator[Partials]:
         buffers, self._buffers, self._count = iter(self._buffers.items()), {}, 0
         while some := list(islice(buffers, _AT_ONCE)):
             found = [list(self._aggregator.finish(buffer)) for _, buffer in some]
@@ -262,7 +262,7 @@ class ColumnarSessions:
         if self.keeps_values:
             self._values += values
 
-    def settle(self) -> None:
+    def flush_pending(self) -> None:
         if self._keys:
             values = self._values if self.keeps_values else self._keys
             keys = np.array(self._keys, np.int64)
@@ -273,7 +273,7 @@ class ColumnarSessions:
         totals = [columns.totals for columns in self._runs]
         return sum(size_of(some.tolist()) for some in totals if some.dtype == object)
 
-    def take(self) -> Iterator[Ready]:
+    def take(self) -> Iterator[Partials]:
         found, names = self._runs.aggregates(), self._numbers
         self._clear()
         if found is not None:

@@ -11,7 +11,7 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.parsed_stage import proto_of
-from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
+from sparkbeam.upstream.beam import finalizer_callbacks, parts_of_bundles
 from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import FailureReports
@@ -134,11 +134,11 @@ class StageProcessor:
         """Sampler of the step that a bundle has reached; readable from any thread."""
         return self._processor.state_sampler
 
-    def taken_finalizers(self) -> list[Callback]:
+    def take_finalizers(self) -> list[Callback]:
         """Return the callbacks of the bundle's finalizers, for the caller to call."""
         if not self._processor.requires_finalization():
             return []
-        return taken_callbacks(self._processor.finalize_bundle)
+        return finalizer_callbacks(self._processor.finalize_bundle)
 
     def monitoring_infos(self) -> Infos:
         """Return the metrics of the last bundle; from any thread."""

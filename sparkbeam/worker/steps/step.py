@@ -16,7 +16,7 @@ from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.urns import PAR_DO, PROCESS_RESTRICTIONS
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import par_do_operation
-from sparkbeam.upstream.dofn_handover import Handed
+from sparkbeam.upstream.dofn_handover import InProcessPickle
 from sparkbeam.worker.keyed.requests import StageStateHandler
 from sparkbeam.worker.steps.block_operation import BlockOperation
 
@@ -113,7 +113,7 @@ class Step:
             data: the DoFn with its arguments.
         """
         payload = self.par_do if self.urn in (PAR_DO, PROCESS_RESTRICTIONS) else None
-        handed = Handed(tuple(data))
+        handed = InProcessPickle(tuple(data))
         made: Any = par_do_operation(kind, self.factory, self.id, self.consumers, handed, payload)
         operation: _Operation = made
         return operation

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkbeam.columns.python_types import NONE, STR, Lists, RecordShape, Shape, Union
-from sparkbeam.columns.vectors import Positions, taken, union_places
+from sparkbeam.columns.vectors import Positions, take, union_places
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.row_formats.pairs import halves_of
@@ -91,7 +91,7 @@ def _members(items: pa.Array, shape: Shape) -> Iterator[tuple[Positions, pa.Arra
     for code, member in enumerate(shape.members):
         rows = np.flatnonzero(codes == code)
         if len(rows):
-            yield rows, taken(items.field(code), offsets[rows]), member
+            yield rows, take(items.field(code), offsets[rows]), member
 
 
 def _places(tags: pa.Array) -> Iterator[tuple[str, Positions]]:

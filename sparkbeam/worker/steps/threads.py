@@ -55,7 +55,7 @@ class Work(Generic[_Result]):
         except BaseException as error:
             self._error = error
             remember_operation(error)
-            let_go(error)
+            clear_frames(error)
         finally:
             self._do = None
             self._running.release()
@@ -78,7 +78,7 @@ class Work(Generic[_Result]):
         return self._outcome.pop()
 
 
-def let_go(error: BaseException | None) -> None:
+def clear_frames(error: BaseException | None) -> None:
     """Let this thread free what the frames of an error keep, such as iterators of user code."""
     seen = set()
     while error is not None and id(error) not in seen:
@@ -217,5 +217,5 @@ class IdleThreads:
             GARBAGE.sweep()
 
 
-KEPT = IdleThreads()
+THREAD_POOL = IdleThreads()
 """Idle threads of this process."""

@@ -186,10 +186,10 @@ class StatefulRun(KeyedRun):
         limits = (self.moment.input_watermark, self.moment.processing_limit())
         for domain, limit in enumerate(limits):
             due = self._keyed.due_keys(domain, limit)
-            self._bundles_of(((key, self._ripe(key)) for key in due), fire=True)
+            self._bundles_of(((key, self._due_blocks(key)) for key in due), fire=True)
 
-    def _ripe(self, key: bytes) -> Iterator[Block]:
-        return self._input.ripe(self._keyed.record(key), self.moment.input_watermark)
+    def _due_blocks(self, key: bytes) -> Iterator[Block]:
+        return self._input.due_blocks(self._keyed.record(key), self.moment.input_watermark)
 
     def _bundles_of(
         self, keys: Iterator[tuple[bytes, Iterator[Block]]], *, fire: bool = False

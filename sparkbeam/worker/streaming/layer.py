@@ -44,13 +44,13 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.connectors.spark_rows import RowReader
 from sparkbeam.worker.modules import enter
 from sparkbeam.worker.state.pages import ShardState
-from sparkbeam.worker.steps.threads import KEPT, StageThread
+from sparkbeam.worker.steps.threads import THREAD_POOL, StageThread
 from sparkbeam.worker.streaming.kinds import stage_run
 from sparkbeam.worker.streaming.router import Router
-from sparkbeam.worker.streaming.seeding import batch_number, draw_alike
+from sparkbeam.worker.streaming.seeding import batch_number, seed_random
 from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.tasks import LayerTask
-from sparkbeam.worker.task import partition_id, settle
+from sparkbeam.worker.task import partition_id, tune_worker
 
 _PORTION_ROWS = 200_000
 _PORTION_BYTES = 64 << 20
@@ -67,7 +67,7 @@ class Marks(dict[int, int]):
         return MIN_MICROS
 
 
-class Turn(ABC):
+class LayerRun(ABC):
     """A layer's work on a micro-batch, in one Spark task.
 
     Args:
@@ -106,7 +106,7 @@ class Turn(ABC):
     @contextmanager
     def _caught(self) -> Iterator[None]:
         """Capture printed output; end the threads of stages if the task fails."""
-        with captured_output.caught(self._task.output, self._task.reports.redaction):
+        with captured_output.redirected(self._task.output, self._task.reports.redaction):
             try:
                 yield
             finally:
@@ -117,7 +117,7 @@ class Turn(ABC):
                     thread.wait()
 
     def _run(self, rows: Iterable[Message]) -> Iterator[Message]:
-        settle()
+        tune_worker()
         enter(self._task.run_id, self._task.environment)
         waiting = in_order(rows)
         waiting.reverse()
@@ -136,11 +136,11 @@ class Turn(ABC):
                 for run in self._round(number):
                     self._begin(run, self._tick.number if self._tick is not None else 0, number)
                 self._router.flush()
-                yield from self._taken()
+                yield from self._drain_output()
         except Exception as error:
             raise self._failed(error) from None
         self._end()
-        yield from self._taken()
+        yield from self._drain_output()
 
     def _failed(self, error: Exception) -> Exception:
         """Return the error to raise in place of this one, after all stages report their counts."""
@@ -152,13 +152,13 @@ class Turn(ABC):
         """Prepare the run of a stage; ``when`` identifies the time among all others."""
         self._label = logs.at(run.stage)
         task = self._task
-        draw_alike(task.checkpoint_id, task.number, self._sender, run.stage.address, *when)
+        seed_random(task.checkpoint_id, task.number, self._sender, run.stage.address, *when)
 
     def _start_stages(self) -> None:
         number = self._tick.number if self._tick is not None else (batch_number() or 0) + 1
         for stage in self._task.stages:
             self._label = logs.at(stage)
-            thread = self._threads[stage.id] = KEPT.take(self._task.run_id, stage)
+            thread = self._threads[stage.id] = THREAD_POOL.take(self._task.run_id, stage)
             run = thread.call(partial(self._made, stage, thread))
             run.report_to(self._task.reporter, self._sender, number)
             self._runs.append(run)
@@ -171,7 +171,7 @@ class Turn(ABC):
         """Call a function of a stage in the thread of its DoFns."""
         return self._threads[run.stage.id].call(do)
 
-    def _taken(self) -> list[Message]:
+    def _drain_output(self) -> list[Message]:
         out = list(self._out)
         self._out.clear()
         self._out_bytes = 0
@@ -181,7 +181,7 @@ class Turn(ABC):
         """Keep a row for this layer; yield any other row."""
         if row.tag == TICK_TAG and row.layer < self._task.depth:
             self._tick = load(row.value)
-            self._called = tuple(finalizers.KEPT.run(self._tick.committed))
+            self._called = tuple(finalizers.PENDING_FINALIZERS.run(self._tick.committed))
             self._hand_on_tick(row)
         elif row.layer != self._task.number:
             yield row
@@ -234,12 +234,12 @@ class Turn(ABC):
             for run in self._runs
             for callback in run.callbacks
         ]
-        kept = finalizers.KEPT.keep(callbacks) if callbacks else None
+        kept = finalizers.PENDING_FINALIZERS.keep(callbacks) if callbacks else None
         if kept or self._called:
             self._tell(FINALIZERS_TAG, dump(Finalizers(kept, self._called)))
         for run in self._runs:
             thread = self._threads.pop(run.stage.id)
-            KEPT.give_back(self._task.run_id, run.stage, thread)
+            THREAD_POOL.give_back(self._task.run_id, run.stage, thread)
 
     def _tell(self, tag: int, value: bytes) -> None:
         """Send a message to the sink."""
@@ -255,7 +255,7 @@ class Turn(ABC):
         return start and run.stage.exchange is Exchange.IMPULSE
 
 
-class SourceTurn(Turn):
+class SourceLayerRun(LayerRun):
     """The first layer's work on a partition of the ticks or of the rows of a source."""
 
     def __init__(self, task: LayerTask) -> None:
@@ -292,7 +292,7 @@ class SourceTurn(Turn):
         batches: Iterable[pa.RecordBatch],
         time: Callable[[int], int | None] | None,
     ) -> Iterator[Message]:
-        settle()
+        tune_worker()
         enter(self._task.run_id, self._task.environment)
         try:
             self._start_stages()
@@ -304,13 +304,13 @@ class SourceTurn(Turn):
             for number, blocks in enumerate(self._portions(label, tag, reader, batches)):
                 self._process(tag, blocks, reader, (batch or 0, number))
                 self._label = label
-                yield from self._taken()
+                yield from self._drain_output()
         except Exception as error:
             raise self._failed(error) from None
         if reader.newest:
             self._tell(SEEN_TAG, dump(Seen(tag, reader.newest)))
         self._end()
-        yield from self._taken()
+        yield from self._drain_output()
 
     def _portions(
         self, label: str, tag: int, reader: RowReader, batches: Iterable[pa.RecordBatch]
@@ -390,7 +390,7 @@ def _portions(reader: RowReader, batches: Iterable[pa.RecordBatch]) -> Iterator[
         yield blocks
 
 
-class ShardTurn(Turn):
+class ShardLayerRun(LayerRun):
     """A later layer's work in one shard."""
 
     _state: ShardState

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.layers import Hop, Route
 from sparkbeam.wire.firing_rows import UNKNOWN
-from sparkbeam.wire.heap import HERE
+from sparkbeam.wire.heap import WORKER_HEAP
 from sparkbeam.wire.messages import pack
 from sparkbeam.wire.rows import CELL_BYTES, Orders, Row
 
@@ -117,8 +117,8 @@ class Router:
                     self._next = (self._next + 1) % len(shards)
                     waiting[hop.layer, shards[self._next], tag].append(row)
         size = sum(len(key) + len(value) for key, _, value in rows)
-        if size > HERE.heap.most:
-            HERE.heap.check(max(len(key), len(value)) for key, _, value in rows)
+        if size > WORKER_HEAP.heap.most:
+            WORKER_HEAP.heap.check(max(len(key), len(value)) for key, _, value in rows)
         self._bytes += size
         if self._bytes >= CELL_BYTES * len(shards):
             self.flush()

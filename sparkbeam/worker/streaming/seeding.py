@@ -11,7 +11,7 @@ import zlib
 _BATCH = "streaming.sql.batchId"
 
 
-def draw_alike(*what: object) -> None:
+def seed_random(*what: object) -> None:
     """Make later random draws depend on nothing but ``what``.
 
     That holds for the module-level functions of ``random`` and of ``numpy.random``.

@@ -44,11 +44,11 @@ class TickLayer:
         self.__name__ = line(shortened(f"layer 0 {steps}".strip(), _SHOWN))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from sparkbeam.worker.streaming.layer import SourceTurn
+        from sparkbeam.worker.streaming.layer import SourceLayerRun
 
         hurry_task()
         rows = (row for batch in batches for row in _rows(batch))
-        yield from _batches(SourceTurn(pickle.loads(self._task)).run(rows))
+        yield from _batches(SourceLayerRun(pickle.loads(self._task)).run(rows))
 
 
 class RowsLayer:
@@ -74,11 +74,11 @@ class RowsLayer:
         self.__name__ = line(shortened(f"layer 0 of {label}", _SHOWN))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from sparkbeam.worker.streaming.layer import SourceTurn
+        from sparkbeam.worker.streaming.layer import SourceLayerRun
 
         hurry_task()
         task, label, spec, tag, time = pickle.loads(self._task)
-        yield from _batches(SourceTurn(task).read(label, spec, tag, joined(batches), time))
+        yield from _batches(SourceLayerRun(task).read(label, spec, tag, joined(batches), time))
 
 
 def _batches(rows: Iterator[Message]) -> Iterator[pa.RecordBatch]:
@@ -108,12 +108,12 @@ class ShardLayer(StatefulProcessor):
 
     def _run(self, key: Any, rows: Iterable[Sequence[Any]]) -> Iterator[Message]:
         from sparkbeam.worker.state.pages import ShardState
-        from sparkbeam.worker.streaming.layer import ShardTurn
+        from sparkbeam.worker.streaming.layer import ShardLayerRun
 
         (shard,) = key
         state = ShardState(spark_map(self._state))
         task = pickle.loads(self._task)
-        yield from ShardTurn(task, int(shard), state).run(messages(rows))
+        yield from ShardLayerRun(task, int(shard), state).run(messages(rows))
         state.close()
         if task.check is not None:
             task.check()

@@ -22,7 +22,7 @@ from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker import tally
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.finalizers import Callback
-from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.steps.bundles import Bundles
@@ -53,7 +53,7 @@ class StageRun(ABC):
         router: Router,
     ) -> None:
         self.stage = stage
-        self.moment = Moment()
+        self.moment = ShardClock()
         self._tally = tally.Tally(stage.id, 0, None)
         self._bundles = Bundles(processor, router, 0, self._tally)
         self._processor = processor

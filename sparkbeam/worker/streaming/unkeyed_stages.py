@@ -36,11 +36,11 @@ class PlainRun(StageRun):
 
     def _receive(self, rows: list[Row]) -> None:
         if self._tells:
-            self._bundle(self._of_firings(self._told(rows)))
+            self._bundle(self._of_firings(self._elements_by_firing(rows)))
         else:
             self._bundle(self._gated(UNKNOWN, self._decoded(rows)))
 
-    def _told(self, rows: list[Row]) -> Iterator[tuple[bytes, Block]]:
+    def _elements_by_firing(self, rows: list[Row]) -> Iterator[tuple[bytes, Block]]:
         """Yield the elements of rows, with the firing in the rows."""
         for row in rows:
             firing, _ = split_key(row[0])
