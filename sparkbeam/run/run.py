@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkbeam.batch.execution import BatchExecution
+from sparkbeam.common.background import background_thread
 from sparkbeam.common.display_text import printable
 from sparkbeam.connectors import source_frames
 from sparkbeam.observe.monitor import RunMonitor
@@ -133,7 +134,7 @@ class PipelineRun:
     def start(self) -> SparkPipelineResult:
         """Start the run and return its result at once."""
         self._pusher.start()  # The run may end, and close it, at any moment from now on.
-        threading.Thread(target=self._work, name="sparkbeam-pipeline", daemon=True).start()
+        background_thread(self._work, "sparkbeam-pipeline").start()
         return self.result
 
     def executed(self) -> list[str]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import IO
 
+from sparkbeam.common.background import background_thread
 from sparkbeam.common.display_text import printable
 from sparkbeam.upstream.spark import GATEWAY, NOISE, RELEASE, has_jvm, start_jvm
 
@@ -113,7 +114,7 @@ class _Relay:
         self._ending = False
         # A daemon thread that holds sys.stderr at exit would abort Python.
         atexit.register(self._end)
-        threading.Thread(target=self._run, name="sparkbeam-jvm", daemon=True).start()
+        background_thread(self._run, "sparkbeam-jvm").start()
 
     def _end(self) -> None:
         self._ending = True

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from sparkbeam.common.background import background_thread
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.kafka.client import KafkaError, Partition
@@ -46,9 +47,7 @@ class KafkaCommits:
         if not self._groups:
             return
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="sparkbeam-kafka-commits", daemon=True
-            )
+            self._thread = background_thread(self._run, "sparkbeam-kafka-commits")
             self._thread.start()
         self._committed.put(number)
 

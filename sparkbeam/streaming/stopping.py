@@ -4,6 +4,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 from sparkbeam.upstream.spark import callback_socket
@@ -53,6 +54,7 @@ class StoppableSink:
         self._sink = sink
         self._is_stopping = is_stopping
         self._brief = brief
+        self._context = copy_context()
         self._sockets: set[socket.socket] = set()
         self.failure: Exception | None = None
 
@@ -66,7 +68,8 @@ class StoppableSink:
         if called_over is not None:
             self._sockets.add(called_over)
         try:
-            self._sink(batch, batch_id)
+            # Spark calls from a thread of its own; see background_thread.
+            self._context.copy().run(self._sink, batch, batch_id)
         except Exception as error:
             if self._is_stopping():
                 raise Stopped from None

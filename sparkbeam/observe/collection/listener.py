@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from sparkbeam.common.background import background_thread
 from sparkbeam.common.datagrams import LARGEST, receiver
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import setting
@@ -42,9 +43,7 @@ class Listener:
         self._closed = threading.Event()
         self._socket = receiver(bind, _IDLE_SECONDS)
         self.reporter = Reporter(host, self._socket.getsockname()[1], self._token)
-        self._thread = threading.Thread(
-            target=self._receive, name="sparkbeam-progress", daemon=True
-        )
+        self._thread = background_thread(self._receive, "sparkbeam-progress")
         self._thread.start()
 
     def close(self) -> None:

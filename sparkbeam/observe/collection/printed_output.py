@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sparkbeam.common.acceptor import PAUSE_SECONDS, Full, Guests, accepted
+from sparkbeam.common.background import background_thread
 from sparkbeam.common.display_text import line as one_line
 from sparkbeam.common.display_text import printable
 from sparkbeam.observe.collection.notes import Notes
@@ -85,7 +86,7 @@ class OutputListener:
         self._selector.register(awake, selectors.EVENT_READ)
         self._server, self._awake = server, awake
         self.relay = Relay(server.getsockname()[1], self._token)
-        self._thread = threading.Thread(target=self._run, name="sparkbeam-output", daemon=True)
+        self._thread = background_thread(self._run, "sparkbeam-output")
         self._thread.start()
 
     def died(self) -> list[str]:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from sparkbeam.common.background import background_thread
 from sparkbeam.common.display_text import line, printable_in, shortened
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import CheckpointTaken
@@ -59,7 +60,7 @@ class Beacon:
         self._title = line(shortened(title, LONGEST_TITLE, redaction))
         self._end: str | None = None
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="sparkbeam-beacon", daemon=True)
+        self._thread = background_thread(self._work, "sparkbeam-beacon")
 
     def begin(self, files: Files | None, plan: Plan) -> None:
         """Start writing heartbeats to the run's checkpoint."""

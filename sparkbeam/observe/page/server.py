@@ -24,6 +24,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 from sparkbeam.common.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
+from sparkbeam.common.background import background_thread
 from sparkbeam.common.display_text import shortened
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.page.view import PageView
@@ -104,7 +105,7 @@ class PageServer:
         self._ready = threading.Event()
         self._guests: Guests[IOStream] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._run, name="sparkbeam-page", daemon=True)
+        self._thread = background_thread(self._run, "sparkbeam-page")
         self._thread.start()
         self._ready.wait(_START_SECONDS)
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from sparkbeam.common.background import background_thread
 from sparkbeam.common.display_text import shortened
 from sparkbeam.observe.sinks.metrics_sink import MetricsSink, PushedMetrics
 from sparkbeam.plan.redaction import Redaction
@@ -92,9 +93,7 @@ class _SinkThread:
         self._failures = 0
         self._told: set[str] = set()
         self._since = 0.0
-        self._thread = threading.Thread(
-            target=self._run, name=f"sparkbeam-metrics-{name}", daemon=True
-        )
+        self._thread = background_thread(self._run, f"sparkbeam-metrics-{name}")
 
     def start(self) -> None:
         self._thread.start()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from sparkbeam.common.background import background_thread
 from sparkbeam.observe.figures.progress import Progress
 from sparkbeam.observe.views.log_lines import PlainScreen
 from sparkbeam.observe.views.notebook import NotebookScreen, in_notebook
@@ -49,7 +50,7 @@ class Display:
         self._start = time.monotonic()
         self._hidden = False
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sparkbeam-display", daemon=True)
+        self._thread = background_thread(self._run, "sparkbeam-display")
         self._thread.start()
         # A program may end before its pipeline.
         atexit.register(self.hide)
