@@ -151,9 +151,8 @@ def run(
 def report(history: Path | None, output: Path) -> None:
     """Write the page OUTPUT about all runs of the history; nexmark.html by default.
 
-    It has runtimes over commits with what changed, box plots of runtime and
-    throughput by query, runner and version, result sizes over time, and what
-    runs where. It works offline.
+    It has runtimes over commits with what changed, box plots by query, runner
+    and version, and what runs where. It works offline.
     """
     from sparkbeam.nexmark import history as past
 

@@ -1,14 +1,11 @@
 """The page of the history, also as a browser shows it."""
 
 import json
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import vl_convert
 from browsers import PHONE, WIDE, chromium, resize
 from pasts import SHORT, a_past, planted
 from runs import a_run, runs_of
@@ -18,7 +15,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.record import PASSED, QueryRun
-from sparkbeam.nexmark.report import charts, render
+from sparkbeam.nexmark.report import render
 from sparkbeam.nexmark.report.runtimes import Past
 
 
@@ -79,27 +76,6 @@ class TestPage:
         page = text_of([usual, a_run(configuration=special)], tmp_path)
         assert "<h2>1,000 events, batch</h2>" in page
         assert "<h2>1,000 events, batch, generators 7</h2>" in page
-
-    def test_lines_that_end_close_to_each_other_share_a_label(self) -> None:
-        sizes = {0: 1000, 1: 920, 3: 5, 12: 920}
-        old = "2025-01-01T00:00:00+00:00"
-        runs = [a_run(query=query, results=size) for query, size in sizes.items()]
-        runs.append(a_run(query=16, results=1000, started=old))
-        picture = charts.result_sizes(runs)
-        labels = picture["datasets"][picture["layer"][1]["data"]["name"]]
-        assert [label["names"] for label in labels] == ["q3", "q0, q1, q12, q16"]
-
-    def test_sizes_have_a_gap_where_a_run_failed(self) -> None:
-        days = [f"2026-01-0{number}T00:00:00+00:00" for number in range(1, 6)]
-        runs = [run for day in days for run in runs_of(1.0, 1.1, 1.2, started=day)]
-        runs[7] = replace(runs[7], seconds=None, results=None, failure="no")
-        picture = charts.result_sizes(runs)
-        drawn = vl_convert.vegalite_to_svg({**picture, "width": 400})
-        (line,) = re.findall(r'mark-line.*?d="([^"]*)"', drawn)
-        assert line.count("M") == 2
-
-    def test_a_picture_of_sizes_without_any_is_drawn(self) -> None:
-        charts.result_sizes([a_run(), a_run(repeat=2, seconds=None, results=None, failure="no")])
 
     def test_what_changed_over_commits_stands_above_the_panels(self, tmp_path: Path) -> None:
         page = text_of(a_past(plant=planted), tmp_path)

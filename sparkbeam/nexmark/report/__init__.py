@@ -38,11 +38,7 @@ class Workload:
         """Vega-Lite specifications by heading; none if no run succeeded."""
         if all(run.failure for run in self.runs):
             return {}
-        return {
-            "Runtime": charts.runtime(self.runs),
-            "Throughput": charts.throughput(self.runs),
-            "Result sizes over time": charts.result_sizes(self.runs),
-        }
+        return {"Runtime": charts.runtime(self.runs)}
 
     @property
     def past(self) -> Past:
