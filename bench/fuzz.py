@@ -8,22 +8,14 @@ is printed as a function or pipeline and elements, as few as still differ, and `
 with the same seed runs that trial alone. Ends with 1 if there is any.
 """
 
-import argparse
-import logging
 import sys
-import time
-import warnings
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from random import Random
-
-from rich.console import Console
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "columns"))
 
+import trials
 from fuzzedpipelines import try_pipeline
 from fuzzing import Figures, try_function
 
@@ -54,40 +46,14 @@ def trial(seed: int, number: int, figures: Figures) -> str | None:
     return try_pipeline(random, figures, is_sampled=is_sampled)
 
 
-def numbers(minutes: float, only: int | None) -> Iterator[int]:
-    """Those of the trials."""
-    if only is not None:
-        yield only
-        return
-    deadline = time.monotonic() + 60 * minutes
-    for number in count():
-        if time.monotonic() > deadline:
-            return
-        yield number
-
-
 def main() -> None:
-    """Tries functions and pipelines, and prints differences and the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, help="the number of the one trial to run")
-    args = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    console, figures, differences = Console(), Figures(), 0
-    for number in numbers(args.minutes, args.only):
-        found = trial(args.seed, number, figures)
-        if found is not None:
-            differences += 1
-            head = f"\nDifference {differences}: --seed {args.seed} --only {number}"
-            console.print(f"{head}\n{found}", markup=False, highlight=False, soft_wrap=True)
-    table = Table("", f"seed {args.seed}, {args.minutes:g} minutes")
-    for name, words in ROWS.items():
-        table.add_row(words, f"{getattr(figures, name):,}")
-    table.add_row("differences", str(differences))
-    console.print(table)
-    sys.exit(bool(differences))
+    """Tries functions and pipelines."""
+    given, figures = trials.options(__doc__).parse_args(), Figures()
+    trials.run(
+        given,
+        lambda number: trial(given.seed, number, figures),
+        lambda: {words: getattr(figures, name) for name, words in ROWS.items()},
+    )
 
 
 if __name__ == "__main__":

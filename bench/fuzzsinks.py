@@ -9,22 +9,17 @@ stream. Each difference is printed, and ``--only NUMBER`` with the same seed run
 Ends with 1 if there is any.
 """
 
-import argparse
-import logging
 import sys
 import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "io"))
 
+import trials
 from all_sinks import Sinks, plain
-from fuzz import numbers
 from random_sinks import Case, Figures, case, comparable, try_case
 
 from sparkbeam import SparkBeamOptions
@@ -61,37 +56,30 @@ def through_spark(made: Case, sink: str, spark: Any) -> str | None:
     return None if rows == wanted else f"{sink} writes {rows}\nand not {wanted}"
 
 
+def trial(seed: int, number: int, figures: Figures, spark: Any) -> str | None:
+    """One trial, through Spark too if it is one of many columns; what differs, if it does."""
+    random = Random(f"{seed}-{number}")
+    is_packed = number % _PACKED == 0
+    made = case(random, columns=8 if is_packed else 3)
+    found = try_case(made, figures)
+    if found is None and spark is not None and is_packed and made.rows:
+        figures.spark += 1
+        found = through_spark(made, random.choice(_SINKS), spark)
+    return found and f"{made.schema.simpleString()}\n{made.rows}\n{found}"
+
+
 def main() -> None:
-    """Tries schemas and rows, and prints differences and the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, help="the number of the one trial to run")
+    """Tries schemas and rows."""
+    parser = trials.options(__doc__)
     parser.add_argument("--master", help="of Spark; none by default")
-    args = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    spark = None
-    if args.master:
-        spark = sessions.obtain(SparkBeamOptions([f"--spark_master={args.master}"]))
-    console, figures, differences = Console(), Figures(), 0
-    for number in numbers(args.minutes, args.only):
-        random = Random(f"{args.seed}-{number}")
-        made = case(random, columns=8 if number % _PACKED == 0 else 3)
-        found = try_case(made, figures)
-        if found is None and spark is not None and number % _PACKED == 0 and made.rows:
-            figures.spark += 1
-            found = through_spark(made, random.choice(_SINKS), spark)
-        if found is not None:
-            differences += 1
-            head = f"\nDifference {differences}: --seed {args.seed} --only {number}"
-            text = f"{head}\n{made.schema.simpleString()}\n{made.rows}\n{found}"
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
-    table = Table("", f"seed {args.seed}, {args.minutes:g} minutes")
-    for name, words in ROWS.items():
-        table.add_row(words, f"{getattr(figures, name):,}")
-    table.add_row("differences", str(differences))
-    console.print(table)
-    sys.exit(bool(differences))
+    given, figures, spark = parser.parse_args(), Figures(), None
+    if given.master:
+        spark = sessions.obtain(SparkBeamOptions([f"--spark_master={given.master}"]))
+    trials.run(
+        given,
+        lambda number: trial(given.seed, number, figures, spark),
+        lambda: {words: getattr(figures, name) for name, words in ROWS.items()},
+    )
 
 
 if __name__ == "__main__":

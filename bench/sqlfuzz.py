@@ -7,22 +7,16 @@ as one expression and its rows, and ``--only NUMBER`` with the same seed runs th
 with 1 if there is any.
 """
 
-import argparse
-import logging
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from fuzz import numbers
+import trials
 from random_queries import Row, by_sqlite, random_query, random_rows
 from sql_engines import Rows, alike, by_spark, by_steps
 
@@ -106,34 +100,22 @@ def _smaller(
 
 
 def main() -> None:
-    """Tries queries, and prints differences and the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, help="the number of the one trial to run")
+    """Tries queries."""
+    parser = trials.options(__doc__)
     parser.add_argument("--without-spark", action="store_true")
-    args = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
+    given = parser.parse_args()
     spark = None
-    if not args.without_spark:
+    if not given.without_spark:
         from pyspark.sql import SparkSession
 
         spark = SparkSession.builder.master("local[2]").getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
-    console, figures, differences = Console(), Counter[str](), 0
-    for number in numbers(args.minutes, args.only):
-        found = trial(args.seed, number, engines(spark), figures)
-        if found is not None:
-            differences += 1
-            head = f"\nDifference {differences}: --seed {args.seed} --only {number}"
-            console.print(f"{head}\n{found}", markup=False, highlight=False, soft_wrap=True)
-    table = Table("", f"seed {args.seed}, {args.minutes:g} minutes")
-    for name, number in figures.items():
-        table.add_row(name, f"{number:,}")
-    table.add_row("differences", str(differences))
-    console.print(table)
-    sys.exit(bool(differences))
+    figures = Counter[str]()
+    trials.run(
+        given,
+        lambda number: trial(given.seed, number, engines(spark), figures),
+        lambda: figures,
+    )
 
 
 if __name__ == "__main__":
