@@ -4,6 +4,7 @@ In batch, in the global window, the query is Spark's: the rows of PCollections a
 result is a source of the pipeline. See :mod:`sparkbeam.plan.queried_sources`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from copy import copy
 from importlib.util import find_spec
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sparkbeam.replacements.sql_lowered import Lowered
 
 _CALCITE = "calcite"
+_SETTINGS = re.compile(r"\s*(?:SET\b[^;]*(?:;\s*|$))*", re.IGNORECASE)
 _READ_TABLES = (
     "Read tables with transforms, such as managed.Read, ReadFromSpark or ReadFromParquet, and give "
     "their rows by name: {'orders': orders} | SqlTransform(…)."
@@ -76,7 +78,8 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
     Args:
         query: the query.
         dialect: ``"calcite"``, or None.
-        ddl: nothing, or an empty text: external tables are not declared in SQL.
+        ddl: statements that set options of Beam's planner, which have no effect. External tables
+            are not declared in SQL.
         functions: in Python, by their names in lower case.
 
     Raises:
@@ -118,8 +121,8 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         resolve.require_spark(pipeline, "SqlTransform")
         self._applied = applied_label(pipeline)
         try:
-            if self._ddl:
-                raise QueryRefused("ddl", _READ_TABLES)
+            if _SETTINGS.fullmatch(self._ddl or "") is None:
+                raise QueryRefused("ddl other than SET", _READ_TABLES)
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
             types = {name: each.types for name, each in rows.items()}
             query = calcite.parse(self._query, types, self._functions)

@@ -92,7 +92,7 @@ def _queries() -> Any:
         Args:
             query: the query.
             dialect: "calcite".
-            ddl: nothing: read tables with other transforms.
+            ddl: statements with SET, which have no effect.
         """
         from sparkbeam.replacements.sql import SparkSql
 

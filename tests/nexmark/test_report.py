@@ -140,7 +140,7 @@ class TestBrowser:
         browser.get_log("browser")
         browser.get(page.as_uri())
         WebDriverWait(browser, 30).until(
-            lambda found: len(found.find_elements(By.CSS_SELECTOR, "figure svg")) == 3 + 17
+            lambda found: len(found.find_elements(By.CSS_SELECTOR, "figure svg")) == 1 + 17
         )
         return browser
 
