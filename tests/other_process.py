@@ -10,6 +10,7 @@ from typing import TypeAlias
 from xml.etree import ElementTree
 
 import pytest
+from whole import is_whole
 
 TESTS = Path(__file__).parent
 TESTCASE = "testcase"
@@ -26,6 +27,17 @@ def names(suite: Path) -> list[str]:
         elif isinstance(part, ast.FunctionDef):
             found.append(part.name)
     return [name for name in found if name.startswith("test_")]
+
+
+def part(suite: Path, number: int) -> list[str]:
+    """One test of a suite in so many; all with ``--whole``."""
+    return names(suite)[:: 1 if is_whole() else number]
+
+
+def rest(suite: Path, chosen: Sequence[str]) -> list[str]:
+    """The options of pytest that leave out the other tests of a suite in the folder of tests."""
+    others = (name for name in names(suite) if name not in chosen)
+    return [f"--deselect={suite.name}::{name}" for name in others]
 
 
 def reports(

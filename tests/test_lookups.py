@@ -140,6 +140,7 @@ def newest() -> beam.PTransform:
     )
 
 
+@pytest.mark.long("most of a minute; an example reads tables again, in one run")
 def test_a_restart_keeps_the_table_that_was_read_last(spark: Any, tmp_path: Path) -> None:
     table, seen = tmp_path / "table", tmp_path / "seen"
 

@@ -74,6 +74,7 @@ def seen(rows: Any) -> Any:
     return rows | beam.Map(told) | "All" >> beam.WindowInto(GlobalWindows())
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(
     ("query", "windows", "expected"),
     [
