@@ -20,6 +20,9 @@ import trials
 from random_queries import Row, by_sqlite, random_query, random_rows
 from sql_engines import Rows, alike, by_spark, by_steps
 
+from sparkbeam import SparkBeamOptions
+from sparkbeam.spark import session as sessions
+
 Engine = Callable[[str, list[Row]], Rows]
 
 
@@ -106,9 +109,7 @@ def main() -> None:
     given = parser.parse_args()
     spark = None
     if not given.without_spark:
-        from pyspark.sql import SparkSession
-
-        spark = SparkSession.builder.master("local[2]").getOrCreate()
+        spark = sessions.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
         spark.sparkContext.setLogLevel("OFF")
     figures = Counter[str]()
     trials.run(
