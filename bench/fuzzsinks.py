@@ -3,9 +3,9 @@
 Run with ``python bench/fuzzsinks.py --minutes 10 --seed 1``. Random schemas, nested to three
 levels, with random values for them, some of which the columns do not take, are packed in this
 process, element by element and as columns, and compared with a plain reference
-(``tests/random_sinks.py``). With ``--master "local[2]"`` each hundredth trial is also written and
-read back through Spark, as Parquet, by ``as_dataframe`` and by ``ForeachBatch``, in batch and in a
-stream. Each difference is printed, and ``--only NUMBER`` with the same seed runs that trial alone.
+(``tests/random_sinks.py``). With ``--spark_master "local[2]"`` each hundredth trial is also written
+and read back through Spark, as Parquet, by ``as_dataframe`` and by ``ForeachBatch``, in batch and in
+a stream. Each difference is printed, and ``--only NUMBER`` with the same seed runs that trial alone.
 Ends with 1 if there is any.
 """
 
@@ -71,10 +71,10 @@ def trial(seed: int, number: int, figures: Figures, spark: Any) -> str | None:
 def main() -> None:
     """Tries schemas and rows."""
     parser = trials.options(__doc__)
-    parser.add_argument("--master", help="of Spark; none by default")
+    parser.add_argument("--spark_master", help="of Spark; none by default")
     given, figures, spark = parser.parse_args(), Figures(), None
-    if given.master:
-        spark = sessions.obtain(SparkBeamOptions([f"--spark_master={given.master}"]))
+    if given.spark_master:
+        spark = sessions.obtain(SparkBeamOptions([f"--spark_master={given.spark_master}"]))
     trials.run(
         given,
         lambda number: trial(given.seed, number, figures, spark),

@@ -255,8 +255,8 @@ def _substring_in_spark(node: exp.Substring) -> exp.Expr:
     if (whole_number(start) or 0) > 0:
         return node
     if not length:
-        return SparkText.of("SUBSTRING({0}, GREATEST({1}, 1))", node.this, start)
-    text = "SUBSTRING({0}, GREATEST({1}, 1), GREATEST({1} + {2} - GREATEST({1}, 1), 0))"
+        return SparkText.of("SUBSTRING({0}, IF({1} < 1, 1, {1}))", node.this, start)
+    text = "SUBSTRING({0}, IF({1} < 1, 1, {1}), IF({1} < 1, {1} + {2} - 1, {2}))"
     return SparkText.of(text, node.this, start, *length)
 
 

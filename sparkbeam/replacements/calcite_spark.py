@@ -41,6 +41,10 @@ def to_spark(tree: exp.Query) -> None:
         if changed is not node and parent is not None and key is not None:
             changed.type = kind
             parent.set(key, changed, index)
+    for group in tree.find_all(exp.Group):
+        for each in group.expressions:
+            if isinstance(each, exp.Literal):  # Which Spark takes for a position.
+                each.replace(SparkText.of("CAST({0} AS {type})", each.copy(), type=each.type))
 
 
 _EXACT = (*INTEGERS, Kind.DECIMAL)
