@@ -4,9 +4,9 @@ Run with ``python bench/fuzzsinks.py --minutes 10 --seed 1``. Random schemas, ne
 levels, with random values for them, some of which the columns do not take, are packed in this
 process, element by element and as columns, and compared with a plain reference
 (``tests/random_sinks.py``). With ``--spark_master "local[2]"`` each hundredth trial is also written
-and read back through Spark, as Parquet, by ``as_dataframe`` and by ``ForeachBatch``, in batch and in
-a stream. Each difference is printed, and ``--only NUMBER`` with the same seed runs that trial alone.
-Ends with 1 if there is any.
+and read back through Spark, as Parquet, by ``as_dataframe`` and by ``ForeachBatch``, in batch and
+in a stream. Each difference is printed, and ``--only NUMBER`` with the same seed runs that trial
+alone. Ends with 1 if there is any.
 """
 
 import sys
