@@ -43,7 +43,7 @@ def to_spark(tree: exp.Query) -> None:
             parent.set(key, changed, index)
     for group in tree.find_all(exp.Group):
         for each in group.expressions:
-            if isinstance(each, exp.Literal):  # Which Spark takes for a position.
+            if each.is_int:  # Which Spark takes for a position.
                 each.replace(SparkText.of("CAST({0} AS {type})", each.copy(), type=each.type))
 
 

@@ -152,6 +152,8 @@ def run(rows: Any, query: str) -> list[tuple[Any, ...]]:
         ("SELECT x, y FROM (VALUES ROW(1, 'a'), ROW(2, 'b')) AS v(x, y)", [(1, "a"), (2, "b")]),
         ("SELECT id, yes FROM PCOLLECTION GROUP BY (id, yes)", [(7, True), (-7, False)]),
         ("SELECT FLOOR(7), COUNT(*) FROM PCOLLECTION GROUP BY FLOOR(7)", [(7, 2)]),
+        ("SELECT FLOOR(-7), COUNT(*) FROM PCOLLECTION GROUP BY FLOOR(-7)", [(-7, 2)]),
+        ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY 1.5, 'a'", [(2,)]),
         ("SELECT COUNT(*) FROM (SELECT id FROM PCOLLECTION LIMIT ALL) q", [(2,)]),
         (
             f"SELECT id FROM PCOLLECTION WHERE {' OR '.join(f'id = {at}' for at in range(213))}",
