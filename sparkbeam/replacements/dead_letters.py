@@ -29,9 +29,11 @@ def with_sql_dead_letters(transform: "beam.PTransform[Any, Any]", /) -> "beam.PT
     """
     from sparkbeam.replacements import sql
 
-    if not isinstance(transform, SqlTransform | sql.SparkSql):
+    if isinstance(transform, SqlTransform):
+        transform = sql.with_functions(transform, {})
+    if not isinstance(transform, sql.SparkSql):
         raise ConfigurationError(f"{shown(transform)} is no SqlTransform.")
-    return sql.with_dead_letters(transform)
+    return transform.with_dead_letters()
 
 
 def checked(transform: Any, pipeline: Pipeline) -> None:

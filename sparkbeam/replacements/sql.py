@@ -43,16 +43,9 @@ _READ_TABLES = (
 )
 
 
-def replacing(transform: Any, unused_pipeline: Pipeline | None) -> "SparkSql":
+def replacing(transform: Any, pipeline: Pipeline) -> "SparkSql":
     """Return the transform that stands in for Beam's ``SqlTransform``."""
     return SparkSql(**arguments_of(transform))
-
-
-def with_dead_letters(transform: Any) -> "SparkSql":
-    """Return a query that puts out the rows on which it fails, too."""
-    _require_parser()
-    query = transform if isinstance(transform, SparkSql) else replacing(transform, None)
-    return query.with_dead_letters()
 
 
 def with_functions(transform: Any, functions: Mapping[str, SqlFunction]) -> "SparkSql":
@@ -121,7 +114,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         resolve.require_spark(pipeline, "SqlTransform")
         self._applied = applied_label(pipeline)
         try:
-            if _SETTINGS.fullmatch(self._ddl or "") is None:
+            if _SETTINGS.fullmatch(str(self._ddl or "")) is None:
                 raise QueryRefused("ddl other than SET", _READ_TABLES)
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
             types = {name: each.types for name, each in rows.items()}
