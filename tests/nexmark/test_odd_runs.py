@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from click.testing import CliRunner
 from runs import a_run
 
 from sparkbeam.cli.commands import main
-from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark import history
 from sparkbeam.nexmark.record import write_json
 
@@ -54,7 +52,7 @@ def told(*arguments: str) -> None:
 
 
 def told_of(path: Path) -> None:
-    told("report", "--history", str(path), "--output", str(path.with_suffix(".html")))
+    told("report", "--history", str(path), str(path.with_suffix(".html")))
 
 
 @pytest.mark.parametrize("suffix", ["db", "jsonl"])
@@ -77,8 +75,7 @@ def test_each_part_of_a_run_may_be_anything(tmp_path: Path) -> None:
     for name in content:
         for to in ODD[len(name) % 3 :: 3]:
             path.write_text(json.dumps({**content, name: to}))
-            with suppress(ConfigurationError):
-                history.read(path)
+            told_of(path)
 
 
 def test_each_column_of_a_history_may_be_anything(tmp_path: Path) -> None:
