@@ -125,6 +125,8 @@ class Program:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # Tests behind nohup ignore it, and so would the program.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
 
