@@ -19,12 +19,13 @@ LINE = "Interrupted: the pipeline was cancelled."
 END_SECONDS = 150
 
 HEAD = """
-    import sys, time
+    import signal, sys, time
     from pathlib import Path
     import apache_beam as beam
     from apache_beam.transforms.periodicsequence import PeriodicImpulse
     from in_process import StreamingRunner
 
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored where tests run behind nohup.
     sign_of = sys.argv[1]
 
     def put(element, path):
@@ -88,7 +89,6 @@ POLLING = """
         time.sleep(0.1)
 """
 HANDLED = """
-    import signal
     signal.signal(signal.SIGTERM, lambda *_: result.drain())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     result = run([])
@@ -125,8 +125,6 @@ class Program:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # Tests behind nohup ignore it, and so would the program.
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
 

@@ -203,9 +203,27 @@ def test_an_older_driver_that_stood_in_the_middle_of_a_write_writes_nothing(
 def test_starts_at_once_have_different_numbers_and_the_same_id(tmp_path: Path) -> None:
     with ProcessPoolExecutor(4, multiprocessing.get_context("fork")) as processes:
         found = list(processes.map(started, [str(tmp_path)] * 24))
-    # A start that finds its number among the old ones takes another, so one may be left out.
-    assert len({number for number, _ in found}) == 24
+    numbers = {number for number, _ in found}
+    assert len(numbers) == 24
+    # Only a start that stood while ten others began leaves its number out.
+    left_out = set(range(1, max(numbers))) - numbers
+    assert max(left_out, default=0) <= max(numbers) - 10
     assert len({id for _, id in found}) == 1
+
+
+def test_a_start_that_stood_while_ten_others_began_is_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = LocalFiles.create
+
+    def stands(kept: LocalFiles, name: str, content: bytes, *, outlives: bool = True) -> bool:
+        made = create(kept, name, content, outlives=outlives)
+        monkeypatch.setattr(LocalFiles, "create", create)
+        assert [started(str(tmp_path))[0] for _ in range(10)] == list(range(2, 12))
+        return made
+
+    monkeypatch.setattr(LocalFiles, "create", stands)
+    assert started(str(tmp_path))[0] == 12
 
 
 def started(checkpoint: str) -> tuple[int, str]:
