@@ -263,6 +263,7 @@ TEXTS = [
     ("X'0f'", b"\x0f"),
     ("x'0FfF' = x", True),
     ("TO_HEX(x)", "0fff"),
+    ("UPPER(TO_HEX(x)) || LOWER(TO_HEX(x))", "0FFF0fff"),
     ("FROM_HEX('0fFF')", b"\x0f\xff"),
     ("MD5('a')", bytes.fromhex("0cc175b9c0f1b6a831c399e269772661")),
     ("TO_HEX(MD5(X'61'))", "0cc175b9c0f1b6a831c399e269772661"),

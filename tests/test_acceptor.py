@@ -297,6 +297,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("kind", ["output", "page", "prometheus"])
 def test_without_descriptors_nothing_spins_and_all_works_again_later(kind: str) -> None:
     tests = str(Path(__file__).parent)

@@ -203,6 +203,7 @@ def test_a_failure_that_nobody_waits_for_is_told_at_the_end(tmp_path: Path) -> N
     assert "ZeroDivisionError" in told
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 @pytest.mark.parametrize("way", [WAITING, POLLING], ids=["waiting", "polling"])
 def test_a_signal_to_end_is_an_orderly_stop(tmp_path: Path, number: Any, way: str) -> None:

@@ -175,6 +175,7 @@ class TestASmallSide:
             ran(p)
         assert kept(spark) == before
 
+    @pytest.mark.part(3)
     @pytest.mark.parametrize("how", ["inner", "semi", "anti", "left"])
     def test_a_side_may_be_read_elsewhere_too(self, how: str, spark: Any) -> None:
         p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([]))

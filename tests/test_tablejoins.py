@@ -48,6 +48,7 @@ def test_without_columns_it_is_the_same(kind: str, tables: Path) -> None:
     assert results(BatchRunner(), tables, f"{kind}, ", "--columns=off") == expected
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("only", ["mixed, outer", "sales right, right", "sliding, left"])
 def test_spark_joins_columns(only: str, tables: Path, spark: Any) -> None:
     ship(spark, tablejoins.__file__, module=True)

@@ -672,12 +672,14 @@ def check(spark: Any, text: str, expected: Rows, *options: str) -> None:
         assert_that(rows | "Plain" >> beam.Map(plain), equal_to(expected))
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", CHAINS)
 def test_chain(spark: Any, name: str) -> None:
     text, expected = CHAINS[name]
     check(spark, f"{SALES}\n  {text.strip()}", expected)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_graph(spark: Any, name: str) -> None:
     check(spark, *GRAPHS[name])
@@ -704,6 +706,7 @@ output: Partition.more
     check(spark, text, [{"n": 2}], "--yaml_experimental_features=javascript")
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("kind", FILES)
 def test_files_that_are_written_can_be_read(spark: Any, tmp_path: Path, kind: str) -> None:
     to, of, expected = FILES[kind]

@@ -118,6 +118,10 @@ class Calcite(Dialect):
             name: parse
             for name, parse in sqlglot.Parser.FUNCTIONS.items()
             if name not in WITH_UNIT and _is_known(name)
+        } | {
+            # Not as parts of HEX, as sqlglot has them: TO_HEX has small letters here.
+            name: kind.from_arg_list
+            for name, kind in (("LOWER", exp.Lower), ("UPPER", exp.Upper))
         }
 
         def _parse_position(self, haystack_first: bool = False) -> exp.StrPosition:

@@ -46,6 +46,7 @@ def build(p: beam.Pipeline, number: int) -> Any:
     return told | beam.Flatten() | "note" >> beam.Map(note)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_values_come_through(name: str) -> None:
     results = []

@@ -194,6 +194,7 @@ ODD = [
 ]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("number", range(len(ODD)))
 def test_one_odd_text_among_others_is_no_difference(number: int) -> None:
     texts = [json.dumps(value) for value in ALIKE[:40]]

@@ -121,6 +121,7 @@ def results() -> list[str]:
     return sorted(repr(one[:3]) for one in found)
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("text", [alike, with_an_int])
 @pytest.mark.parametrize("name", PIPELINES)
 def test_results_are_those_of_single_elements(name: str, text: Callable[[int], str]) -> None:

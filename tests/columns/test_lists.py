@@ -136,6 +136,7 @@ FUNCTIONS: list[Callable[[Group], Any]] = [
 ]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("function", GENERATORS, ids=lambda function: function.__name__)
 @settings(max_examples=30)
 @given(BLOCKS)
@@ -148,6 +149,7 @@ def test_loops(function: Callable[[Group], Any], block: list[Group]) -> None:
     assert_same(called, function, block, ResultKind.FLAT)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("number", range(len(FUNCTIONS)))
 @settings(max_examples=30)
 @given(BLOCKS)

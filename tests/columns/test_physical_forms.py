@@ -215,6 +215,7 @@ def expected_of(function: Callable[..., Any], elements: list[Any]) -> list[str] 
     return None if isinstance(found, Exception) else written(found)
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_operation_gives_the_same_over_all_forms_of_a_column(name: str) -> None:
     for source in EXAMPLES[name]:

@@ -21,6 +21,7 @@ sys.path.insert(0, str(BENCH))
 import hubazure  # noqa: E402
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("check", hubazure.CHECKS, ids=lambda check: check.__name__)
 def test_the_server_for_tests_passes(

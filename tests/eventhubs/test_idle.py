@@ -80,6 +80,7 @@ def test_one_that_wakes_up_counts_again_and_what_is_older_is_late(
     assert sum(counts.values()) == 4 + 18 + 40 - 10
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("end", ["unlogged", "operator 0", "committed"])
 def test_watermarks_are_right_whenever_a_run_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: EventHubsServer, end: str

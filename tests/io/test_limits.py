@@ -192,6 +192,7 @@ def test_texts_are_small_in_pieces(kind: DataType) -> None:
 TEXTS = ["", None, "a", "ä€😀" * 700, "x" * 2048, "y" * 2047, "z" * 2049, "\0" * 20_000, "w"]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("others", [0, 1, 40], ids=str)
 @pytest.mark.parametrize("kind", ["string", "binary"])
 def test_rows_in_pieces_are_joined_to_what_they_were(spark: Any, kind: str, others: int) -> None:

@@ -153,6 +153,7 @@ SINKS: dict[str, tuple[Sink, Any, dict[str, list[str]]]] = {
 }
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("kind", SINKS)
 def test_each_pane_has_its_files_once_wherever_the_query_crashes(tmp_path: Path, kind: str) -> None:
     sink, convert, expected = SINKS[kind]
@@ -278,6 +279,7 @@ AT_END: dict[str, tuple[list[str], Any, Sink, dict[str, list[str]]]] = {
 """Bounded elements, what converts them, their sink, and the files, by kind."""
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("kind", AT_END)
 def test_a_bounded_input_is_written_at_its_end_wherever_the_query_crashes(
     tmp_path: Path, kind: str

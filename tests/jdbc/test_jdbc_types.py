@@ -366,6 +366,7 @@ def test_rows_are_divided_by_a_column_and_none_is_lost(
         postgresql("DROP TABLE divided")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(
     ("kind", "values"),
     [

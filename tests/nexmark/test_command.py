@@ -328,6 +328,7 @@ class TestOverTime:
         assert chosen.exit_code == 2
         assert "Error: PrismRunner does not start: OSError" in chosen.stderr
 
+    @pytest.mark.part(4)
     @pytest.mark.parametrize(
         ("seconds", "planted", "wanted"),
         [

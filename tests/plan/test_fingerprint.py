@@ -413,6 +413,7 @@ TOLD: dict[str, tuple[Build, Build, str]] = {
 }
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", TOLD)
 def test_a_change_that_state_cannot_follow_is_told_in_short(name: str) -> None:
     before, after, message = TOLD[name]

@@ -160,6 +160,7 @@ def test_what_waits_for_a_side_input_of_its_own_input_reads_files(build: Build) 
     assert all(plan.reads(stage) <= 1 for stage in plan.stages)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("build", [*KEEPING, *OTHERS])
 def test_results_are_those_of_beam(build: Build) -> None:
     expected = results(FnApiRunner(), build)

@@ -368,6 +368,7 @@ LONG = {
 }
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(
     ("expression", "value"), LONG.items(), ids=[f"{text[:12]}" for text in LONG]
 )

@@ -304,6 +304,7 @@ class Parts(beam.DoFn):
 EXPECTED = sorted(["count 6", *(f"sum {n + n + 1}" for n in range(0, NUMBERS, 2))])
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("edit", EDITS)
 def test_steps_and_outputs_that_keep_nothing_come_and_go(program: Program, edit: str) -> None:
     assert program.run(edited(), edited(edit), edited()) == EXPECTED

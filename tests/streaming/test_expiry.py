@@ -31,6 +31,7 @@ def keys(spark: Spark) -> int:
     return count
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("window", [FixedWindows(10), SlidingWindows(10, 5), Sessions(10)])
 @pytest.mark.parametrize("what", [beam.GroupByKey(), beam.CombinePerKey(sum)])
 def test_windows_that_have_expired_leave_nothing(

@@ -409,6 +409,7 @@ BETWEEN: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.part(3)
 @MODES
 @pytest.mark.parametrize("between", BETWEEN)
 def test_firings_are_told_apart_behind_other_steps(between: str, mode: Any) -> None:

@@ -158,6 +158,7 @@ def by_timestamps() -> ReadFromSpark:
     )
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("open", [(0,), (0, 1), KafkaError("away")])
 @pytest.mark.parametrize(
     "source",

@@ -172,6 +172,7 @@ def test_an_accumulator_that_no_trigger_let_out_comes_out() -> None:
         assert_that(found, equal_to([3, 15]))
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("window", [FixedWindows(10), GlobalWindows(), Sessions(4)])
 @pytest.mark.parametrize("trigger", NEVER_FINISH.values(), ids=NEVER_FINISH)
 def test_every_element_comes_out_once(window: Any, trigger: TriggerFn) -> None:

@@ -524,6 +524,7 @@ def fire(stage: KeyedState, model: Model, domain: int, limit: int) -> None:
     assert fired == due
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_it_does_what_plain_dicts_do(seed: int) -> None:
     random_ = random.Random(seed)

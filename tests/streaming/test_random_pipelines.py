@@ -23,6 +23,7 @@ from sparkbeam.plan.layers import topology
 from sparkbeam.plan.translate import translate
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_streaming_finds_what_batch_finds(seed: int) -> None:
     chance = random.Random(f"pipeline {seed}")
@@ -30,6 +31,7 @@ def test_streaming_finds_what_batch_finds(seed: int) -> None:
     assert not trial.problem(), trial
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_panes_have_each_element_that_is_not_too_late(seed: int) -> None:
     chance = random.Random(f"panes {seed}")
@@ -37,6 +39,7 @@ def test_panes_have_each_element_that_is_not_too_late(seed: int) -> None:
     assert not trial.problem(), trial
 
 
+@pytest.mark.part(7)
 @pytest.mark.parametrize("seed", range(30))
 def test_the_same_program_keeps_the_numbers_of_all_its_ports(seed: int) -> None:
     """Also of those that only stages without state read."""

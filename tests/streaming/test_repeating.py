@@ -118,6 +118,7 @@ def pipeline(spark: Spark, checkpoint: Path) -> beam.Pipeline:
     return beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "in pieces"])
 @pytest.mark.parametrize("step", STEPS)
 def test_the_order_of_blocks_does_not_matter(

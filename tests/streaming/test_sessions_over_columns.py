@@ -86,6 +86,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("case", CASES)
 def test_a_stream_gives_what_another_runner_gives(case: str) -> None:
     pairs, combine = CASES[case]
@@ -117,6 +118,7 @@ class Uneven(NonMergingWindowFn):
         return coders.IntervalWindowCoder()
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("runner", [StreamingRunner, BatchRunner])
 @pytest.mark.parametrize("window_fn", [SlidingWindows(70, 30), Uneven()], ids=["sliding", "own"])
 @pytest.mark.parametrize("case", ["numbers", "text", "None as a key", "sums that leave 64 bits"])

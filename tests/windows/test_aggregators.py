@@ -152,6 +152,7 @@ def in_parts(draw: Any, values: Any) -> list[list[Element]]:
     return [elements[begin:end] for begin, end in pairwise(bounds)]
 
 
+@pytest.mark.part(5)
 @of_each_kind
 @pytest.mark.parametrize(("fn", "values"), VALUES.values(), ids=VALUES)
 @settings(max_examples=30)

@@ -149,6 +149,7 @@ def blocks_of(data: Any, *values: Any) -> list[list[tuple[int, Any]]]:
     ]
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", FNS)
 @settings(max_examples=60)
 @given(data=st.data())
@@ -158,6 +159,7 @@ def test_a_form_gives_what_the_combine_fn_gives(name: str, data: Any) -> None:
     assert total(fn, blocks, columns=True) == total(fn, blocks, columns=False)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", TUPLES)
 @pytest.mark.parametrize("is_list", [False, True])
 @settings(max_examples=40)

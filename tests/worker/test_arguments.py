@@ -208,6 +208,7 @@ def results(build: Build) -> list[str]:
     return sorted(map(repr, found))
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", PIPELINES)
 def test_arguments_over_blocks_give_what_beams_own_operation_gives(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -155,6 +155,7 @@ EVENTS += ["Failure.sensor", "Failure.code", "at"]
 INNERS = ["Reading.inner", "at"]
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize(
     ("source", "build", "asked"),
     [

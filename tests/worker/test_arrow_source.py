@@ -98,6 +98,7 @@ def run(runner: Any, source: ReadFromArrow, build: Callable[[Any], Any]) -> list
     return sorted(repr(value) for value, *_ in found)
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("build", [stamped, windowed])
 @pytest.mark.parametrize("name", SOURCES)
 def test_elements_are_the_same_on_all_runners(name: str, build: Callable[[Any], Any]) -> None:

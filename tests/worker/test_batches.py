@@ -272,6 +272,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[bool
     return calls
 
 
+@pytest.mark.part(4)
 @pytest.mark.filterwarnings("ignore:Input to operation")
 @pytest.mark.parametrize("name", PIPELINES)
 def test_batches_over_columns_are_those_of_beam(
@@ -286,6 +287,7 @@ def test_batches_over_columns_are_those_of_beam(
 BLOCKS = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
 
+@pytest.mark.part(5)
 @BLOCKS
 @pytest.mark.parametrize(
     ("name", "taken", "made"),

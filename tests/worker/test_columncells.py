@@ -323,6 +323,7 @@ def results(build: Callable[[Any], Any]) -> list[str]:
     return sorted(map(repr, found))
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", PIPELINES)
 def test_pipelines_over_cells_of_columns_give_what_elements_give(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -87,6 +87,7 @@ def written(parts: list[Any], fn: CombineFn, of: Windowing, *, columns: bool) ->
     return rows
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", FNS)
 @settings(max_examples=60)
 @given(data=hs.data())

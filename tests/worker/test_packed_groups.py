@@ -147,6 +147,7 @@ def test_groups_of_windows(pair: str, windowing: Any) -> None:
     compare(grouped(PAIRS[pair], windowing))
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("pair", PAIRS)
 def test_groups_of_keys_and_values(pair: str, blocks: list[Block]) -> None:
     build = grouped(PAIRS[pair], FixedWindows(5))

@@ -85,6 +85,7 @@ def windowed(window_fn: WindowFn, count: int) -> list[WindowedValue]:
     return elements
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("count", [1, 5, 200])
 @pytest.mark.parametrize("trigger_fn", TRIGGERS, ids=str)
 @pytest.mark.parametrize("window_fn", WINDOW_FNS, ids=lambda fn: type(fn).__name__)

@@ -135,6 +135,7 @@ def run(tmp_path: Path) -> Callable[..., list[str]]:
     return run
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", PIPELINES)
 def test_dicts_over_columns_are_those_of_beam(
     name: str, run: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch

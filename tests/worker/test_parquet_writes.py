@@ -148,6 +148,7 @@ def of_file(path: Path) -> Any:
     return path.name, file.schema_arrow, groups, sorted(map(repr, rows))
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", [*BUILDS, *OF_ROWS])
 def test_files_of_columns_are_those_of_elements(
     name: str, run: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch

@@ -37,6 +37,7 @@ def combined(runner: Any, windowing: beam.WindowInto, fn: Any, how: str = "auto"
     return sorted(found)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("how", ["canonical", "ordered", "columnar"])
 @pytest.mark.parametrize(
     ("combiner", "fn"),

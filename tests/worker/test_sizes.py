@@ -149,6 +149,7 @@ STEPS: dict[str, Any] = {
 }
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("combined", [False, True], ids=["mapped", "combined"])
 @pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])

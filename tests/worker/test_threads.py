@@ -234,6 +234,7 @@ def numbers(p: beam.Pipeline, runner: Any) -> Any:
     return streamed | beam.Map(int).with_output_types(int)
 
 
+@pytest.mark.part(5)
 @RUNNERS
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_of_a_life_is_in_one_thread(runner: Any, kind: str, notes: Path) -> None:
