@@ -6,7 +6,6 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pyspark
@@ -122,12 +121,7 @@ class Broker:
                 raise NoBrokerError(log.read_text(errors="replace")[-2000:])
             time.sleep(0.2)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:

@@ -2,7 +2,6 @@
 
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 import psutil
@@ -27,12 +26,7 @@ class Listening:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
 

@@ -284,7 +284,8 @@ class Expressions:
 
     def aggregate(self) -> str:
         """Return a random aggregate."""
-        number = self.of(self._random.choice(["int", "real"]), 1)
+        kind = self._random.choice(["int", "real"])
+        number = self.of(kind, 1)
         functions = (
             ["COUNT", "SUM", "MIN", "MAX"]
             if self._plain
@@ -295,6 +296,8 @@ class Expressions:
         name = self._random.choice(functions)
         if self._random.random() < 0.2 and name in ("COUNT", "SUM", "AVG"):
             return f"{name}(DISTINCT {self._small()})"
+        if kind == "int" and name.startswith(("VAR", "STD")):
+            number = f"MOD({number}, 1000)"  # Spark's are doubles, with 15 digits.
         found = f"{name}({number})"
         if self._random.random() < 0.2:
             return f"{found} FILTER (WHERE {self.of('bool', 1)})"
@@ -312,7 +315,8 @@ def random_query(random: Random, *, plain: bool) -> tuple[list[str], str]:
     where = f" WHERE {make.of('bool', 2)}" if random.random() < 0.4 else ""
     match random.randrange(4):
         case 0:
-            key = random.choice(["j", "u", "b", make.of("int", 1)])
+            # A whole number alone would be the position of a column to SQLite.
+            key = random.choice(["j", "u", "b", f"({make.of('int', 1)} + j)"])
             items = [key, *(make.aggregate() for _ in range(3))]
             having = " HAVING COUNT(*) > 1" if random.random() < 0.3 else ""
             return items, f"FROM PCOLLECTION{where} GROUP BY {key}{having}"

@@ -7,6 +7,8 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any
 
 from sparkbeam.common.arguments import shown
@@ -25,7 +27,11 @@ SETTINGS = frozenset([*_LOGINS, "basic.auth.credentials.source"])
 
 
 class RegistryError(Exception):
-    """The registry does not answer, or refuses."""
+    """The registry does not have what it is asked for."""
+
+
+class RegistryUnavailable(RegistryError):
+    """The registry does not answer, or refuses to: no fault of a record."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +91,18 @@ class Registry:
         if self.login is not None:
             token = base64.b64encode(self.login.encode()).decode()
             request.add_unredirected_header("Authorization", f"Basic {token}")
+        place = f"The schema registry at {self.url}"
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS) as response:
                 return loaded(response.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
-            refusal = f"has no {what}" if error.code == 404 else f"answers with {error.code}"
-            raise RegistryError(f"The schema registry at {self.url} {refusal}.") from None
-        except (OSError, ValueError) as error:
+            if error.code == HTTPStatus.NOT_FOUND:
+                raise RegistryError(f"{place} has no {what}.") from None
+            raise RegistryUnavailable(f"{place} answers with {error.code}.") from None
+        except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
-            raise RegistryError(
-                f"The schema registry at {self.url} cannot be asked for the {what}: {reason}."
+            raise RegistryUnavailable(
+                f"{place} cannot be asked for the {what}: {reason}."
             ) from None
 
 

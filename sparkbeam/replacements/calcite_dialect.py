@@ -114,7 +114,7 @@ class Calcite(Dialect):
         """Parser that takes units of time as names, and SESSION as a function."""
 
         FUNC_TOKENS = {*sqlglot.Parser.FUNC_TOKENS, sqlglot.TokenType.SESSION}  # noqa: RUF012
-        FUNCTIONS = {  # noqa: RUF012
+        FUNCTIONS = {
             name: parse
             for name, parse in sqlglot.Parser.FUNCTIONS.items()
             if name not in WITH_UNIT and _is_known(name)

@@ -15,6 +15,7 @@ from apache_beam import coders
 from apache_beam.portability.api import schema_pb2
 
 from sparkbeam.common.arguments import shown
+from sparkbeam.kafka.registry import RegistryUnavailable
 
 _NARROW = range(-(1 << 31), 1 << 31)
 """The values of an INT32, of which Beam's coder cuts others off."""
@@ -190,10 +191,13 @@ class Checked:
 
         Raises:
             ValueError: it cannot be parsed, or a value does not fit the schema.
+            RegistryUnavailable: the registry of schemas does not answer.
         """
         try:
             row = self.parse(data)
             self.check(row)
+        except RegistryUnavailable:
+            raise
         except Exception as error:
             raise ValueError(
                 f"{self.what} makes no row: {_error_text(error)}. {self.remedy}"

@@ -63,6 +63,9 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
         redistribute=config.flag("redistribute"),
     )
     errors = config.tree("error_handling")
+    if errors is not None and config.text(_REGISTRY):
+        # No record is a dead letter because the registry is away.
+        errors = {**errors, "exc_class": ValueError}
     config.ignore(*_HINTS)
     config.finish()
 

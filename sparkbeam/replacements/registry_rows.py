@@ -13,6 +13,7 @@ from sparkbeam.kafka.registry import (
     Registered,
     Registry,
     RegistryError,
+    RegistryUnavailable,
     put_together,
     split_header,
 )
@@ -31,15 +32,18 @@ def parser(
         subject: the one whose latest schema the rows have.
         format: of the records, ``AVRO`` or ``JSON``.
 
+    The function raises a ValueError for a record that makes no row, and a RegistryUnavailable where
+    the registry is at fault.
+
     Raises:
         ConfigurationError: the registry has no such schema, or does not answer.
     """
     schema = _latest(name, registry, subject, format)
     if format == JSON:
         rows, to_row = yaml_payloads.parser(JSON, schema.tree)
-        return rows, JsonParser(to_row)
+        return rows, Faulted(JsonParser(to_row))
     rows, plain, to_row = avro_rows(schema.tree)
-    return rows, Parser(registry, plain, to_row)
+    return rows, Faulted(Parser(registry, plain, to_row))
 
 
 def formatter(name: str, registry: Registry, subject: str, kind: Any) -> Callable[[Any], bytes]:
@@ -73,6 +77,31 @@ def _latest(name: str, registry: Registry, subject: str, kind: str) -> Registere
         return registry.latest(subject, kind)
     except RegistryError as error:
         raise ConfigurationError(f"{name}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Faulted:
+    """A parser whose errors tell faults of records from those of the registry.
+
+    Args:
+        parse: makes a row of a record.
+    """
+
+    parse: Callable[[bytes], Any]
+
+    def __call__(self, data: bytes) -> Any:
+        """Return the row of a record.
+
+        Raises:
+            ValueError: there is something wrong with it.
+            RegistryUnavailable: the registry does not answer.
+        """
+        try:
+            return self.parse(data)
+        except (ValueError, RegistryUnavailable):
+            raise
+        except Exception as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True)

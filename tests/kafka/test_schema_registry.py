@@ -1,17 +1,20 @@
 """Records whose Avro schemas are in a schema registry."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
+from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from schema_registry import SchemaRegistry
+from test_kafka_rows import parsed
 
 from sparkbeam import SparkRunner
-from sparkbeam.errors import ConfigurationError
+from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.kafka.registry import Registry, RegistryError, registry
 from sparkbeam.replacements import kafka_rows, registry_rows
 from sparkbeam.replacements.managed_config import ManagedConfig
@@ -168,6 +171,59 @@ def test_a_registry_may_ask_for_a_login(place: str | None) -> None:
             kafka_rows.read("kafka", config(server, **given))
 
 
+@pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
+@pytest.mark.parametrize(("format", "schema"), [("AVRO", FIRST), ("JSON", PERSON)])
+def test_each_record_is_a_row_or_a_dead_letter(
+    server: SchemaRegistry, format: str, schema: Any, runner: Any, tmp_path: Path
+) -> None:
+    number = server.register("people-value", schema, schemaType=format)
+    header = b"\0" + number.to_bytes(4, "big")
+    if format == "AVRO":
+        good = server.encoded(number, {"id": 2**63 - 1, "gone": "\u00e4"})
+        cut = [good[:-1], header, b"\0\0\0\0\x4dx"]
+    else:
+        good = header + b'{"id": 9223372036854775807, "name": "a"}'
+        cut = [header + b'{"id": 9223372036854775808}', header + b'{"name": "\\ud800"}', header]
+    poison = [None, b"", b"\1" + good[1:], *cut]
+
+    def note(found: Any) -> None:
+        element = repr(found[0]) if isinstance(found, list) else f"row {found.id}"
+        with (tmp_path / "found").open("a") as lines:
+            lines.write(f"{element}\n")
+
+    given = {
+        "format": format,
+        "confluent_schema_registry_url": server.url,
+        "confluent_schema_registry_subject": "people-value",
+        "error_handling": {"output": "bad"},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        parsed(patch, [good, *poison], note, given, runner)
+    found = (tmp_path / "found").read_text().splitlines()
+    assert sorted(found) == sorted([f"row {2**63 - 1}", *map(repr, poison)])
+
+
+@pytest.mark.parametrize("errors", [{}, {"error_handling": {"output": "bad"}}])
+@pytest.mark.parametrize("status", [503, None])
+def test_no_record_is_a_dead_letter_because_the_registry_is_away(
+    monkeypatch: pytest.MonkeyPatch, errors: dict[str, Any], status: int | None
+) -> None:
+    with SchemaRegistry() as server:
+        server.register("people-value", FIRST)
+        value = server.encoded(1, {"id": 1, "gone": ""})
+        given = {
+            "format": "AVRO",
+            "confluent_schema_registry_url": server.url,
+            "confluent_schema_registry_subject": "people-value",
+        }
+        server.away_behind(1, status)
+        with pytest.raises(PipelineFailed) as failed:
+            parsed(monkeypatch, [value], repr, given | errors, BatchRunner)
+    told = str(failed.value)
+    assert f"The schema registry at {server.url} " in told
+    assert "makes no row" not in told
+
+
 def test_a_password_is_in_no_text() -> None:
     found = registry("here", "http://reader:secret@h:1/path/", {})
     assert "secret" not in repr(found)
@@ -215,5 +271,5 @@ def test_a_value_of_another_form_is_an_error(
 def test_a_schema_that_the_registry_lacks_is_an_error(server: SchemaRegistry) -> None:
     server.register("people-value", SECOND)
     _, parse = registry_rows.parser("here", Registry(server.url), "people-value")
-    with pytest.raises(RegistryError, match="has no schema 77"):
+    with pytest.raises(ValueError, match="has no schema 77"):
         parse(b"\0\0\0\0\x4dx")

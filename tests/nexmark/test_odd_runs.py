@@ -4,63 +4,25 @@ import json
 import sqlite3
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from odd_files import ODD_CONTENTS, ODD_VALUES, says_what_is_wrong
 from runs import a_run
 
-from sparkbeam.cli.commands import main
 from sparkbeam.nexmark import history
 from sparkbeam.nexmark.record import write_json
 
-CONTENTS: dict[str, bytes] = {
-    "nothing": b"",
-    "a list": b"[]",
-    "null": b"null",
-    "a number": b"1",
-    "a text": b'""',
-    "an object": b"{}",
-    "half": b'{"schema": 3, "started"',
-    "deeply nested lists": b"[" * 100_000,
-    "deeply nested objects": b'{"a":' * 3_000 + b"1" + b"}" * 3_000,
-    "no UTF-8": b"\xff\xfe\x00{}",
-    "many digits": b"9" * 5_000,
-    "an object with many digits": b'{"schema": ' + b"9" * 5_000 + b"}",
-}
-ODD: list[Any] = [
-    None,
-    [],
-    {},
-    "",
-    "x\0\x1b[2J",
-    -1,
-    1 << 70,
-    1.5,
-    True,
-    1e300,
-    {"a": [[]]},
-    "[/red]",
-]
-
-
-def told(*arguments: str) -> None:
-    found = CliRunner().invoke(main, ["nexmark", *arguments])
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    assert found.exit_code in (0, 1, 2)
-    assert "\x1b" not in found.output
-
 
 def told_of(path: Path) -> None:
-    told("report", "--history", str(path), str(path.with_suffix(".html")))
+    says_what_is_wrong("nexmark", "report", "--history", str(path), str(path.with_suffix(".html")))
 
 
 @pytest.mark.parametrize("suffix", ["db", "jsonl"])
-@pytest.mark.parametrize("what", [*CONTENTS, "a folder", "a link to nothing"])
+@pytest.mark.parametrize("what", [*ODD_CONTENTS, "a folder", "a link to nothing"])
 def test_a_report_says_what_is_wrong(tmp_path: Path, what: str, suffix: str) -> None:
     path = tmp_path / f"odd.{suffix}"
-    if what in CONTENTS:
-        path.write_bytes(CONTENTS[what])
+    if what in ODD_CONTENTS:
+        path.write_bytes(ODD_CONTENTS[what])
     elif what == "a folder":
         path.mkdir()
     else:
@@ -73,7 +35,7 @@ def test_each_part_of_a_run_may_be_anything(tmp_path: Path) -> None:
     write_json([a_run()], path)
     content = json.loads(path.read_text())
     for name in content:
-        for to in ODD[len(name) % 3 :: 3]:
+        for to in ODD_VALUES[len(name) % 3 :: 3]:
             path.write_text(json.dumps({**content, name: to}))
             told_of(path)
 

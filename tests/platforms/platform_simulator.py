@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from connect_server import LOOPBACK, ConnectServer
@@ -83,12 +82,7 @@ class Simulator:
         self._stack.enter_context(self.proxy)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _prepare(self, session_id: str, policy: Policy) -> None:

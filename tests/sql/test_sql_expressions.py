@@ -101,6 +101,16 @@ def test_rows_are_those_of_spark(spark: Any, query: str) -> None:
     compared(spark, query)
 
 
+ORDERED_QUERIES = [
+    "SELECT i > 0, COUNT(*) AS n FROM PCOLLECTION GROUP BY i > 0 ORDER BY COUNT(*) LIMIT 1",
+    "SELECT MAX(id) AS m FROM PCOLLECTION GROUP BY i > 0 ORDER BY SUM(f) LIMIT 2",
+    "SELECT DISTINCT i > 0 AS p FROM PCOLLECTION ORDER BY p DESC LIMIT 2",
+    "SELECT id FROM PCOLLECTION UNION ALL SELECT i FROM PCOLLECTION ORDER BY id DESC LIMIT 5",
+    "(SELECT id FROM PCOLLECTION ORDER BY id LIMIT 1) UNION ALL SELECT 10 FROM PCOLLECTION",
+    "SELECT p.id, q.s FROM (SELECT id FROM PCOLLECTION ORDER BY f LIMIT 3) p "
+    "JOIN PCOLLECTION q ON p.id = q.id",
+    "SELECT COUNT(*) AS n FROM (SELECT s FROM PCOLLECTION LIMIT 3) x",
+]
 ORDERED = [
     *("i LIMIT 3", "i DESC LIMIT 3", "i NULLS FIRST LIMIT 3", "i DESC NULLS LAST LIMIT 2 OFFSET 6"),
     *("f, id LIMIT 4", "f DESC, id LIMIT 3", "s LIMIT 4", "s DESC LIMIT 3 OFFSET 1"),
@@ -115,25 +125,14 @@ ORDERED = [
 
 
 @pytest.mark.part(3)
-@pytest.mark.parametrize("order", ORDERED)
-def test_the_first_rows_are_those_of_spark(spark: Any, order: str) -> None:
-    compared(spark, f"SELECT id, f, i AS n FROM PCOLLECTION ORDER BY {order}")
-
-
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT i > 0, COUNT(*) AS n FROM PCOLLECTION GROUP BY i > 0 ORDER BY COUNT(*) LIMIT 1",
-        "SELECT MAX(id) AS m FROM PCOLLECTION GROUP BY i > 0 ORDER BY SUM(f) LIMIT 2",
-        "SELECT DISTINCT i > 0 AS p FROM PCOLLECTION ORDER BY p DESC LIMIT 2",
-        "SELECT id FROM PCOLLECTION UNION ALL SELECT i FROM PCOLLECTION ORDER BY id DESC LIMIT 5",
-        "(SELECT id FROM PCOLLECTION ORDER BY id LIMIT 1) UNION ALL SELECT 10 FROM PCOLLECTION",
-        "SELECT p.id, q.s FROM (SELECT id FROM PCOLLECTION ORDER BY f LIMIT 3) p "
-        "JOIN PCOLLECTION q ON p.id = q.id",
-        "SELECT COUNT(*) AS n FROM (SELECT s FROM PCOLLECTION LIMIT 3) x",
+        *(f"SELECT id, f, i AS n FROM PCOLLECTION ORDER BY {order}" for order in ORDERED),
+        *ORDERED_QUERIES,
     ],
 )
-def test_first_rows_within_queries_are_those_of_spark(spark: Any, query: str) -> None:
+def test_the_first_rows_are_those_of_spark(spark: Any, query: str) -> None:
     compared(spark, query)
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from ended_checkpoints import leave
+from odd_files import ODD_CONTENTS, ODD_VALUES, says_what_is_wrong
 
-from sparkbeam.cli.commands import main
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.observe.page.watch import CheckpointView
 
@@ -31,22 +30,6 @@ NAMES = [
     "commits/1",
     "metadata",
 ]
-
-CONTENTS: dict[str, bytes] = {
-    "nothing": b"",
-    "a list": b"[]",
-    "null": b"null",
-    "a number": b"1",
-    "a text": b'""',
-    "an object": b"{}",
-    "no number": b'{"number": NaN, "written": 1e999, "micro_batch": -Infinity}',
-    "half of an object": b'{"number": 1, "finished"',
-    "deeply nested lists": b"[" * 100_000,
-    "deeply nested objects": b'{"a":' * 3_000 + b"1" + b"}" * 3_000,
-    "no UTF-8": b"\xff\xfe\x00{}",
-    "many digits": b"9" * 5_000,
-    "an object with many digits": b'{"number": ' + b"9" * 5_000 + b"}",
-}
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +62,8 @@ def cleared(path: Path) -> Path:
 def in_its_place(path: Path, what: str) -> None:
     """Puts something else in the place of a file."""
     cleared(path)
-    if what in CONTENTS:
-        path.write_bytes(CONTENTS[what])
+    if what in ODD_CONTENTS:
+        path.write_bytes(ODD_CONTENTS[what])
     elif what == "a folder":
         path.mkdir()
     elif what == "a link to nothing":
@@ -93,23 +76,15 @@ def in_its_place(path: Path, what: str) -> None:
         path.symlink_to("/dev/zero")
 
 
-KINDS = [*CONTENTS, "a folder", "a link to nothing", "a link to itself", "a pipe", "a device"]
-
-
-def told(*arguments: str) -> None:
-    """Runs a command, which may fail but has to say in words why."""
-    found = CliRunner().invoke(main, arguments)
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    assert "Traceback" not in found.output
-    assert found.exit_code in (0, 1, 2)
+KINDS = [*ODD_CONTENTS, "a folder", "a link to nothing", "a link to itself", "a pipe", "a device"]
 
 
 @pytest.mark.parametrize("what", KINDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_commands_and_pages_say_what_is_wrong(checkpoint: Path, name: str, what: str) -> None:
     in_its_place(checkpoint / name, what)
-    told("status", str(checkpoint))
-    told("status", "--json", str(checkpoint))
+    says_what_is_wrong("status", str(checkpoint))
+    says_what_is_wrong("status", "--json", str(checkpoint))
     try:
         view = CheckpointView(str(checkpoint))
         json.dumps(view.content(), allow_nan=False)
@@ -138,21 +113,6 @@ def test_a_start_over_it_says_what_is_wrong(checkpoint: Path, name: str, what: s
         assert str(checkpoint) in str(error)  # noqa: PT017
 
 
-ODD: list[Any] = [
-    None,
-    [],
-    {},
-    "",
-    "x\0\x1b[2J",
-    -1,
-    1 << 70,
-    1.5,
-    True,
-    [[["x"]]],
-    {"a": {"b": {}}},
-]
-
-
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The paths to all parts of a value of JSON."""
     parts: Any = value.items() if isinstance(value, dict) else ()
@@ -176,9 +136,12 @@ def test_each_part_of_a_file_may_be_anything(checkpoint: Path, name: str) -> Non
     (checkpoint / "sparkbeam/finished").unlink()
     content = json.loads(path.read_text())
     for number, place in enumerate(places(content)):
-        for to in (ODD[number % len(ODD)], ODD[(number * 7 + 3) % len(ODD)]):
+        for to in (
+            ODD_VALUES[number % len(ODD_VALUES)],
+            ODD_VALUES[(number * 7 + 3) % len(ODD_VALUES)],
+        ):
             path.write_text(json.dumps(changed(content, place, to)))
-            told("status", str(checkpoint))
+            says_what_is_wrong("status", str(checkpoint))
             try:
                 json.dumps(CheckpointView(str(checkpoint)).content(), allow_nan=False)
             except SparkBeamError as error:

@@ -29,6 +29,7 @@ from sparkbeam.replacements.pubsub_watermark import SAMPLE_SECONDS, SampledWater
 api = pytest.importorskip("google.pubsub_v1")
 pubsub_program = pytest.importorskip("pubsub_program")
 pubsub_server = pytest.importorskip("pubsub_server")
+yaml_io = pytest.importorskip("apache_beam.yaml.yaml_io")
 
 TOPIC = "projects/project/topics/clicks"
 SUBSCRIPTION = "projects/project/subscriptions/counts"
@@ -108,10 +109,23 @@ def test_a_stream_is_written(subscribed: Any) -> None:
     assert len({message.attributes["id"] for message in found if "id" in message.attributes}) == 2
 
 
-def start(spark: Spark, folder: Path, **given: Any) -> PipelineResult:
-    """Starts to write the numbers of messages, over a checkpoint."""
+def built(folder: Path, spark: Spark | None = None) -> beam.Pipeline:
+    """A pipeline over a checkpoint."""
     options = PipelineOptions([f"--checkpoint_location={folder / 'checkpoint'}"])
-    p = beam.Pipeline(runner=StreamingRunner(spark), options=options)
+    return beam.Pipeline(runner=StreamingRunner(spark or Spark()), options=options)
+
+
+def all_written(p: beam.Pipeline, folder: Path, count: int) -> list[int]:
+    """Runs a pipeline until there are so many numbers."""
+    result = p.run()
+    until(lambda: len(written(folder)) == count or result.state == PipelineState.FAILED)
+    result.cancel()
+    return written(folder)
+
+
+def start(spark: Spark, folder: Path, **given: Any) -> PipelineResult:
+    """Starts to write the numbers of messages."""
+    p = built(folder, spark)
     _ = p | ReadFromPubSub(**given) | beam.Map(int) | write_numbers(folder)
     return p.run()
 
@@ -145,6 +159,36 @@ def test_nothing_is_lost_and_an_id_is_read_once_over_runs_and_a_crash(
     assert read(subscribed, spark, tmp_path, 6, **given) == [0, 1, 2, 3, 4, 7]
 
 
+AVRO = {"type": "record", "name": "r", "fields": [{"name": "i", "type": "int"}]}
+JSON = {"type": "object", "properties": {"i": {"type": "integer"}, "s": {"type": "string"}}}
+
+
+LETTERS: list[tuple[dict[str, Any], bytes, list[bytes]]] = [
+    ({"format": "STRING"}, b"", [b"\xff"]),
+    ({"format": "AVRO", "schema": AVRO}, b"\x02", [b"", b"\x80\x80\x80\x80\x10"]),
+    (
+        {"format": "JSON", "schema": JSON},
+        b'{"i": 9223372036854775807}',
+        [b"{", b'{"i": 9223372036854775808}', b'{"s": "\\ud800"}', b'{"i": %s}' % (b"9" * 400)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "good", "poison"), LETTERS)
+def test_each_message_is_a_row_or_a_dead_letter(
+    subscribed: Any, tmp_path: Path, given: dict[str, Any], good: bytes, poison: list[bytes]
+) -> None:
+    publish(subscribed, *((data, {}) for data in (good, *poison)))
+    p = built(tmp_path)
+    given = {**given, "subscription": SUBSCRIPTION, "error_handling": {"output": "bad"}}
+    found = p | yaml_io.read_from_pubsub(**given)
+    rows = found["good"] | "Rows" >> beam.Map(lambda _: -1)
+    wrong = found["bad"] | "Wrong" >> beam.Map(lambda row: poison.index(row.element))
+    _ = (rows, wrong) | beam.Flatten() | beam.Reshuffle() | write_numbers(tmp_path)
+    expected = [-1, *range(len(poison))]
+    assert all_written(p, tmp_path, len(expected)) == expected
+
+
 def test_a_topic_is_read_by_a_subscription_of_its_own(store: Any, tmp_path: Path) -> None:
     store.to_come[TOPIC] = [api.PubsubMessage(data=b"1")] * 2
     assert read(store, Spark(), tmp_path, 2, topic=TOPIC) == [1, 1]
@@ -163,15 +207,11 @@ def test_windows_end_behind_the_messages_of_the_last_seconds(
 ) -> None:
     monkeypatch.setattr("sparkbeam.replacements.pubsub_watermark.SAMPLE_SECONDS", 1)
     publish(subscribed, *((b"click", {"at": f"{second}000"}) for second in (1, 59, 61)))
-    options = PipelineOptions([f"--checkpoint_location={tmp_path / 'checkpoint'}"])
-    p = beam.Pipeline(runner=StreamingRunner(Spark()), options=options)
+    p = built(tmp_path)
     clicks = p | ReadFromPubSub(subscription=SUBSCRIPTION, timestamp_attribute="at")
     counts = clicks | beam.WindowInto(FixedWindows(60)) | beam.combiners.Count.PerElement()
     _ = counts | beam.Values() | write_numbers(tmp_path)
-    result = p.run()
-    until(lambda: len(written(tmp_path)) == 2 or result.state == PipelineState.FAILED)
-    result.cancel()
-    assert written(tmp_path) == [1, 2]
+    assert all_written(p, tmp_path, 2) == [1, 2]
 
 
 class NotingRunner(StreamingRunner):
@@ -209,13 +249,9 @@ def test_several_subscriptions_are_one_source(subscribed: Any, tmp_path: Path) -
     subscribed.to_come[other] = [api.PubsubMessage(data=b"7")]
     publish(subscribed, (b"1", {}))
     sources = [PubSubSourceDescriptor(SUBSCRIPTION), PubSubSourceDescriptor(other)]
-    options = PipelineOptions([f"--checkpoint_location={tmp_path / 'checkpoint'}"])
-    p = beam.Pipeline(runner=StreamingRunner(Spark()), options=options)
+    p = built(tmp_path)
     _ = p | MultipleReadFromPubSub(sources) | beam.Map(int) | write_numbers(tmp_path)
-    result = p.run()
-    until(lambda: len(written(tmp_path)) == 2 or result.state == PipelineState.FAILED)
-    result.cancel()
-    assert written(tmp_path) == [1, 7]
+    assert all_written(p, tmp_path, 2) == [1, 7]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,10 @@ class Part(beam.RestrictionProvider):
 
 
 class Read(beam.DoFn):
+    """Reads the seconds of a part, at most so many before it pauses."""
+
+    most = SECONDS + 1
+
     @beam.DoFn.unbounded_per_element()
     def process(
         self,
@@ -44,12 +48,14 @@ class Read(beam.DoFn):
             ManualWatermarkEstimator.default_provider()
         ),
     ) -> Iterator[TimestampedValue]:
-        second = tracker.current_restriction().start
-        while tracker.try_claim(second):
+        start = second = tracker.current_restriction().start
+        while second - start < self.most and tracker.try_claim(second):
             watermark.set_watermark(Timestamp(second))
             yield TimestampedValue(second, second)
             second += 1
             time.sleep(0.001)
+        if second - start == self.most and second < SECONDS:
+            tracker.defer_remainder()
 
 
 SUMS = [f"sum {PARTS * sum(range(start, start + 10))}" for start in range(0, SECONDS, 10)]
@@ -107,24 +113,7 @@ def test_a_run_of_what_is_there_goes_on_until_all_is_read_and_emitted(
 class ReadAndPause(Read):
     """Pauses after half of a part, as a reader does that has found nothing more."""
 
-    @beam.DoFn.unbounded_per_element()
-    def process(
-        self,
-        part: int,
-        tracker: Any = beam.DoFn.RestrictionParam(Part()),
-        watermark: Any = beam.DoFn.WatermarkEstimatorParam(
-            ManualWatermarkEstimator.default_provider()
-        ),
-    ) -> Iterator[TimestampedValue]:
-        start = tracker.current_restriction().start
-        for second in range(start, SECONDS):
-            if second == start + SECONDS // 2:
-                tracker.defer_remainder()
-                return
-            if not tracker.try_claim(second):
-                return
-            watermark.set_watermark(Timestamp(second))
-            yield TimestampedValue(second, second)
+    most = SECONDS // 2
 
 
 @pytest.mark.long("the next one is as long, and reads to the end")
