@@ -9,8 +9,8 @@ from pathlib import Path
 
 from apache_beam.yaml import yaml_provider
 
-from sparkbeam.replacements.managed import READS, WRITES
-from sparkbeam.replacements.yaml_providers import native, system_of
+from sparkbeam.cross_language.managed import READS, WRITES
+from sparkbeam.cross_language.yaml.providers import native, system_of
 from sparkbeam.upstream.yaml_scopes import runs_elsewhere
 
 PAGE = Path(__file__).with_name("yaml.md")

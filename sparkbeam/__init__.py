@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sparkbeam.version import __version__
 
 if TYPE_CHECKING:
+    from sparkbeam.cross_language.dead_letters import with_sql_dead_letters
+    from sparkbeam.cross_language.sql.user_functions import with_sql_functions
     from sparkbeam.errors import (
         CheckpointFailed,
         CheckpointTaken,
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
         RunnerMetricKind,
     )
     from sparkbeam.options.spark_options import SparkBeamOptions
-    from sparkbeam.replacements.dead_letters import with_sql_dead_letters
-    from sparkbeam.replacements.user_functions import with_sql_functions
     from sparkbeam.run.result import SparkPipelineResult
     from sparkbeam.runner.dataframes import as_dataframe
     from sparkbeam.runner.spark_runner import SparkRunner
@@ -79,8 +79,8 @@ _HOMES = {
     "UnsupportedTransform": "sparkbeam.errors",
     "VectorizedCombineFn": "sparkbeam.windows.vectorized",
     "as_dataframe": "sparkbeam.runner.dataframes",
-    "with_sql_dead_letters": "sparkbeam.replacements.dead_letters",
-    "with_sql_functions": "sparkbeam.replacements.user_functions",
+    "with_sql_dead_letters": "sparkbeam.cross_language.dead_letters",
+    "with_sql_functions": "sparkbeam.cross_language.sql.user_functions",
 }
 
 __all__ = [

@@ -16,11 +16,11 @@ from apache_beam.utils.timestamp import Timestamp
 from in_process_batch import BatchRunner
 
 from sparkbeam.connectors.query_frames import queried, timed
-from sparkbeam.replacements.calcite import parse
-from sparkbeam.replacements.calcite_steps import steps_of
-from sparkbeam.replacements.sql_lowered import Lowered
-from sparkbeam.replacements.sql_rows import SqlRows
-from sparkbeam.replacements.user_functions import builtins
+from sparkbeam.cross_language.sql.calcite import parse
+from sparkbeam.cross_language.sql.calcite_steps import steps_of
+from sparkbeam.cross_language.sql.lowered import Lowered
+from sparkbeam.cross_language.sql.rows import SqlRows
+from sparkbeam.cross_language.sql.user_functions import builtins
 
 Rows = list[tuple[Any, ...]]
 

@@ -20,7 +20,7 @@ from apache_beam.yaml import yaml_provider
 
 from sparkbeam import ConfigurationError, SparkRunner, UnsupportedTransform
 from sparkbeam.cli.replaced_runners import on_our_runner
-from sparkbeam.replacements.registry import REPLACEMENTS
+from sparkbeam.cross_language.registry import REPLACEMENTS
 from sparkbeam.upstream.yaml_scopes import runs_elsewhere
 
 SERVICES = ("ExpansionService", "ExternalTransform", "external_transform_provider")

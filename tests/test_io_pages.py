@@ -10,9 +10,9 @@ import apache_beam
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
+from sparkbeam.cross_language.managed import READS, WRITES, made
+from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.replacements.managed import READS, WRITES, made
-from sparkbeam.replacements.managed_config import ManagedConfig
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -42,10 +42,10 @@ IMPORTS = {
     "eventhubs/monitoring.py": "the function that the option slowPartitionMonitor names",
     "observe/sinks/sink_factory.py": "a sink of the package, or the class of --metrics_sink",
     "observe/views/notebook.py": "a module of IPython",
-    "replacements/registry.py": "the replacements of the package",
+    "cross_language/registry.py": "the transforms of the package",
     "inspection/worker_checks.py": "the runner's packages, and what the program of doctor imports",
-    "replacements/managed.py": "the replacements of the package",
-    "replacements/pubsub_read.py": "Google's client of Pub/Sub",
+    "cross_language/managed.py": "the transforms of the package",
+    "cross_language/pubsub/read.py": "Google's client of Pub/Sub",
     "upstream/client_packages.py": "modules of Beam",
     "upstream/logical_types.py": "the modules of the logical types that the driver has registered",
     "upstream/spark.py": "modules of PySpark",
@@ -55,7 +55,7 @@ IMPORTS = {
 
 EVALUATES = {
     "cli/main_program.py": "the program that the command line names",
-    "replacements/sql_lowered.py": "expressions of a parsed query, with quoted names and texts",
+    "cross_language/sql/lowered.py": "expressions of a parsed query, with quoted names and texts",
 }
 
 

@@ -1345,7 +1345,7 @@ class TestParserOfSql:
         sqlglot = pytest.importorskip("sqlglot")
         from sqlglot.optimizer.annotate_types import annotate_types
 
-        from sparkbeam.replacements.calcite_dialect import Calcite
+        from sparkbeam.cross_language.sql.calcite_dialect import Calcite
         from sparkbeam.upstream.sql_parser import with_type
 
         tree = sqlglot.parse_one("SELECT POSITION('a' IN b FROM c + 1)", dialect=Calcite)

@@ -16,6 +16,10 @@ from apache_beam.transforms import environments
 
 from sparkbeam.common import arguments, stack_depth
 from sparkbeam.common.display_text import printable
+from sparkbeam.cross_language.client_packages import missing_client
+from sparkbeam.cross_language.kafka.settings import accept_kafkas_types
+from sparkbeam.cross_language.yaml.packages import check_installed
+from sparkbeam.cross_language.yaml.providers import native
 from sparkbeam.errors import ConfigurationError, PipelineFailed, UnsupportedTransform
 from sparkbeam.explain import describe, eventlog
 from sparkbeam.explain.aggregations import aggregations
@@ -38,10 +42,6 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
-from sparkbeam.replacements.client_packages import missing_client
-from sparkbeam.replacements.kafka_settings import accept_kafkas_types
-from sparkbeam.replacements.yaml_packages import check_installed
-from sparkbeam.replacements.yaml_providers import native
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.run.run import Companion, PipelineRun, program
 from sparkbeam.runner import carried, cross_language, interactive

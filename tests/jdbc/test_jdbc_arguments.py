@@ -13,7 +13,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from database_servers import Sql
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
-from sparkbeam.replacements import table_reads
+from sparkbeam.cross_language.tables import catalog_reads as table_reads
 from sparkbeam.upstream.spark import jdbc_connection
 
 SECRET = "hunter2-of-nobody"

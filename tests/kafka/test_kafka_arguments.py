@@ -19,13 +19,13 @@ from apache_beam.typehints.schemas import named_fields_from_element_type
 from payloads import payload
 
 from sparkbeam import SparkRunner
+from sparkbeam.cross_language.kafka import settings as kafka_settings
+from sparkbeam.cross_language.kafka.write import _Row
+from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.kafka.transactions import TransactionWriter, producer_config
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
-from sparkbeam.replacements import kafka_settings
-from sparkbeam.replacements.kafka_write import _Row
-from sparkbeam.replacements.managed_config import ManagedConfig
 
 RESHUFFLE = "beam:transform:reshuffle:v1"
 SERIALIZATION = "org.apache.kafka.common.serialization."

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from apache_beam.io.kafka import ReadFromKafka
 
+from sparkbeam.cross_language.kafka.bounded import _Choose, _Read
+from sparkbeam.cross_language.kafka.records import RecordForm
+from sparkbeam.cross_language.kafka.values import BYTES
 from sparkbeam.kafka import subscription
 from sparkbeam.kafka.client import Partition
 from sparkbeam.kafka.subscription import Subscription
-from sparkbeam.replacements.kafka_bounded import _Choose, _Read
-from sparkbeam.replacements.kafka_records import RecordForm
-from sparkbeam.replacements.kafka_values import BYTES
 
 PLAIN = range(100)
 MARKED = [*range(99), 100]

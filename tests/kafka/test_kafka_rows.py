@@ -24,10 +24,10 @@ from in_process_batch import BatchRunner
 from payloads import payload
 
 from sparkbeam import SparkRunner
+from sparkbeam.cross_language.kafka import rows as kafka_rows
+from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
-from sparkbeam.replacements import kafka_rows
-from sparkbeam.replacements.managed_config import ManagedConfig
 
 yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")
 

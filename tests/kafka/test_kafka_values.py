@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sparkbeam.cross_language.kafka.values import Format, format_of
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.replacements.kafka_values import Format, format_of
 
 SERIALIZATION = "org.apache.kafka.common.serialization."
 NAMES = ("ByteArray", "String", "Long", "Integer", "Short", "Double", "Float")

@@ -14,10 +14,11 @@ from schema_registry import SchemaRegistry
 from test_kafka_rows import parsed
 
 from sparkbeam import SparkRunner
+from sparkbeam.cross_language.kafka import registry_rows
+from sparkbeam.cross_language.kafka import rows as kafka_rows
+from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.kafka.registry import Registry, RegistryError, registry
-from sparkbeam.replacements import kafka_rows, registry_rows
-from sparkbeam.replacements.managed_config import ManagedConfig
 from sparkbeam.upstream import yaml_payloads
 
 FIRST = {

@@ -16,8 +16,8 @@ from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from kafka_options import BASE
 
+from sparkbeam.cross_language.kafka import write as kafka_write
 from sparkbeam.kafka.transactions import TransactionWriter
-from sparkbeam.replacements import kafka_write
 from sparkbeam.streaming.spark_sinks import SparkSinks
 
 BEGUN, SENT, NUMBERED = "begun", "sent", "numbered"

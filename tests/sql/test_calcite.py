@@ -14,11 +14,11 @@ pytest.importorskip("sqlglot")
 
 from sqlglot import exp
 
-from sparkbeam.replacements.calcite import parse
-from sparkbeam.replacements.calcite_checks import check_nodes
-from sparkbeam.replacements.calcite_dialect import QueryRefused
-from sparkbeam.replacements.calcite_nodes import NODES
-from sparkbeam.replacements.user_functions import builtins
+from sparkbeam.cross_language.sql.calcite import parse
+from sparkbeam.cross_language.sql.calcite_checks import check_nodes
+from sparkbeam.cross_language.sql.calcite_dialect import QueryRefused
+from sparkbeam.cross_language.sql.calcite_nodes import NODES
+from sparkbeam.cross_language.sql.user_functions import builtins
 
 DDL = (
     "id bigint not null, s string, f double not null, ts timestamp_ntz, a array<bigint>, "

@@ -32,12 +32,12 @@ from sparkbeam import ConfigurationError, UnsupportedTransform
 pytest.importorskip("sqlglot")
 
 from sparkbeam.connectors.query_frames import queried, timed
-from sparkbeam.replacements import calcite_nesting
-from sparkbeam.replacements.calcite import parse
-from sparkbeam.replacements.calcite_steps import steps_of
-from sparkbeam.replacements.sql_lowered import Lowered, function
-from sparkbeam.replacements.sql_rows import SqlRows
-from sparkbeam.replacements.sql_steps import Union
+from sparkbeam.cross_language.sql import calcite_nesting
+from sparkbeam.cross_language.sql.calcite import parse
+from sparkbeam.cross_language.sql.calcite_steps import steps_of
+from sparkbeam.cross_language.sql.lowered import Lowered, function
+from sparkbeam.cross_language.sql.rows import SqlRows
+from sparkbeam.cross_language.sql.steps import Union
 
 
 class Click(NamedTuple):

@@ -14,8 +14,8 @@ from random_queries import Row, by_sqlite, random_query, random_rows
 from sql_engines import Rows, alike, by_spark, by_steps
 from sql_expressions import AGGREGATES, GROUPS, ITEMS, ROW, Item, Mixed
 
-from sparkbeam.replacements.calcite_dialect import QueryRefused
-from sparkbeam.replacements.calcite_functions import FUNCTIONS
+from sparkbeam.cross_language.sql.calcite_dialect import QueryRefused
+from sparkbeam.cross_language.sql.calcite_functions import FUNCTIONS
 
 Engine = Callable[..., Rows]
 ENGINES = ("spark", "rows", "windows")

@@ -23,8 +23,8 @@ from numbers_sink import write_numbers, written
 from waiting import until
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
-from sparkbeam.replacements import pubsub_read
-from sparkbeam.replacements.pubsub_watermark import SAMPLE_SECONDS, SampledWatermark
+from sparkbeam.cross_language.pubsub import read as pubsub_read
+from sparkbeam.cross_language.pubsub.watermark import SAMPLE_SECONDS, SampledWatermark
 
 api = pytest.importorskip("google.pubsub_v1")
 pubsub_program = pytest.importorskip("pubsub_program")
@@ -205,7 +205,7 @@ def test_a_pull_ends_without_messages(subscribed: Any, monkeypatch: pytest.Monke
 def test_windows_end_behind_the_messages_of_the_last_seconds(
     subscribed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkbeam.replacements.pubsub_watermark.SAMPLE_SECONDS", 1)
+    monkeypatch.setattr("sparkbeam.cross_language.pubsub.watermark.SAMPLE_SECONDS", 1)
     publish(subscribed, *((b"click", {"at": f"{second}000"}) for second in (1, 59, 61)))
     p = built(tmp_path)
     clicks = p | ReadFromPubSub(subscription=SUBSCRIPTION, timestamp_attribute="at")
@@ -228,7 +228,7 @@ class NotingRunner(StreamingRunner):
 def test_the_program_of_the_page_runs(
     subscribed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkbeam.replacements.pubsub_watermark.SAMPLE_SECONDS", 1)
+    monkeypatch.setattr("sparkbeam.cross_language.pubsub.watermark.SAMPLE_SECONDS", 1)
     clicks = ((b"ada", 1), (b"bob", 2), (b"ada", 59), (b"ada", 61))
     messages = [(user, {"id": f"{at}", "at": f"{at}000"}) for user, at in clicks]
     publish(subscribed, *messages, messages[0])

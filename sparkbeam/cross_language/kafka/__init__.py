@@ -1,0 +1,1 @@
+"""Beam's Kafka transforms, over Spark's source and sink."""

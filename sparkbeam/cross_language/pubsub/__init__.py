@@ -1,0 +1,1 @@
+"""Beam's Pub/Sub transforms, with Google's client."""

@@ -1,0 +1,1 @@
+"""Beam's ``SqlTransform``: Calcite's SQL for Spark, row by row, and in windows."""

@@ -1,0 +1,1 @@
+"""Providers of Beam's YAML."""

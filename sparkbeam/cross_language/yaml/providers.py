@@ -1,0 +1,109 @@
+"""Providers of transforms in Beam YAML, in place of those that run Java."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from sparkbeam.cross_language.yaml.packages import check_installed
+from sparkbeam.upstream.yaml_scopes import (
+    in_this_process,
+    is_beams_own_java,
+    names_of,
+    packages_of,
+    runs_query_in_java,
+    transforms_of_queries,
+    without_positions,
+)
+
+
+def native(kind: str, provider: Any) -> Any:
+    """Return the provider to use for a type of transform.
+
+    Args:
+        kind: the type, such as ``Join``.
+        provider: the one that Beam or the pipeline has.
+
+    Raises:
+        ConfigurationError: it needs packages that are not installed.
+    """
+    packages = packages_of(provider)
+    if packages is not None:
+        check_installed(kind, packages)
+        return in_this_process(kind, provider)
+    if kind == "Sql":
+        return _queries() if runs_query_in_java(provider) else provider
+    if kind in _NATIVE:
+        return _renamed(kind, provider) if is_beams_own_java(kind, provider) else provider
+    transforms = transforms_of_queries(provider)
+    return provider if transforms is None else _made_of_queries(provider)
+
+
+def system_of(kind: str) -> str | None:
+    """Return the system that a type reads or writes in place of Java; None for another type."""
+    return _NATIVE[kind][0] if kind in _NATIVE else None
+
+
+_DATABASES = {
+    "Jdbc": "jdbc",
+    "MySql": "mysql",
+    "Oracle": "oracle",
+    "Postgres": "postgres",
+    "SqlServer": "sqlserver",
+}
+_MANAGED = "sparkbeam.cross_language.managed"
+_NATIVE: Mapping[str, tuple[str, str]] = {
+    "ReadFromKafka": ("kafka", "sparkbeam.cross_language.kafka.rows:read"),
+    "ReadFromIcebergCDC": ("iceberg_cdc", "sparkbeam.cross_language.tables.iceberg_changes:read"),
+    "WriteToKafka": ("kafka", "sparkbeam.cross_language.kafka.rows:write"),
+    **{f"ReadFrom{n}": (system, f"{_MANAGED}:read_database") for n, system in _DATABASES.items()},
+    **{f"WriteTo{n}": (system, f"{_MANAGED}:write_database") for n, system in _DATABASES.items()},
+}
+"""The system of each type, and the function that makes its transform of a configuration."""
+
+
+@functools.cache
+def _renamed(kind: str, provider: Any) -> Any:
+    """Return the provider of a type, whose arguments have the names of Beam's provider."""
+    from apache_beam.yaml import yaml_provider
+
+    system, place = _NATIVE[kind]
+    names = names_of(kind, provider)
+    shown_as = {key: name for name, key in names.items()}
+
+    def make(**config: Any) -> Any:
+        from sparkbeam.cross_language.managed import made
+        from sparkbeam.cross_language.managed_config import ManagedConfig
+
+        given = without_positions(config)
+        renamed = {names.get(name, name): value for name, value in given.items()}
+        return made(place, system, ManagedConfig(kind, renamed, shown_as))
+
+    return yaml_provider.InlineProvider({kind: make})
+
+
+@functools.cache
+def _queries() -> Any:
+    """Return the provider of ``Sql``."""
+    from apache_beam.yaml import yaml_provider
+
+    def sql(query: str, dialect: str | None = None, ddl: str | None = None) -> Any:
+        """Run a query in Beam SQL, in Calcite's dialect.
+
+        Args:
+            query: the query.
+            dialect: "calcite".
+            ddl: statements with SET, which have no effect.
+        """
+        from sparkbeam.cross_language.sql.transform import SparkSql
+
+        return "Sql" >> SparkSql(query, dialect, ddl)
+
+    return yaml_provider.InlineProvider({"Sql": sql})
+
+
+@functools.cache
+def _made_of_queries(provider: Any) -> Any:
+    """Return the provider with queries of Spark's."""
+    from apache_beam.yaml import yaml_provider
+
+    return yaml_provider.SqlBackedProvider(transforms_of_queries(provider) or {}, _queries())
