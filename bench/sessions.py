@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sparkbeam.wire.rows import PLAIN_CELL, Row
-from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.grouping.triggered import SessionGrouping, StreamGrouping
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state.pages import ShardState

@@ -60,7 +60,7 @@ def test_settings_and_caches_are_asked_for_in_one_place() -> None:
         f"{path.relative_to(package)}: {match.group()}"
         for path in package.rglob("*.py")
         for match in asking.finditer(path.read_text())
-        if path.name not in ("capabilities.py", "kept_frames.py", "collect.py", "spark.py")
+        if path.name not in ("capabilities.py", "materialized_frames.py", "collect.py", "spark.py")
     ]
     assert found == []
 

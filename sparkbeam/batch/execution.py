@@ -3,9 +3,9 @@
 A stage is ``mapInArrow`` over the exchanged rows of the stages that it reads. A whole pipeline is
 one query, with three exceptions:
 
-- A stage with several readers is persisted until its last reader is done, or kept in another way
-  (:mod:`sparkbeam.connectors.kept_frames`). Its reports are taken from there. Elements that wait
-  for side inputs computed from themselves are spilled to files by local workers instead: see
+- A stage with several readers is materialized until its last reader is done: see
+  :mod:`sparkbeam.connectors.materialized_frames`. Its reports are taken from there. Elements that
+  wait for side inputs computed from themselves are spilled to files by local workers instead: see
   :mod:`sparkbeam.plan.spilled`.
 - A side input is collected before the stages that use it are composed.
 - A possibly small side of a join is persisted and measured before the stage that writes the other
@@ -29,10 +29,10 @@ from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
 from sparkbeam.batch.side_input_collection import SideInputStore
 from sparkbeam.batch.side_probe import MeasuredSide, broadcast_bytes
 from sparkbeam.batch.spark_join import joined
-from sparkbeam.batch.spilled_rows import KeptFiles
+from sparkbeam.batch.spilled_rows import SpilledFiles
 from sparkbeam.connectors import query_frames, source_frames
 from sparkbeam.connectors.delivery import Delivery, table_of_cells
-from sparkbeam.connectors.kept_frames import Kept, materialize
+from sparkbeam.connectors.materialized_frames import MaterializedFrame, materialize
 from sparkbeam.connectors.parquet_frames import parquet_files
 from sparkbeam.connectors.storage import absolute
 from sparkbeam.errors import ConfigurationError
@@ -129,14 +129,14 @@ class BatchExecution:
         # Spark only repairs a loss if the second attempt of a task has the output of the first.
         self._repeatable = sessions.can_lose_executors(session)
         self._output: dict[str, Any] = {}
-        self._persisted: dict[str, Kept] = {}
+        self._persisted: dict[str, MaterializedFrame] = {}
         self._open: dict[str, Any] = {}
         self._side_inputs = self._side_input_store(session)
         self._small_sides: list[SmallSide] = []
         self._looks: dict[str, MeasuredSide] = {}
         self._tables: dict[str, Any] = {}
         self._given: dict[str, tuple[RowSource, Any]] = {}
-        self._kept = KeptFiles(sessions.scratch(session))
+        self._kept = SpilledFiles(sessions.scratch(session))
         log_refused_settings(session)
 
     def run(self) -> list[bytes]:
@@ -234,7 +234,7 @@ class BatchExecution:
             self._open[stage.id] = rows
         self._output[stage.id] = rows
 
-    def _materialize(self, stage: Stage, rows: Any) -> Kept:
+    def _materialize(self, stage: Stage, rows: Any) -> MaterializedFrame:
         """Keep the rows of a stage for its readers; they compute them again only if that is safe.
 
         Raises:
@@ -250,7 +250,7 @@ class BatchExecution:
             return found
         uncertain = uncertain_step(self._plan, stage)
         if uncertain is None:
-            return Kept(rows)
+            return MaterializedFrame(rows)
         raise ConfigurationError(
             f"Step '{uncertain}' would run once for each of its readers, with other results or "
             "repeated side effects, as this Spark session has neither persist nor local "

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
-from sparkbeam.connectors.kept_frames import Kept, materialize
+from sparkbeam.connectors.materialized_frames import MaterializedFrame, materialize
 from sparkbeam.plan.small_sides import SmallSide
 from sparkbeam.spark.capabilities import effective_setting
 from sparkbeam.spark.collect import collected
@@ -64,9 +64,9 @@ class MeasuredSide:
 
     def __init__(self, side: SmallSide, rows: Any, limit: int, *, is_kept: bool) -> None:
         self.side = side
-        found = Kept(rows) if is_kept else materialize(rows.sparkSession, rows)
-        self.release = (found or Kept(rows)).release
-        self.rows = (found or Kept(rows)).rows
+        found = MaterializedFrame(rows) if is_kept else materialize(rows.sparkSession, rows)
+        self.release = (found or MaterializedFrame(rows)).release
+        self.rows = (found or MaterializedFrame(rows)).rows
         self.is_broadcast = False
         self.keys: pa.Array | None = None
         if found is None:

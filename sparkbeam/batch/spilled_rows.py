@@ -9,7 +9,7 @@ from sparkbeam.common.temporary_folders import RunFolder
 from sparkbeam.wire.reports import TaskReport
 
 
-class KeptFiles:
+class SpilledFiles:
     """Spilled files of a run.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.batch.side_input_collection import SideInputStore
-from sparkbeam.connectors.kept_frames import Kept, persisted
+from sparkbeam.connectors.materialized_frames import MaterializedFrame, persisted
 from sparkbeam.plan.model import SideInput, Stage
 from sparkbeam.wire.side_content import SideInputData
 
@@ -63,8 +63,8 @@ class Rehearsal(BatchExecution):
             self._release()
         return "\n".join(_without_repetition("\n\n".join(texts).splitlines()))
 
-    def _materialize(self, stage: Stage, rows: Any) -> Kept:
-        return persisted(self._session, rows) or Kept(rows)
+    def _materialize(self, stage: Stage, rows: Any) -> MaterializedFrame:
+        return persisted(self._session, rows) or MaterializedFrame(rows)
 
     def _producers(self, tags: Iterable[int]) -> str:
         return ", ".join(dict.fromkeys(self._plan.producer(tag).id for tag in tags))

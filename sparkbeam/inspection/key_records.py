@@ -16,7 +16,7 @@ from sparkbeam.inspection.stage_coders import (
     time_text,
     window_text,
 )
-from sparkbeam.worker.grouping.session_state import EARLIEST, KeptSessions
+from sparkbeam.worker.grouping.session_state import EARLIEST, StoredSessions
 from sparkbeam.worker.grouping.trigger_state import STATE, RecordCodec, TriggerState
 from sparkbeam.worker.grouping.windowed import CELL, EXPIRY, VALUES
 from sparkbeam.worker.keyed.input import SORTED
@@ -143,7 +143,7 @@ def _first(
 
 def _sessions(record: Record, known: StepCoders) -> Iterator[StateItem]:
     """Yield sessions that fire at their end."""
-    sessions = KeptSessions(record)
+    sessions = StoredSessions(record)
     for session in sessions.between(EARLIEST, None):
         if session.accumulator is None:
             values, count = _first(sessions.values(session), known.value)

@@ -82,7 +82,7 @@ class KeyState:
 
 
 @dataclass(frozen=True)
-class KeptState:
+class StoredState:
     """State of the steps of a checkpoint.
 
     Attributes:
@@ -159,7 +159,7 @@ class KeptState:
                 yield from _keys({**of_roots[shard], **entries}, step, known)
 
 
-def read_state(location: str, store: Store, plan: Plan | None = None) -> KeptState:
+def read_state(location: str, store: Store, plan: Plan | None = None) -> StoredState:
     """Return the state under a checkpoint.
 
     Args:
@@ -189,7 +189,7 @@ def read_state(location: str, store: Store, plan: Plan | None = None) -> KeptSta
         raise
     except (ValueError, TypeError, AttributeError, LookupError):
         raise damaged(known.path("pipeline.json")) from None
-    return KeptState(checkpoint, steps, store, known.untrusted_reason() is None)
+    return StoredState(checkpoint, steps, store, known.untrusted_reason() is None)
 
 
 def _stages(stored: dict[str, Any], plan: Plan, checkpoint: str) -> dict[str, Stage]:

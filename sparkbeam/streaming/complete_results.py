@@ -20,7 +20,7 @@ _FOLDER = "results"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
-class KeptResults:
+class CompleteResults:
     """Stored results of the sinks of a query.
 
     Args:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from sparkbeam.connectors.kept_frames import Kept, materialize
+from sparkbeam.connectors.materialized_frames import MaterializedFrame, materialize
 from sparkbeam.observe.collection.micro_batch_summary import summary
 from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.phases import (
@@ -155,7 +155,7 @@ class QuerySink:
             rows.release()
         self._take(table)
 
-    def _materialize(self, batch: Any, batch_id: int) -> Kept:
+    def _materialize(self, batch: Any, batch_id: int) -> MaterializedFrame:
         """Keep the rows of a micro-batch for the sinks: its layers run once."""
         folder = f"{self._files.checkpoint}/sparkbeam/kept/{batch_id}"
         found = materialize(batch.sparkSession, batch, folder)

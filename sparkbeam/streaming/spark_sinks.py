@@ -4,9 +4,8 @@ A micro-batch that failed, or that Spark did not commit, is repeated with its nu
 moved into their folder by :class:`.file_sink.FileSink`, a Delta table skips known transactions, and
 for all others a note under the checkpoint records the last written micro-batch. The snapshots of an
 Iceberg table that has a name tell their micro-batch, which is not written again without a note
-either. Complete results are stored under the checkpoint as well; see
-:class:`.complete_results.KeptResults`. Before each of these a driver checks for a newer one over
-its checkpoint.
+either. Complete results are stored under the checkpoint as well; see :mod:`.complete_results`.
+Before each of these a driver checks for a newer one over its checkpoint.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ from sparkbeam.connectors.delivery import Delivery, WriteTarget
 from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.streaming.checkpoint_files import checkpoint_id, damaged
-from sparkbeam.streaming.complete_results import KeptResults
+from sparkbeam.streaming.complete_results import CompleteResults
 from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.generation import OwnFiles
 from sparkbeam.wire.failure import FailureReports
@@ -45,7 +44,7 @@ class SparkSinks:
     ) -> None:
         self._deliveries = [Delivery(sink, unpack, reports) for sink in sinks]
         self._files = files
-        self._results = KeptResults(files)
+        self._results = CompleteResults(files)
         self._file_sinks: dict[str, FileSink] = {}
         self._written: dict[str, int] = {}
         self._tables: dict[str, CatalogTable | None] = {}

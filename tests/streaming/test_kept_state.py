@@ -38,7 +38,7 @@ from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFaile
 from sparkbeam.explain.explanation import plan_of
 from sparkbeam.inspection import state_reader
 from sparkbeam.inspection.stage_coders import parsed
-from sparkbeam.inspection.stage_state import KeptState, read_state
+from sparkbeam.inspection.stage_state import StoredState, read_state
 from sparkbeam.inspection.state_reader import ROOT, Entries
 from sparkbeam.state import MapStateSpec, MultimapStateSpec
 from sparkbeam.streaming import tick_source
@@ -82,7 +82,7 @@ def counting(folder: Path, spark: Spark) -> None:
 
 
 @pytest.fixture
-def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptState:
+def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredState:
     monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
     spark = Spark(halfway)
     counting(tmp_path, spark)
@@ -94,11 +94,11 @@ def halfway(point: Point) -> None:
         raise Crash("Halfway.")
 
 
-def contents(state: KeptState, step: str, key: str | None = None) -> list[dict[str, Any]]:
+def contents(state: StoredState, step: str, key: str | None = None) -> list[dict[str, Any]]:
     return [content for found in state.states(step, key) for content in found.content()]
 
 
-def test_the_state_of_a_windowed_count_equals_a_plain_evaluation(counted: KeptState) -> None:
+def test_the_state_of_a_windowed_count_equals_a_plain_evaluation(counted: StoredState) -> None:
     expected = Counter(
         (word, at // 10 * 10) for at, word in enumerate(WORDS) if at // 10 * 10 + 10 > MARK
     )
@@ -111,7 +111,7 @@ def test_the_state_of_a_windowed_count_equals_a_plain_evaluation(counted: KeptSt
     assert found == expected
 
 
-def test_one_key_is_shown_alone(counted: KeptState) -> None:
+def test_one_key_is_shown_alone(counted: StoredState) -> None:
     found = contents(counted, "Count", "question")
     assert [(each["key"], each["values"]) for each in found] == [
         ("question", [1]),
@@ -119,14 +119,14 @@ def test_one_key_is_shown_alone(counted: KeptState) -> None:
     ]
 
 
-def test_an_unknown_key_or_step_is_an_error_that_names_what_there_is(counted: KeptState) -> None:
+def test_an_unknown_key_or_step_is_an_error_that_names_what_there_is(counted: StoredState) -> None:
     with pytest.raises(ConfigurationError, match=r"--key='hamlet' is not a key .*'question'"):
         contents(counted, "Count", "hamlet")
     with pytest.raises(ConfigurationError, match=r"--step='Windows' .* Steps with state: Count\."):
         contents(counted, "Windows")
 
 
-def of_golden(folder: Path, plan: Any = None) -> KeptState:
+def of_golden(folder: Path, plan: Any = None) -> StoredState:
     kept = golden.unpack(golden.STORED, folder)
     return read_state(str(folder), StandIn(kept), plan)
 
@@ -406,7 +406,7 @@ with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as p:
 
 
 def test_the_command_prints_lines_and_json(
-    counted: KeptState, monkeypatch: pytest.MonkeyPatch
+    counted: StoredState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_reader, "SparkStore", lambda *_: counted.store)
     asked = ["state", counted.location, "--step", "Count", "--key", "question"]
@@ -420,7 +420,7 @@ def test_the_command_prints_lines_and_json(
     assert parsed == contents(counted, "Count", "question")
 
 
-def test_before_the_first_commit_there_is_no_state(counted: KeptState) -> None:
+def test_before_the_first_commit_there_is_no_state(counted: StoredState) -> None:
     result = CliRunner().invoke(main, ["state", counted.location, "--step", "Count"])
     assert result.exit_code == 1
     assert "yet: no micro-batch is committed." in " ".join(result.output.split())

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping import session_state
-from sparkbeam.worker.grouping.moment import ShardClock
-from sparkbeam.worker.grouping.session_state import KeptSession
+from sparkbeam.worker.grouping.session_state import StoredSession
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.grouping.triggered import SessionGrouping, StreamGrouping
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state import ordered_bag
@@ -221,5 +221,5 @@ def test_a_round_moves_what_it_changes_however_many_sessions_are_open(combine_fn
 def test_a_session_is_read_as_it_was_written(start: int, end: int, panes: int, stamp: Any) -> None:
     start, end, panes = start % 2**62, end % 2**62, panes % 2**31
     for payload in [(None, None), (b"", None), (b"x", None), (None, b""), (None, b"x")]:
-        kept = KeptSession(start, end, panes, stamp and stamp % 2**62, *payload)
-        assert KeptSession.unpacked(start, kept.packed()) == kept
+        kept = StoredSession(start, end, panes, stamp and stamp % 2**62, *payload)
+        assert StoredSession.unpacked(start, kept.packed()) == kept

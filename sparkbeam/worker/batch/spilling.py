@@ -11,7 +11,7 @@ import pyarrow as pa
 from sparkbeam.wire.rows import SCHEMA, RowBuffer, RowWriter
 
 
-class KeptRows:
+class SpilledRows:
     """The files of an attempt at a task: one for each port that it writes rows of.
 
     A file has its name when all of the task is in it, so none is seen of an attempt that fails.

@@ -32,10 +32,10 @@ from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker import captured_output, finalizers, logs, tally
 from sparkbeam.worker.batch.collected_side_inputs import CollectedSideInputs
 from sparkbeam.worker.batch.commit_receipts import CommitReceipts
-from sparkbeam.worker.batch.spilling import KeptRows, spilled_batches
+from sparkbeam.worker.batch.spilling import SpilledRows, spilled_batches
 from sparkbeam.worker.blocks import joined
 from sparkbeam.worker.connectors.spark_rows import RowSource
-from sparkbeam.worker.grouping.moment import ShardClock
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.grouping.strategies import BATCH, GroupByInput
 from sparkbeam.worker.keyed.batch_records import MemoryRecords
 from sparkbeam.worker.modules import enter
@@ -114,7 +114,7 @@ class _Run:
         self._bundles: Bundles | None = None
         self._partition = partition_id()
         self._rows = RowBuffer(self._put, WORKER_HEAP.heap)
-        self._kept = KeptRows(self._partition, repeatable=task.repeatable)
+        self._kept = SpilledRows(self._partition, repeatable=task.repeatable)
         self._finalizers: list[finalizers.Callback] = []
         self._tally = tally.Tally(
             task.stage.id,

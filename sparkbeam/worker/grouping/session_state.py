@@ -22,7 +22,7 @@ Value = tuple[int, bytes]
 """A value, encoded, behind a time in its session."""
 
 
-class KeptSession(NamedTuple):
+class StoredSession(NamedTuple):
     """A stored session; times are in microseconds.
 
     Attributes:
@@ -48,7 +48,7 @@ class KeptSession(NamedTuple):
         return _HEAD.pack(end, panes, flags, stamp or 0) + (accumulator or held or b"")
 
     @classmethod
-    def unpacked(cls, start: int, packed: bytes) -> "KeptSession":
+    def unpacked(cls, start: int, packed: bytes) -> "StoredSession":
         """Return the session of a start and of all else."""
         end, panes, flags, stamp = _HEAD.unpack_from(packed)
         return cls(
@@ -61,7 +61,7 @@ class KeptSession(NamedTuple):
         )
 
 
-class KeptSessions:
+class StoredSessions:
     """The sessions of a key in order, no two of which overlap, and the kept values.
 
     They must not change while some are read.
@@ -75,7 +75,7 @@ class KeptSessions:
         self._sessions = record.ordered(_SESSIONS, _BUCKET_BYTES)
         self._all_values = record.ordered(_VALUES, _BUCKET_BYTES)
 
-    def add(self, sessions: Iterable[KeptSession]) -> None:
+    def add(self, sessions: Iterable[StoredSession]) -> None:
         """Store sessions that are not there."""
         self._sessions.add((session.start, session.packed()) for session in sessions)
 
@@ -83,12 +83,12 @@ class KeptSessions:
         """Forget the sessions that start within some time; their values stay."""
         self._sessions.clear(start, until)
 
-    def between(self, start: int, until: int | None) -> Iterator[KeptSession]:
+    def between(self, start: int, until: int | None) -> Iterator[StoredSession]:
         """Yield the sessions that start within some time, in order."""
         for at, packed in self._sessions.range(start, until):
-            yield KeptSession.unpacked(at, packed)
+            yield StoredSession.unpacked(at, packed)
 
-    def overlapping(self, windows: Sequence[tuple[int, int]]) -> Iterator[list[KeptSession]]:
+    def overlapping(self, windows: Sequence[tuple[int, int]]) -> Iterator[list[StoredSession]]:
         """Yield the sessions that merge with each window, the last one first.
 
         The stored facts of all windows are read in few accesses.
@@ -97,7 +97,7 @@ class KeptSessions:
         for (start, end), found in zip(windows, lasts, strict=True):
             sessions = []
             while found is not None:
-                session = KeptSession.unpacked(*found)
+                session = StoredSession.unpacked(*found)
                 at = session.start
                 until = end if start < at else session.end
                 if not in_session(max(start, at), min(start, at), until):
@@ -106,14 +106,14 @@ class KeptSessions:
                 found = self._sessions.last_before(at)
             yield sessions
 
-    def first_after(self, time: int) -> KeptSession | None:
+    def first_after(self, time: int) -> StoredSession | None:
         """Return the first session that ends after a time."""
         found = self._sessions.last_before(time + 1)
-        if found is not None and (session := KeptSession.unpacked(*found)).end > time:
+        if found is not None and (session := StoredSession.unpacked(*found)).end > time:
             return session
         return next(self.between(time + 1, None), None)
 
-    def first_stamp(self, first: KeptSession | None) -> int | None:
+    def first_stamp(self, first: StoredSession | None) -> int | None:
         """Return the least timestamp from a session on; None if there is none."""
         if first is None:
             return None
@@ -133,20 +133,22 @@ class KeptSessions:
         self._all_values.prefetch(time for time, _ in entries)
         self._all_values.add(entries)
 
-    def values(self, session: KeptSession) -> list[bytes]:
+    def values(self, session: StoredSession) -> list[bytes]:
         """Return the values of a session, in order of their times."""
         found: Iterable[Value] = self._all_values.range(session.start, _until(session))
         if session.held is not None:
             found = sorted(_values_in(session.held), key=itemgetter(0))
         return [value for _, value in found]
 
-    def clear_values(self, session: KeptSession) -> None:
+    def clear_values(self, session: StoredSession) -> None:
         """Forget the values of a session that are aside."""
         if session.held is None:
             self._all_values.clear(session.start, _until(session))
 
 
-def gathered(before: Iterable[KeptSession], added: list[Value]) -> tuple[bytes | None, list[Value]]:
+def gathered(
+    before: Iterable[StoredSession], added: list[Value]
+) -> tuple[bytes | None, list[Value]]:
     """Return the values of merging sessions, with new ones.
 
     Returns:
@@ -169,5 +171,5 @@ def _values_in(held: bytes) -> Iterator[Value]:
         yield time, held[at - length : at]
 
 
-def _until(session: KeptSession) -> int:
+def _until(session: StoredSession) -> int:
     return max(session.end, session.start + 1)

@@ -26,14 +26,14 @@ from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.grouping.session_merger import SessionMerger
 from sparkbeam.worker.grouping.session_state import (
     EARLIEST,
-    KeptSession,
-    KeptSessions,
+    StoredSession,
+    StoredSessions,
     Value,
     gathered,
 )
-from sparkbeam.worker.grouping.spanned import SessionMerger
 from sparkbeam.worker.grouping.stored import StoredGrouping
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 
@@ -60,7 +60,7 @@ class SessionedGrouping(StoredGrouping):
         watermark = self._moment.input_watermark
         for encoded_key, arrivals in self._arrived_by_key(rows):
             record = self._keyed.record(encoded_key)
-            kept = KeptSessions(record)
+            kept = StoredSessions(record)
             groups = list(_joined(arrivals, kept))
             aside: list[Value] = []
             sessions = [self._merged(group, kept, aside) for group in groups]
@@ -98,7 +98,7 @@ class SessionedGrouping(StoredGrouping):
         watermark = self._moment.input_watermark
         for encoded_key in self._keyed.due_keys(EVENT_TIME, watermark):
             record = self._keyed.record(encoded_key)
-            kept = KeptSessions(record)
+            kept = StoredSessions(record)
             due = {}
             while (timer := record.pop_due(EVENT_TIME, watermark)) is not None:
                 _, timer_id, first = timer
@@ -109,7 +109,7 @@ class SessionedGrouping(StoredGrouping):
                 self._forget_expired(kept)
             self._schedule(record, kept, kept.first_after(watermark))
 
-    def _merged(self, group: "_Group", kept: KeptSessions, aside: list[Value]) -> KeptSession:
+    def _merged(self, group: "_Group", kept: StoredSessions, aside: list[Value]) -> StoredSession:
         """Return the session that results from merging sessions with new elements.
 
         Values to keep aside are added to ``aside``.
@@ -122,13 +122,13 @@ class SessionedGrouping(StoredGrouping):
         if self._combine_fn is None:
             holds, others = gathered(before.values(), group.entries())
             aside += others
-            return KeptSession(start, end, panes, stamp, None, holds)
+            return StoredSession(start, end, panes, stamp, None, holds)
         stored = [s.accumulator for s in before.values() if s.accumulator is not None]
         for arrival in group.arrived:
             stored += arrival.stored()
-        return KeptSession(start, end, panes, stamp, self._combined(stored), None)
+        return StoredSession(start, end, panes, stamp, self._combined(stored), None)
 
-    def _stamp_of(self, group: "_Group", kept: KeptSessions) -> int | None:
+    def _stamp_of(self, group: "_Group", kept: StoredSessions) -> int | None:
         if self._is_at_end:
             # As Beam has it, whatever the elements' timestamps are; combined ones have none.
             return group.end - 1
@@ -142,7 +142,7 @@ class SessionedGrouping(StoredGrouping):
             kept.note_outside()
         return self._stamp(window, (session.stamp for session in group.before.values()), stamps)
 
-    def _ended(self, key: Any, kept: KeptSessions, first: int) -> Iterator[WindowedValue]:
+    def _ended(self, key: Any, kept: StoredSessions, first: int) -> Iterator[WindowedValue]:
         """Fire the sessions from one on that the watermark has passed."""
         while due := list(islice(takewhile(self._is_over, kept.between(first, None)), _AT_ONCE)):
             kept.remove(first, due[-1].start + 1)
@@ -150,11 +150,11 @@ class SessionedGrouping(StoredGrouping):
             for session in due:
                 yield self._pane(key, kept, session, on_time=True)
 
-    def _is_over(self, session: KeptSession) -> bool:
+    def _is_over(self, session: StoredSession) -> bool:
         return min(session.end, MAX_MICROS) <= self._moment.input_watermark
 
     def _pane(
-        self, key: Any, kept: KeptSessions, session: KeptSession, *, on_time: bool
+        self, key: Any, kept: StoredSessions, session: StoredSession, *, on_time: bool
     ) -> WindowedValue:
         """Return the pane of a session that is not stored; store what late elements need."""
         window = _window(session.start, session.end)
@@ -173,7 +173,7 @@ class SessionedGrouping(StoredGrouping):
         latest, stamp = window.max_timestamp(), session.stamp
         return self._made_pane(key, values, window, latest, stamp, session.panes, on_time=on_time)
 
-    def _forget_expired(self, kept: KeptSessions) -> None:
+    def _forget_expired(self, kept: StoredSessions) -> None:
         """Forget the sessions for which no element can come any more."""
         sessions = kept.between(EARLIEST, None)
         while over := list(islice(takewhile(self._is_expired, sessions), _AT_ONCE)):
@@ -182,14 +182,16 @@ class SessionedGrouping(StoredGrouping):
                 kept.clear_values(session)
             sessions = kept.between(EARLIEST, None)
 
-    def _is_expired(self, session: KeptSession) -> bool:
+    def _is_expired(self, session: StoredSession) -> bool:
         return self._expiry(session) <= self._moment.input_watermark
 
-    def _expiry(self, session: KeptSession) -> int:
+    def _expiry(self, session: StoredSession) -> int:
         # What never expires closes with the end of time.
         return min(self._lateness.expiry_at(session.end), MAX_MICROS)
 
-    def _schedule(self, record: Record, kept: KeptSessions, waiting: KeptSession | None) -> None:
+    def _schedule(
+        self, record: Record, kept: StoredSessions, waiting: StoredSession | None
+    ) -> None:
         """Set timers and hold by the first session that waits for its end; ends are in order."""
         first = next(kept.between(EARLIEST, None), None)
         _set_timer(record, _END, waiting and (min(waiting.end, MAX_MICROS), waiting.start))
@@ -237,9 +239,9 @@ class _Group:
         self.start = start
         self.end = end
         self.arrived: list[_Arrival] = []
-        self.before: dict[int, KeptSession] = {}
+        self.before: dict[int, StoredSession] = {}
 
-    def add(self, arrival: _Arrival, before: Iterable[KeptSession]) -> None:
+    def add(self, arrival: _Arrival, before: Iterable[StoredSession]) -> None:
         """Add elements, with the sessions that their window overlaps."""
         self.arrived.append(arrival)
         self.end = max(self.end, arrival.end)
@@ -266,7 +268,7 @@ def _arrivals(blocks: list[Block]) -> list[_Arrival]:
     return [found[span] for span in sorted(found)]
 
 
-def _joined(arrivals: list[_Arrival], kept: KeptSessions) -> Iterator[_Group]:
+def _joined(arrivals: list[_Arrival], kept: StoredSessions) -> Iterator[_Group]:
     """Yield elements whose windows overlap, with the sessions that they overlap.
 
     As no session overlaps another one, none belongs to a group but those that a window of the

@@ -85,7 +85,7 @@ class RecordCodec:
         self.counts = counts
 
 
-class KeptWindow(NamedTuple):
+class StoredWindow(NamedTuple):
     """State that the trigger driver keeps of a window.
 
     Attributes:
@@ -179,12 +179,12 @@ class TriggerState(trigger.UnmergedState):
         """Return all windows but those whose trigger has finished."""
         return [window for window in self._window_ids if not self.is_closed(window)]
 
-    def window_state(self, window: BoundedWindow) -> "KeptWindow":
+    def window_state(self, window: BoundedWindow) -> "StoredWindow":
         """Return the kept state of a window."""
         ids = self._window_ids[window]
         values = [self._values.get(id, {}) for id in ids]
         index, held = trigger.GeneralTriggerDriver.INDEX.tag, _HELD
-        return KeptWindow(
+        return StoredWindow(
             ids,
             sum(tags.get(index, 0) for tags in values),
             [tags[held] for tags in values if held in tags],

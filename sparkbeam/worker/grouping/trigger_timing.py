@@ -20,7 +20,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.grouping.moment import ShardClock
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.grouping.trigger_state import TriggerState
 from sparkbeam.worker.grouping.triggers import asks_the_clock, by_the_model
 

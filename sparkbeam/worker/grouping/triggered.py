@@ -23,8 +23,8 @@ from sparkbeam.wire.rounding import coded
 from sparkbeam.wire.rows import COUNT_CELL, Row
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
-from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.grouping.panes import picks_up_the_rest
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.grouping.trigger_state import (
     DOMAIN_NAMES,
     EXPIRY,

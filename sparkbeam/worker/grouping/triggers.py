@@ -28,7 +28,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.upstream.beam import ListTag
-from sparkbeam.worker.grouping.moment import ShardClock
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 
 
 def by_the_model(trigger: TriggerFn, moment: ShardClock) -> TriggerFn:

@@ -4,7 +4,7 @@ This is the default trigger with windows that do not merge, the most frequent ca
 output is that of Beam's trigger driver, in a tenth of the time. A record has one cell for each
 window, with the number of panes so far, the timestamp of the next one, and an accumulator.
 Accumulators of open windows are added for many keys at once: numbers of a vectorized form in
-columns (``striped.py``), others one by one (``together.py``).
+columns (``stripe_store.py``), others one by one (``accumulator_merger.py``).
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ from sparkbeam.wire.rows import TOTALS_CELL, Row
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.column_accumulators import Combine
+from sparkbeam.worker.grouping.accumulator_merger import AccumulatorMerger
 from sparkbeam.worker.grouping.lateness import latest_over
 from sparkbeam.worker.grouping.stored import StoredGrouping
-from sparkbeam.worker.grouping.striped import StripeStore
-from sparkbeam.worker.grouping.together import AccumulatorMerger
+from sparkbeam.worker.grouping.stripe_store import StripeStore
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 from sparkbeam.worker.state.stripes import OpenWindow
 

@@ -11,7 +11,7 @@ from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.timestamps import MAX_MICROS
-from sparkbeam.worker.grouping.moment import ShardClock
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.keyed.state_cells import DONE, forget_user_state, user_cell
 from sparkbeam.worker.keyed.timers import EXPIRY
 from sparkbeam.worker.keyed.user_state import UserState

@@ -17,7 +17,7 @@ from apache_beam.transforms.window import BoundedWindow
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.timestamps import MAX_MICROS
-from sparkbeam.worker.grouping.moment import ShardClock
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record
 
 EXPIRY = b"expiry"

@@ -3,7 +3,7 @@
 from apache_beam.transforms import userstate
 
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
-from sparkbeam.worker.grouping.moment import ShardClock
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.keyed.state_cells import Cell
 
 

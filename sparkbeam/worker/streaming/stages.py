@@ -22,7 +22,7 @@ from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker import tally
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.finalizers import Callback
-from sparkbeam.worker.grouping.moment import ShardClock
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.steps.bundles import Bundles

@@ -24,8 +24,8 @@ from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.worker.blocks import GLOBAL, Block
-from sparkbeam.worker.grouping.moment import ShardClock
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.keyed_aggregates import ExtraElements
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 from sparkbeam.worker.row_formats.keyed_rows import StoredSink

@@ -25,7 +25,7 @@ from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import TOTALS_CELL, Row
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.column_accumulators import Totals
-from sparkbeam.worker.grouping.moment import ShardClock
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.row_formats.keyed_rows import StoredSink

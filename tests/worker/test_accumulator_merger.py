@@ -24,8 +24,8 @@ from writer_outputs import output
 from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.grouping.moment import ShardClock
-from sparkbeam.worker.grouping.together import AccumulatorMerger
+from sparkbeam.worker.grouping.accumulator_merger import AccumulatorMerger
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.row_formats.keyed_rows import KeyedSink
 from sparkbeam.worker.state.entries import CACHE_BYTES

@@ -5,12 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkbeam.worker.batch.spilling import KeptRows, spilled_batches
+from sparkbeam.worker.batch.spilling import SpilledRows, spilled_batches
 
 
 def attempt(folder: Path, *values: bytes, repeatable: bool = False, partition: int = 3) -> Any:
     """An attempt at a task that has written some rows of the port 7."""
-    kept = KeptRows(partition, repeatable=repeatable)
+    kept = SpilledRows(partition, repeatable=repeatable)
     rows = kept.rows(7, str(folder))
     for number, value in enumerate(values):
         rows.append(7, None, number, value)

@@ -19,7 +19,7 @@ def nothing() -> None:
 
 
 @dataclass(frozen=True)
-class Kept:
+class MaterializedFrame:
     """Rows that several readers read.
 
     Attributes:
@@ -36,7 +36,7 @@ def materialize(
     rows: Any,
     folder: str | None = None,
     begin: Callable[[], None] = nothing,
-) -> Kept | None:
+) -> MaterializedFrame | None:
     """Keep the rows of a DataFrame; None if the session does not allow it.
 
     Args:
@@ -50,17 +50,17 @@ def materialize(
         return found
     if has(session, Capability.LOCAL_CHECKPOINTS):
         begin()
-        return Kept(local_checkpoint(rows))
+        return MaterializedFrame(local_checkpoint(rows))
     if folder is None:
         return None
     begin()
     # A micro-batch that is repeated replaces the files of the attempt before.
     rows.write.mode("overwrite").parquet(folder)
     files = session.read.schema(rows.schema).parquet(folder)
-    return Kept(files, partial(remove_at, session, folder))
+    return MaterializedFrame(files, partial(remove_at, session, folder))
 
 
-def persisted(session: Any, rows: Any) -> Kept | None:
+def persisted(session: Any, rows: Any) -> MaterializedFrame | None:
     """Persist the rows of a DataFrame, which computes none yet; None if the session refuses it."""
     if not has(session, Capability.PERSIST):
         return None
@@ -70,4 +70,4 @@ def persisted(session: Any, rows: Any) -> Kept | None:
         if not refuses(session, Capability.PERSIST):
             raise
         return None
-    return Kept(found, found.unpersist)
+    return MaterializedFrame(found, found.unpersist)
