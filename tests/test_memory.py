@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from whole import is_whole
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the peaks from /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="reads the peaks from /proc"),
+    pytest.mark.long("a minute; test_sizes.py counts the large values that are alive"),
+]
 
 BENCHMARK = Path(__file__).parent.parent / "bench" / "memory.py"
 TASKS = [
@@ -17,19 +19,18 @@ TASKS = [
     "values of 1 MiB, combined",
     "400,000 windows",
 ]
-CHOSEN = TASKS if is_whole() else TASKS[::2]
 LIMIT_MB = 512
 
 
 @pytest.fixture(scope="module")
 def peaks() -> dict[str, float]:
     """The largest peak of a worker in each task, in MiB."""
-    command = [sys.executable, str(BENCHMARK), "--percent", "20", "--task", *CHOSEN]
+    command = [sys.executable, str(BENCHMARK), "--percent", "20", "--task", *TASKS]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found = [float(line.split()[-1]) for line in printed.splitlines()]
-    return dict(zip(CHOSEN, found, strict=True))
+    return dict(zip(TASKS, found, strict=True))
 
 
-@pytest.mark.parametrize("task", CHOSEN)
+@pytest.mark.parametrize("task", TASKS)
 def test_the_peak_of_each_worker_stays_small(task: str, peaks: dict[str, float]) -> None:
     assert peaks[task] < LIMIT_MB

@@ -28,7 +28,7 @@ def test_a_query_over_a_stream_gives_the_results_of_batch(number):
     assert checked(engine, number) == PASSED
 
 
-@pytest.mark.part(2)
+@pytest.mark.long("half a minute each; the README's test command runs Nexmark as a stream")
 @pytest.mark.parametrize("number", [3, 11])
 def test_so_it_does_on_spark(number, spark):
     assert checked(prepared("SparkRunner", [], streaming=True), number) == PASSED
