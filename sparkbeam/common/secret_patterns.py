@@ -154,12 +154,7 @@ def _of_pairs(text: str) -> Iterator[Span]:
 
 
 def _tells(name: str) -> bool:
-    words = _words(name)
-    return (
-        _SECRET_NAME.search(words) is not None
-        and _NOT_ITSELF.search(words) is None
-        and _NOT_IN_TEXTS.search(words) is None
-    )
+    return is_secret_name(name) and _NOT_IN_TEXTS.search(_words(name)) is None
 
 
 def _is_no_secret(name: str, value: str) -> bool:

@@ -173,7 +173,7 @@ class PipelineWriter:
         streaming: bool,
     ) -> None:
         self._other = other
-        self._floats = [] if streaming and not in_any_order else ["float", "tuple"]
+        self._streaming = streaming
         self._in_any_order = in_any_order
         self._random = random
         self._kind = kind
@@ -247,8 +247,11 @@ class PipelineWriter:
     def _combined(self, *, is_moved: bool) -> list[str]:
         # Of elements with the same timestamp the latest is the one that comes last.
         latest = [] if is_moved else ["combiners.Latest.PerKey()"]
-        choose = self._random.choice
-        kind = choose(["int", "int", "str", "bytes", "bool", *self._floats])
+        choose, is_windowed = self._random.choice, self._random.random() < 0.7
+        # In windows elements come in the order of their times: NaN and -0.0 tell it.
+        is_ordered = not (self._streaming or is_windowed)
+        floats = ["float", "tuple"] if self._in_any_order or is_ordered else []
+        kind = choose(["int", "int", "str", "bytes", "bool", *floats])
         fns = {"tuple": _OF_TUPLES, "str": _OF_TEXTS, "bytes": _OF_TEXTS}.get(kind, _OF_NUMBERS)
         transform = choose(
             [
@@ -265,9 +268,7 @@ class PipelineWriter:
         while "{}" in transform:
             transform = transform.replace("{}", choose(fns), 1)
         steps = [keyed, transform]
-        # In windows elements come in the order of their times, which decides about NaN.
-        may_have_nan = not self._in_any_order and kind in ("float", "tuple")
-        if self._random.random() < 0.7 and not may_have_nan:
+        if is_windowed:
             at = choose(_COMBINERS)
             more = f", timestamp_combiner=TimestampCombiner.OUTPUT_AT_{at}"
             steps.insert(1, f"beam.WindowInto({choose(_WINDOWS)}{more})")
@@ -372,10 +373,7 @@ class Pipeline:
                 self._run(runner, Path(folder), options)
         except Exception as error:
             return f"{type(error).__name__}: {str(error)[:1000]}"
-        results = sorted(f"{told(value)} {window} {time}" for value, window, time, _ in noted)
-        # The greatest of 0.0 and -0.0 is the first one.
-        is_combined = "ombine" in repr(self.steps)
-        return [_unsigned(text) for text in results] if is_combined else results
+        return sorted(f"{told(value)} {window} {time}" for value, window, time, _ in noted)
 
     def _run(self, runner: Any, folder: Path, options: tuple[str, ...]) -> None:
         p = beam.Pipeline(runner, PipelineOptions(list(options)))
@@ -478,11 +476,8 @@ def told(value: Any) -> str:
 
 def _rounded(text: str) -> str:
     """A result without the digits that depend on the order of a sum, and without signs of zero."""
-    return _unsigned(re.sub(r"float ([0-9.e+-]+)", lambda one: f"float {float(one[1]):.9g}", text))
-
-
-def _unsigned(text: str) -> str:
-    return re.sub(r"float -0(\.0)?\b(?!\.)", r"float 0\1", text)
+    numbers = re.sub(r"float (-?[0-9.e+-]+)", lambda one: f"float {float(one[1]):.9g}", text)
+    return numbers.replace("float -0", "float 0")
 
 
 @contextmanager

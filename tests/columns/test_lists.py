@@ -136,7 +136,6 @@ FUNCTIONS: list[Callable[[Group], Any]] = [
 ]
 
 
-@pytest.mark.part(3)
 @pytest.mark.parametrize("function", GENERATORS, ids=lambda function: function.__name__)
 @settings(max_examples=30)
 @given(BLOCKS)

@@ -25,7 +25,7 @@ class SchemaRegistry:
     def __init__(self, login: str | None = None) -> None:
         self.requests: list[str] = []
         self._answers: float = math.inf
-        self._status: int | None = None
+        self._failure = 0
         self._schemas: list[tuple[str, dict[str, Any]]] = []
         expected = None if login is None else f"Basic {base64.b64encode(login.encode()).decode()}"
         registry = self
@@ -34,11 +34,11 @@ class SchemaRegistry:
             def do_GET(self) -> None:
                 registry.requests.append(self.path)
                 is_known = expected in (None, self.headers["Authorization"])
-                is_away = len(registry.requests) > registry._answers
-                if is_away and registry._status is None:
-                    return
                 status, answer = registry._answer(self.path) if is_known else (401, {})
-                status = registry._status or status if is_away else status
+                if len(registry.requests) > registry._answers:
+                    status, answer = registry._failure, {}
+                if not status:
+                    return
                 body = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
@@ -59,9 +59,9 @@ class SchemaRegistry:
         self._server.shutdown()
         self._server.server_close()
 
-    def away_behind(self, answers: int, status: int | None) -> None:
-        """Has further requests fail with a status, or closes their connections without one."""
-        self._answers, self._status = answers, status
+    def away_behind(self, answers: int, status: int) -> None:
+        """Has further requests fail with a status, or closes their connections if it is 0."""
+        self._answers, self._failure = answers, status
 
     def register(self, subject: str, schema: Any, **others: Any) -> int:
         """Adds a version of a subject; returns its id."""

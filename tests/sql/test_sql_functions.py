@@ -1,13 +1,16 @@
 """Functions in Python that queries call, in batch by Spark and in windows as steps of Beam."""
 
+import json
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 import apache_beam as beam
 import numpy as np
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.sql import SqlTransform
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
@@ -22,6 +25,7 @@ from sparkbeam import (
     as_dataframe,
     with_sql_functions,
 )
+from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.upstream.spark import is_classic
 
 pytest.importorskip("sqlglot")
@@ -273,3 +277,42 @@ def test_another_runner_is_an_error() -> None:
         _ = given | with_sql_functions(SqlTransform("SELECT 1 AS n"), f=twice)
     with pytest.raises(ConfigurationError, match="is no SqlTransform"):
         with_sql_functions(beam.Map(str), f=twice)
+
+
+def loud(name: str) -> str:
+    return name.upper()
+
+
+OVER_RUNS = """
+SELECT loud(names.name) AS name, longest(TRIM(word)) AS word, COUNT(*) AS n
+FROM (SELECT user, word, at FROM PCOLLECTION, UNNEST(words) AS w(word)) AS said
+JOIN names ON said.user = names.id
+GROUP BY loud(names.name), TUMBLE(at, INTERVAL '10' SECOND)
+"""
+RUNS = [
+    [(1, ["a", " bcd "], 1), (2, [], 2), (2, ["e"], 3), (3, ["f"], 4)],
+    [(1, ["g"], 9), (2, ["h"], 12), (1, ["i"], 35)],
+]
+
+
+@pytest.mark.long("two runs of a stream; queries in streams have shorter ones in process")
+def test_a_query_goes_on_where_its_checkpoint_is(spark: Any, tmp_path: Path) -> None:
+    place = [f"--checkpoint_location={tmp_path}/checkpoint", "--trigger=available-now"]
+    schema = "user bigint, words array<string>, at timestamp"
+    source = ReadFromSpark("json", {"path": f"{tmp_path}/in"}, schema, timestamp_column="at")
+    (tmp_path / "in").mkdir()
+    for number, said in enumerate(RUNS):
+        rows = [{"user": u, "words": w, "at": f"2030-01-31T09:00:{at:02}Z"} for u, w, at in said]
+        (tmp_path / "in" / f"{number}.json").write_text("\n".join(map(json.dumps, rows)))
+        with beam.Pipeline(SparkRunner(spark), PipelineOptions(["--streaming", *place])) as p:
+            names = p | beam.Create([beam.Row(id=1, name="Ada"), beam.Row(id=2, name="Bob")])
+            (
+                {"PCOLLECTION": p | source, "names": names}
+                | with_sql_functions(SqlTransform(OVER_RUNS), loud=loud, longest=Longest())
+                | beam.Map(lambda row: {"name": row.name, "word": row.word, "n": row.n})
+                | WriteToSpark(
+                    "json", {"path": f"{tmp_path}/out"}, "name string, word string, n bigint"
+                )
+            )
+    found = map(tuple, spark.read.json(f"{tmp_path}/out").select("name", "word", "n").collect())
+    assert sorted(found) == [("ADA", "bcd", 3), ("BOB", "e", 1), ("BOB", "h", 1)]

@@ -143,7 +143,6 @@ def in_windows(expression: str, row: Odd) -> Any:
     return windowed | SqlTransform(f"SELECT {expression} AS x FROM PCOLLECTION")
 
 
-@pytest.mark.part(3)
 @pytest.mark.parametrize(
     ("expression", "message"),
     [

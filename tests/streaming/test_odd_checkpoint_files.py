@@ -136,10 +136,8 @@ def test_each_part_of_a_file_may_be_anything(checkpoint: Path, name: str) -> Non
     (checkpoint / "sparkbeam/finished").unlink()
     content = json.loads(path.read_text())
     for number, place in enumerate(places(content)):
-        for to in (
-            ODD_VALUES[number % len(ODD_VALUES)],
-            ODD_VALUES[(number * 7 + 3) % len(ODD_VALUES)],
-        ):
+        for at in (number, number * 7 + 3):
+            to = ODD_VALUES[at % len(ODD_VALUES)]
             path.write_text(json.dumps(changed(content, place, to)))
             says_what_is_wrong("status", str(checkpoint))
             try:

@@ -44,7 +44,6 @@ def check(combine_fn: beam.CombineFn, places: list[int], array: pa.Array, shape:
         assert combined(combine_fn, [value]) == combined(combine_fn, group)
 
 
-@pytest.mark.part(3)
 @pytest.mark.parametrize("name", EXTREMES)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), "dictionary"])
 @given(data=st.data())

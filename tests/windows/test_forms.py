@@ -159,7 +159,6 @@ def test_a_form_gives_what_the_combine_fn_gives(name: str, data: Any) -> None:
     assert total(fn, blocks, columns=True) == total(fn, blocks, columns=False)
 
 
-@pytest.mark.part(3)
 @pytest.mark.parametrize("name", TUPLES)
 @pytest.mark.parametrize("is_list", [False, True])
 @settings(max_examples=40)

@@ -287,7 +287,6 @@ def test_batches_over_columns_are_those_of_beam(
 BLOCKS = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
 
-@pytest.mark.part(5)
 @BLOCKS
 @pytest.mark.parametrize(
     ("name", "taken", "made"),

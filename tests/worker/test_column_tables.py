@@ -48,7 +48,6 @@ def block_of(
     return block if isinstance(window_fn, GlobalWindows) else block.with_assigned(window_fn)
 
 
-@pytest.mark.part(4)
 @pytest.mark.parametrize("window_fn", [GlobalWindows(), FixedWindows(100), Sessions(10)])
 @pytest.mark.parametrize("kind", KEYS)
 @settings(max_examples=25)
