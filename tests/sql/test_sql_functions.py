@@ -299,12 +299,12 @@ RUNS = [
 def test_a_query_goes_on_where_its_checkpoint_is(spark: Any, tmp_path: Path) -> None:
     place = [f"--checkpoint_location={tmp_path}/checkpoint", "--trigger=available-now"]
     schema = "user bigint, words array<string>, at timestamp"
-    source = ReadFromSpark("json", {"path": f"{tmp_path}/in"}, schema, timestamp_column="at")
     (tmp_path / "in").mkdir()
     for number, said in enumerate(RUNS):
         rows = [{"user": u, "words": w, "at": f"2030-01-31T09:00:{at:02}Z"} for u, w, at in said]
         (tmp_path / "in" / f"{number}.json").write_text("\n".join(map(json.dumps, rows)))
         with beam.Pipeline(SparkRunner(spark), PipelineOptions(["--streaming", *place])) as p:
+            source = ReadFromSpark("json", {"path": tmp_path / "in"}, schema, timestamp_column="at")
             names = p | beam.Create([beam.Row(id=1, name="Ada"), beam.Row(id=2, name="Bob")])
             (
                 {"PCOLLECTION": p | source, "names": names}
