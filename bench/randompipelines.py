@@ -10,28 +10,22 @@ triggers and late elements, of which it is known what has to come out.
 With ``--master "local[2]"`` or ``--connect "local[2]"`` the queries run on a session of Spark,
 without crashes and repetitions, some seconds each.
 
-Each difference is made smaller and printed with a program that shows it. Ends with 1 if there was
-one.
+Each difference is made smaller and printed with a program that shows it, and ``--only NUMBER`` with
+the same seed runs that pipeline alone. Ends with 1 if there was one.
 """
 
-import argparse
-import itertools
-import logging
 import os
 import random
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import random_runs
+import trials
 from random_cases import case
 from random_panes import panes
 from random_pipelines import Case, elements
@@ -88,49 +82,36 @@ def counted(one: Trial) -> Counter[str]:
     return figures
 
 
-def reproduction(one: Trial) -> str:
-    """A program that shows the difference."""
-    return REPRODUCTION.format(case=one.case, way=one.way, beams=one.beams)
-
-
-def show(figures: Counter[str], differing: list[int], minutes: float) -> None:
-    """Prints a table of the figures."""
-    table = Table("what", "how many")
-    for name, count in sorted(figures.items(), key=lambda item: (":" in item[0], item[0])):
-        table.add_row(name, f"{count:,}")
-    table.add_row("differences", f"{len(differing):,}")
-    table.add_row("minutes", f"{minutes:.1f}")
-    Console(width=100).print(table)
+def difference(one: Trial) -> str | None:
+    """What a smaller trial finds, with a program that shows it, if the trial finds any."""
+    problem = one.problem()
+    if not problem:
+        return None
+    less = one.smallest()
+    shown = REPRODUCTION.format(case=less.case, way=less.way, beams=less.beams)
+    return f"{problem}\n{less.problem()}\n{shown}"
 
 
 def main() -> None:
     """Runs pipelines until the time is over, or the one that was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=0, help="the first; each pipeline has the next")
-    parser.add_argument("--only", action="store_true", help="the pipeline of this seed alone")
+    parser = trials.options(__doc__)
     parser.add_argument("--master", help="of Spark, such as local[2]")
     parser.add_argument("--connect", help="a server of Spark Connect, or local[2]")
-    arguments = parser.parse_args()
-    logging.disable(logging.ERROR)
+    given = parser.parse_args()
     figures: Counter[str] = Counter()
-    differing: list[int] = []
-    spark = session(arguments.master, arguments.connect)
-    began = time.monotonic()
-    for seed in itertools.count(arguments.seed):
-        one = trial(seed, spark)
-        problem = one.problem()
-        figures += counted(one)
-        if problem:
-            differing.append(seed)
-            less = one.smallest()
-            print(f"seed {seed}: {problem}\n{less.problem()}\n{reproduction(less)}\n", flush=True)
-        if arguments.only or time.monotonic() - began > 60 * arguments.minutes:
-            break
-    show(figures, differing, (time.monotonic() - began) / 60)
-    if differing:
-        sys.exit(f"{len(differing)} pipelines find something else: seeds {differing}.")
-    print("All find the same.")
+    spark = session(given.master, given.connect)
+
+    def run(number: int) -> str | None:
+        one = trial(given.seed + number, spark)
+        found = difference(one)
+        figures.update(counted(one))
+        return found
+
+    trials.run(
+        given,
+        run,
+        lambda: dict(sorted(figures.items(), key=lambda item: (":" in item[0], item[0]))),
+    )
 
 
 if __name__ == "__main__":

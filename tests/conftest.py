@@ -27,7 +27,7 @@ from sparkbeam.upstream import spark as of_spark
 
 # How long a machine takes decides no test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("part", settings.get_profile("untimed"), max_examples=50)
+settings.register_profile("part", settings.get_profile("untimed"), max_examples=25)
 settings.load_profile("part")
 quick_beam.prepare()
 # All of these modules stay, so what is garbage is looked for among few objects, and seldom.

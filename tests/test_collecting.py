@@ -26,6 +26,7 @@ def kill_serving_thread(spark: Any) -> None:
     found[0].interrupt()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_pipeline_whose_results_nobody_serves_fails(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streaming: bool

@@ -67,6 +67,7 @@ def line(tmp_path: Path) -> str:
     return str(file)
 
 
+@pytest.mark.part(2)
 @MODES
 def test_run_inference_asks_a_model_of_scikit_learn(spark: Any, line: str, mode: str) -> None:
     from apache_beam.ml.inference.sklearn_inference import SklearnModelHandlerNumpy
@@ -81,6 +82,7 @@ def test_run_inference_asks_a_model_of_scikit_learn(spark: Any, line: str, mode:
         assert_that(answers, equal_to([(3.0, 7), (10.0, 21)]))
 
 
+@pytest.mark.part(2)
 @MODES
 def test_run_inference_keeps_keys_and_its_errors_apart(spark: Any, mode: str) -> None:
     with beam.Pipeline(runner=SparkRunner(spark), options=options(mode)) as pipeline:
@@ -93,6 +95,7 @@ def test_run_inference_keeps_keys_and_its_errors_apart(spark: Any, mode: str) ->
         assert_that(wrong.failed_inferences, equal_to([]), label="wrong")
 
 
+@pytest.mark.part(2)
 @MODES
 def test_enrichment_joins_the_answers_of_a_service(spark: Any, mode: str) -> None:
     enrichment = pytest.importorskip("apache_beam.transforms.enrichment", exc_type=ImportError)

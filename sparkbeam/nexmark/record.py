@@ -83,11 +83,6 @@ class QueryRun:
     pace: float | None = None
 
     @property
-    def throughput(self) -> float | None:
-        """Events per second."""
-        return self.events / self.seconds if self.seconds else None
-
-    @property
     def is_right(self) -> bool:
         """Return whether nothing failed: it ran, unless its runner cannot, and no check failed."""
         ran = self.failure is None or self.lacks is not None

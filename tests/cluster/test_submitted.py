@@ -98,11 +98,11 @@ def submitted(folder: Path, master: str, *settings: str) -> tuple[Any, Any]:
 FOUND = ["999000", "A-table-packed!", "B-table-packed!"]
 
 
-@pytest.mark.long("20 s; the same program runs on a cluster")
 def test_a_program_runs_on_a_local_master(tmp_path: Path) -> None:
     assert submitted(tmp_path, "local[2]") == (FOUND, ["local[2]", "mine", "3"])
 
 
+@pytest.mark.long("50 s; the same program runs on a local master")
 def test_a_program_runs_on_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
     options = [option for option in cluster.options() if option.startswith("--spark_conf")]
     settings = [f"--conf={option.partition('=')[2]}" for option in options]

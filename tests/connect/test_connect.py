@@ -10,7 +10,7 @@ from chosen_tests import chosen
 from other_process import TESTS, Reports, part, reports, rest, tell
 
 SUITE = Path(__file__).with_name("suite.py")
-CHOSEN = part(SUITE, 2)
+CHOSEN = part(SUITE, 5)
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ class Shop:
 
 
 def basics(shop: Shop) -> dict[str, Any]:
-    """A table is written and read, a stream adds to one, another follows its changes; the page."""
+    """A table is written and read, a stream adds to one, another follows its changes."""
     folder, spark = shop.folder, shop.spark
 
     def collect(frame: Any, _: int) -> None:
@@ -145,7 +145,6 @@ def basics(shop: Shop) -> dict[str, Any]:
         "stream": shop.table("stream"),
         "snapshots": shop.table("stream.snapshots", "count(*)"),
         "changes": streams.notes(folder / "notes")["changes"],
-        "page": page(shop),
     }
 
 
@@ -162,7 +161,7 @@ def page(shop: Shop) -> list[Any]:
 
 
 def others(shop: Shop) -> dict[str, Any]:
-    """Tables by a field, YAML, merges, and arguments without a meaning."""
+    """Tables by a field, YAML, the page, merges, and arguments without a meaning."""
     folder, spark = shop.folder, shop.spark
 
     def chosen(p: beam.Pipeline) -> None:
@@ -188,6 +187,7 @@ def others(shop: Shop) -> dict[str, Any]:
     pipeline(chosen)
     pipeline(copy)
     found: dict[str, Any] = {"one": shop.table("of_1"), "copied": shop.table("copied")}
+    found["page"] = page(shop)
 
     changes = {
         **shop.catalog,

@@ -229,6 +229,7 @@ def test_a_schema_is_asked_for_where_the_type_tells_none(spark: Any) -> None:
         _ = pipeline_on(spark) | beam.Create([{"id": 1}]) | WriteToSpark("noop")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mode", ["batch", "stream"])
 def test_sinks_of_one_composite_have_places_of_their_own(
     mode: str, spark: Any, source: Path, tmp_path: Path

@@ -117,6 +117,7 @@ def test_a_table_that_is_not_there_is_made(spark: Any) -> None:
     assert [column.name for column in columns if column.isPartition] == ["day"]
 
 
+@pytest.mark.long("30 s; test_restart.py has it of files, and test_iceberg.py of tables")
 def test_streams_read_tables_and_add_to_them_once(spark: Any, clicks: str, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     spark.sql("CREATE TABLE shop.copy (day STRING, id INT) USING parquet PARTITIONED BY (day)")

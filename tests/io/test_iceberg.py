@@ -136,8 +136,9 @@ def test_a_stream_follows_the_rows_that_are_appended(found: dict[str, Any]) -> N
     assert found["changes"] == [0, 1, 2, 3]
 
 
-def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
-    assert found["page"] == [["Bonn", "3"]]
+@LONG
+def test_the_program_of_the_page_runs(others: dict[str, Any]) -> None:
+    assert others["page"] == [["Bonn", "3"]]
 
 
 @LONG

@@ -15,7 +15,7 @@ MINUTES = 5
 AHEAD = {"near": 0, "ahead": 60}
 
 
-@pytest.mark.part(2)
+@pytest.mark.long("20 s each; tests/streaming/test_partitions.py has it in process")
 @pytest.mark.parametrize("partition_column", [None, "producer"], ids=["files", "column"])
 def test_a_producer_an_hour_ahead_makes_no_row_of_another_late(
     spark: Any, tmp_path: Path, partition_column: str | None

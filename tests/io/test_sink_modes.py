@@ -92,6 +92,7 @@ only showing top 2 rows
         written(spark, "console", options, SCHEMA, rows=[*ROWS[:3], ("c", None)], **more)
         assert capsys.readouterr().out == table
 
+    @pytest.mark.long("20 s; tests/streaming/test_output_modes.py has complete results in process")
     def test_a_result_is_that_of_spark_table_by_table(
         self,
         spark: Any,

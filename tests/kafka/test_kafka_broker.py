@@ -14,9 +14,11 @@ pytest.importorskip("confluent_kafka")
 kafka_program = pytest.importorskip("kafka_program")
 pytestmark = pytest.mark.timeout(900)
 
-SCENARIOS = ("batch", "groups", "page", "killed")
+SCENARIOS = ("batch", "killed")
 MORE = (
     (
+        "groups",
+        "page",
         "bounded",
         "opened",
         "recreated",
@@ -33,6 +35,8 @@ MORE = (
     if is_whole()
     else ()
 )
+
+long = pytest.mark.long(reason="one of the scenarios takes a minute, and the others show the rest")
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +79,13 @@ def test_rows_of_a_schema_are_written_and_read_beside_what_cannot_be_parsed(
     assert found["batch"]["people"] == ["[1, 'ä']", "[2, 'b']", "str"]
 
 
+@long
 def test_a_group_starts_where_it_has_ended_and_a_checkpoint_goes_on(found: dict[str, Any]) -> None:
     read = [0, 0, 1, 10, 10, 11, 20, 20, 21]
     assert found["groups"] == [[read[: 3 * n], [2 * n, n]] for n in (1, 2, 3)]
 
 
+@long
 def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
     ((key, count),) = found["page"]
     assert int(count) >= 1, key
@@ -87,9 +93,6 @@ def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
 
 def test_a_password_is_shown_nowhere(found: dict[str, Any]) -> None:
     assert kafka_program.PASSWORD not in found["output"]
-
-
-long = pytest.mark.long(reason="one of the scenarios takes a minute, and the others show the rest")
 
 
 @long

@@ -59,7 +59,7 @@ def runner(request):
     return FnApiRunner()
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("number", QUERIES)
 def test_query_answers_as_the_reference_does(number, runner):
     if isinstance(runner, FnApiRunner) and number in LACKS:

@@ -20,7 +20,7 @@ def checked(engine, number):
     return run.failure or run.checked
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("number", QUERIES)
 def test_a_query_over_a_stream_gives_the_results_of_batch(number):
     engine = Engine("in process", StreamingRunner(), PipelineOptions(OPTIONS), 2, streaming=True)

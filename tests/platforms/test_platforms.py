@@ -16,7 +16,7 @@ from policies import NO_NETWORK, ONE_GIB, READ_ONLY, Policy, Serverless, Standar
 from whole import is_whole
 
 SUITE = Path(__file__).with_name("platform_suite.py")
-CHOSEN = part(SUITE, 4)
+CHOSEN = part(SUITE, 12)
 SERVERLESS, STANDARD, BARE = "serverless", "standard", "bare"
 POLICIES = {
     SERVERLESS: Serverless(worker=ONE_GIB),

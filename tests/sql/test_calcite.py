@@ -46,7 +46,7 @@ def run(rows: Any, query: str) -> list[tuple[Any, ...]]:
     return [tuple(row)[:-1] for row in found.collect()]
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -250,7 +250,7 @@ def test_times_do_not_depend_on_the_time_zone_of_the_session(spark: Any, rows: A
     assert abs((datetime.now(UTC).replace(tzinfo=None) - now).total_seconds()) < 3600
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(
     ("query", "times"),
     [

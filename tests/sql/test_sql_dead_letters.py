@@ -68,7 +68,7 @@ def queried(orders: Any, query: str) -> tuple[Any, Any]:
     )
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("in_windows", [False, True])
 @pytest.mark.parametrize(("query", "expected", "errors"), CASES)
 def test_rows_that_fail_are_put_out_and_the_others_are_not_lost(

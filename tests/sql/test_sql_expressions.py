@@ -77,6 +77,7 @@ def test_values_are_those_of_spark(spark: Any, expressions: str) -> None:
     compared(spark, f"SELECT id, {expressions} FROM PCOLLECTION")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(
     "query",
     [

@@ -74,7 +74,7 @@ def seen(rows: Any) -> Any:
     return rows | beam.Map(told) | "All" >> beam.WindowInto(GlobalWindows())
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(
     ("query", "windows", "expected"),
     [
@@ -326,7 +326,7 @@ QUERIES += [
 ]
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("query", QUERIES)
 def test_steps_have_the_rows_of_spark(spark: Any, query: str) -> None:
     with beam.Pipeline(runner=BatchRunner()) as pipeline:
@@ -368,7 +368,7 @@ LONG = {
 }
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(
     ("expression", "value"), LONG.items(), ids=[f"{text[:12]}" for text in LONG]
 )

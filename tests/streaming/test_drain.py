@@ -117,6 +117,7 @@ def pipeline(runner: SparkRunner, checkpoint: Path | str | None = None) -> beam.
     return beam.Pipeline(runner=runner, options=PipelineOptions(flags))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("where", ["in process", "on Spark"])
 def test_a_drain_lets_all_that_was_read_come_out(
     where: str, request: pytest.FixtureRequest

@@ -223,7 +223,7 @@ def check(numbers: beam.PCollection, kinds: Iterable[str], plan: Any, order: lis
     assert_that(found | beam.Flatten(), equal_to(of_all))
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("events", [in_one_step, step_by_step])
 @pytest.mark.parametrize(("plan", "order"), PLANS.values(), ids=PLANS)
 def test_a_timer_behind_the_end_finds_all_that_there_was(
@@ -234,7 +234,7 @@ def test_a_timer_behind_the_end_finds_all_that_there_was(
         check(p | events(), (*BEAMS, *OURS), plan, order)
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(("plan", "order"), PLANS.values(), ids=PLANS)
 def test_a_timer_behind_the_end_finds_the_same_in_batch(plan: Any, order: list[str]) -> None:
     with beam.Pipeline(BatchRunner(), options=PipelineOptions()) as p:
@@ -249,7 +249,7 @@ def test_a_timer_behind_the_end_finds_the_same_on_beams_own_runner(kind: str) ->
         check(created, [kind], *PLANS["a callback of a callback sets it"])
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("plan", [plan for plan, _ in PLANS.values()], ids=PLANS)
 def test_the_last_timer_takes_all_state_with_it(
     plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

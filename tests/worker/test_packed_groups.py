@@ -140,7 +140,7 @@ PAIRS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("windowing", WINDOWS)
 @pytest.mark.parametrize("pair", ["text by text", "int or None by int or None"])
 def test_groups_of_windows(pair: str, windowing: Any) -> None:
