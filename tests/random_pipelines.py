@@ -31,6 +31,8 @@ from apache_beam.transforms.window import (
 )
 from random_states import Asking, Chain, Deduplicating, Flushing, Plan, Ripe, digest
 
+from sparkbeam.wire.rounding import coded_end
+
 Pair = tuple[str, int]
 Pairs = beam.PCollection
 
@@ -459,11 +461,13 @@ class Batches(Step):
 
 
 class Unbatching(beam.DoFn):
+    """Puts elements at the end of the window in milliseconds, as finer times are cut by coders."""
+
     def process(
         self, batch: tuple[str, Iterable[int]], window: Any = beam.DoFn.WindowParam
     ) -> Iterator[Any]:
         for number in batch[1]:
-            yield TimestampedValue((batch[0], number), window.max_timestamp())
+            yield TimestampedValue((batch[0], number), coded_end(window))
 
 
 @dataclass(frozen=True)

@@ -87,11 +87,11 @@ class TestExplain:
         assert "splits=7)" in result.stdout
 
     def test_the_plan_is_saved_too(self, program: Callable[..., Path], tmp_path: Path) -> None:
-        result = run("explain", "--save", "plan.svg", "--save", "plan.html", program(GOOD))
+        result = run("explain", "--save", "plan.mmd", "--save", "plan.html", program(GOOD))
         assert result.exit_code == 0, result.output
-        assert "<svg" in (tmp_path / "plan.svg").read_text(encoding="utf-8")
+        assert (tmp_path / "plan.mmd").read_text(encoding="utf-8").startswith("flowchart TD")
         assert "<html" in (tmp_path / "plan.html").read_text(encoding="utf-8")
-        assert "Saved plan.svg" in result.stderr
+        assert "Saved plan.mmd" in result.stderr
 
     def test_several_pipelines_are_saved_under_numbered_names(
         self, program: Callable[..., Path], tmp_path: Path
@@ -284,7 +284,7 @@ class TestErrors:
 
     @pytest.mark.parametrize(
         ("file", "words"),
-        [("plan.pdf", ".svg, .html or .txt"), ("no/folder/plan.svg", "There is no folder")],
+        [("plan.svg", ".mmd, .html or .txt"), ("no/folder/plan.mmd", "There is no folder")],
     )
     def test_a_file_that_could_not_be_written_is_refused_before_the_program_runs(
         self, program: Callable[..., Path], file: str, words: str

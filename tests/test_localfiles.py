@@ -180,4 +180,4 @@ def test_a_checkpoint_to_which_others_may_write_is_named(folder: str, tmp_path: 
 def test_a_file_that_cannot_be_saved_is_an_error_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="Give another path"):
-        saving.write(tmp_path / "file/plan.svg", "")
+        saving.write(tmp_path / "file/plan.txt", "")

@@ -100,7 +100,7 @@ def test_a_duration_to_wait(value: object) -> None:
 @given(value=ANYTHING)
 def test_where_an_explanation_is_saved(value: object) -> None:
     explanation = Explanation(_plan=None, pipeline="", stages="", spark="")
-    if not isinstance(value, str) or not value.endswith((".svg", ".html", ".txt")):
+    if not isinstance(value, str) or not value.endswith((".mmd", ".html", ".txt")):
         check(lambda: explanation.save(value), "saved", "path")
     check(lambda: explanation.save("/proc/no/such/folder.txt"), "/proc/no")
 

@@ -118,7 +118,7 @@ def test_arguments_of_each_command(before: list[str], value: str) -> None:
         ["nexmark", "--runner", "sys.exit"],
         ["explain", "x" * 5_000],
         ["explain", "-m", ".."],
-        ["explain", "--save", "a\0.svg", "text"],
+        ["explain", "--save", "a\0.mmd", "text"],
     ],
     ids=lambda arguments: " ".join(arguments)[:40],
 )

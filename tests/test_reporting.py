@@ -1,10 +1,10 @@
 """``sparkbeam report``: a program runs, and what its pipelines have done is told."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
-from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner, Result
@@ -56,14 +56,13 @@ def test_it_is_json_too(report: Callable[..., Result]) -> None:
     assert {step["elements_in"] for step in steps if step["label"] == "Odd & <even>"} == {7}
 
 
-def test_the_picture_has_the_figures(report: Callable[..., Result], tmp_path: Path) -> None:
-    found = report("--save report.svg --save report.html --save report.json program.py 5,7")
+def test_the_stages_have_the_figures(report: Callable[..., Result], tmp_path: Path) -> None:
+    found = report("--save report.mmd --save report.html --save report.json program.py 5,7")
     assert found.exit_code == 0
     assert len(list(tmp_path.glob("report*"))) == 6
-    drawing = ET.fromstring((tmp_path / "report-2.svg").read_text())
-    figures = [each.text for each in drawing.iter() if "figure" in each.get("class", "")]
-    assert any(figure and figure.endswith(" in, 2 out") for figure in figures)
+    assert " in, 2 out<br>" in (tmp_path / "report-2.mmd").read_text()
     page = (tmp_path / "report.html").read_text()
+    assert re.search(r'class="soft figure">[0-9,]+ in, [0-9,]+ out</p>', page)
     assert "Odd &amp; &lt;even&gt;" in page
     assert json.loads((tmp_path / "report-2.json").read_text())["state"] == "DONE"
 
@@ -80,7 +79,7 @@ def test_a_pipeline_that_fails_is_reported_and_ends_with_1(report: Callable[...,
     ("arguments", "message"),
     [
         ("--save report.pdf program.py 5", "A report cannot be saved as"),
-        ("--save no/report.svg program.py 5", "There is no folder"),
+        ("--save no/report.mmd program.py 5", "There is no folder"),
         ("missing.py", "There is no file"),
         ("-m not-a-module", "is not a module name"),
     ],

@@ -188,7 +188,7 @@ def check(words: tuple[str, ...], is_module: bool, as_json: bool, timeout: float
 @main.command(short_help="Show how a Beam program would run on Spark.", **_OVER_PROGRAM)
 @_AS_MODULE
 @_save_to_files(
-    "Also write the explanation to FILE: a picture of the stages (.svg), picture and "
+    "Also write the explanation to FILE: the stages as a Mermaid flowchart (.mmd), stages and "
     "text (.html) or the text alone (.txt). Repeatable."
 )
 @_PROGRAM
@@ -230,8 +230,8 @@ def explain(
 @_AS_MODULE
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each pipeline.")
 @_save_to_files(
-    "Also write the report to FILE: a picture of the stages with their figures (.svg), "
-    "picture and text (.html), the text alone (.txt) or JSON (.json). Repeatable."
+    "Also write the report to FILE: the stages with their figures as a Mermaid flowchart (.mmd), "
+    "stages and text (.html), the text alone (.txt) or JSON (.json). Repeatable."
 )
 @_PROGRAM
 @_ARGUMENTS
@@ -546,7 +546,7 @@ def _save(pipelines: Iterable[Any], files: Iterable[Path]) -> None:
     listed = list(pipelines)
     for file in files:
         for number, pipeline in enumerate(listed, start=1):
-            # Further pipelines of a program are saved to plan-2.svg, …
+            # Further pipelines of a program are saved to plan-2.html, …
             name = file.name if number == 1 else f"{file.stem}-{number}{file.suffix}"
             try:
                 pipeline.save(file.with_name(name))

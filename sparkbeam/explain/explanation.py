@@ -11,7 +11,7 @@ from sparkbeam.explain.collecting import Collector
 if TYPE_CHECKING:
     from sparkbeam.plan.model import Plan
 
-SUFFIXES = (".svg", ".html", ".txt")
+SUFFIXES = (".mmd", ".html", ".txt")
 """File suffixes supported by explanations."""
 
 
@@ -55,29 +55,32 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        from sparkbeam.explain import picture
+        from sparkbeam.explain import stage_graph
+        from sparkbeam.explain.sketch import sketch
 
         texts = "".join(
             f"<details><summary>{escape(heading)}</summary><pre>{escape(text)}</pre></details>"
             for heading, text in self.parts.items()
         )
-        return f'<div style="overflow-x:auto">{picture.svg(self._plan)}</div>{texts}'
+        return f"{stage_graph.html(sketch(self._plan))}{texts}"
 
     def save(self, path: str | Path) -> None:
-        """Write the picture (.svg), picture and texts (.html) or the texts (.txt).
+        """Write the stages as a Mermaid flowchart (.mmd), stages and texts (.html) or texts (.txt).
 
         Raises:
             ConfigurationError: the path has another suffix, or cannot be written.
         """
         check_suffix(path)
-        from sparkbeam.explain import picture
+        from sparkbeam.explain import stage_graph
+        from sparkbeam.explain.sketch import sketch
 
         path = Path(path)
         match path.suffix.lower():
-            case ".svg":
-                content = picture.svg(self._plan)
+            case ".mmd":
+                content = stage_graph.flowchart(sketch(self._plan))
             case ".html":
-                content = picture.page(self._plan, "How the pipeline runs on Spark", self.parts)
+                title = "How the pipeline runs on Spark"
+                content = stage_graph.page(sketch(self._plan), title, self.parts)
             case _:
                 content = f"{self}\n"
         saving.write(path, content)

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sparkbeam.explain import picture, saving
+from sparkbeam.explain import saving, stage_graph
 from sparkbeam.explain.collecting import Collector
+from sparkbeam.explain.sketch import sketch
 from sparkbeam.observe.figures.formats import joined, size
 from sparkbeam.observe.figures.summary import RunSummary, StageSummary, time_in_steps
 from sparkbeam.plan.model import Plan
 
-SUFFIXES = (".svg", ".html", ".txt", ".json")
+SUFFIXES = (".mmd", ".html", ".txt", ".json")
 """File suffixes supported by reports."""
 
 _TITLE = "What the pipeline has done on Spark"
@@ -41,7 +42,7 @@ class Report:
         return "\n".join(filter(None, [self.state, self.problem, str(self.summary)]))
 
     def save(self, path: Path) -> None:
-        """Write the picture (.svg), picture and text (.html), the text (.txt) or JSON (.json).
+        """Write a Mermaid flowchart (.mmd), stages and text (.html), text (.txt) or JSON (.json).
 
         Raises:
             ConfigurationError: the path has another suffix, or cannot be written.
@@ -50,10 +51,11 @@ class Report:
         stages = zip(self._plan.stages, self.summary.stages, strict=True)
         figures = {stage.id: tuple(_figures(summary)) for stage, summary in stages}
         match path.suffix.lower():
-            case ".svg":
-                content = picture.svg(self._plan, figures)
+            case ".mmd":
+                content = stage_graph.flowchart(sketch(self._plan), figures)
             case ".html":
-                content = picture.page(self._plan, _TITLE, {"Step by step": str(self)}, figures)
+                texts = {"Step by step": str(self)}
+                content = stage_graph.page(sketch(self._plan), _TITLE, texts, figures)
             case ".json":
                 content = f"{json.dumps(self.content())}\n"
             case _:

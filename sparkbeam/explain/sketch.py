@@ -1,4 +1,4 @@
-"""Stage graph of a plan as plain data, from which its picture is drawn."""
+"""Stage graph of a plan as plain data, for pages and flowcharts."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass

@@ -32,7 +32,7 @@ class Shown:
     """A pipeline that a test makes up."""
 
     title = f"{HOSTILE} {LONG}"
-    graph = '<svg width="900" height="60"><style>text{}</style><g data-stage="s0"></g></svg>'
+    graph = '<div><style>b{}</style><div style="width:900px" data-stage="s0"></div></div>'
     over = False
 
     def content(self) -> dict[str, Any]:

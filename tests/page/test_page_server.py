@@ -20,7 +20,7 @@ class Shown:
     """A pipeline that a test makes up."""
 
     title = HOSTILE
-    graph = "<svg><style>a{}</style></svg>"
+    graph = "<div><style>a{}</style></div>"
     over = False
     failure: Exception | None = None
     asked = 0
@@ -97,7 +97,7 @@ def test_browsers_are_told_what_they_must_not_do(address: str) -> None:
     assert "Server" not in headers
     nonce = headers["Content-Security-Policy"].partition("script-src 'nonce-")[2].partition("'")[0]
     assert page.count(f'<script nonce="{nonce}">') == 1
-    assert f'<svg><style nonce="{nonce}">' in page
+    assert f'<div><style nonce="{nonce}">' in page
     assert "unsafe-inline" not in headers["Content-Security-Policy"]
     assert nonce not in get(address)[2]
 

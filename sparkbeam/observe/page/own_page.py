@@ -8,7 +8,8 @@ from typing import Any
 from apache_beam.runners.runner import PipelineState
 
 from sparkbeam.common.display_text import line, shortened
-from sparkbeam.explain import picture
+from sparkbeam.explain import stage_graph
+from sparkbeam.explain.sketch import sketch
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.figures.formats import duration
 from sparkbeam.observe.figures.progress import (
@@ -60,9 +61,8 @@ class RunView:
         self._started = time.time()
         self._ended: float | None = None
         self.title = line(shortened(name or program(), LONGEST_TITLE, redaction))
-        self.graph = picture.svg(
-            redacted(plan, redaction), {stage.id: ("",) * BOX_LINES for stage in plan.stages}
-        )
+        places = {stage.id: ("",) * BOX_LINES for stage in plan.stages}
+        self.graph = stage_graph.html(sketch(redacted(plan, redaction)), places)
 
     @property
     def over(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkbeam.common.display_text import line
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.explain import picture
+from sparkbeam.explain import stage_graph
 from sparkbeam.observe.collection.recent_batches import History, SecondSummary
 from sparkbeam.observe.figures.formats import duration
 from sparkbeam.observe.figures.micro_batch import MicroBatch
@@ -56,7 +56,7 @@ class CheckpointView:
         self.graph = (
             ""
             if graph is None
-            else picture.drawn(graph, {box.id: ("",) * BOX_LINES for box in graph.boxes})
+            else stage_graph.html(graph, {box.id: ("",) * BOX_LINES for box in graph.boxes})
         )
 
     @property

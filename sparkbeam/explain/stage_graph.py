@@ -1,0 +1,159 @@
+"""Stage graph of a plan as HTML, with a page around it, and as a Mermaid flowchart.
+
+The HTML fetches no script, font or image. Colours follow the light or dark colour scheme of the
+reader's system.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from string import Template
+
+from sparkbeam.explain.describe import printable
+from sparkbeam.explain.sketch import SIDE, Sketch, StageBox, StageInput
+from sparkbeam.plan.model import Exchange
+
+Figures = Mapping[str, Sequence[str]]
+"""Lines below the labels of a stage, by its id."""
+
+_STYLE = f"""
+.sparkbeam-plan {{ color-scheme: light dark; padding: 16px; overflow-x: auto;
+  font: 13px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, Helvetica, Arial, sans-serif;
+  color: light-dark(#1f2328, #e6edf3); background: light-dark(#fff, #0d1117); }}
+.sparkbeam-plan .row {{ display: flex; flex-wrap: wrap; justify-content: center; gap: 12px;
+  margin-bottom: 20px; }}
+.sparkbeam-plan .box {{ width: 264px; padding: 6px 12px; overflow-wrap: anywhere;
+  border: 1px solid light-dark(#9aa4b1, #59636e); border-radius: 6px;
+  background: light-dark(#f6f8fa, #161b22); }}
+.sparkbeam-plan p {{ margin: 0; }}
+.sparkbeam-plan ul {{ margin: 4px 0; padding: 0; list-style: none; max-height: 260px;
+  overflow-y: auto; }}
+.sparkbeam-plan .note {{ float: right; }}
+.sparkbeam-plan .soft {{ font-size: 12px; color: light-dark(#59636e, #9aa4b1); }}
+.sparkbeam-plan .way {{ font-size: 12px; font-weight: 600; }}
+.sparkbeam-plan .{Exchange.REBALANCE.value} {{ color: light-dark(#0860ca, #6cb0ff); }}
+.sparkbeam-plan .{Exchange.BY_KEY.value} {{ color: light-dark(#b34700, #ffa265); }}
+.sparkbeam-plan .{Exchange.JOIN.value} {{ color: light-dark(#1a7f37, #57c46f); }}
+.sparkbeam-plan .{SIDE} {{ color: light-dark(#7b3fc4, #c9a0ff); }}
+"""
+
+_PAGE = Template("""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>$title</title>
+<style>
+body { margin: 0 auto; max-width: 1280px; padding: 0 16px 48px; line-height: 1.5;
+  font-family: system-ui, -apple-system, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; }
+h1 { font-size: 24px; overflow-wrap: anywhere; }
+h2 { font-size: 18px; margin-top: 32px; }
+pre { overflow-x: auto; padding: 12px; font-size: 13px; line-height: 1.45;
+  border: 1px solid light-dark(#9aa4b1, #59636e); border-radius: 6px; }
+</style>
+</head>
+<body>
+<h1>$title</h1>
+<h2>How the stages connect</h2>
+$graph
+$sections
+</body>
+</html>
+""")
+
+
+def html(graph: Sketch, figures: Figures | None = None) -> str:
+    """Return the stages as boxes in rows, each below the stages that it reads.
+
+    A box has the user's labels, and tells from which stages its rows come and by which exchange.
+
+    Args:
+        graph: the stages.
+        figures: scripts find these lines by the class ``figure``, in a box with the id of the
+            stage as ``data-stage``.
+    """
+    sources = defaultdict(list)
+    for arrow in graph.arrows:
+        sources[arrow.reader, arrow.kind].append(arrow.producer)
+    rows: defaultdict[int, list[str]] = defaultdict(list)
+    depth: dict[str, int] = {}
+    for box in graph.boxes:
+        ways = {way: sources[box.id, way.kind] for way in box.ways}
+        above = [depth[source] for found in ways.values() for source in found]
+        depth[box.id] = max(above, default=-1) + 1
+        rows[depth[box.id]].append(_box(box, ways, (figures or {}).get(box.id, ())))
+    shown = "".join(f'<div class="row">{"".join(rows[row])}</div>' for row in sorted(rows))
+    return f'<div class="sparkbeam-plan"><style>{_STYLE}</style>{shown}</div>'
+
+
+def page(
+    graph: Sketch, title: str, sections: Mapping[str, str], figures: Figures | None = None
+) -> str:
+    """Return an HTML document with the stages and texts under headings.
+
+    Args:
+        graph: the stages.
+        title: the heading of the page.
+        sections: preformatted texts by heading.
+        figures: see :func:`html`.
+    """
+    texts = (f"<h2>{_text(head)}</h2>\n<pre>{_text(text)}</pre>" for head, text in sections.items())
+    return _PAGE.substitute(
+        title=_text(title), graph=html(graph, figures), sections="\n".join(texts)
+    )
+
+
+def flowchart(graph: Sketch, figures: Figures | None = None) -> str:
+    """Return a flowchart for Mermaid (https://mermaid.js.org), which code hosts draw.
+
+    A dotted line is a side input.
+
+    Args:
+        graph: the stages.
+        figures: see :data:`Figures`.
+    """
+    return "".join(f"{line}\n" for line in _flowchart(graph, figures or {}))
+
+
+def _flowchart(graph: Sketch, figures: Figures) -> Iterator[str]:
+    yield "flowchart TD"
+    names = {box.id: f"stage{number}" for number, box in enumerate(graph.boxes)}
+    texts = {(box.id, way.kind): way.text for box in graph.boxes for way in box.ways}
+    for box in graph.boxes:
+        lines = (box.id, *box.labels, *figures.get(box.id, ()))
+        yield f'  {names[box.id]}["{"<br>".join(map(_mermaid, lines))}"]'
+    for arrow in graph.arrows:
+        line = "-.->" if arrow.kind == SIDE else "-->"
+        text = _mermaid(texts[arrow.reader, arrow.kind])
+        yield f'  {names[arrow.producer]} {line}|"{text}"| {names[arrow.reader]}'
+
+
+def _mermaid(text: str) -> str:
+    """Return a text with the codes of characters that may mean something to Mermaid."""
+    safe = " ,.:/_-+=()"
+    return "".join(c if c.isalnum() or c in safe else f"#{ord(c)};" for c in printable(text))
+
+
+def _box(box: StageBox, ways: Mapping[StageInput, Sequence[str]], figures: Sequence[str]) -> str:
+    note = f'<span class="soft note">{_text(box.note)}</span>' if box.note else ""
+    inputs = "".join(
+        f'<p class="way {way.kind}">{_text(way.text)}{_from(sources)}</p>'
+        for way, sources in ways.items()
+    )
+    labels = "".join(f"<li>{_text(label)}</li>" for label in box.labels)
+    lines = "".join(f'<p class="soft figure">{_text(line)}</p>' for line in figures)
+    return (
+        f'<div class="box" data-stage="{_text(box.id)}" title="{_text(box.tip)}">'
+        f"<p>{note}<b>{_text(box.id)}</b></p>{inputs}<ul>{labels}</ul>{lines}</div>"
+    )
+
+
+def _from(sources: Sequence[str]) -> str:
+    return f" from {_text(', '.join(sources))}" if sources else ""
+
+
+def _text(text: str) -> str:
+    """Return lines of text as HTML."""
+    return escape("\n".join(map(printable, text.split("\n"))))
