@@ -1,4 +1,4 @@
-"""How fast event hubs are read: the clients alone, and the data source under Spark.
+"""How fast event hubs are read: by the Azure SDK and the source, and the data source under Spark.
 
 Run with ``python bench/eventhubs.py``. The server runs in a process of its own, on loopback, so
 that the times are of the reader; a second of CPU is one of the process that reads, and so a figure
@@ -19,10 +19,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam.eventhubs.client import Client
+from sparkbeam.eventhubs.amqp_client import AmqpClient
 from sparkbeam.eventhubs.placement import PLACEMENTS, place
 from sparkbeam.eventhubs.planning import Planner
-from sparkbeam.eventhubs.pool import Pool, opened
+from sparkbeam.eventhubs.pool import Pool
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.range_reader import Range, RangeReader
 from sparkbeam.eventhubs.settings import ConnectionSettings
@@ -85,22 +85,18 @@ def by_the_sdk(text: str, events: int) -> None:
     )
 
 
-def by_ours(kind: str) -> Callable[[str, int], None]:
+def by_ours(text: str, events: int) -> None:
     """The data source's way: receivers of exact credit, events as Arrow columns."""
+    from sparkbeam.eventhubs.event_rows import arrow_schema, batch, schema
 
-    def read(text: str, events: int) -> None:
-        from sparkbeam.eventhubs.event_rows import arrow_schema, batch, schema
-
-        of_rows = arrow_schema(schema(event_time=False))
-        client: Client = opened(ConnectionSettings(text=text, client=kind))
-        receiver = client.receiver("$Default", "0", 0, None, 1000)
-        rows = 0
-        while rows < events:
-            found = receiver.read(events, 10)
-            rows += batch(found, HUB, 0, of_rows).num_rows
-        client.close()
-
-    return read
+    of_rows = arrow_schema(schema(event_time=False))
+    client = AmqpClient(ConnectionSettings(text=text))
+    receiver = client.receiver("$Default", "0", 0, None, 1000)
+    rows = 0
+    while rows < events:
+        found = receiver.read(events, 10)
+        rows += batch(found, HUB, 0, of_rows).num_rows
+    client.close()
 
 
 def measured(read: Callable[[str, int], None], text: str, events: int) -> tuple[float, float]:
@@ -118,8 +114,7 @@ def clients(console: Console, events: int) -> None:
             base = 0.0
             for name, read in (
                 ("Azure SDK alone", by_the_sdk),
-                ("source, client sdk", by_ours("sdk")),
-                ("source, client slim", by_ours("slim")),
+                ("source", by_ours),
             ):
                 wall, cpu = measured(read, text, events)
                 base = base or cpu
@@ -130,21 +125,20 @@ def clients(console: Console, events: int) -> None:
 
 def planning(console: Console, partitions: int) -> None:
     """Prints what it takes to ask for the bounds of all partitions."""
-    table = Table("client", "partitions", "first, ms", "then, ms")
+    table = Table("partitions", "first, ms", "then, ms")
     with served(partitions, 10, 100) as (text, _):
-        for kind in ("sdk", "slim"):
-            client = opened(ConnectionSettings(text=text, client=kind))
-            times = []
-            for _ in range(5):
-                start = time.perf_counter()
-                client.bounds(map(str, range(partitions)))
-                times.append(1000 * (time.perf_counter() - start))
-            client.close()
-            table.add_row(kind, str(partitions), f"{times[0]:.0f}", f"{min(times[1:]):.0f}")
+        client = AmqpClient(ConnectionSettings(text=text))
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            client.bounds(map(str, range(partitions)))
+            times.append(1000 * (time.perf_counter() - start))
+        client.close()
+        table.add_row(str(partitions), f"{times[0]:.0f}", f"{min(times[1:]):.0f}")
     console.print(table)
 
 
-def stream(console: Console, kind: str, partitions: int, events: int, batches: int) -> None:
+def stream(console: Console, partitions: int, events: int, batches: int) -> None:
     """Prints what a stream to a count takes under Spark, and how many receivers."""
     from sparkbeam.eventhubs import EventHubsSource
     from sparkbeam.options.spark_options import SparkBeamOptions
@@ -165,7 +159,6 @@ def stream(console: Console, kind: str, partitions: int, events: int, batches: i
         frame = (
             spark.readStream.format("eventhubs")
             .option("connectionString", text)
-            .option("client", kind)
             .option("startingPosition", "start")
             .option("maxEventsPerTrigger", str(partitions * events // batches))
             .load()
@@ -180,7 +173,7 @@ def stream(console: Console, kind: str, partitions: int, events: int, batches: i
         planned = [progress["durationMs"]["latestOffset"] for progress in query.recentProgress]
     reads, made = partitions * (len(counted) - 1), opened_by[-1] - opened_by[0]
     console.print(
-        f"{kind}: {sum(counted):,} events of {partitions} partitions in {len(counted)} "
+        f"{sum(counted):,} events of {partitions} partitions in {len(counted)} "
         f"micro-batches, {seconds:.1f} s; planning {sorted(planned)[len(planned) // 2]} ms"
     )
     console.print(
@@ -212,9 +205,7 @@ def slow(console: Console, partitions: int, seconds: float) -> None:
 
 def _others(text: str, threshold: float | None, limit: int, seconds: float) -> float:
     """Events a second of all partitions but the first, in micro-batches with a task for each."""
-    options = SourceOptions.parse(
-        {"connectionString": text, "client": "slim", "startingPosition": "start"}
-    )
+    options = SourceOptions.parse({"connectionString": text, "startingPosition": "start"})
     planner = Planner(options)
     factors = Factors(SlowPartitions(threshold or 0))
     begin = planner.starts(EventPosition.start())
@@ -275,7 +266,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=100_000, help="of each partition")
     parser.add_argument("--partitions", type=int, default=32, help="whose bounds are asked for")
-    parser.add_argument("--client", choices=("sdk", "slim"), default="slim", help="of a stream")
     parser.add_argument("--batches", type=int, default=50, help="micro-batches of a stream")
     parser.add_argument("--seconds", type=float, default=5, help="of each reading of part slow")
     parser.add_argument("--part", choices=PARTS, action="append", help="default: the first two")
@@ -288,7 +278,7 @@ def main() -> None:
             case "planning":
                 planning(console, arguments.partitions)
             case "stream":
-                stream(console, arguments.client, 4, arguments.events, arguments.batches)
+                stream(console, 4, arguments.events, arguments.batches)
             case "slow":
                 slow(console, 8, arguments.seconds)
             case "placement":

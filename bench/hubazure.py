@@ -1,10 +1,10 @@
 """Checks the source and the sink of Event Hubs against a hub of yours, in Azure.
 
 Run with ``HUB='Endpoint=sb://…;EntityPath=…' python bench/hubazure.py`` and a hub that is made for
-it: the program sends some hundred small events and ten large ones with each client, and reads them
-back. The key needs the rights Send and Listen; nobody else should read in the consumer group
-(``--group``, ``$Default``). It prints each check with its result, and nothing of the connection
-string. ``--spark`` also goes from a DataFrame to the hub and back, and through a stream.
+it: the program sends some hundred small events and ten large ones, and reads them back. The key
+needs the rights Send and Listen; nobody else should read in the consumer group (``--group``,
+``$Default``). It prints each check with its result, and nothing of the connection string.
+``--spark`` also goes from a DataFrame to the hub and back, and through a stream.
 
 ``--stand-in`` runs the same checks against the server for tests, so that what fails in Azure alone
 is a difference between the two. ``tests/eventhubs/test_hub_azure.py`` does so.
@@ -22,8 +22,8 @@ from datetime import datetime
 from typing import Any
 
 from sparkbeam.eventhubs import EventHubsSource, EventPosition
-from sparkbeam.eventhubs.client import Bounds, EventHubsError, Events, StolenError
 from sparkbeam.eventhubs.event_writer import HubWriter, Sending
+from sparkbeam.eventhubs.events import Bounds, EventHubsError, Events, StolenError
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.positions import all_as_text
 from sparkbeam.eventhubs.settings import ConnectionSettings
@@ -217,9 +217,7 @@ def a_wrong_key_is_refused_and_not_told(hub: Hub) -> None:
     text = hub.connection.connection_string()
     key = hub.connection.endpoint().key or ""
     assert key, "the connection string has no SharedAccessKey"
-    wrong = ConnectionSettings(
-        text.replace(key, "d3Jvbmc="), hub=hub.connection.hub, client=hub.connection.client
-    )
+    wrong = ConnectionSettings(text.replace(key, "d3Jvbmc="), hub=hub.connection.hub)
     said = ""
     try:
         with POOL.client(wrong) as client:
@@ -288,8 +286,7 @@ def run(hub: Hub, checks: tuple[Callable[[Hub], None], ...]) -> list[str]:
             told = f"FAILED: {type(error).__name__}: {error}"
             failed.append(name)
         print(
-            f"{datetime.now():%H:%M:%S} {hub.connection.client:4} {name}: {told} "
-            f"({time.perf_counter() - since:.1f} s)",
+            f"{datetime.now():%H:%M:%S} {name}: {told} ({time.perf_counter() - since:.1f} s)",
             flush=True,
         )
     return failed
@@ -300,28 +297,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--hub", help="its name, if the connection string has no EntityPath")
     parser.add_argument("--group", default="$Default", help="the consumer group")
-    parser.add_argument("--client", choices=("sdk", "slim", "both"), default="both")
     parser.add_argument("--spark", action="store_true", help="check DataFrames, too")
     parser.add_argument("--stand-in", action="store_true", help="against the server for tests")
     given = parser.parse_args()
     if not given.stand_in and _VARIABLE not in os.environ:
         sys.exit(f"Set {_VARIABLE} to the connection string of a hub that is made for this.")
-    clients = ("sdk", "slim") if given.client == "both" else (given.client,)
     checks = (*CHECKS, *((frames_go_and_come_back,) if given.spark else ()))
     with EventHubsServer({"clicks": 4}) as server:
         if given.stand_in:
             os.environ[_VARIABLE] = server.connection_string("clicks")
-        failed = [
-            f"{name} ({client})"
-            for client in clients
-            for name in run(
-                Hub(
-                    ConnectionSettings(f"env:{_VARIABLE}", hub=given.hub, client=client),
-                    given.group,
-                ),
-                checks,
-            )
-        ]
+        hub = Hub(ConnectionSettings(f"env:{_VARIABLE}", hub=given.hub), given.group)
+        failed = run(hub, checks)
         POOL.close()
     sys.exit(f"{len(failed)} failed: {', '.join(failed)}" if failed else 0)
 

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkbeam.eventhubs import EventHubsSource
-from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.event_writer import HubWriter, Sending
+from sparkbeam.eventhubs.events import EventHubsError
 from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.streaming.checkpoint_files import LocalFiles, next_epoch
 from sparkbeam.testing import EventHubsServer
@@ -49,7 +49,6 @@ def streamed(text: str, epoch: int) -> Any:
     """The data source's part on the driver and in tasks."""
     options = {
         "connectionString": text.replace("EntityPath=out", "EntityPath=in"),
-        "client": "slim",
         "startingPosition": "start",
         "epoch": str(epoch),
     }
@@ -68,7 +67,7 @@ def work(pipe: Any, text: str, folder: Path, epoch: int) -> None:
     """A worker: does one task after the other."""
     (folder / "workers" / str(os.getpid())).touch()
     reader = streamed(text, epoch)
-    sending = Sending(ConnectionSettings(text=text, client="slim"), batch_bytes=1000)
+    sending = Sending(ConnectionSettings(text=text), batch_bytes=1000)
     with contextlib.suppress(EOFError, OSError):  # The driver has ended.
         while True:
             batch, task, part = pipe.recv()

@@ -91,7 +91,6 @@ def run(options: list[str], text: str, placement: str, most: int) -> list[dict[s
                 | ReadFromEventHubs(
                     text,
                     starting_position=EventPosition.start(),
-                    client="slim",
                     placement=placement,
                     max_events_per_trigger=most,
                 )

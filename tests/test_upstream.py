@@ -77,7 +77,6 @@ from sparkbeam.errors import PipelineFailed
 from sparkbeam.plan.pruning import last_applied
 from sparkbeam.spark import jvm_output
 from sparkbeam.spark.jvm_output import is_of_others
-from sparkbeam.upstream import azure as of_azure
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import beam_batches as of_batches
 from sparkbeam.upstream import beam_file_sinks as of_file_sinks
@@ -1274,33 +1273,6 @@ class TestCrossLanguage:
         assert "iceberg" in of_external.urn_of(read)
         assert of_external.urn_of(external.ExternalTransform("a", b"", "b:9")) == "a"
         assert not of_external.urn_of(beam.Create([1]))
-
-
-class TestAzure:
-    """Without these, no event hub is read with the SDK; tests/eventhubs/test_clients.py does it."""
-
-    def test_a_receiver_and_a_management_client_have_what_is_used_of_them(self) -> None:
-        azure = pytest.importorskip("azure.eventhub")
-        text = "Endpoint=sb://localhost:1;SharedAccessKeyName=a;SharedAccessKey=b"
-        client = azure.EventHubConsumerClient.from_connection_string(
-            f"{text};UseDevelopmentEmulator=true", "$Default", eventhub_name="clicks"
-        )
-        consumer = client._create_consumer(
-            "$Default", "0", 5, None, owner_level=1, prefetch=1, event_position_inclusive=True
-        )
-        for name in ("_keep_alive", "_open", "_handler", "_message_buffer", "close"):
-            assert hasattr(consumer, name)
-        for name in ("create_mgmt_client", "build_message", "mgmt_client_request"):
-            assert hasattr(client._amqp_transport, name)
-        assert client._create_auth().get_token().token.startswith("SharedAccessSignature")
-        assert client._address.hostname == "localhost:1"
-
-    def test_a_property_of_64_bits_is_encoded(self) -> None:
-        azure = pytest.importorskip("azure.eventhub")
-        for value in (2**31, -(2**63)):
-            event = azure.EventData(b"x")
-            event.properties = {"n": of_azure.as_property(value)}
-            azure.EventDataBatch(1 << 20).add(event)
 
 
 def test_spark_replaces_files_of_a_checkpoint_without_checksums(spark: Any, tmp_path: Path) -> None:

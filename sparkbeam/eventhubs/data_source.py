@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import event_rows
-from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.data_sink import EventHubsStreamWriter, EventHubsWriter, check_columns
+from sparkbeam.eventhubs.events import EventHubsError
 from sparkbeam.eventhubs.monitoring import Watch, Watched
 from sparkbeam.eventhubs.placement import in_turn, place
 from sparkbeam.eventhubs.planning import Numbers, Planner

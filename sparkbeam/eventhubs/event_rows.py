@@ -12,8 +12,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sparkbeam.eventhubs.client import Events
 from sparkbeam.eventhubs.event_times import millis_of
+from sparkbeam.eventhubs.events import Events
 
 EVENT_TIME = "event_time"
 """Column with the time from a property, if one is given."""

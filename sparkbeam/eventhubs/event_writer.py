@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from sparkbeam.common.arguments import is_whole
-from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Outgoing
+from sparkbeam.eventhubs.events import BrokenOffError, EventHubsError, Outgoing
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.settings import ConnectionSettings
 

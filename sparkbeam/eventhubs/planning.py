@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.admission import PER_PARTITION, admitted
-from sparkbeam.eventhubs.client import (
+from sparkbeam.eventhubs.amqp_client import AmqpClient
+from sparkbeam.eventhubs.events import (
     Bounds,
     BrokenOffError,
-    Client,
     EventHubsError,
     StartPlace,
     StolenError,
@@ -63,7 +63,7 @@ class Planner:
         """Return the range of events in each partition, including new partitions after a delay."""
         return self._tried(self._bounds)
 
-    def _bounds(self, client: Client) -> dict[str, Bounds]:
+    def _bounds(self, client: AmqpClient) -> dict[str, Bounds]:
         now = time.monotonic()
         discover = self._options.discover
         if not self._partitions or (discover is not None and now - self._looked >= discover):
@@ -72,7 +72,7 @@ class Planner:
         self._known = client.bounds(self._partitions)
         return self._known
 
-    def _tried(self, ask: Callable[[Client], dict[str, Bounds]]) -> dict[str, Bounds]:
+    def _tried(self, ask: Callable[[AmqpClient], dict[str, Bounds]]) -> dict[str, Bounds]:
         for left in reversed(range(_TRIES)):
             try:
                 with POOL.client(self._options.connection) as client:

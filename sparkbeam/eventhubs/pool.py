@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkbeam.eventhubs.client import Client, EventHubsError, Events, Receiver, StartPlace
+from sparkbeam.eventhubs.amqp_client import AmqpClient, AmqpReceiver
+from sparkbeam.eventhubs.events import EventHubsError, Events, StartPlace
 from sparkbeam.eventhubs.receiver_sharing import Neighbours, default_folder, name_of
 from sparkbeam.eventhubs.recent_ranges import LastRanges
 from sparkbeam.eventhubs.settings import ConnectionSettings
@@ -23,21 +24,6 @@ _LOOK_SECONDS = 10.0
 _PATIENCE = 0.25
 _NOWHERE = -1
 _NOT_TO_READ = -1.0
-
-
-def opened(connection: ConnectionSettings) -> Client:
-    """Open a client of the requested kind.
-
-    Raises:
-        ConfigurationError: a library is missing, or the connection is not supported.
-    """
-    if connection.client == "slim":
-        from sparkbeam.eventhubs.slim_client import SlimClient
-
-        return SlimClient(connection)
-    from sparkbeam.eventhubs.sdk_client import SdkClient
-
-    return SdkClient(connection)
 
 
 @dataclass(frozen=True)
@@ -69,15 +55,15 @@ class _Kept:
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    client: Client | None = None
+    client: AmqpClient | None = None
     used: float = 0.0
-    receivers: dict[ReceiverSettings, tuple[Receiver, float]] = field(default_factory=dict)
+    receivers: dict[ReceiverSettings, tuple[AmqpReceiver, float]] = field(default_factory=dict)
 
-    def keep(self, reading: ReceiverSettings, receiver: Receiver) -> None:
+    def keep(self, reading: ReceiverSettings, receiver: AmqpReceiver) -> None:
         """Return a receiver to the pool."""
         self.receivers[reading] = receiver, time.monotonic()
 
-    def pop_receiver(self, reading: ReceiverSettings) -> Receiver | None:
+    def pop_receiver(self, reading: ReceiverSettings) -> AmqpReceiver | None:
         """Remove and return a pooled receiver; None if there is none."""
         receiver, _ = self.receivers.pop(reading, (None, 0))
         return receiver
@@ -124,7 +110,7 @@ class Pool:
         self.ranges = LastRanges()
 
     @contextmanager
-    def client(self, connection: ConnectionSettings) -> Iterator[Client]:
+    def client(self, connection: ConnectionSettings) -> Iterator[AmqpClient]:
         """Lend a client exclusively; after an error it reconnects."""
         with self._borrowed(connection) as kept:
             assert kept.client is not None
@@ -182,7 +168,7 @@ class Pool:
 
     def _receiver(
         self, kept: _Kept, reading: ReceiverSettings, position: int | StartPlace
-    ) -> Receiver:
+    ) -> AmqpReceiver:
         """Return the pooled receiver if it is at the position, or open one."""
         receiver = kept.pop_receiver(reading)
         if receiver is not None and receiver.position == position:
@@ -249,7 +235,7 @@ class Pool:
         kept = self._of(connection)
         with kept.lock:
             if kept.client is None:
-                kept.client = opened(connection)
+                kept.client = AmqpClient(connection)
             try:
                 yield kept
             finally:
@@ -312,7 +298,7 @@ def _is_at(kept: _Kept, reading: ReceiverSettings, position: int) -> bool:
     return receiver is not None and receiver.position == position
 
 
-def _read(receiver: Receiver, end: int, seconds: float) -> Events:
+def _read(receiver: AmqpReceiver, end: int, seconds: float) -> Events:
     try:
         return receiver.read(end, seconds)
     except BaseException:

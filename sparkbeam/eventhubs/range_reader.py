@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from time import monotonic, sleep
 
-from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Events, StolenError
+from sparkbeam.eventhubs.events import BrokenOffError, EventHubsError, Events, StolenError
 from sparkbeam.eventhubs.pool import POOL, Pool, ReceiverSettings
 from sparkbeam.eventhubs.source_options import SourceOptions
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from sparkbeam.common.acceptor import PAUSE_SECONDS
 from sparkbeam.common.untrusted_json import loaded
-from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Events, StolenError
+from sparkbeam.eventhubs.events import BrokenOffError, EventHubsError, Events, StolenError
 
 _GRACE = 5.0
 _BACKLOG = 64

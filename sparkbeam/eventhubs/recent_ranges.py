@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from sparkbeam.eventhubs.client import Events
+from sparkbeam.eventhubs.events import Events
 
 MOST_BYTES = 16 << 20
 """Estimated maximum bytes that a process caches of all partitions."""

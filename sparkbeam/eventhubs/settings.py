@@ -14,6 +14,7 @@ from sparkbeam.common.arguments import one_of, shown, text
 from sparkbeam.errors import ConfigurationError
 
 CLIENTS = ("sdk", "slim")
+"""Names that programs may give to the client, of which there is one."""
 
 # Spark and sparkbeam show nothing of an option with such a name.
 TEXT, FUNCTION, CREDENTIAL = (
@@ -39,6 +40,7 @@ class Endpoint:
         key: the shared access key.
         signature: a shared access signature, in place of a key.
         tls: whether connections are encrypted; all are except those to an emulator.
+        credential: of ``azure-identity``, in place of a key and a signature.
     """
 
     host: str
@@ -47,6 +49,7 @@ class Endpoint:
     key: str | None = field(default=None, repr=False)
     signature: str | None = field(default=None, repr=False)
     tls: bool = True
+    credential: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
     def parse(cls, given: str) -> "Endpoint":
@@ -81,7 +84,6 @@ class ConnectionSettings:
         namespace: the host of the namespace, if a credential is used.
         credential: the pickled credential, or a function that returns one.
         hub: the event hub; None for the one in the connection string.
-        client: ``sdk`` or ``slim``.
     """
 
     text: str | None = field(default=None, repr=False)
@@ -89,7 +91,6 @@ class ConnectionSettings:
     namespace: str | None = None
     credential: str | None = field(default=None, repr=False)
     hub: str | None = None
-    client: str = "sdk"
 
     @classmethod
     def given(
@@ -98,14 +99,15 @@ class ConnectionSettings:
         event_hub: str | None,
         namespace: str | None,
         credential: Any,
-        client: str,
+        client: str | None = None,
     ) -> "ConnectionSettings":
         """Return the connection given by the arguments of a transform.
 
         Raises:
             ConfigurationError: the arguments are incomplete, contradictory or malformed.
         """
-        one_of("client", client, CLIENTS)
+        if client is not None:
+            one_of("client", client, CLIENTS)
         if event_hub is not None:
             text("event_hub", event_hub, "use the name of an event hub")
         if (connection_string is None) == (namespace is None):
@@ -113,21 +115,21 @@ class ConnectionSettings:
                 "Give either connection_string=, or fully_qualified_namespace= with credential=."
             )
         if namespace is not None:
-            return cls._of_namespace(namespace, credential, event_hub, client)
+            return cls._of_namespace(namespace, credential, event_hub)
         if credential is not None:
             raise ConfigurationError("credential= requires fully_qualified_namespace=.")
         if callable(connection_string):
             function = packed("connection_string", connection_string)
-            return cls(function=function, hub=event_hub, client=client)
+            return cls(function=function, hub=event_hub)
         found = text("connection_string", connection_string, _REMEDY, secret=True)
-        connection = cls(text=found, hub=event_hub, client=client)
+        connection = cls(text=found, hub=event_hub)
         if not found.startswith(_ENVIRONMENT):
             connection.hub_of(Endpoint.parse(found))
         return connection
 
     @classmethod
     def _of_namespace(
-        cls, namespace: str, credential: Any, hub: str | None, client: str
+        cls, namespace: str, credential: Any, hub: str | None
     ) -> "ConnectionSettings":
         text(
             "fully_qualified_namespace", namespace, "use a name such as 'my.servicebus.windows.net'"
@@ -136,13 +138,8 @@ class ConnectionSettings:
             raise ConfigurationError(
                 "fully_qualified_namespace= requires credential= and event_hub=."
             )
-        if client != "sdk":
-            raise ConfigurationError(
-                f"client='{client}' supports connection strings only: use client='sdk' with "
-                "fully_qualified_namespace=."
-            )
         pickled = packed("credential", credential)
-        return cls(namespace=namespace, credential=pickled, hub=hub, client=client)
+        return cls(namespace=namespace, credential=pickled, hub=hub)
 
     @classmethod
     def of_options(cls, options: Mapping[str, str]) -> "ConnectionSettings":
@@ -151,14 +148,13 @@ class ConnectionSettings:
         Raises:
             ConfigurationError: the options are incomplete or malformed.
         """
-        client = one_of("client", options.get("client", "sdk"), CLIENTS)
+        one_of("client", options.get("client", "sdk"), CLIENTS)
         found = cls(
             options.get(TEXT.lower(), options.get("connectionstring")),
             options.get(FUNCTION.lower()),
             options.get("namespace"),
             options.get(CREDENTIAL.lower()),
             options.get("eventhub"),
-            client,
         )
         if (found.namespace is None) != (found.credential is None):
             raise ConfigurationError(
@@ -177,18 +173,17 @@ class ConnectionSettings:
             "namespace": self.namespace,
             CREDENTIAL: self.credential,
             "eventHub": self.hub,
-            "client": self.client,
         }
         return {name: value for name, value in found.items() if value is not None}
 
     def endpoint(self) -> Endpoint:
-        """Return the contents of the connection string; only the host if there is a credential.
+        """Return the contents of the connection string, or the namespace with its credential.
 
         Raises:
             ConfigurationError: the environment variable is missing, or the string is malformed.
         """
         if self.namespace is not None:
-            return Endpoint(self.namespace, self.hub)
+            return Endpoint(self.namespace, self.hub, credential=self._credential())
         found = self.connection_string()
         endpoint = Endpoint.parse(found)
         return replace(endpoint, hub=self.hub_of(endpoint))
@@ -225,8 +220,7 @@ class ConnectionSettings:
             )
         return os.environ[name]
 
-    def azure_credential(self) -> Any:
-        """Return the credential for the namespace."""
+    def _credential(self) -> Any:
         assert self.credential is not None
         found = unpacked(self.credential)
         return found() if callable(found) and not hasattr(found, "get_token") else found

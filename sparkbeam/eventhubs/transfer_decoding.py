@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkbeam.eventhubs.amqp.frames import TRANSFER, padded
 from sparkbeam.eventhubs.amqp.values import decode
-from sparkbeam.eventhubs.client import Events, as_text
+from sparkbeam.eventhubs.events import Events, as_text
 
 _U32 = struct.Struct(">I").unpack_from
 _I64 = struct.Struct(">q").unpack_from

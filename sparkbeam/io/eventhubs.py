@@ -1,13 +1,13 @@
 """Azure Event Hubs as a source and a sink of a pipeline.
 
-========================== =============================================================
-:class:`ReadFromEventHubs` events of a hub, or of a range of it in batch :class:`WriteToEventHubs`
-elements as events of a hub :class:`EventHubsEvent` element type of reads :class:`EventPosition`
-start or end of reading :class:`SlowPartitions` smaller shares for partitions that are slow to read
-:class:`PartitionStatus` partition status, for monitors ==========================
-=============================================================
+- :class:`ReadFromEventHubs`: events of a hub, or of a range of it in batch
+- :class:`WriteToEventHubs`: elements as events of a hub
+- :class:`EventHubsEvent`: element type of reads
+- :class:`EventPosition`: start or end of reading
+- :class:`SlowPartitions`: smaller shares for partitions that are slow to read
+- :class:`PartitionStatus`: partition status, for monitors
 
-They need the package ``sparkbeam[eventhubs]`` and only run on :class:`sparkbeam.SparkRunner`.
+They only run on :class:`sparkbeam.SparkRunner`.
 """
 
 from sparkbeam.common.partition_status import PartitionStatus

@@ -19,8 +19,8 @@ from pyspark.sql.types import (
 
 from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.eventhubs.client import as_text
 from sparkbeam.eventhubs.event_writer import Sending, body_of
+from sparkbeam.eventhubs.events import as_text
 from sparkbeam.io.hub_event import EventHubsEvent
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import WriteToSpark

@@ -85,7 +85,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
             without events.
         drop_repeats: drops events that a task of :class:`WriteToEventHubs` has sent again. Takes a
             shuffle, and a record of state for each task that sends to a partition.
-        client: ``sdk`` for Azure's client.
+        client: has no meaning any more, as there is one client; ``sdk`` or ``slim``.
         endpoint: ``amqp``, or ``kafka`` for Spark's Kafka source, which supports fewer arguments.
 
     Raises:
@@ -119,7 +119,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
         watermark_delay: float = 0,
         idle_timeout: float | None = 0,
         drop_repeats: bool = False,
-        client: str = "sdk",
+        client: str | None = None,
         endpoint: str = AMQP,
     ) -> None:
         super().__init__()

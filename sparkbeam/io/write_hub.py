@@ -10,7 +10,6 @@ from sparkbeam.common import arguments
 from sparkbeam.connectors import resolve
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import kafka
-from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.event_writer import (
     BATCH_BYTES,
     LEAST_BATCH_BYTES,
@@ -19,6 +18,7 @@ from sparkbeam.eventhubs.event_writer import (
     Sending,
     check_properties,
 )
+from sparkbeam.eventhubs.events import EventHubsError
 from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
 from sparkbeam.io.write import to_writer
@@ -51,7 +51,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         max_batch_bytes: the maximum size of a batch; None for 1 MiB, the most that a hub accepts.
             If it accepts less, as in the basic tier, a batch is split.
         operation_timeout: seconds of retries of a batch before the pipeline fails.
-        client: ``sdk`` for Azure's client.
+        client: has no meaning any more, as there is one client; ``sdk`` or ``slim``.
         endpoint: ``amqp``, or ``kafka`` for Spark's Kafka sink, which supports fewer arguments.
 
     Raises:
@@ -73,7 +73,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         partition_id: int | Callable[[Any], int | None] | None = None,
         max_batch_bytes: int | None = None,
         operation_timeout: float = 300,
-        client: str = "sdk",
+        client: str | None = None,
         endpoint: str = AMQP,
     ) -> None:
         super().__init__()

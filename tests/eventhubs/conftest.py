@@ -23,4 +23,4 @@ def server(request: pytest.FixtureRequest) -> Iterator[EventHubsServer]:
 @pytest.fixture
 def base(server: EventHubsServer) -> dict[str, str]:
     """The options of a source or sink of the server."""
-    return {"connectionString": server.connection_string("clicks"), "client": "slim"}
+    return {"connectionString": server.connection_string("clicks")}

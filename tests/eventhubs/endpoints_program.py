@@ -53,8 +53,7 @@ EMULATOR_PORT = 9092
 
 READERS: Mapping[str, Mapping[str, Any]] = {
     "kafka": {"endpoint": "kafka"},
-    "sdk": {"client": "sdk"},
-    "slim": {"client": "slim"},
+    "amqp": {},
 }
 SCHEMA = "user string, start bigint, timing string, events bigint, amount bigint"
 _SECONDS = 120

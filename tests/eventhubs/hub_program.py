@@ -70,14 +70,14 @@ def copy(hub: str, options: PipelineOptions) -> tuple[beam.Pipeline, Any]:
     events = pipeline | ReadFromEventHubs(
         hub, "in", starting_position=EventPosition.start(), max_events_per_trigger=600
     )
-    _ = events | "Bodies" >> beam.Map(_body) | WriteToEventHubs(hub, "out", client="slim")
+    _ = events | "Bodies" >> beam.Map(_body) | WriteToEventHubs(hub, "out")
     _ = (
         events
         | beam.WindowInto(FixedWindows(10))
         | beam.Map(lambda event: (event.partition_key, 1))
         | beam.CombinePerKey(sum)
         | beam.Map(lambda pair: f"{pair[0]}={pair[1]}")
-        | "Counts" >> WriteToEventHubs(hub, "counts", client="slim")
+        | "Counts" >> WriteToEventHubs(hub, "counts")
     )
     result = pipeline.run()
     result.wait_until_finish()
@@ -106,8 +106,8 @@ def main(folder: Path) -> None:
     copy(hub, options)  # The last micro-batch again.
 
     pipeline = beam.Pipeline(options=PipelineOptions(base))
-    found = pipeline | ReadFromEventHubs(hub, "out", drop_repeats=True, client="slim")
-    _ = found | beam.Map(_body) | WriteToEventHubs(hub, "once", client="slim")
+    found = pipeline | ReadFromEventHubs(hub, "out", drop_repeats=True)
+    _ = found | beam.Map(_body) | WriteToEventHubs(hub, "once")
     result = pipeline.run()
     result.wait_until_finish()
     keep(pipeline, result, "batch", folder)

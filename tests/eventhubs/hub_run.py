@@ -131,7 +131,6 @@ class HubRun:
             | ReadFromEventHubs(
                 self._server.connection_string("clicks"),
                 starting_position=EventPosition.start(),
-                client="slim",
                 **self._given,
             )
             | beam.Map(lambda event: 1)

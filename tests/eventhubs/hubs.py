@@ -8,16 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from sparkbeam.eventhubs import EventHubsSource
-from sparkbeam.eventhubs.client import Client, Events, Receiver
+from sparkbeam.eventhubs.amqp_client import AmqpClient, AmqpReceiver
 from sparkbeam.eventhubs.data_source import EventHubsStreamReader
-from sparkbeam.eventhubs.pool import Pool, opened
+from sparkbeam.eventhubs.events import Events
+from sparkbeam.eventhubs.pool import Pool
 from sparkbeam.eventhubs.range_reader import Range, RangeReader
 from sparkbeam.eventhubs.settings import ConnectionSettings
 from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.testing import EventHubsServer
 
 EARLY = datetime(2030, 1, 1, tzinfo=UTC)
-CLIENTS = ("sdk", "slim")
 
 
 def numbered(count: int, first: int = 0) -> list[bytes]:
@@ -53,22 +53,19 @@ def at(offset: dict[str, dict[str, int]]) -> dict[str, int]:
     return offset["clicks"]
 
 
-def connection(
-    server: EventHubsServer, client: str = "sdk", hub: str = "clicks"
-) -> ConnectionSettings:
-    return ConnectionSettings(text=server.connection_string(hub), client=client)
+def connection(server: EventHubsServer, hub: str = "clicks") -> ConnectionSettings:
+    return ConnectionSettings(text=server.connection_string(hub))
 
 
-def connected(server: EventHubsServer, client: str = "sdk", hub: str = "clicks") -> Client:
-    return opened(connection(server, client, hub))
+def connected(server: EventHubsServer, hub: str = "clicks") -> AmqpClient:
+    return AmqpClient(connection(server, hub))
 
 
-def options(server: EventHubsServer, client: str = "sdk", **given: str) -> SourceOptions:
-    text = {"connectionString": server.connection_string("clicks"), "client": client}
-    return SourceOptions.parse(text | given)
+def options(server: EventHubsServer, **given: str) -> SourceOptions:
+    return SourceOptions.parse({"connectionString": server.connection_string("clicks")} | given)
 
 
-def all_of(receiver: Receiver, end: int) -> Events:
+def all_of(receiver: AmqpReceiver, end: int) -> Events:
     """The events that a receiver gives up to an end."""
     found = Events()
     while receiver.position < end:

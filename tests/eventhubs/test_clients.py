@@ -1,26 +1,25 @@
-"""What the data source relies on of a client; each of them fulfils it."""
+"""What the data source relies on of the client."""
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from typing import NamedTuple
 
 import pytest
-from hubs import CLIENTS, EARLY, all_of, connected, numbered, texts
+from hubs import EARLY, all_of, connected, numbered, texts
 
-from sparkbeam.eventhubs.client import (
+from sparkbeam.eventhubs.amqp_client import AmqpClient
+from sparkbeam.eventhubs.amqp_connection import signature_for
+from sparkbeam.eventhubs.events import (
     BrokenOffError,
-    Client,
     EventHubsError,
     Outgoing,
     StartPlace,
     StolenError,
 )
-from sparkbeam.eventhubs.pool import opened
-from sparkbeam.eventhubs.settings import ConnectionSettings
-from sparkbeam.eventhubs.slim_client import SlimClient
+from sparkbeam.eventhubs.settings import ConnectionSettings, Endpoint
 from sparkbeam.testing import EventHubsServer
-
-pytest.importorskip("azure.eventhub")
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +39,15 @@ def hub(names: Iterator[str]) -> str:
     return next(names)
 
 
-@pytest.fixture(params=CLIENTS)
-def client(request: pytest.FixtureRequest, running: EventHubsServer, hub: str) -> Iterator[Client]:
-    found = connected(running, request.param, hub)
+@pytest.fixture
+def client(running: EventHubsServer, hub: str) -> Iterator[AmqpClient]:
+    found = connected(running, hub)
     yield found
     found.close()
 
 
 def test_it_tells_partitions_and_what_they_have(
-    client: Client, running: EventHubsServer, hub: str
+    client: AmqpClient, running: EventHubsServer, hub: str
 ) -> None:
     running.send(hub, numbered(5), partition=1, enqueued=EARLY)
     running.expire(hub, 1, 2)
@@ -60,7 +59,7 @@ def test_it_tells_partitions_and_what_they_have(
 
 
 def test_the_bounds_of_many_partitions_are_asked_over_one_connection(
-    client: Client, running: EventHubsServer
+    client: AmqpClient, running: EventHubsServer
 ) -> None:
     client.bounds(["0"])
     before = running.counts().connections
@@ -70,7 +69,7 @@ def test_the_bounds_of_many_partitions_are_asked_over_one_connection(
 
 
 def test_a_range_is_read_in_order_and_nothing_beyond_is_asked_for(
-    client: Client, running: EventHubsServer, hub: str
+    client: AmqpClient, running: EventHubsServer, hub: str
 ) -> None:
     running.send(hub, numbered(1000), partition=0)
     before = running.counts().delivered
@@ -84,7 +83,9 @@ def test_a_range_is_read_in_order_and_nothing_beyond_is_asked_for(
     receiver.close()
 
 
-def test_all_that_an_event_has_arrives(client: Client, running: EventHubsServer, hub: str) -> None:
+def test_all_that_an_event_has_arrives(
+    client: AmqpClient, running: EventHubsServer, hub: str
+) -> None:
     properties = {"text": "ä", "int": -(2**40), "real": 0.5, "flag": True, "none": None}
     running.send(
         hub, [b"\x00\xff"], partition=0, partition_key="kéy", properties=properties, enqueued=EARLY
@@ -113,7 +114,7 @@ def test_all_that_an_event_has_arrives(client: Client, running: EventHubsServer,
     ],
 )
 def test_it_begins_at_an_offset_or_a_time(
-    client: Client, running: EventHubsServer, hub: str, place: StartPlace, first: int
+    client: AmqpClient, running: EventHubsServer, hub: str, place: StartPlace, first: int
 ) -> None:
     for number in range(10):
         running.send(hub, [b"x"], partition=0, enqueued=EARLY + timedelta(seconds=number))
@@ -123,7 +124,7 @@ def test_it_begins_at_an_offset_or_a_time(
 
 
 def test_where_no_event_comes_it_waits_no_longer_than_it_is_told(
-    client: Client, running: EventHubsServer, hub: str
+    client: AmqpClient, running: EventHubsServer, hub: str
 ) -> None:
     receiver = client.receiver("$Default", "0", 0, None, 10)
     assert receiver.read(5, 0.1).numbers == []
@@ -132,7 +133,7 @@ def test_where_no_event_comes_it_waits_no_longer_than_it_is_told(
     receiver.close()
 
 
-def test_large_events_arrive_whole(client: Client, running: EventHubsServer, hub: str) -> None:
+def test_large_events_arrive_whole(client: AmqpClient, running: EventHubsServer, hub: str) -> None:
     bodies = [bytes([number]) * 150_000 for number in range(4)]
     running.send(hub, bodies, partition=0)
     receiver = client.receiver("$Default", "0", 0, None, 10)
@@ -141,7 +142,7 @@ def test_large_events_arrive_whole(client: Client, running: EventHubsServer, hub
 
 
 def test_a_higher_epoch_ends_a_receiver_and_a_lower_one_is_refused(
-    client: Client, running: EventHubsServer, hub: str
+    client: AmqpClient, running: EventHubsServer, hub: str
 ) -> None:
     running.send(hub, numbered(10), partition=0)
     first = client.receiver("$Default", "0", 0, 1, 10)
@@ -156,7 +157,7 @@ def test_a_higher_epoch_ends_a_receiver_and_a_lower_one_is_refused(
 
 
 def test_a_connection_that_breaks_in_the_middle_of_an_event_is_told(
-    client: Client, running: EventHubsServer, hub: str
+    client: AmqpClient, running: EventHubsServer, hub: str
 ) -> None:
     running.send(hub, numbered(20), partition=0)
     receiver = client.receiver("$Default", "0", 0, None, 20)
@@ -171,7 +172,7 @@ def test_a_connection_that_breaks_in_the_middle_of_an_event_is_told(
     again.close()
 
 
-def test_a_busy_server_is_to_be_asked_again(client: Client, running: EventHubsServer) -> None:
+def test_a_busy_server_is_to_be_asked_again(client: AmqpClient, running: EventHubsServer) -> None:
     client.bounds(["0"])
     running.be_busy(1)
     with pytest.raises(BrokenOffError) as raised:
@@ -181,7 +182,7 @@ def test_a_busy_server_is_to_be_asked_again(client: Client, running: EventHubsSe
 
 
 def test_what_is_sent_is_kept_in_its_order(
-    client: Client, running: EventHubsServer, hub: str
+    client: AmqpClient, running: EventHubsServer, hub: str
 ) -> None:
     events = [Outgoing(body, {"number": at}) for at, body in enumerate(numbered(30))]
     client.send(events, "2", None)
@@ -191,7 +192,7 @@ def test_what_is_sent_is_kept_in_its_order(
 
 
 def test_events_of_a_key_go_to_one_partition(
-    client: Client, running: EventHubsServer, hub: str
+    client: AmqpClient, running: EventHubsServer, hub: str
 ) -> None:
     for number in range(3):
         client.send([Outgoing(b"%d" % number)], None, "a key")
@@ -201,7 +202,7 @@ def test_events_of_a_key_go_to_one_partition(
 
 
 def test_more_than_a_message_takes_is_sent_in_several(
-    client: Client, running: EventHubsServer, hub: str
+    client: AmqpClient, running: EventHubsServer, hub: str
 ) -> None:
     events = [Outgoing(bytes([number]) * 300_000) for number in range(8)]
     client.send(events, "0", None)
@@ -210,17 +211,16 @@ def test_more_than_a_message_takes_is_sent_in_several(
     ]
 
 
-def test_an_event_that_no_message_takes_is_an_error(client: Client) -> None:
+def test_an_event_that_no_message_takes_is_an_error(client: AmqpClient) -> None:
     with pytest.raises(EventHubsError, match="too large for"):
         client.send([Outgoing(b"x"), Outgoing(bytes(2_000_000))], "0", None)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
 def test_a_wrong_key_is_refused_for_good_and_not_repeated(
-    running: EventHubsServer, hub: str, kind: str
+    running: EventHubsServer, hub: str
 ) -> None:
     wrong = running.connection_string(hub).replace("c3BhcmtiZWFt", "d3Jvbmctc2VjcmV0")
-    client = opened(ConnectionSettings(text=wrong, client=kind))
+    client = AmqpClient(ConnectionSettings(text=wrong))
     started = time.monotonic()
     for ask in (client.partitions, lambda: client.bounds(["0"])):
         with pytest.raises(EventHubsError) as raised:
@@ -233,11 +233,63 @@ def test_a_wrong_key_is_refused_for_good_and_not_repeated(
     client.close()
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
-def test_where_nobody_listens_it_is_to_be_tried_again(kind: str) -> None:
+class Token(NamedTuple):
+    """As ``azure-identity`` has it."""
+
+    token: str
+    expires_on: int
+
+
+class Credential:
+    """One of ``azure-identity``, whose tokens last for some seconds."""
+
+    def __init__(self, text: str, seconds: int = 3600) -> None:
+        self._endpoint = Endpoint.parse(text)
+        self._seconds = seconds
+        self.asked: list[tuple[str, ...]] = []
+
+    def get_token(self, *scopes: str) -> Token:
+        self.asked.append(scopes)
+        if self._seconds < 0:
+            raise ValueError("there is no such tenant")
+        return Token(signature_for(self._endpoint, "any"), int(time.time()) + self._seconds)
+
+
+def with_credential(credential: Credential, hub: str) -> AmqpClient:
+    made = ConnectionSettings.given(None, hub, "any.example", lambda: credential)
+    with pytest.MonkeyPatch.context() as patch:
+        # The server for tests has another name, and no certificate.
+        endpoint = replace(credential._endpoint, hub=hub, credential=credential)
+        patch.setattr(ConnectionSettings, "endpoint", lambda _: endpoint)
+        return AmqpClient(made)
+
+
+@pytest.mark.parametrize(("seconds", "tokens"), [(3600, 1), (0, 3)])
+def test_a_credential_gives_tokens_which_are_renewed_before_they_end(
+    running: EventHubsServer, hub: str, seconds: int, tokens: int
+) -> None:
+    credential = Credential(running.connection_string(hub), seconds)
+    client = with_credential(credential, hub)
+    for _ in range(tokens):
+        assert len(client.partitions()) == 4
+    client.close()
+    assert set(credential.asked) == {("https://eventhubs.azure.net/.default",)}
+    assert len(credential.asked) >= tokens if tokens > 1 else len(credential.asked) == 1
+
+
+def test_a_credential_without_a_token_is_an_error_that_is_not_repeated(
+    running: EventHubsServer, hub: str
+) -> None:
+    client = with_credential(Credential(running.connection_string(hub), -1), hub)
+    with pytest.raises(EventHubsError, match="no token: ValueError: there is no such tenant") as e:
+        client.partitions()
+    assert not isinstance(e.value, BrokenOffError)
+
+
+def test_where_nobody_listens_it_is_to_be_tried_again() -> None:
     with EventHubsServer({"clicks": 1}) as gone:
         text = gone.connection_string("clicks")
-    client = opened(ConnectionSettings(text=text, client=kind))
+    client = AmqpClient(ConnectionSettings(text=text))
     with pytest.raises(BrokenOffError):
         client.bounds(["0"])
     client.close()
@@ -247,7 +299,7 @@ def test_many_receivers_one_after_the_other_take_few_handles(
     running: EventHubsServer, hub: str
 ) -> None:
     running.send(hub, numbered(10), partition=0)
-    client = connected(running, "slim", hub)
+    client = connected(running, hub)
     before = running.counts().connections
     for number in range(300):
         first = client.receiver("$Default", "0", number % 9, 5, 10)
@@ -256,7 +308,6 @@ def test_many_receivers_one_after_the_other_take_few_handles(
         first.close()
         second.close()
     client.bounds(["0"])
-    assert isinstance(client, SlimClient)
     assert client._wire is not None
     assert len(client._wire._links) < 12
     assert running.counts().connections - before <= 1

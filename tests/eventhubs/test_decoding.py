@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparkbeam.eventhubs.amqp import frames
 from sparkbeam.eventhubs.amqp.values import Described, Symbol, Timestamp, UInt, encode
-from sparkbeam.eventhubs.client import as_text
+from sparkbeam.eventhubs.events import as_text
 from sparkbeam.eventhubs.transfer_decoding import Inbox, handle_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -11,14 +11,13 @@ from typing import Any
 import happenings
 import pytest
 
-pytest.importorskip("azure.eventhub")
 pytestmark = [
     pytest.mark.timeout(400),
     pytest.mark.long("a minute; test_hub_on_spark.py has AMQP alone, test_kafka_broker.py Kafka"),
 ]
 
 PROGRAM = Path(__file__).with_name("endpoints_program.py")
-READERS = ("kafka", "sdk", "slim")
+READERS = ("kafka", "amqp")
 
 
 @pytest.fixture(scope="module")

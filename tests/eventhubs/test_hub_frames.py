@@ -22,11 +22,9 @@ from pyspark.sql.types import (
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import EventHubsSource
-from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.event_writer import SENT
+from sparkbeam.eventhubs.events import EventHubsError
 from sparkbeam.testing import EventHubsServer
-
-pytest.importorskip("azure.eventhub")
 
 TEXTS = MapType(StringType(), StringType())
 _ARROW = {
@@ -163,7 +161,7 @@ def test_a_micro_batch_that_runs_again_sends_the_same(
 def test_frames_go_to_a_hub_and_come_back(spark: Any, tmp_path: Path) -> None:
     spark.dataSource.register(EventHubsSource)
     with EventHubsServer({"in": 2, "out": 2}) as server:
-        base = {"connectionString": server.connection_string(), "client": "slim"}
+        base = {"connectionString": server.connection_string()}
 
         def hub(name: str) -> dict[str, str]:
             return base | {"eventHub": name}

@@ -14,8 +14,6 @@ from hubs import EARLY, numbered
 
 from sparkbeam.testing import EventHubsServer
 
-pytest.importorskip("azure.eventhub")
-
 PROGRAM = Path(__file__).with_name("hub_program.py")
 KEY, WRONG_KEY = "Zy8rc2VjcmV0K2tleS9vZi9hbGw9PQ==", "Zy8rd3JvbmcrL3NlY3JldC9rZXk/PT0="
 

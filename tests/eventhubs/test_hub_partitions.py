@@ -34,8 +34,6 @@ from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.hub_partitions import NotePartitions, noted
 from sparkbeam.testing import EventHubsServer
 
-pytest.importorskip("azure.eventhub")
-
 pytestmark = pytest.mark.hub_partitions(4)
 
 SEEN: list[Sequence[PartitionStatus]] = []
@@ -138,7 +136,7 @@ class _Nothing(MetricResults):
 
 def base(server: EventHubsServer, **given: str) -> dict[str, str]:
     text = server.connection_string("clicks")
-    return {"connectionString": text, "client": "slim", "startingPosition": "start", **given}
+    return {"connectionString": text, "startingPosition": "start", **given}
 
 
 def test_a_monitor_is_told_what_is_new(server: EventHubsServer) -> None:

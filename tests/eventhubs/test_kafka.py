@@ -12,7 +12,7 @@ from payloads import payload
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.eventhubs.client import EventHubsError
+from sparkbeam.eventhubs.events import EventHubsError
 from sparkbeam.io.eventhubs import (
     EventHubsEvent,
     EventPosition,

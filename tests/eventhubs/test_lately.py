@@ -4,16 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hubs import CLIENTS, numbered, options, range_of, rows, stream
+from hubs import numbered, options, range_of, rows, stream
 from waiting import until
 
-from sparkbeam.eventhubs.client import Events
+from sparkbeam.eventhubs.events import Events
 from sparkbeam.eventhubs.pool import Pool
 from sparkbeam.eventhubs.recent_ranges import LastRanges
 from sparkbeam.eventhubs.slow_partitions import RangeRead
 from sparkbeam.testing import EventHubsServer
-
-pytest.importorskip("azure.eventhub")
 
 
 @pytest.fixture
@@ -24,10 +22,9 @@ def pools(tmp_path: Path) -> Iterator[tuple[Pool, Pool]]:
         pool.close()
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_range_that_is_read_again_is_delivered_once(server: EventHubsServer, client: str) -> None:
+def test_a_range_that_is_read_again_is_delivered_once(server: EventHubsServer) -> None:
     server.send("clicks", numbered(1000), partition=0)
-    source, pool = options(server, client), Pool()
+    source, pool = options(server), Pool()
     for _ in range(3):
         assert range_of(source, 0, 1000, pool, epoch=5) == numbered(1000)
     assert range_of(source, 300, 700, pool, epoch=5) == numbered(400, 300)
@@ -37,7 +34,7 @@ def test_a_range_that_is_read_again_is_delivered_once(server: EventHubsServer, c
 
 def test_the_next_range_goes_on_with_the_receiver(server: EventHubsServer) -> None:
     server.send("clicks", numbered(100), partition=0)
-    source, pool = options(server, "slim"), Pool()
+    source, pool = options(server), Pool()
     for at in range(0, 100, 10):
         for _ in range(2):
             assert range_of(source, at, at + 10, pool, epoch=5) == numbered(10, at)
@@ -52,7 +49,7 @@ def test_another_process_of_the_machine_is_asked(
     server: EventHubsServer, pools: tuple[Pool, Pool], count: int
 ) -> None:
     server.send("clicks", numbered(count), partition=0)
-    source = options(server, "slim")
+    source = options(server)
     for pool in (*pools, *pools):
         assert range_of(source, 0, count, pool, epoch=5) == numbered(count)
     assert server.counts().delivered == count
@@ -65,7 +62,7 @@ def test_a_range_that_grows_is_read_from_memory_as_far_as_it_is_there(
     server: EventHubsServer,
 ) -> None:
     server.send("clicks", numbered(60), partition=0)
-    source, pool = options(server, "slim"), Pool()
+    source, pool = options(server), Pool()
     range_of(source, 0, 50, pool)
     assert range_of(source, 0, 60, pool) == numbered(60), "a batch that is read again"
     assert (server.counts().delivered, pool.made) == (60, 1)
@@ -76,7 +73,7 @@ def test_a_range_larger_than_memory_is_whole(
     server: EventHubsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.send("clicks", [b"%d" % n + b"." * 1000 for n in range(100)], partition=0)
-    source, pool = options(server, "slim", prefetch="10"), Pool()
+    source, pool = options(server, prefetch="10"), Pool()
     pool.ranges = LastRanges(60_000)
     first = range_of(source, 0, 100, pool)
     assert range_of(source, 0, 100, pool) == first
@@ -88,7 +85,7 @@ def test_a_range_larger_than_memory_is_whole(
 def test_events_that_have_expired_are_read_again_alike(server: EventHubsServer) -> None:
     server.send("clicks", numbered(100), partition=0)
     server.expire("clicks", 0, 40)
-    source, pool = options(server, "slim", failOnDataLoss="false"), Pool()
+    source, pool = options(server, failOnDataLoss="false"), Pool()
     for _ in range(2):
         assert range_of(source, 10, 100, pool) == numbered(60, 40)
     pool.close()
@@ -98,7 +95,7 @@ def test_what_is_read_from_memory_makes_no_partition_look_fast(server: EventHubs
     server.send("clicks", numbered(100), partition=0)
     text = server.connection_string("clicks")
     reader = stream(
-        {"connectionString": text, "client": "slim", "slowPartitionThreshold": "0"},
+        {"connectionString": text, "slowPartitionThreshold": "0"},
         startingPosition="start",
     )
     start = reader.initialOffset()

@@ -8,14 +8,12 @@ from multiprocessing.connection import Listener
 from pathlib import Path
 
 import pytest
-from hubs import CLIENTS, connection, numbered, options, range_of
+from hubs import connection, numbered, options, range_of
 
-from sparkbeam.eventhubs.client import Events, StolenError
+from sparkbeam.eventhubs.events import Events, StolenError
 from sparkbeam.eventhubs.pool import Pool, ReceiverSettings
 from sparkbeam.eventhubs.receiver_sharing import Neighbours, name_of
 from sparkbeam.testing import EventHubsServer
-
-pytest.importorskip("azure.eventhub")
 
 READS = """
 import sys
@@ -24,7 +22,7 @@ from hubs import range_of
 from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.eventhubs.pool import Pool
 
-source = SourceOptions.parse({"connectionString": sys.argv[1], "client": "slim"})
+source = SourceOptions.parse({"connectionString": sys.argv[1]})
 pool = Pool(Path(sys.argv[2]))
 print(len(range_of(source, 0, 10, pool, epoch=5)), flush=True)
 sys.stdin.read()
@@ -46,11 +44,10 @@ def pools(tmp_path: Path) -> Iterator[tuple[Pool, Pool]]:
     assert not [path for path in folder.glob("*") if path.is_socket()]
 
 
-@pytest.mark.parametrize("client", CLIENTS)
 def test_whoever_reads_next_uses_the_receiver_that_is_there(
-    server: EventHubsServer, pools: tuple[Pool, Pool], client: str
+    server: EventHubsServer, pools: tuple[Pool, Pool]
 ) -> None:
-    source = options(server, client)
+    source = options(server)
     for at in range(0, 100, 10):
         pool = pools[at // 10 % 3 % 2]
         assert range_of(source, at, at + 10, pool, epoch=5) == numbered(10, at)
@@ -64,7 +61,7 @@ def test_events_are_whole_after_they_were_lent(
     given = {"t": "ä", "n": None, "y": b"\x00\xff", "i": -(2**63)}
     for body in (b"", b"\x00\xff" * 700, "ä".encode()):
         server.send("clicks", [body], partition=1, properties=given, partition_key="ключ")
-    source = options(server, "slim")
+    source = options(server)
     reading = ReceiverSettings(source.connection, source.group, "1", 5, source.prefetch)
     alone = pools[0].read(reading, 0, 3, 5)
     server.send("clicks", alone.bodies, partition=1, properties=given, partition_key="ключ")
@@ -87,7 +84,7 @@ def test_a_process_that_is_killed_leaves_its_receiver_to_others(
     )
     assert other.stdout is not None
     assert other.stdout.readline() == b"10\n"
-    source = options(server, "slim")
+    source = options(server)
     assert range_of(source, 10, 20, pool, epoch=5) == numbered(10, 10)
     assert (server.counts().receivers, pool.borrowed) == (1, 1)
     other.kill()
@@ -106,11 +103,11 @@ def test_a_receiver_elsewhere_or_in_use_is_not_lent(
     server: EventHubsServer, pools: tuple[Pool, Pool]
 ) -> None:
     first, second = pools
-    source = options(server, "slim")
+    source = options(server)
     range_of(source, 0, 10, first, epoch=5)
     assert range_of(source, 40, 50, second, epoch=5) == numbered(10, 40)
     assert second.made == 1, "another place, as when a micro-batch runs again"
-    with second.client(connection(server, "slim")):
+    with second.client(connection(server)):
         assert range_of(source, 50, 60, first, epoch=5) == numbered(10, 50)
     assert first.made == 2, "it is in use"
 
@@ -119,7 +116,7 @@ def test_a_receiver_is_ended_in_whatever_process_has_it(
     server: EventHubsServer, pools: tuple[Pool, Pool]
 ) -> None:
     first, second = pools
-    source = options(server, "slim")
+    source = options(server)
     range_of(source, 0, 10, first, epoch=5)
     second.end(ReceiverSettings(source.connection, source.group, "0", 5, source.prefetch))
     assert range_of(source, 10, 20, second, epoch=4) == numbered(10, 10), "no epoch is in the way"
@@ -131,7 +128,7 @@ def test_the_error_of_a_receiver_that_is_lent_is_told(
     server: EventHubsServer, pools: tuple[Pool, Pool]
 ) -> None:
     first, second = pools
-    source = options(server, "slim")
+    source = options(server)
     reading = ReceiverSettings(source.connection, source.group, "0", 5, source.prefetch)
     first.read(reading, 0, 100, 5)
     server.steal("clicks", 0)

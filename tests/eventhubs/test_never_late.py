@@ -8,7 +8,7 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.eventhubs.client import Bounds
+from sparkbeam.eventhubs.events import Bounds
 from sparkbeam.eventhubs.planning import Planner
 from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.streaming.source_watermarks import (

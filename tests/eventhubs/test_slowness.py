@@ -210,7 +210,6 @@ def test_a_stream_takes_less_of_what_its_tasks_tell_is_slow() -> None:
             server.send("clicks", numbered(100), partition=partition)
         base = {
             "connectionString": server.connection_string("clicks"),
-            "client": "slim",
             "startingPosition": "start",
             "exclusive": "false",
         }

@@ -1,4 +1,4 @@
-"""The slim client over TLS: only to a server whose certificate it trusts."""
+"""The client over TLS: only to a server whose certificate it trusts."""
 
 import shutil
 import ssl
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hubs import all_of, connected, numbered
 
-from sparkbeam.eventhubs.client import BrokenOffError
+from sparkbeam.eventhubs.events import BrokenOffError
 from sparkbeam.testing import EventHubsServer
 
 OPENSSL = shutil.which("openssl")
@@ -27,9 +27,9 @@ def test_it_reads_from_a_server_that_it_trusts_and_from_no_other(
     with EventHubsServer({"clicks": 1}, tls=tls) as server:
         server.send("clicks", numbered(2000), partition=0)
         with pytest.raises(BrokenOffError, match="certificate"):
-            connected(server, "slim").partitions()
+            connected(server).partitions()
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        client = connected(server, "slim")
+        client = connected(server)
         receiver = client.receiver("$Default", "0", 0, None, 300)
         assert all_of(receiver, 2000).bodies == numbered(2000)
         client.close()

@@ -32,7 +32,7 @@ class Shown:
     """A pipeline that a test makes up."""
 
     title = f"{HOSTILE} {LONG}"
-    graph = '<div><style>b{}</style><div style="width:900px" data-stage="s0"></div></div>'
+    graph = '<div><style>b{width:900px}</style><b data-stage="s0"></b></div>'
     over = False
 
     def content(self) -> dict[str, Any]:

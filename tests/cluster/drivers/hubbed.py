@@ -49,12 +49,10 @@ def build(pipeline: beam.Pipeline, output: str) -> None:
     """The pipeline."""
     bodies = (
         pipeline
-        | ReadFromEventHubs(
-            os.environ["HUB"], IN, starting_position=EventPosition.start(), client="slim"
-        )
+        | ReadFromEventHubs(os.environ["HUB"], IN, starting_position=EventPosition.start())
         | beam.Map(body)
     )
-    _ = bodies | WriteToEventHubs(os.environ["HUB"], OUT, client="slim", max_batch_bytes=2000)
+    _ = bodies | WriteToEventHubs(os.environ["HUB"], OUT, max_batch_bytes=2000)
     _ = (
         bodies
         | "Rows" >> beam.Map(lambda number: {"number": int(number)})
@@ -99,7 +97,7 @@ def once(output: str, options: list[str]) -> None:
     with beam.Pipeline(argv=["--runner=sparkbeam.SparkRunner", *options]) as pipeline:
         _ = (
             pipeline
-            | ReadFromEventHubs(os.environ["HUB"], OUT, drop_repeats=True, client="slim")
+            | ReadFromEventHubs(os.environ["HUB"], OUT, drop_repeats=True)
             | beam.Map(lambda event: event.body.decode())
             | beam.io.WriteToText(output, shard_name_template="")
         )

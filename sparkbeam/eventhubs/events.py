@@ -1,13 +1,8 @@
-"""Interface of Event Hubs clients for the data source; there are two implementations.
+"""Events, positions and errors of the client of Event Hubs."""
 
-:mod:`sparkbeam.eventhubs.sdk_client` is based on Azure's SDK,
-:mod:`sparkbeam.eventhubs.slim_client` implements AMQP itself. ``tests/eventhubs/test_clients.py``
-tests the contract.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from sparkbeam.common.display_text import beginning
 
@@ -104,82 +99,6 @@ class Outgoing:
 
     body: bytes
     properties: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Receiver(Protocol):
-    """Sequential reader of one partition.
-
-    Attributes:
-        position: the sequence number of the next event.
-    """
-
-    position: int
-
-    def read(self, end: int, seconds: float) -> Events:
-        """Return the next events with sequence numbers below ``end``; none on timeout.
-
-        It requests only these, so that an idle receiver holds no events.
-
-        Raises:
-            BrokenOffError: the receiver has failed; another one may be opened at its position.
-            EventHubsError: the receiver has failed permanently.
-        """
-
-    def close(self) -> None:
-        """Close the receiver."""
-
-
-class Client(Protocol):
-    """Connection to one event hub; after an error it reconnects on the next use."""
-
-    def partitions(self) -> list[str]:
-        """Return the partition ids.
-
-        Raises:
-            BrokenOffError: a retry may succeed.
-            EventHubsError: the request is refused.
-        """
-
-    def bounds(self, partitions: Iterable[str]) -> dict[str, Bounds]:
-        """Return the ranges of events in partitions; raises like :meth:`partitions`."""
-
-    def receiver(
-        self,
-        group: str,
-        partition: str,
-        start: "int | StartPlace",
-        epoch: int | None,
-        prefetch: int,
-    ) -> Receiver:
-        """Open a receiver at a sequence number or a place.
-
-        Args:
-            group: the consumer group.
-            partition: the partition id.
-            start: the sequence number of the first event, or a place.
-            epoch: disconnects receivers with lower epochs; None for a non-exclusive receiver.
-            prefetch: the maximum number of events to read ahead.
-
-        Raises:
-            BrokenOffError: a retry may succeed.
-            EventHubsError: the receiver is refused.
-        """
-
-    def send(self, events: Sequence[Outgoing], partition: str | None, key: str | None) -> None:
-        """Send events to one partition in one or more batches, and wait until they are accepted.
-
-        Args:
-            events: the events in order.
-            partition: the target partition; None for any.
-            key: the partition key, if the service chooses the partition.
-
-        Raises:
-            BrokenOffError: only a prefix of the events may have been accepted; a retry may succeed.
-            EventHubsError: the events are refused.
-        """
-
-    def close(self) -> None:
-        """Close the client with all its connections."""
 
 
 @dataclass(frozen=True)

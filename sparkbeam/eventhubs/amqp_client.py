@@ -1,6 +1,7 @@
-"""Slim client: the subset of AMQP 1.0 that Event Hubs needs, over one connection.
+"""Client of an event hub: the subset of AMQP 1.0 that Event Hubs needs, over one connection.
 
-It reads several times as fast as the SDK, which creates objects for each event.
+It reads several times as fast as the Azure SDK, which creates objects for each event.
+``tests/eventhubs/test_clients.py`` tests what the data source relies on.
 """
 
 import contextlib
@@ -11,7 +12,8 @@ from typing import Any
 
 from sparkbeam.eventhubs.amqp import frames
 from sparkbeam.eventhubs.amqp.values import Described, Symbol, Timestamp, UInt, encode
-from sparkbeam.eventhubs.client import (
+from sparkbeam.eventhubs.amqp_connection import MANAGEMENT, AmqpConnection, AmqpLink, SilentError
+from sparkbeam.eventhubs.events import (
     Bounds,
     BrokenOffError,
     EventHubsError,
@@ -21,7 +23,6 @@ from sparkbeam.eventhubs.client import (
     error_of,
 )
 from sparkbeam.eventhubs.settings import ConnectionSettings
-from sparkbeam.eventhubs.slim_connection import MANAGEMENT, SilentError, SlimConnection, SlimLink
 from sparkbeam.eventhubs.transfer_decoding import Inbox
 
 _FILTER = Symbol("apache.org:selector-filter:string")
@@ -32,27 +33,27 @@ _ROOM = 512
 _SOON = 0.05
 
 
-class SlimClient:
-    """Client that uses one connection for all operations.
+class AmqpClient:
+    """Connection to one event hub; after an error it reconnects on the next use.
 
     Args:
-        connection: the settings of the connection, with a connection string.
+        connection: the settings of the connection.
 
     Raises:
-        ConfigurationError: the connection is not supported.
+        ConfigurationError: the connection string or the credential cannot be had.
     """
 
     def __init__(self, connection: ConnectionSettings) -> None:
         self._endpoint = connection.endpoint()
         self._hub = connection.hub_of(self._endpoint)
-        self._wire: SlimConnection | None = None
-        self._senders: dict[str, SlimLink] = {}
+        self._wire: AmqpConnection | None = None
+        self._senders: dict[str, AmqpLink] = {}
 
-    def _open(self) -> SlimConnection:
+    def _open(self) -> AmqpConnection:
         """Return the connection, after opening it if necessary."""
         if self._wire is None:
             self._senders.clear()
-            self._wire = SlimConnection(self._endpoint)
+            self._wire = AmqpConnection(self._endpoint)
         try:
             self._wire.authorize()
         except Exception:
@@ -60,20 +61,27 @@ class SlimClient:
             raise
         return self._wire
 
-    def failed(self, wire: SlimConnection, error: EventHubsError) -> None:
+    def failed(self, wire: AmqpConnection, error: EventHubsError) -> None:
         """Close a connection after a failure, unless it has been replaced."""
         if wire.is_broken or isinstance(error, SilentError):
             self._forget(wire)
 
-    def _forget(self, wire: SlimConnection) -> None:
+    def _forget(self, wire: AmqpConnection) -> None:
         wire.close()
         if self._wire is wire:
             self._wire = None
 
     def partitions(self) -> list[str]:
+        """Return the partition ids.
+
+        Raises:
+            BrokenOffError: a retry may succeed.
+            EventHubsError: the request is refused.
+        """
         return [str(partition) for partition in self._asked()["partition_ids"]]
 
     def bounds(self, partitions: Iterable[str]) -> dict[str, Bounds]:
+        """Return the ranges of events in partitions; raises like :meth:`partitions`."""
         return {partition: self._bounds(partition) for partition in partitions}
 
     def _bounds(self, partition: str) -> Bounds:
@@ -105,7 +113,20 @@ class SlimClient:
 
     def receiver(
         self, group: str, partition: str, start: int | StartPlace, epoch: int | None, prefetch: int
-    ) -> "SlimReceiver":
+    ) -> "AmqpReceiver":
+        """Open a receiver at a sequence number or a place.
+
+        Args:
+            group: the consumer group.
+            partition: the partition id.
+            start: the sequence number of the first event, or a place.
+            epoch: disconnects receivers with lower epochs; None for a non-exclusive receiver.
+            prefetch: the maximum number of events to read ahead.
+
+        Raises:
+            BrokenOffError: a retry may succeed.
+            EventHubsError: the receiver is refused.
+        """
         wire = self._open()
         address = f"{self._hub}/ConsumerGroups/{group}/Partitions/{partition}"
         what = f"partition {partition} of the event hub '{self._hub}' cannot be read"
@@ -123,11 +144,22 @@ class SlimClient:
         except BrokenOffError as error:
             self.failed(wire, error)
             raise
-        return SlimReceiver(
+        return AmqpReceiver(
             self, wire, link, start if isinstance(start, int) else 0, prefetch, what
         )
 
     def send(self, events: Sequence[Outgoing], partition: str | None, key: str | None) -> None:
+        """Send events to one partition in one or more batches, and wait until they are accepted.
+
+        Args:
+            events: the events in order.
+            partition: the target partition; None for any.
+            key: the partition key, if the service chooses the partition.
+
+        Raises:
+            BrokenOffError: only a prefix of the events may have been accepted; a retry may succeed.
+            EventHubsError: the events are refused.
+        """
         address = self._hub if partition is None else f"{self._hub}/Partitions/{partition}"
         wire = self._open()
         try:
@@ -139,7 +171,7 @@ class SlimClient:
             self.failed(wire, error)
             raise
 
-    def _sender(self, wire: SlimConnection, address: str) -> SlimLink:
+    def _sender(self, wire: AmqpConnection, address: str) -> AmqpLink:
         link = self._senders.get(address)
         if link is None or link.ended is not None:
             link = self._senders[address] = wire.attach(
@@ -151,12 +183,16 @@ class SlimClient:
         return link
 
     def close(self) -> None:
+        """Close the client with its connection."""
         if self._wire is not None:
             self._forget(self._wire)
 
 
-class SlimReceiver:
-    """Receiver over a link.
+class AmqpReceiver:
+    """Sequential reader of one partition, over a link.
+
+    Attributes:
+        position: the sequence number of the next event.
 
     Args:
         client: its client.
@@ -169,9 +205,9 @@ class SlimReceiver:
 
     def __init__(
         self,
-        client: SlimClient,
-        wire: SlimConnection,
-        link: SlimLink,
+        client: AmqpClient,
+        wire: AmqpConnection,
+        link: AmqpLink,
         position: int,
         prefetch: int,
         what: str,
@@ -187,6 +223,14 @@ class SlimReceiver:
         self._asked = 0
 
     def read(self, end: int, seconds: float) -> Events:
+        """Return the next events with sequence numbers below ``end``; none on timeout.
+
+        It requests only these, so that an idle receiver holds no events.
+
+        Raises:
+            BrokenOffError: the receiver has failed; another one may be opened at its position.
+            EventHubsError: the receiver has failed permanently.
+        """
         deadline = time.monotonic() + seconds
         enough = max(1, min(self._prefetch // 2, end - self.position))
         try:
@@ -223,6 +267,7 @@ class SlimReceiver:
             self._asked = inbox.received + wanted
 
     def close(self) -> None:
+        """Close the link; others of the connection stay."""
         with contextlib.suppress(BrokenOffError):
             self._wire.detach(self._link)
 

@@ -1,4 +1,4 @@
-"""Connection of the slim client: one socket, one session, and links by handle."""
+"""Connection to a namespace of Event Hubs: one socket, one session, and links by handle."""
 
 import base64
 import contextlib
@@ -25,7 +25,7 @@ from sparkbeam.eventhubs.amqp.values import (
     encode,
     sections,
 )
-from sparkbeam.eventhubs.client import BrokenOffError, error_of
+from sparkbeam.eventhubs.events import BrokenOffError, error_of
 from sparkbeam.eventhubs.settings import Endpoint
 from sparkbeam.eventhubs.transfer_decoding import Inbox, handle_of
 
@@ -35,11 +35,14 @@ _TLS_PORT, _PLAIN_PORT = 5671, 5672
 _FRAME = 1 << 20
 _WINDOW = UInt(1 << 30)
 _TOKEN_SECONDS = 3600
-_RENEW_SECONDS = 2700
+_RENEWED = 0.75
+"""The part of its time behind which a token is renewed."""
+
+_SCOPE = "https://eventhubs.azure.net/.default"
 
 
 @dataclass
-class SlimLink:
+class AmqpLink:
     """One direction of traffic.
 
     Attributes:
@@ -65,11 +68,11 @@ class SlimLink:
     outcomes: dict[int, Described | None] = field(default_factory=dict)
 
 
-class SlimConnection:
+class AmqpConnection:
     """A connection to a namespace, with the token for one event hub.
 
     Args:
-        endpoint: the address and the key.
+        endpoint: the address, and the key or the credential.
 
     Attributes:
         token: the last token put.
@@ -84,12 +87,12 @@ class SlimConnection:
         self._endpoint = endpoint
         self._what = f"the event hub '{endpoint.hub}' cannot be reached"
         self._data = bytearray()
-        self._links: dict[int, SlimLink] = {}
+        self._links: dict[int, AmqpLink] = {}
         self._incoming = 0
         self._outgoing = 0
         self._max_frame = 512
         self._renew_at = 0.0
-        self._nodes: dict[str, tuple[SlimLink, SlimLink]] = {}
+        self._nodes: dict[str, tuple[AmqpLink, AmqpLink]] = {}
         self.token = ""
         self.is_broken = False
         try:
@@ -145,16 +148,25 @@ class SlimConnection:
             return
         host, hub = self._endpoint.host.partition(":")[0], self._endpoint.hub
         audience = f"sb://{host}/{hub}"
-        self.token = token_for(self._endpoint, audience)
-        asked = {
-            "operation": "put-token",
-            "type": "servicebus.windows.net:sastoken",
-            "name": audience,
-        }
+        kind, self.token, seconds = self._token(audience)
+        asked = {"operation": "put-token", "type": kind, "name": audience}
         status, said, _ = self.request(CBS, asked, self.token)
         if status >= 300:
             raise error_of("amqp:unauthorized-access", f"{status} {said}", self._what)
-        self._renew_at = time.monotonic() + _RENEW_SECONDS
+        self._renew_at = time.monotonic() + _RENEWED * seconds
+
+    def _token(self, audience: str) -> tuple[str, str, float]:
+        """Return the kind of a new token, the token, and the seconds for which it is valid."""
+        credential = self._endpoint.credential
+        if credential is None:
+            token = signature_for(self._endpoint, audience)
+            return "servicebus.windows.net:sastoken", token, _TOKEN_SECONDS
+        try:
+            found = credential.get_token(_SCOPE)
+        except Exception as error:
+            problem = f"the credential gives no token: {type(error).__name__}: {error}"
+            raise error_of("com.microsoft:auth-failed", problem, self._what) from error
+        return "jwt", found.token, found.expires_on - time.time()
 
     def attach(
         self,
@@ -165,7 +177,7 @@ class SlimConnection:
         properties: dict[Symbol, Any] | None = None,
         inbox: Inbox | None = None,
         doing: str = "",
-    ) -> SlimLink:
+    ) -> AmqpLink:
         """Open a link.
 
         Raises:
@@ -173,7 +185,7 @@ class SlimConnection:
         """
         # A service may allow few of them.
         free = next(handle for handle in itertools.count() if handle not in self._links)
-        link = SlimLink(free, inbox=inbox)
+        link = AmqpLink(free, inbox=inbox)
         self._links[link.handle] = link
         modes = [UByte(1 if receives else 0), UByte(0)]
         count = None if receives else UInt(0)
@@ -187,7 +199,7 @@ class SlimConnection:
             self.work(deadline, link, doing)
         return link
 
-    def work(self, deadline: float, link: SlimLink, doing: str = "") -> None:
+    def work(self, deadline: float, link: AmqpLink, doing: str = "") -> None:
         """Process what has arrived, or wait for something.
 
         Raises:
@@ -258,7 +270,7 @@ class SlimConnection:
             case frames.END | frames.CLOSE:
                 raise self._broken(" ".join(_error_fields(fields[0])))
 
-    def _detached(self, link: SlimLink, error: Any) -> None:
+    def _detached(self, link: AmqpLink, error: Any) -> None:
         """Record that a link is detached by both peers; its handle is free."""
         del self._links[link.handle]
         if link.ended is None:
@@ -277,7 +289,7 @@ class SlimConnection:
                 if number in link.outcomes:
                     link.outcomes[number] = fields[4] or Described(frames.ACCEPTED, [])
 
-    def grant(self, link: SlimLink, received: int, count: int) -> None:
+    def grant(self, link: AmqpLink, received: int, count: int) -> None:
         """Grant credit for more messages."""
         session = [UInt(self._incoming), _WINDOW, UInt(self._outgoing), _WINDOW]
         self._write(
@@ -290,13 +302,13 @@ class SlimConnection:
         fields = [True, UInt(first), UInt(last), True, accepted]
         self._write(frames.frame(0, frames.DISPOSITION, fields))
 
-    def detach(self, link: SlimLink) -> None:
+    def detach(self, link: AmqpLink) -> None:
         """Detach a link; the peer's reply is processed when it arrives."""
         if link.ended is None:
             link.ended = ("", "it was closed")
             self._write(frames.frame(0, frames.DETACH, [UInt(link.handle), True, None]))
 
-    def send(self, link: SlimLink, message: bytes, format: int = 0) -> None:
+    def send(self, link: AmqpLink, message: bytes, format: int = 0) -> None:
         """Send a message and wait until it is accepted.
 
         Raises:
@@ -317,7 +329,7 @@ class SlimConnection:
         if int(outcome.code) != frames.ACCEPTED:
             raise error_of(*_error_fields(outcome.value[0] if outcome.value else None), self._what)
 
-    def _transfers(self, link: SlimLink, number: int, message: bytes, format: int) -> list[bytes]:
+    def _transfers(self, link: AmqpLink, number: int, message: bytes, format: int) -> list[bytes]:
         room = self._max_frame - 64
         starts = range(0, max(1, len(message)), room)
         tag = struct.pack(">I", number)
@@ -352,7 +364,7 @@ class SlimConnection:
         said = told.get("status-description", told.get("statusDescription", ""))
         return int(status), str(said), found.get(frames.VALUE)
 
-    def _node(self, node: str) -> tuple[SlimLink, SlimLink]:
+    def _node(self, node: str) -> tuple[AmqpLink, AmqpLink]:
         there, here = (
             [Described(code, [name]) for code in (frames.SOURCE, frames.TARGET)]
             for name in (node, "answers")
@@ -414,7 +426,7 @@ def _connected(endpoint: Endpoint) -> socket.socket:
     return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
 
 
-def token_for(endpoint: Endpoint, audience: str) -> str:
+def signature_for(endpoint: Endpoint, audience: str) -> str:
     """Return a shared access signature, signed with the key if none is given."""
     if endpoint.signature is not None:
         return endpoint.signature
