@@ -9,8 +9,8 @@ from pathlib import Path
 
 from apache_beam.yaml import yaml_provider
 
-from sparkbeam.cross_language.managed import READS, WRITES
 from sparkbeam.cross_language.yaml.providers import native, system_of
+from sparkbeam.hooks.entry_points import MANAGED_READS, MANAGED_WRITES, registered
 from sparkbeam.upstream.yaml_scopes import runs_elsewhere
 
 PAGE = Path(__file__).with_name("yaml.md")
@@ -58,7 +58,8 @@ def _how(kind: str) -> str:
 def _managed(kind: str) -> str | None:
     """Return the system of a type that is a managed transform; None for another one."""
     way, name = re.match("(ReadFrom|WriteTo|)(.*)", kind).groups()  # type: ignore[union-attr]
-    systems = {"ReadFrom": READS, "WriteTo": WRITES}.get(way, {})
+    group = {"ReadFrom": MANAGED_READS, "WriteTo": MANAGED_WRITES}.get(way)
+    systems = registered(group) if group else ()
     return next((each for each in systems if each.replace("_", "") == name.lower()), None)
 
 

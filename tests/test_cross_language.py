@@ -20,7 +20,7 @@ from apache_beam.yaml import yaml_provider
 
 from sparkbeam import ConfigurationError, SparkRunner, UnsupportedTransform
 from sparkbeam.cli.replaced_runners import on_our_runner
-from sparkbeam.cross_language.registry import REPLACEMENTS
+from sparkbeam.hooks.entry_points import REPLACEMENTS, registered
 from sparkbeam.upstream.yaml_scopes import runs_elsewhere
 
 SERVICES = ("ExpansionService", "ExternalTransform", "external_transform_provider")
@@ -120,7 +120,7 @@ def applied(pipeline: beam.Pipeline, kind: Any) -> None:
 REFUSED = [
     kind
     for kind in transforms()
-    if f"{kind.__module__}.{kind.__qualname__}" not in REPLACEMENTS
+    if f"{kind.__module__}.{kind.__qualname__}" not in registered(REPLACEMENTS)
     and kind.__name__ not in OF_CLIENT
 ]
 

@@ -10,9 +10,11 @@ import apache_beam
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-from sparkbeam.cross_language.managed import READS, WRITES, made
-from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.hooks.entry_points import MANAGED_READS as READS
+from sparkbeam.hooks.entry_points import MANAGED_WRITES as WRITES
+from sparkbeam.hooks.managed import made
+from sparkbeam.hooks.managed_config import ManagedConfig
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -47,7 +49,13 @@ MANAGED = [
     ("delta", "delta", READS, TABLE, ["key of `DELTA`"]),
     ("delta", "delta_cdc", READS, FIRST, ["key of `DELTA_CDC`"]),
     ("iceberg", "iceberg", READS, TABLE, ["key of all transforms", "key of reads"]),
-    ("iceberg", "iceberg_cdc", READS, TABLE, ["key of all transforms", "key of `ICEBERG_CDC`"]),
+    (
+        "iceberg",
+        "iceberg_cdc",
+        READS,
+        TABLE,
+        ["key of all transforms", "key of `ICEBERG_CDC`"],
+    ),
     (
         *("iceberg", "iceberg", WRITES, CHANGES),
         ["key of all transforms", "key of writes", "key with `mode: merge-on-read`"],
@@ -83,14 +91,14 @@ def test_a_page_has_each_argument_of_a_transform_once(page: str, module: str, na
 
 
 @pytest.mark.parametrize(
-    ("page", "system", "places", "needed", "headers"),
+    ("page", "system", "group", "needed", "headers"),
     MANAGED,
-    ids=[f"{system} {'read' if places is READS else 'write'}" for _, system, places, *_ in MANAGED],
+    ids=[f"{system} {'read' if group is READS else 'write'}" for _, system, group, *_ in MANAGED],
 )
 def test_a_page_has_each_key_of_a_managed_transform_once(
     page: str,
     system: str,
-    places: dict[str, str],
+    group: str,
     needed: dict[str, object],
     headers: list[str],
     tmp_path: Path,
@@ -99,7 +107,7 @@ def test_a_page_has_each_key_of_a_managed_transform_once(
         needed = {**needed, "file_descriptor_path": _described(tmp_path), "message_name": "Person"}
     config = ManagedConfig("Managed", {**needed, "of_nothing": 1})
     with pytest.raises(ConfigurationError, match="has of_nothing") as error:
-        made(places[system], system, config)
+        made(group, system, config)
     known = str(error.value).partition("Known are ")[2].rstrip(".").split(", ")
     assert names(page, headers) == known
 

@@ -11,8 +11,8 @@ from typing import Any
 from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PValue
 
-from sparkbeam.cross_language.registry import replacement
 from sparkbeam.errors import UnsupportedTransform
+from sparkbeam.hooks.replacements import replacement
 from sparkbeam.options.other_runners import are_tolerated
 from sparkbeam.plan.labels import without_cells
 from sparkbeam.upstream.external import before_services, is_external, is_plain, urn_of

@@ -16,8 +16,6 @@ from apache_beam.transforms import environments
 
 from sparkbeam.common import arguments, stack_depth
 from sparkbeam.common.display_text import printable
-from sparkbeam.cross_language.client_packages import missing_client
-from sparkbeam.cross_language.kafka.settings import accept_kafkas_types
 from sparkbeam.cross_language.yaml.packages import check_installed
 from sparkbeam.cross_language.yaml.providers import native
 from sparkbeam.errors import ConfigurationError, PipelineFailed, UnsupportedTransform
@@ -31,6 +29,8 @@ from sparkbeam.explain.query_layers import layers
 from sparkbeam.explain.report import Report, reports
 from sparkbeam.explain.shuffles import shuffles
 from sparkbeam.explain.skew import hot_keys
+from sparkbeam.hooks.client_packages import missing_client
+from sparkbeam.hooks.entry_points import prepare
 from sparkbeam.operators.registry import operators_of
 from sparkbeam.options import sink_options as metrics_options
 from sparkbeam.options import spark_options
@@ -76,7 +76,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         cross_language.guard(_is_ours)
         carried.register()
         client_packages.before_constructors(missing_client)
-        accept_kafkas_types()
+        prepare()
         substitute_providers(_is_ours, native, check_installed)
 
     def apply(self, transform: Any, input: Any, options: PipelineOptions) -> Any:

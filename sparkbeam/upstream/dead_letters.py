@@ -9,9 +9,6 @@ from apache_beam.transforms.core import DoFn
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.windowed_value import WindowedValue
 
-HANDLER = "apache_beam.transforms.core._ExceptionHandlingWrapper"
-"""The class of the transform behind ``with_exception_handling``."""
-
 Check = Callable[[Any], None]
 
 

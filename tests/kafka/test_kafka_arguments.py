@@ -21,8 +21,8 @@ from payloads import payload
 from sparkbeam import SparkRunner
 from sparkbeam.cross_language.kafka import settings as kafka_settings
 from sparkbeam.cross_language.kafka.write import _Row
-from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.kafka.transactions import TransactionWriter, producer_config
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec

@@ -25,8 +25,8 @@ from payloads import payload
 
 from sparkbeam import SparkRunner
 from sparkbeam.cross_language.kafka import rows as kafka_rows
-from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 
 yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")

@@ -15,8 +15,8 @@ from in_process_batch import BatchRunner
 from sparkbeam import SparkRunner
 from sparkbeam.cross_language.kafka import proto_rows
 from sparkbeam.cross_language.kafka import rows as kafka_rows
-from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.upstream import yaml_payloads
 
 F = FieldDescriptorProto

@@ -16,8 +16,8 @@ from test_kafka_rows import parsed
 from sparkbeam import SparkRunner
 from sparkbeam.cross_language.kafka import registry_rows
 from sparkbeam.cross_language.kafka import rows as kafka_rows
-from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.kafka.registry import Registry, RegistryError, registry
 from sparkbeam.upstream import yaml_payloads
 

@@ -16,8 +16,8 @@ from sparkbeam.cross_language.kafka import proto_rows, registry_rows
 from sparkbeam.cross_language.kafka.arguments import AUTO_COMMIT, RESET, SERVERS
 from sparkbeam.cross_language.kafka.avro_rows import avro_rows
 from sparkbeam.cross_language.kafka.settings import client_settings
-from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.kafka.registry import AVRO, JSON, SETTINGS, registry
 from sparkbeam.upstream import yaml_payloads
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from sparkbeam.common.arguments import shown
-from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.upstream.external import before_constructor
 
 _CONFIGS = ("consumer_config", "producer_config")

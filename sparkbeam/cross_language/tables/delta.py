@@ -9,9 +9,9 @@ import apache_beam as beam
 from sparkbeam.common.arguments import shown
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.storage import from_here
-from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.cross_language.tables.catalog_reads import ReadTable, TableFormat, TableRows
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.hooks.managed_config import ManagedConfig
 
 DELTA = TableFormat(
     "delta",

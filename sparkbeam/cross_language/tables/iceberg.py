@@ -23,10 +23,10 @@ from sparkbeam.connectors.iceberg_tables import (
 )
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.schemas import row_constraint, spark_field, without_none
-from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.cross_language.tables.catalog_reads import ReadTable, TableFormat, TableRows
 from sparkbeam.cross_language.tables.jdbc import kinds_of
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.io.write import to_function
 from sparkbeam.plan.labels import applied_label

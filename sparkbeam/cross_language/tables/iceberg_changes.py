@@ -8,10 +8,10 @@ from pyspark.sql import functions as sf
 from sparkbeam.common.arguments import one_of, shown
 from sparkbeam.connectors.iceberg_snapshots import SnapshotRange, snapshots
 from sparkbeam.connectors.latest import quoted
-from sparkbeam.cross_language.managed_config import ManagedConfig
 from sparkbeam.cross_language.tables.catalog_reads import ReadTable, TableRows
 from sparkbeam.cross_language.tables.iceberg import ICEBERG, Selection, catalog_of
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.hooks.managed_config import ManagedConfig
 
 _CHANGES = _KIND, _ORDINAL, _SNAPSHOT = "_change_type", "_change_ordinal", "_commit_snapshot_id"
 _FIELDS = {name: name.lstrip("_") for name in _CHANGES}

@@ -22,9 +22,9 @@ from sparkbeam.connectors.database_tables import TIME, DatabaseTable
 from sparkbeam.connectors.databases import Database, check_statements
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
-from sparkbeam.cross_language.managed_config import SECRET_MANAGER, no_secret_manager
 from sparkbeam.cross_language.tables.catalog_reads import TableRows, reading
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.hooks.managed_config import SECRET_MANAGER, no_secret_manager
 from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.io.write import to_function, to_writer
 from sparkbeam.plan.labels import applied_label

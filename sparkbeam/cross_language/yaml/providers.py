@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkbeam.cross_language.yaml.packages import check_installed
+from sparkbeam.hooks.entry_points import MANAGED_READS, MANAGED_WRITES
 from sparkbeam.upstream.yaml_scopes import (
     in_this_process,
     is_beams_own_java,
@@ -50,15 +51,14 @@ _DATABASES = {
     "Postgres": "postgres",
     "SqlServer": "sqlserver",
 }
-_MANAGED = "sparkbeam.cross_language.managed"
 _NATIVE: Mapping[str, tuple[str, str]] = {
-    "ReadFromKafka": ("kafka", "sparkbeam.cross_language.kafka.rows:read"),
-    "ReadFromIcebergCDC": ("iceberg_cdc", "sparkbeam.cross_language.tables.iceberg_changes:read"),
-    "WriteToKafka": ("kafka", "sparkbeam.cross_language.kafka.rows:write"),
-    **{f"ReadFrom{n}": (system, f"{_MANAGED}:read_database") for n, system in _DATABASES.items()},
-    **{f"WriteTo{n}": (system, f"{_MANAGED}:write_database") for n, system in _DATABASES.items()},
+    "ReadFromKafka": ("kafka", MANAGED_READS),
+    "ReadFromIcebergCDC": ("iceberg_cdc", MANAGED_READS),
+    "WriteToKafka": ("kafka", MANAGED_WRITES),
+    **{f"ReadFrom{name}": (system, MANAGED_READS) for name, system in _DATABASES.items()},
+    **{f"WriteTo{name}": (system, MANAGED_WRITES) for name, system in _DATABASES.items()},
 }
-"""The system of each type, and the function that makes its transform of a configuration."""
+"""The system of each type, and the group of the functions that make its transform."""
 
 
 @functools.cache
@@ -66,17 +66,17 @@ def _renamed(kind: str, provider: Any) -> Any:
     """Return the provider of a type, whose arguments have the names of Beam's provider."""
     from apache_beam.yaml import yaml_provider
 
-    system, place = _NATIVE[kind]
+    system, group = _NATIVE[kind]
     names = names_of(kind, provider)
     shown_as = {key: name for name, key in names.items()}
 
     def make(**config: Any) -> Any:
-        from sparkbeam.cross_language.managed import made
-        from sparkbeam.cross_language.managed_config import ManagedConfig
+        from sparkbeam.hooks.managed import made
+        from sparkbeam.hooks.managed_config import ManagedConfig
 
         given = without_positions(config)
         renamed = {names.get(name, name): value for name, value in given.items()}
-        return made(place, system, ManagedConfig(kind, renamed, shown_as))
+        return made(group, system, ManagedConfig(kind, renamed, shown_as))
 
     return yaml_provider.InlineProvider({kind: make})
 

@@ -1,23 +1,11 @@
-"""``managed.Read`` and ``managed.Write`` over Spark's sources and sinks.
+"""Tables of databases in managed transforms and in Beam YAML."""
 
-Systems that are not in the tables are left to Beam, whose expansion is refused.
-"""
-
-import importlib
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
 
 from sparkbeam.connectors.databases import DRIVERS, Database
-from sparkbeam.cross_language.managed_config import (
-    SECRET_MANAGER,
-    ManagedConfig,
-    loaded,
-    no_secret_manager,
-    one_of,
-)
 from sparkbeam.cross_language.tables.jdbc import (
     JdbcRead,
     JdbcWrite,
@@ -27,28 +15,12 @@ from sparkbeam.cross_language.tables.jdbc import (
     properties_of,
 )
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.upstream.external import managed_configuration
-
-READS: Mapping[str, str] = {
-    "postgres": "sparkbeam.cross_language.managed:read_database",
-    "mysql": "sparkbeam.cross_language.managed:read_database",
-    "sqlserver": "sparkbeam.cross_language.managed:read_database",
-    "iceberg": "sparkbeam.cross_language.tables.iceberg:read",
-    "iceberg_cdc": "sparkbeam.cross_language.tables.iceberg_changes:read",
-    "kafka": "sparkbeam.cross_language.kafka.rows:read",
-    "delta": "sparkbeam.cross_language.tables.delta:read",
-    "delta_cdc": "sparkbeam.cross_language.tables.delta:read_changes",
-}
-"""Function from a configuration to the transform, as ``module:function``, by the system."""
-
-WRITES: Mapping[str, str] = {
-    "postgres": "sparkbeam.cross_language.managed:write_database",
-    "mysql": "sparkbeam.cross_language.managed:write_database",
-    "sqlserver": "sparkbeam.cross_language.managed:write_database",
-    "iceberg": "sparkbeam.cross_language.tables.iceberg:write",
-    "kafka": "sparkbeam.cross_language.kafka.rows:write",
-}
-"""The same for writes."""
+from sparkbeam.hooks.managed_config import (
+    SECRET_MANAGER,
+    ManagedConfig,
+    no_secret_manager,
+    one_of,
+)
 
 _SCHEMES = {
     "mysql": ("mysql", "mariadb"),
@@ -56,41 +28,6 @@ _SCHEMES = {
     "postgres": ("postgresql",),
     "sqlserver": ("sqlserver",),
 }
-
-
-def read(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
-    """Return the replacement of a ``managed.Read``; None for a system without one."""
-    return _made("Read", READS, transform)
-
-
-def write(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
-    """Return the replacement of a ``managed.Write``; None for a system without one."""
-    return _made("Write", WRITES, transform)
-
-
-def _made(
-    kind: str, systems: Mapping[str, str], transform: Any
-) -> "beam.PTransform[Any, Any] | None":
-    system, text, url = managed_configuration(transform)
-    place = systems.get(system)
-    if place is None:
-        return None
-    return made(place, system, loaded(f"managed.{kind}({system.upper()})", text, url))
-
-
-def made(place: str, system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
-    """Return the transform of a configuration.
-
-    Args:
-        place: the function that makes it, as ``module:function``.
-        system: the system; ``jdbc`` for any database.
-        config: the configuration.
-    """
-    module, _, function = place.partition(":")
-    make: Callable[[str, ManagedConfig], beam.PTransform[Any, Any]] = getattr(
-        importlib.import_module(module), function
-    )
-    return make(system, config)
 
 
 def read_database(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":

@@ -1,0 +1,64 @@
+"""Functions of packages beside the core, which name them as entry points of their distribution."""
+
+import functools
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from sparkbeam.errors import ConfigurationError
+
+REPLACEMENTS = "sparkbeam.replacements"
+"""Functions that make the transform to apply instead, by the class of the user's transform."""
+
+MANAGED_READS, MANAGED_WRITES = "sparkbeam.managed_reads", "sparkbeam.managed_writes"
+"""Functions that make the transform of a configuration, by the system of a managed transform."""
+
+PREPARATIONS = "sparkbeam.preparations"
+"""Functions without arguments that are called before the first pipeline is made."""
+
+
+@functools.cache
+def registered(group: str) -> Mapping[str, EntryPoint]:
+    """Return the entry points of a group by their names.
+
+    Raises:
+        ConfigurationError: two distributions have the same name in the group.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise ConfigurationError(
+                f"{_owner(other)} and {_owner(point)} both have {point.name!r} in {group}: "
+                "uninstall one of them."
+            )
+    return found
+
+
+def function(group: str, name: str) -> Any:
+    """Return a function of a group; None if there is none of the name.
+
+    Raises:
+        ConfigurationError: it cannot be imported, or two distributions have it.
+    """
+    point = registered(group).get(name)
+    if point is None:
+        return None
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{_owner(point)} has {point.value!r} for {name!r} in {group}, which cannot be "
+            f"imported: {error}. Install it again."
+        ) from error
+
+
+@functools.cache
+def prepare() -> None:
+    """Call the functions that prepare pipelines, once in a process."""
+    for name in registered(PREPARATIONS):
+        function(PREPARATIONS, name)()
+
+
+def _owner(point: EntryPoint) -> str:
+    return "a package" if point.dist is None else f"the package {point.dist.name}"

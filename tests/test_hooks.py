@@ -1,0 +1,101 @@
+"""Packages beside sparkbeam: that of the page, and wrong ones."""
+
+import importlib
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms import managed
+from in_process_batch import BatchRunner
+
+from sparkbeam import ConfigurationError
+from sparkbeam.hooks.entry_points import MANAGED_READS, REPLACEMENTS, prepare, registered
+
+PAGE = (Path(__file__).parents[1] / "docs" / "hooks.md").read_text()
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Makes a package with a module and entry points, as an installer leaves it."""
+
+    def made(package: str, source: str, entries: str) -> None:
+        (tmp_path / f"{package}.py").write_text(source)
+        info = tmp_path / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(entries)
+        importlib.invalidate_caches()
+        registered.cache_clear()
+
+    monkeypatch.syspath_prepend(tmp_path)
+    yield made
+    registered.cache_clear()
+
+
+def read_bigquery(table: str, **more: Any) -> None:
+    with beam.Pipeline(BatchRunner()) as p:
+        config = {"table": table, **more}
+        rows = p | "Orders" >> managed.Read(managed.BIGQUERY, config=config)
+        assert_that(rows | beam.Map(lambda row: row.amount), equal_to([5, 7]))
+
+
+def test_the_package_of_the_page_reads_what_a_managed_transform_names(
+    install: Install, tmp_path: Path
+) -> None:
+    (source,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (entries,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    entries = entries.replace('"', "").replace("project.entry-points.", "")
+    install("bigquery_in_files", source, entries)
+    with sqlite3.connect(tmp_path / "shop.db") as shop:
+        shop.execute("CREATE TABLE orders (city TEXT, amount INTEGER)")
+        shop.executemany("INSERT INTO orders VALUES (?, ?)", [("Bonn", 5), ("Bern", 7)])
+    read_bigquery(f"{tmp_path / 'shop.db'}:orders")
+    with pytest.raises(ConfigurationError, match=r"'Orders'.*tabel, which has no meaning"):
+        read_bigquery(f"{tmp_path / 'shop.db'}:orders", tabel="x")
+
+
+def test_a_class_of_any_package_is_replaced(install: Install) -> None:
+    class Numbers(beam.PTransform[Any, Any]):
+        def expand(self, begin: Any) -> Any:
+            raise NotImplementedError
+
+    install(
+        "numbers_here",
+        "import apache_beam\nmade = lambda transform, pipeline: apache_beam.Create([1])\n",
+        f"[{REPLACEMENTS}]\n{Numbers.__module__}.{Numbers.__qualname__} = numbers_here:made\n",
+    )
+    with beam.Pipeline(BatchRunner()) as p:
+        assert_that(p | Numbers(), equal_to([1]))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("bigquery = gone:read", r"package broken has 'gone:read'.* cannot be imported: No module"),
+        ("bigquery = broken:gone", "cannot be imported: module 'broken' has no attribute 'gone'"),
+        ("kafka = broken:read", "package broken and the package sparkbeam both have 'kafka'"),
+    ],
+)
+def test_a_wrong_package_is_named(install: Install, entry: str, message: str) -> None:
+    install("broken", "", f"[{MANAGED_READS}]\n{entry}\n")
+    with pytest.raises(ConfigurationError, match=message):
+        read_bigquery("x:y")
+
+
+def test_preparations_are_called_once_in_a_process(install: Install) -> None:
+    install("counting", "calls = []\n\ndef call():\n    calls.append(1)\n", "")
+    import counting  # type: ignore[import-not-found]
+
+    info = Path(counting.__file__).with_name("counting-1.0.dist-info")
+    (info / "entry_points.txt").write_text("[sparkbeam.preparations]\ncounting = counting:call\n")
+    prepare.cache_clear()
+    registered.cache_clear()
+    for _ in range(2):
+        BatchRunner()
+    assert counting.calls == [1]
