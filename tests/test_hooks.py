@@ -13,7 +13,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import managed
 from in_process_batch import BatchRunner
 
-from sparkbeam import ConfigurationError
+from sparkbeam import ConfigurationError, UnsupportedTransform
 from sparkbeam.hooks.entry_points import MANAGED_READS, REPLACEMENTS, prepare, registered
 
 PAGE = (Path(__file__).parents[1] / "docs" / "hooks.md").read_text()
@@ -43,6 +43,10 @@ def read_bigquery(table: str, **more: Any) -> None:
         config = {"table": table, **more}
         rows = p | "Orders" >> managed.Read(managed.BIGQUERY, config=config)
         assert_that(rows | beam.Map(lambda row: row.amount), equal_to([5, 7]))
+
+
+def read_kafka() -> None:
+    _ = beam.Pipeline(BatchRunner()) | managed.Read(managed.KAFKA, config={})
 
 
 def test_the_package_of_the_page_reads_what_a_managed_transform_names(
@@ -86,6 +90,14 @@ def test_a_wrong_package_is_named(install: Install, entry: str, message: str) ->
     install("broken", "", f"[{MANAGED_READS}]\n{entry}\n")
     with pytest.raises(ConfigurationError, match=message):
         read_bigquery("x:y")
+
+
+def test_sources_without_metadata_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered.cache_clear()
+    monkeypatch.setattr("sparkbeam.hooks.entry_points.entry_points", lambda group: ())
+    with pytest.raises(UnsupportedTransform, match="Install sparkbeam with pip"):
+        read_kafka()
+    registered.cache_clear()
 
 
 def test_preparations_are_called_once_in_a_process(install: Install) -> None:

@@ -5,7 +5,7 @@ the step that makes them this ends the pipeline, whatever the step does with its
 """
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,6 @@ from apache_beam import coders
 from apache_beam.portability.api import schema_pb2
 
 from sparkbeam.common.arguments import shown
-from sparkbeam.kafka.registry import RegistryUnavailable
 
 _NARROW = range(-(1 << 31), 1 << 31)
 """The values of an INT32, of which Beam's coder cuts others off."""
@@ -77,14 +76,15 @@ class Encodable:
 
     def _problem(self, value: Any, error: Exception) -> str:
         found = "" if self._type is None else _problem(self._type, value)
-        return found or f"{shown(value)} cannot be encoded: {_error_text(error)}"
+        return found or f"{shown(value)} cannot be encoded: {error_text(error)}"
 
 
 def _is_unpicklable(error: Exception) -> bool:
     return isinstance(error, pickle.PicklingError) or _UNPICKLED in str(error)
 
 
-def _error_text(error: Exception) -> str:
+def error_text(error: Exception) -> str:
+    """Return the shortened text of an error, or its class if it has none."""
     return shown(str(error), 200)[1:-1] or type(error).__name__
 
 
@@ -168,38 +168,3 @@ def _name(kind: schema_pb2.FieldType) -> str:
     else:
         found = kind.logical_type.urn if info == "logical_type" else info.removesuffix("_type")
     return f"{found} or null" if kind.nullable else found
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A parser of records, whose rows have to fit their schema.
-
-    Args:
-        parse: makes a row of a record.
-        check: the check of the rows.
-        what: the record, in errors.
-        remedy: the rest of the errors.
-    """
-
-    parse: Callable[[Any], Any]
-    check: Encodable
-    what: str
-    remedy: str
-
-    def __call__(self, data: Any) -> Any:
-        """Return the row of a record.
-
-        Raises:
-            ValueError: it cannot be parsed, or a value does not fit the schema.
-            RegistryUnavailable: the registry of schemas does not answer.
-        """
-        try:
-            row = self.parse(data)
-            self.check(row)
-        except RegistryUnavailable:
-            raise
-        except Exception as error:
-            raise ValueError(
-                f"{self.what} makes no row: {_error_text(error)}. {self.remedy}"
-            ) from error
-        return row

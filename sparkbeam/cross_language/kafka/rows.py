@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Optional
 
@@ -11,14 +12,14 @@ from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.typehints import Tuple
 
 from sparkbeam.common.arguments import listed, shown
-from sparkbeam.cross_language.encodable import Checked, Encodable
+from sparkbeam.cross_language.encodable import Encodable, error_text
 from sparkbeam.cross_language.kafka import proto_rows, registry_rows
 from sparkbeam.cross_language.kafka.arguments import AUTO_COMMIT, RESET, SERVERS
 from sparkbeam.cross_language.kafka.avro_rows import avro_rows
 from sparkbeam.cross_language.kafka.settings import client_settings
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import ManagedConfig
-from sparkbeam.kafka.registry import AVRO, JSON, SETTINGS, registry
+from sparkbeam.kafka.registry import AVRO, JSON, SETTINGS, RegistryUnavailable, registry
 from sparkbeam.upstream import yaml_payloads
 
 _READ = ("RAW", "STRING", "JSON", "AVRO", "PROTO")
@@ -70,7 +71,7 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     config.finish()
 
     kind = yaml_payloads.row_type(schema)
-    checked = Checked(parse, Encodable(kind), f"A record of topic {shown(topic)}", _REMEDY)
+    checked = _Checked(parse, Encodable(kind), topic)
     # With errors= the output of the step is checked.
     to_row = checked if errors is None else lambda value: parse(value)
 
@@ -84,6 +85,38 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
         return found
 
     return yaml_payloads.with_errors(rows, errors, values)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A parser of records, whose rows have to fit their schema.
+
+    Args:
+        parse: makes a row of a record.
+        check: the check of the rows.
+        topic: of the record, for errors.
+    """
+
+    parse: Callable[[Any], Any]
+    check: Encodable
+    topic: str
+
+    def __call__(self, data: Any) -> Any:
+        """Return the row of a record.
+
+        Raises:
+            ValueError: it cannot be parsed, or a value does not fit the schema.
+            RegistryUnavailable: the registry of schemas does not answer.
+        """
+        try:
+            row = self.parse(data)
+            self.check(row)
+        except RegistryUnavailable:
+            raise
+        except Exception as error:
+            problem = f"A record of topic {shown(self.topic)} makes no row: {error_text(error)}."
+            raise ValueError(f"{problem} {_REMEDY}") from error
+        return row
 
 
 def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
