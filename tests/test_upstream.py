@@ -1066,13 +1066,6 @@ class TestSpark:
         assert of_scans.same_session(spark, spark.range(1).sparkSession)
         assert not of_scans.same_session(spark, spark.newSession())
 
-    def test_a_session_knows_whether_anything_is_cached(self, spark: Any) -> None:
-        spark.catalog.clearCache()
-        kept = spark.newSession().range(3).persist()
-        assert of_scans.has_cached(spark)
-        kept.unpersist(blocking=True)
-        assert not of_scans.has_cached(spark)
-
     def test_a_session_knows_what_a_stage_has_shuffled(self, spark: Any) -> None:
         spark.sparkContext.setJobGroup("of a test", "")
         spark.range(1000).repartition(2).toArrow()

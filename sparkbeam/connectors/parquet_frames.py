@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparkbeam.connectors.footers import arrow_type, is_read_alike
-from sparkbeam.connectors.plain_folders import plain_scan
 from sparkbeam.connectors.row_ranges import divided
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.plan.volumes import BATCH_BYTES, BATCH_ROWS
@@ -110,8 +109,8 @@ def parquet_files(
 
     Args:
         session: of the pipeline.
-        frame: makes the DataFrame of :func:`sparkbeam.connectors.source_frames.timed`, used to ask
-            Spark if the files are not evident without it.
+        frame: makes the DataFrame of :func:`sparkbeam.connectors.source_frames.timed`, of whose
+            plan the files are.
         spec: of the source; only columns used by the pipeline are read.
         tables: the files may belong to a catalog table.
     """
@@ -120,7 +119,7 @@ def parquet_files(
     settings = sql_settings(session)
     if not _are_known(settings) or hadoop_setting(session, _CRYPTO) is not None:
         return None
-    scan = plain_scan(session, spec, settings) or _scan_of(session, frame())
+    scan = _scan_of(session, frame())
     if scan is None or not scan.files or (scan.is_table and not tables):
         return None
     columns = _columns(scan, spec)

@@ -3,7 +3,6 @@
 Spark handles everything else: partitions, patterns, and settings that change the meaning of a path.
 """
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -13,19 +12,11 @@ from sparkbeam.connectors.committed_files import listed_files
 from sparkbeam.connectors.storage import from_here
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.spark import session as sessions
-from sparkbeam.upstream.scans import (
-    MOST_FILES,
-    ParquetScan,
-    ScannedColumn,
-    ScannedFile,
-    hadoop_setting,
-    has_cached,
-)
+from sparkbeam.upstream.scans import hadoop_setting
 
 _MERGED = "spark.sql.parquet.mergeSchema"
 _FILE_SYSTEM, _LOCAL = "fs.defaultFS", "file:///"
 _ABOUT_FILES = ("fs.", "parquet.", "spark.hadoop.")
-_ABOUT_SOURCES = ("spark.sql.extensions", "spark.sql.sources.")
 
 _NOT_PLAIN = re.compile(r"metadata|[=:]|\._COPYING_$")
 """File names that Spark ignores or interprets."""
@@ -68,32 +59,6 @@ def plain_files(session: Any, spec: ReadSpec, settings: Mapping[str, str]) -> li
     return [os.path.join(path, name) for name in names] or None
 
 
-def plain_scan(session: Any, spec: ReadSpec, settings: Mapping[str, str]) -> ParquetScan | None:
-    """Return Spark's scan of a source without asking Spark.
-
-    Args:
-        session: of the pipeline.
-        spec: of a batch source.
-        settings: of the session.
-
-    Returns:
-        None if the scan is not certain.
-    """
-    if any(name.startswith(_ABOUT_SOURCES) for name in settings):
-        return None
-    columns = _columns(spec)
-    if columns is None or has_cached(session):
-        return None
-    try:
-        paths = plain_files(session, spec, settings)
-        if paths is None or len(paths) > MOST_FILES:
-            return None
-        files = [_scanned(path) for path in paths]
-    except OSError:
-        return None
-    return ParquetScan(columns, tuple(file for file in files if file.size), is_table=False)
-
-
 def _is_plain(session: Any, settings: Mapping[str, str]) -> bool:
     """Return whether the session reads local files and takes the schema from one of them."""
     return (
@@ -107,30 +72,3 @@ def _is_plain(session: Any, settings: Mapping[str, str]) -> bool:
 
 def _is_hidden(name: str) -> bool:
     return name.startswith(("_", "."))
-
-
-def _scanned(path: str) -> ScannedFile:
-    stat = os.stat(path)
-    return ScannedFile(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
-
-
-def _columns(spec: ReadSpec) -> tuple[ScannedColumn | None, ...] | None:
-    """Return the columns to read, followed by the time column; None if Spark might differ."""
-    told = None if spec.schema is None else json.loads(spec.schema)["fields"]
-    if not told or len({field["name"].lower() for field in told}) < len(told):
-        return None
-    fields = {field["name"]: field for field in told}
-    if not fields.keys() >= {*spec.read}:
-        return None
-    columns: list[ScannedColumn | None] = [_column(fields[name]) for name in spec.read]
-    if spec.timestamp_column is None:
-        return (*columns, None)
-    if fields.get(spec.timestamp_column, {}).get("type") != "timestamp":
-        return None
-    return (*columns, _column(fields[spec.timestamp_column])._replace(in_micros=True))
-
-
-def _column(field: dict[str, Any]) -> ScannedColumn:
-    kind = field["type"]
-    is_plain = isinstance(kind, str) and not set(field["metadata"]) - {"comment"}
-    return ScannedColumn(field["name"], kind if is_plain else "")

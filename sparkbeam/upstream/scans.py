@@ -92,18 +92,12 @@ def hadoop_setting(session: Any, name: str) -> str | None:
     return found
 
 
-def has_cached(session: Any) -> bool:
-    """Return whether a classic session has cached data that may replace a scan."""
-    manager = session._jsparkSession.sharedState().cacheManager()
-    return not manager.isEmpty()
-
-
 def same_session(one: Any, other: Any) -> bool:
     """Return whether two classic sessions are the same in the JVM."""
     return one is other or bool(one._jsparkSession.equals(other._jsparkSession))
 
 
-MOST_FILES = 1000
+_MOST_FILES = 1000
 """Maximum number of files, beyond which inspection costs the driver more than it saves."""
 
 _DEEPEST = 10
@@ -151,7 +145,7 @@ def _scan(frame: Any) -> ParquetScan | None:
     if columns is None or not _is_plain(relation):
         return None
     found = relation.location().allFiles()
-    if found.size() > MOST_FILES:
+    if found.size() > _MOST_FILES:
         return None
     files = [*_files(str(found.mkString("\n")))]
     return ParquetScan(columns, tuple(files), nodes[1].get("catalogTable") is not None)
