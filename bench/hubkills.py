@@ -336,10 +336,10 @@ def main() -> None:
         [
             f"sparkbeam.{name}"
             for name in (
-                "eventhubs.source",
-                "eventhubs.slim",
-                "eventhubs.writing",
-                "streaming.files",
+                "eventhubs.data_source",
+                "eventhubs.amqp_client",
+                "eventhubs.event_writer",
+                "streaming.checkpoint_files",
             )
         ]
     )

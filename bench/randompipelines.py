@@ -43,7 +43,7 @@ print(Trial({case!r}, {way!r}, beams={beams}).problem())
 END"""
 
 
-def trial(seed: int, spark: Any) -> Trial:
+def trial(seed: str, spark: Any) -> Trial:
     """The pipeline with a number, and how it runs."""
     chance = random.Random(seed)
     made = panes(chance) if chance.random() < 0.3 else case(chance)
@@ -102,7 +102,7 @@ def main() -> None:
     spark = session(given.master, given.connect)
 
     def run(number: int) -> str | None:
-        one = trial(given.seed + number, spark)
+        one = trial(f"{given.seed}-{number}", spark)
         found = difference(one)
         figures.update(counted(one))
         return found

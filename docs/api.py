@@ -20,6 +20,7 @@ from apache_beam.transforms.userstate import StateSpec
 
 import sparkbeam.coders
 import sparkbeam.eventhubs
+import sparkbeam.hooks
 import sparkbeam.io
 import sparkbeam.io.eventhubs
 import sparkbeam.state
@@ -46,6 +47,7 @@ _MODULES = {
     "sparkbeam.state": sparkbeam.state,
     "sparkbeam.io.eventhubs": sparkbeam.io.eventhubs,
     "sparkbeam.eventhubs": sparkbeam.eventhubs,
+    "sparkbeam.hooks": sparkbeam.hooks,
     "sparkbeam.testing": sparkbeam.testing,
 }
 _BEAMS = "Beam's hook"

@@ -86,7 +86,7 @@ def test_a_program_prints_what_stands_below_it(
         assert same(block.output, lines), lines
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(3)
 @pytest.mark.usefixtures("adaptive")
 @pytest.mark.parametrize(("pipeline", "expected"), pipelines())
 def test_a_pipeline_of_beam_yaml_writes_the_lines_below_it(

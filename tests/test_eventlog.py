@@ -115,7 +115,7 @@ def test_without_a_log_nothing_is_told() -> None:
     assert not eventlog.is_on(None)
 
 
-@pytest.mark.long("40 s; tests of progress find these labels by Spark")
+@pytest.mark.long("40 s; the tests above have what is written to the log")
 def test_the_log_of_a_batch_and_a_stream(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", _PROGRAM, str(tmp_path)], check=True, timeout=300)
     files = [file for file in tmp_path.rglob("events*") if file.is_file()]

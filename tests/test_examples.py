@@ -116,7 +116,7 @@ def test_the_busiest_bursts_are_printed(
 
 
 @pytest.mark.part(2)
-@pytest.mark.parametrize("options", [[], ["--streaming"]], ids=["batch", "streaming"])
+@pytest.mark.parametrize("options", [["--streaming"], []], ids=["streaming", "batch"])
 def test_failures_count_in_the_windows_after_them(
     options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

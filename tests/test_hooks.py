@@ -13,7 +13,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import managed
 from in_process_batch import BatchRunner
 
-from sparkbeam import ConfigurationError, UnsupportedTransform
+from sparkbeam import ConfigurationError
+from sparkbeam.hooks import entry_points
 from sparkbeam.hooks.entry_points import MANAGED_READS, REPLACEMENTS, prepare, registered
 
 PAGE = (Path(__file__).parents[1] / "docs" / "hooks.md").read_text()
@@ -45,10 +46,6 @@ def read_bigquery(table: str, **more: Any) -> None:
         assert_that(rows | beam.Map(lambda row: row.amount), equal_to([5, 7]))
 
 
-def read_kafka() -> None:
-    _ = beam.Pipeline(BatchRunner()) | managed.Read(managed.KAFKA, config={})
-
-
 def test_the_package_of_the_page_reads_what_a_managed_transform_names(
     install: Install, tmp_path: Path
 ) -> None:
@@ -59,7 +56,13 @@ def test_the_package_of_the_page_reads_what_a_managed_transform_names(
     with sqlite3.connect(tmp_path / "shop.db") as shop:
         shop.execute("CREATE TABLE orders (city TEXT, amount INTEGER)")
         shop.executemany("INSERT INTO orders VALUES (?, ?)", [("Bonn", 5), ("Bern", 7)])
+        shop.execute("CREATE TABLE empty (amount INTEGER)")
     read_bigquery(f"{tmp_path / 'shop.db'}:orders")
+    for table, count in (("orders", 2), ("empty", 0)):
+        with beam.Pipeline(BatchRunner()) as p:
+            config = {"table": f"{tmp_path / 'shop.db'}:{table}"}
+            rows = p | managed.Read(managed.BIGQUERY, config=config)
+            assert_that(rows | beam.combiners.Count.Globally(), equal_to([count]))
     with pytest.raises(ConfigurationError, match=r"'Orders'.*tabel, which has no meaning"):
         read_bigquery(f"{tmp_path / 'shop.db'}:orders", tabel="x")
 
@@ -93,11 +96,11 @@ def test_a_wrong_package_is_named(install: Install, entry: str, message: str) ->
 
 
 def test_sources_without_metadata_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    registered.cache_clear()
-    monkeypatch.setattr("sparkbeam.hooks.entry_points.entry_points", lambda group: ())
-    with pytest.raises(UnsupportedTransform, match="Install sparkbeam with pip"):
-        read_kafka()
-    registered.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(entry_points, "registered", lambda group: {})
+        prepare.cache_clear()
+        with pytest.raises(ConfigurationError, match="install it with pip"):
+            BatchRunner()
 
 
 def test_preparations_are_called_once_in_a_process(install: Install) -> None:

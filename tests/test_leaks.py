@@ -27,7 +27,6 @@ def leaks() -> Any:
     del sys.modules["leaks"]
 
 
-@pytest.mark.long("half a minute; bench/leaks.py in short")
 @pytest.mark.skipif(sys.platform != "linux", reason="counts processes and files of Linux")
 def test_pipelines_leave_nothing(leaks: ModuleType, spark: Any) -> None:
     kinds = len(leaks.KINDS)

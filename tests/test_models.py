@@ -17,7 +17,7 @@ from sparkbeam import SparkRunner
 
 pytestmark = pytest.mark.usefixtures("by_value")
 
-MODES = pytest.mark.parametrize("mode", ["--no_streaming", "--streaming"])
+MODES = pytest.mark.parametrize("mode", ["--streaming", "--no_streaming"])
 
 
 def options(*given: str) -> PipelineOptions:

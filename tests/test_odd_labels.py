@@ -50,7 +50,7 @@ def test_a_step_may_have_the_id_of_an_end_of_its_stage(runner: Any, options: lis
 
 
 @pytest.mark.part(2)
-@pytest.mark.parametrize("options", [(), ("--streaming",)])
+@pytest.mark.parametrize("options", [("--streaming",), ()])
 def test_on_spark(spark: Any, options: tuple[str, ...]) -> None:
     pipeline(SparkRunner(spark), *options)
 

@@ -236,7 +236,7 @@ FACTS = """
 
 
 @pytest.mark.part(2)
-@pytest.mark.parametrize("is_module", [False, True], ids=["file", "module"])
+@pytest.mark.parametrize("is_module", [True, False], ids=["module", "file"])
 def test_a_program_cannot_tell_the_difference(folder: Path, is_module: bool) -> None:
     written("", "package/__init__.py")
     written(FACTS, "package/words.py")

@@ -24,7 +24,7 @@ OF_A_CLASS_OF_THE_CODER = {"rows"}
 """Elements that Beam's own runner hands on without the coder that makes others of them."""
 
 
-@pytest.mark.part(7)  # Each other kind, with a half of the joins.
+@pytest.mark.part(4)  # Each other kind, with a half of the joins.
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - OF_A_CLASS_OF_THE_CODER))
 @pytest.mark.parametrize("hows", [HOWS[:3], HOWS[3:]], ids=" ".join)
 def test_columns_are_joined_as_beam_joins_elements(
@@ -35,7 +35,7 @@ def test_columns_are_joined_as_beam_joins_elements(
     assert results(BatchRunner(), tables, f"{kind}, ", hows=hows) == expected
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(2)
 @pytest.mark.parametrize("kind", ["dicts", "mixed right", "none", "None", "sales", "sliding"])
 def test_what_has_no_partner_may_be_left_out(kind: str, tables: Path) -> None:
     expected = results(BatchRunner(), tables, f"{kind}, ")
@@ -48,7 +48,7 @@ def test_without_columns_it_is_the_same(kind: str, tables: Path) -> None:
     assert results(BatchRunner(), tables, f"{kind}, ", "--columns=off") == expected
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(2)
 @pytest.mark.parametrize("only", ["mixed, outer", "sales right, right", "sliding, left"])
 def test_spark_joins_columns(only: str, tables: Path, spark: Any) -> None:
     ship(spark, tablejoins.__file__, module=True)

@@ -34,7 +34,7 @@ BEAM = ["apache_beam.yaml.main", "--runner=sparkbeam.SparkRunner", "--yaml_pipel
 OURS = ["sparkbeam", "yaml", ""]
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("streaming", [False, True], ids=["batch", "streaming"])
 @pytest.mark.parametrize("module", [BEAM, OURS], ids=["apache_beam.yaml.main", "sparkbeam yaml"])
 def test_a_pipeline_with_variables_runs(

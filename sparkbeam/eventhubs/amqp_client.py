@@ -234,6 +234,7 @@ class AmqpReceiver:
         deadline = time.monotonic() + seconds
         enough = max(1, min(self._prefetch // 2, end - self.position))
         try:
+            self._wire.authorize()
             while (count := len(self._inbox.events)) < enough and self._following < end:
                 self._ask(end)
                 soon = time.monotonic() + _SOON

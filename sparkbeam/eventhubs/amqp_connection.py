@@ -164,8 +164,10 @@ class AmqpConnection:
         try:
             found = credential.get_token(_SCOPE)
         except Exception as error:
-            problem = f"the credential gives no token: {type(error).__name__}: {error}"
-            raise error_of("com.microsoft:auth-failed", problem, self._what) from error
+            problem = f"the credential has failed with {type(error).__name__}: {error}"
+            is_final = type(error).__name__ == "ClientAuthenticationError"
+            condition = "com.microsoft:auth-failed" if is_final else ""
+            raise error_of(condition, problem, self._what) from None
         return "jwt", found.token, found.expires_on - time.time()
 
     def attach(

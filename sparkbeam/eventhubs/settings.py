@@ -1,6 +1,7 @@
 """Connection settings of an event hub, including secrets."""
 
 import base64
+import inspect
 import os
 import pickle
 import re
@@ -137,6 +138,12 @@ class ConnectionSettings:
         if credential is None or hub is None:
             raise ConfigurationError(
                 "fully_qualified_namespace= requires credential= and event_hub=."
+            )
+        get_token = getattr(credential, "get_token", None)
+        if inspect.iscoroutinefunction(get_token) or not callable(get_token or credential):
+            raise ConfigurationError(
+                f"credential=<{type(credential).__name__}> gives no tokens: use one of "
+                "azure.identity, and a connection string for a key or a signature."
             )
         pickled = packed("credential", credential)
         return cls(namespace=namespace, credential=pickled, hub=hub)

@@ -4,17 +4,21 @@ The HTML fetches no script, font or image. Colours follow the light or dark colo
 reader's system.
 """
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from string import Template
 
-from sparkbeam.explain.describe import printable
+from sparkbeam.common.display_text import shortened
 from sparkbeam.explain.sketch import SIDE, Sketch, StageBox, StageInput
 from sparkbeam.plan.model import Exchange
 
 Figures = Mapping[str, Sequence[str]]
 """Lines below the labels of a stage, by its id."""
+
+_MOST_LABELS, _MOST_CHARACTERS = 14, 100
+"""Of a box in a flowchart, and of a label there; Mermaid takes 50,000 characters in all."""
 
 _STYLE = f"""
 .sparkbeam-plan {{ color-scheme: light dark; padding: 16px; overflow-x: auto;
@@ -122,7 +126,9 @@ def _flowchart(graph: Sketch, figures: Figures) -> Iterator[str]:
     names = {box.id: f"stage{number}" for number, box in enumerate(graph.boxes)}
     texts = {(box.id, way.kind): way.text for box in graph.boxes for way in box.ways}
     for box in graph.boxes:
-        lines = (box.id, *box.labels, *figures.get(box.id, ()))
+        hidden = len(box.labels) - _MOST_LABELS
+        more = [f"{hidden} more"] if hidden > 0 else []
+        lines = (box.id, *box.labels[:_MOST_LABELS], *more, *figures.get(box.id, ()))
         yield f'  {names[box.id]}["{"<br>".join(map(_mermaid, lines))}"]'
     for arrow in graph.arrows:
         line = "-.->" if arrow.kind == SIDE else "-->"
@@ -133,7 +139,8 @@ def _flowchart(graph: Sketch, figures: Figures) -> Iterator[str]:
 def _mermaid(text: str) -> str:
     """Return a text with the codes of characters that may mean something to Mermaid."""
     safe = " ,.:/_-+=()"
-    return "".join(c if c.isalnum() or c in safe else f"#{ord(c)};" for c in printable(text))
+    plain = shortened(text, _MOST_CHARACTERS)
+    return "".join(c if c.isalnum() or c in safe else f"#{ord(c)};" for c in plain)
 
 
 def _box(box: StageBox, ways: Mapping[StageInput, Sequence[str]], figures: Sequence[str]) -> str:
@@ -156,4 +163,10 @@ def _from(sources: Sequence[str]) -> str:
 
 def _text(text: str) -> str:
     """Return lines of text as HTML."""
-    return escape("\n".join(map(printable, text.split("\n"))))
+    return escape("".join("\N{REPLACEMENT CHARACTER}" if _is_illegal(c) else c for c in text))
+
+
+def _is_illegal(character: str) -> bool:
+    """Return whether a page cannot have a character: a control, a lone surrogate, none at all."""
+    control = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
+    return control or character in "\ufffe\uffff"

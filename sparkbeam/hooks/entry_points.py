@@ -13,6 +13,9 @@ REPLACEMENTS = "sparkbeam.replacements"
 MANAGED_READS, MANAGED_WRITES = "sparkbeam.managed_reads", "sparkbeam.managed_writes"
 """Functions that make the transform of a configuration, by the system of a managed transform."""
 
+_WRITES = "apache_beam.io.iobase.WriteImpl"
+"""A transform that is always replaced."""
+
 PREPARATIONS = "sparkbeam.preparations"
 """Functions without arguments that are called before the first pipeline is made."""
 
@@ -55,7 +58,16 @@ def function(group: str, name: str) -> Any:
 
 @functools.cache
 def prepare() -> None:
-    """Call the functions that prepare pipelines, once in a process."""
+    """Call the functions that prepare pipelines, once in a process.
+
+    Raises:
+        ConfigurationError: sparkbeam is not installed, and its own replacements are unknown.
+    """
+    if _WRITES not in registered(REPLACEMENTS):
+        raise ConfigurationError(
+            "sparkbeam has no metadata here, which name the transforms that it replaces: install "
+            "it with pip, also a copy of its sources ('pip install -e .')."
+        )
     for name in registered(PREPARATIONS):
         function(PREPARATIONS, name)()
 

@@ -41,7 +41,6 @@ _AMQP_ONLY = (
     "discover_partitions",
     "timestamp",
     "drop_repeats",
-    "client",
 )
 _Options = dict[str, str | None]
 _Read = beam.PTransform[PBegin, PCollection[EventHubsEvent]]

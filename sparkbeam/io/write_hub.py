@@ -24,7 +24,7 @@ from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refus
 from sparkbeam.io.write import to_writer
 
 _LONGEST = 1e6
-_AMQP_ONLY = ("max_batch_bytes", "operation_timeout", "client")
+_AMQP_ONLY = ("max_batch_bytes", "operation_timeout")
 
 
 class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):

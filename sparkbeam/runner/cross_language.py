@@ -12,7 +12,6 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PValue
 
 from sparkbeam.errors import UnsupportedTransform
-from sparkbeam.hooks.entry_points import REPLACEMENTS, registered
 from sparkbeam.hooks.replacements import replacement
 from sparkbeam.options.other_runners import are_tolerated
 from sparkbeam.plan.labels import without_cells
@@ -48,9 +47,6 @@ _OTHERS: Mapping[str, str] = {
     r"yaml:[\w-]+-java": "Use its form in another language, such as python: see docs/yaml.md.",
 }
 _OF_BEAM = re.compile(r"apache_beam\.")
-_NOT_INSTALLED = (
-    "Install sparkbeam with pip: here it has no metadata, which name what replaces such transforms."
-)
 _GENERAL = (
     "Use a transform of Beam's Python SDK, or sparkbeam.io.ReadFromSpark or WriteToSpark, which "
     "take any source and sink of Spark's: see docs/io.md."
@@ -131,8 +127,6 @@ def _name(transform: Any) -> str:
 
 def _remedy(text: str) -> str:
     """Return the replacement for a transform, by its names."""
-    if not registered(REPLACEMENTS):
-        return _NOT_INSTALLED
     for pattern, remedy in _OTHERS.items():
         if re.search(pattern, text, re.IGNORECASE):
             return remedy

@@ -233,6 +233,10 @@ def test_a_wrong_key_is_refused_for_good_and_not_repeated(
     client.close()
 
 
+class ClientAuthenticationError(Exception):
+    """That of ``azure-core``, by its name."""
+
+
 class Token(NamedTuple):
     """As ``azure-identity`` has it."""
 
@@ -251,7 +255,7 @@ class Credential:
     def get_token(self, *scopes: str) -> Token:
         self.asked.append(scopes)
         if self._seconds < 0:
-            raise ValueError("there is no such tenant")
+            raise ClientAuthenticationError("there is no such tenant; secret=hunter2")
         return Token(signature_for(self._endpoint, "any"), int(time.time()) + self._seconds)
 
 
@@ -281,9 +285,35 @@ def test_a_credential_without_a_token_is_an_error_that_is_not_repeated(
     running: EventHubsServer, hub: str
 ) -> None:
     client = with_credential(Credential(running.connection_string(hub), -1), hub)
-    with pytest.raises(EventHubsError, match="no token: ValueError: there is no such tenant") as e:
+    problem = "failed with ClientAuthenticationError: there is no such tenant"
+    with pytest.raises(EventHubsError, match=problem) as e:
         client.partitions()
     assert not isinstance(e.value, BrokenOffError)
+    assert "hunter2" not in f"{e.value!r}{e.value.__cause__!r}"
+
+
+def test_a_token_that_cannot_be_had_now_is_asked_for_again(
+    running: EventHubsServer, hub: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credential = Credential(running.connection_string(hub))
+    client = with_credential(credential, hub)
+    with monkeypatch.context() as patch:
+        patch.setattr(credential, "get_token", lambda scope: 1 / 0)
+        with pytest.raises(BrokenOffError, match="ZeroDivisionError"):
+            client.partitions()
+    assert len(client.partitions()) == 4
+    client.close()
+
+
+def test_a_receiver_that_goes_on_renews_its_token(running: EventHubsServer, hub: str) -> None:
+    running.send(hub, numbered(9), partition=0)
+    credential = Credential(running.connection_string(hub), 0)
+    client = with_credential(credential, hub)
+    receiver = client.receiver("$Default", "0", 0, None, 10)
+    before = len(credential.asked)
+    assert [receiver.read(end, 10).numbers for end in (3, 6)] == [[0, 1, 2], [3, 4, 5]]
+    assert len(credential.asked) == before + 2
+    client.close()
 
 
 def test_where_nobody_listens_it_is_to_be_tried_again() -> None:

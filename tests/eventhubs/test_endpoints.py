@@ -1,4 +1,4 @@
-"""Pipelines give the same over Kafka, over AMQP with Azure's client and with the slim one."""
+"""Pipelines give the same over Kafka, over AMQP over AMQP."""
 
 import json
 import os

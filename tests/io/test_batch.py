@@ -230,7 +230,7 @@ def test_a_schema_is_asked_for_where_the_type_tells_none(spark: Any) -> None:
 
 
 @pytest.mark.part(2)
-@pytest.mark.parametrize("mode", ["batch", "stream"])
+@pytest.mark.parametrize("mode", ["stream", "batch"])
 def test_sinks_of_one_composite_have_places_of_their_own(
     mode: str, spark: Any, source: Path, tmp_path: Path
 ) -> None:

@@ -70,7 +70,7 @@ def test_each_value_is_written_as_the_table_says(sink: Any) -> None:
     check(sink(elements, st.StructType([SCHEMA[name] for name in elements[0]])), *names)
 
 
-@pytest.mark.part(7)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("value", [2.7, None])
 def test_an_error_names_step_and_column(sink: Any, value: float | None) -> None:
     kind: st.DataType = st.LongType()
@@ -109,7 +109,7 @@ CHANGED = {
 """Values that PySpark changes, and that are errors here; a NaN of decimals is null everywhere."""
 
 
-@pytest.mark.part(7)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", TAKEN)
 def test_values_are_taken_as_pyspark_takes_them(name: str, spark: Any) -> None:
     kind, taken = TAKEN[name]

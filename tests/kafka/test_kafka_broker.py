@@ -36,7 +36,9 @@ MORE = (
     else ()
 )
 
-long = pytest.mark.long(reason="one of the scenarios takes a minute, and the others show the rest")
+long = pytest.mark.long(
+    reason="one scenario takes a minute; others have them without a broker"
+)
 
 
 @pytest.fixture(scope="module")

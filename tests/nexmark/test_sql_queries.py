@@ -21,7 +21,7 @@ pytest.importorskip("sqlglot")
 
 from sparkbeam.nexmark.queries.sql import SQL_QUERIES
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.part(3)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.part(2)]
 
 LIVELY = Configuration(
     events=3_000,

@@ -70,7 +70,7 @@ def test_an_empty_plan_has_no_boxes() -> None:
     assert Shown(Plan(())).rows == []
 
 
-HOSTILE = ["Map(<lambda at x.py:3>)", "a & b", 'quoted "label"', "]]>", "漢字 ✓ é", "x" * 500]
+HOSTILE = ["Map(<lambda at x.py:3>)", "a & b", 'quoted "label"', "]]>", "漢字\u3000✓ é"]
 
 
 @pytest.mark.parametrize("label", HOSTILE)
@@ -81,6 +81,14 @@ def test_labels_are_shown_as_they_are(label: str) -> None:
     written = re.sub(r"#(\d+);", lambda code: chr(int(code[1])), chart)
     assert f'["s0<br>Read<br>{label}"]' in written
     assert not re.search(r'[<>&"]', chart.partition('["s0<br>Read<br>')[2].partition('"]')[0])
+
+
+def test_a_flowchart_stays_small() -> None:
+    stages = tuple(stage(n, *(f"Step {k} " + "x" * 500 for k in range(40))) for n in range(30))
+    chart = stage_graph.flowchart(sketch(Plan(stages)))
+    assert "<br>26 more" in chart
+    assert len(chart) < 50_000
+    assert len(Shown(Plan(stages)).texts("li")) == 30 * 40
 
 
 @pytest.mark.parametrize("character", ["\x00", "\x1b", "\ud800", "\uffff"])

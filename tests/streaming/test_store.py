@@ -188,7 +188,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
 """What to call in each step, for which maps, and the number of the steps."""
 
 
-@pytest.mark.long("half a minute; each stream on Spark has its state in them")
+@pytest.mark.long("half a minute; streams on Spark keep their state in these maps")
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
 def test_in_queries_that_stop_and_start_again(
     behaviour: str, errors: dict[str, dict[tuple[str, int], str]]

@@ -72,11 +72,6 @@ def iso_time(watermark: Timestamp | None) -> str | None:
         return str(watermark.micros)  # Its year is beyond Python's range.
 
 
-def cells(text: str) -> int:
-    """Return the width of a text on a terminal; East Asian wide characters count twice."""
-    return sum(map(_cells, text))
-
-
 def shortened(text: str, width: int) -> str:
     """Shorten ``text`` to ``width`` columns in the middle, as the ends are most telling."""
     text = line(hidden(text))
