@@ -36,9 +36,7 @@ MORE = (
     else ()
 )
 
-long = pytest.mark.long(
-    reason="one scenario takes a minute; others have them without a broker"
-)
+long = pytest.mark.long(reason="one scenario takes a minute; others have them without a broker")
 
 
 @pytest.fixture(scope="module")
