@@ -1,4 +1,4 @@
-"""How fast event hubs are read: by the Azure SDK and the source, and the data source under Spark.
+"""Speed of reading event hubs: by the Azure SDK, by the source alone and by a stream of Spark.
 
 Run with ``python bench/eventhubs.py``. The server runs in a process of its own, on loopback, so
 that the times are of the reader; a second of CPU is one of the process that reads, and so a figure

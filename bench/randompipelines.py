@@ -83,7 +83,7 @@ def counted(one: Trial) -> Counter[str]:
 
 
 def difference(one: Trial) -> str | None:
-    """What a smaller trial finds, with a program that shows it, if the trial finds any."""
+    """Return the difference of a smaller trial, and a program that shows it; None without one."""
     problem = one.problem()
     if not problem:
         return None

@@ -15,7 +15,7 @@ from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError
 from sparkbeam.hooks import entry_points
-from sparkbeam.hooks.entry_points import MANAGED_READS, REPLACEMENTS, prepare, registered
+from sparkbeam.hooks.entry_points import MANAGED_READS, REPLACEMENTS, prepare, registered, scanned
 
 PAGE = (Path(__file__).parents[1] / "docs" / "hooks.md").read_text()
 Install = Callable[..., None]
@@ -32,11 +32,15 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(entries)
         importlib.invalidate_caches()
-        registered.cache_clear()
+        forget()
+
+    def forget() -> None:
+        for cache in (scanned, registered, prepare):
+            cache.cache_clear()
 
     monkeypatch.syspath_prepend(tmp_path)
     yield made
-    registered.cache_clear()
+    forget()
 
 
 def read_bigquery(table: str, **more: Any) -> None:
@@ -104,13 +108,10 @@ def test_sources_without_metadata_are_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_preparations_are_called_once_in_a_process(install: Install) -> None:
-    install("counting", "calls = []\n\ndef call():\n    calls.append(1)\n", "")
+    entries = "[sparkbeam.preparations]\ncounting = counting:call\n"
+    install("counting", "calls = []\n\ndef call():\n    calls.append(1)\n", entries)
     import counting  # type: ignore[import-not-found]
 
-    info = Path(counting.__file__).with_name("counting-1.0.dist-info")
-    (info / "entry_points.txt").write_text("[sparkbeam.preparations]\ncounting = counting:call\n")
-    prepare.cache_clear()
-    registered.cache_clear()
     for _ in range(2):
         BatchRunner()
     assert counting.calls == [1]

@@ -58,7 +58,7 @@ def reading(
     """
     found = {
         **connected(connection),
-        "subscribe": connection.hub_of(connection.endpoint()),
+        "subscribe": connection.hub_name(),
         "includeHeaders": "true",
         "failOnDataLoss": str(fail_on_data_loss).lower(),
         **({} if start is None else _started(start)),
@@ -73,7 +73,7 @@ def reading(
 
 def writing(connection: ConnectionSettings) -> dict[str, str]:
     """Return the options of the sink; raises like :func:`connected`."""
-    return {**connected(connection), "topic": connection.hub_of(connection.endpoint())}
+    return {**connected(connection), "topic": connection.hub_name()}
 
 
 def _started(position: EventPosition) -> dict[str, str]:

@@ -46,8 +46,7 @@ class Planner:
 
     def hub(self) -> str:
         """Return the name of the event hub."""
-        connection = self._options.connection
-        return connection.hub or connection.hub_of(connection.endpoint())
+        return self._options.connection.hub_name()
 
     def starts(self, default: EventPosition) -> Numbers:
         """Return the sequence numbers where reading begins."""

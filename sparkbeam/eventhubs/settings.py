@@ -208,6 +208,10 @@ class ConnectionSettings:
             )
         return hub
 
+    def hub_name(self) -> str:
+        """Return the name of the event hub; raises like :meth:`endpoint` and :meth:`hub_of`."""
+        return self.hub or self.hub_of(self.endpoint())
+
     def connection_string(self) -> str:
         """Return the connection string; there must be no credential.
 

@@ -1,4 +1,4 @@
-"""What packages beside sparkbeam may add to it; see docs/hooks.md."""
+"""Interface for packages that extend sparkbeam; see docs/hooks.md."""
 
 from sparkbeam.hooks.managed_config import ManagedConfig
 

@@ -20,6 +20,10 @@ PREPARATIONS = "sparkbeam.preparations"
 """Functions without arguments that are called before the first pipeline is made."""
 
 
+scanned = functools.cache(entry_points)
+"""The entry points of all installed packages, read once in a process."""
+
+
 @functools.cache
 def registered(group: str) -> Mapping[str, EntryPoint]:
     """Return the entry points of a group by their names.
@@ -28,7 +32,7 @@ def registered(group: str) -> Mapping[str, EntryPoint]:
         ConfigurationError: two distributions have the same name in the group.
     """
     found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=group):
+    for point in scanned().select(group=group):
         other = found.setdefault(point.name, point)
         if other.value != point.value:
             raise ConfigurationError(

@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.hooks.entry_points import MANAGED_READS, MANAGED_WRITES, function
+from sparkbeam.hooks.entry_points import MANAGED_READS, MANAGED_WRITES, function, registered
 from sparkbeam.hooks.managed_config import ManagedConfig, loaded
 from sparkbeam.upstream.external import managed_configuration
 
@@ -25,13 +25,9 @@ def write(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any]
 
 def _made(kind: str, group: str, transform: Any) -> "beam.PTransform[Any, Any] | None":
     system, text, url = managed_configuration(transform)
-    make = function(group, system)
-    if make is None:
+    if system not in registered(group):
         return None
-    found: beam.PTransform[Any, Any] = make(
-        system, loaded(f"managed.{kind}({system.upper()})", text, url)
-    )
-    return found
+    return made(group, system, loaded(f"managed.{kind}({system.upper()})", text, url))
 
 
 def made(group: str, system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":

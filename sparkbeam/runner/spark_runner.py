@@ -15,6 +15,7 @@ from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms import environments
 
 from sparkbeam.common import arguments, stack_depth
+from sparkbeam.common.client_packages import missing_client
 from sparkbeam.common.display_text import printable
 from sparkbeam.cross_language.yaml.packages import check_installed
 from sparkbeam.cross_language.yaml.providers import native
@@ -29,7 +30,6 @@ from sparkbeam.explain.query_layers import layers
 from sparkbeam.explain.report import Report, reports
 from sparkbeam.explain.shuffles import shuffles
 from sparkbeam.explain.skew import hot_keys
-from sparkbeam.hooks.client_packages import missing_client
 from sparkbeam.hooks.entry_points import prepare
 from sparkbeam.operators.registry import operators_of
 from sparkbeam.options import sink_options as metrics_options

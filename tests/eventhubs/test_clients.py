@@ -1,4 +1,4 @@
-"""What the data source relies on of the client."""
+"""Contract of the client with the data source."""
 
 import time
 from collections.abc import Iterator

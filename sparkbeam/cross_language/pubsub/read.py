@@ -17,8 +17,8 @@ from apache_beam.transforms.deduplicate import DeduplicatePerKey
 from apache_beam.transforms.window import GlobalWindow, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
+from sparkbeam.common.client_packages import missing_client
 from sparkbeam.cross_language.pubsub.watermark import SampledWatermark
-from sparkbeam.hooks.client_packages import missing_client
 from sparkbeam.upstream.pubsub import Source, elements
 
 PACKAGE = "google-cloud-pubsub"

@@ -6,6 +6,8 @@ from typing import Any
 
 from sparkbeam.cross_language.yaml.packages import check_installed
 from sparkbeam.hooks.entry_points import MANAGED_READS, MANAGED_WRITES
+from sparkbeam.hooks.managed import made
+from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.upstream.yaml_scopes import (
     in_this_process,
     is_beams_own_java,
@@ -71,9 +73,6 @@ def _renamed(kind: str, provider: Any) -> Any:
     shown_as = {key: name for name, key in names.items()}
 
     def make(**config: Any) -> Any:
-        from sparkbeam.hooks.managed import made
-        from sparkbeam.hooks.managed_config import ManagedConfig
-
         given = without_positions(config)
         renamed = {names.get(name, name): value for name, value in given.items()}
         return made(group, system, ManagedConfig(kind, renamed, shown_as))
