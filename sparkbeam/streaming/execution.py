@@ -60,6 +60,7 @@ from sparkbeam.streaming.tick_source import TO_FIRST_LAYER, WATERMARK, SourceSpe
 from sparkbeam.upstream.spark import (
     ENDLESS_REFUSED,
     NAME_TAKEN,
+    STARTED_AT_ONCE,
     freezes_available_now,
     has_pandas_state,
     has_row_state,
@@ -202,7 +203,7 @@ class StreamingExecution:
             runnable([source.label for source in sources if source.has_plan], self._failures),
             sessions.set_for_streaming(self._session, len(self._shards), outlives=self._outlives()),
         ):
-            query = self._begun(writer)
+            query = self._begun(writer, own)
         if query is None:
             return self.run()
         asked = done = False
@@ -277,11 +278,21 @@ class StreamingExecution:
             sink, self._is_stopping, lambda error: str(explained(error, self._failures))
         )
 
-    def _begun(self, writer: Any) -> Any:
-        """Start a query; None if the session only runs those that end, as the next start's does."""
+    def _begun(self, writer: Any, own: OwnFiles) -> Any:
+        """Start a query; None if another start is to be made of it.
+
+        That is so if the session only runs queries that end, as that of the next start does, or if
+        an older driver has begun the checkpoint at the same time.
+
+        Raises:
+            CheckpointTaken: a newer one has.
+        """
         try:
             return writer.start()
         except Exception as error:
+            if STARTED_AT_ONCE.search(str(error)):
+                own.check()
+                return None
             if not ENDLESS_REFUSED.search(str(error)):
                 raise
             if self._trigger == AVAILABLE_NOW:

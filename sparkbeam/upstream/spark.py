@@ -876,6 +876,9 @@ NO_SETTING = re.compile(r"SQL_CONF_NOT_FOUND|NoSuchElementException")
 ENDLESS_REFUSED = re.compile(r"INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED")
 """Errors of platforms on which a streaming query has to end."""
 
+STARTED_AT_ONCE = re.compile(r"Multiple streaming queries are concurrently using [^\n]*metadata")
+"""Errors of a query when another one has made the first file of the checkpoint meanwhile."""
+
 NAME_TAKEN = re.compile(r"Cannot start query with name [^\n]* already active")
 """Errors when another streaming query of the session has the same name."""
 

@@ -25,7 +25,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from click.testing import CliRunner
-from in_process import Crash, Crashes, Point, Spark, StreamingRunner
+from in_process import Crash, Crashes, Point, Spark, StreamingRunner, Writer
 from numbers_sink import write_numbers, written
 from test_file_sink import BATCHES, ROWS, WRITER, Reader, Unsteady, as_spark, rows_in
 
@@ -304,6 +304,27 @@ def test_files_of_a_server_are_fenced_too(tmp_path: Path) -> None:
     assert kept.read("note") == b"new"
     tmp_path.chmod(0o777)
     assert "all users may write to it" in (kept.untrusted_reason() or "")
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_a_driver_that_begins_a_checkpoint_at_once_with_another_goes_on_if_it_is_the_newest(
+    is_newest: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Writer.start
+
+    def fails(writer: Writer) -> Any:
+        monkeypatch.setattr(Writer, "start", start)
+        if not is_newest:
+            started(str(tmp_path / "checkpoint"))
+        raise RuntimeError("Multiple streaming queries are concurrently using metadata. Rename")
+
+    spark = Spark()
+    monkeypatch.setattr(Writer, "start", fails)
+    if not is_newest:
+        with pytest.raises(CheckpointTaken):
+            run(spark, tmp_path)
+    run(spark, tmp_path)
+    assert written(tmp_path) == NUMBERS
 
 
 def test_a_program_that_may_not_go_on_leaves_the_one_that_runs_in_peace(tmp_path: Path) -> None:
