@@ -32,9 +32,9 @@ from standalone import Cluster
 from sparkbeam.eventhubs import data_source
 from sparkbeam.eventhubs.placement import PLACEMENTS
 from sparkbeam.eventhubs.source_options import SourceOptions
+from sparkbeam.hubs import source as hub_source
 from sparkbeam.io import ForeachBatch
 from sparkbeam.io.eventhubs import EventPosition, ReadFromEventHubs
-from sparkbeam.streaming import hub_source
 
 
 class NotingSource(hub_source.PipelineHubSource):

@@ -3,6 +3,9 @@
 import pyspark
 
 from sparkbeam.common.spark_packages import package_for
+from sparkbeam.cross_language.kafka.source import KafkaSource
+from sparkbeam.kafka.subscription import Subscription
+from sparkbeam.plan.spark_io import ReadSpec
 
 PACKAGE = package_for("kafka", pyspark.__version__)
 BASE = [
@@ -12,3 +15,9 @@ BASE = [
     "--spark_conf=spark.sql.shuffle.partitions=2",
     "--spark_conf=spark.ui.enabled=false",
 ]
+
+
+def subscription_of(spec: ReadSpec) -> Subscription | None:
+    """The topics of a read, if Kafka is asked for their offsets or gets them."""
+    assert isinstance(spec.hooks, KafkaSource)
+    return spec.hooks.subscription

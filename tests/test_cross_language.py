@@ -20,7 +20,7 @@ from apache_beam.yaml import yaml_provider
 
 from sparkbeam import ConfigurationError, SparkRunner, UnsupportedTransform
 from sparkbeam.cli.replaced_runners import on_our_runner
-from sparkbeam.hooks.entry_points import REPLACEMENTS, registered
+from sparkbeam.common.entry_points import REPLACEMENTS, registered
 from sparkbeam.upstream.yaml_scopes import runs_elsewhere
 
 SERVICES = ("ExpansionService", "ExternalTransform", "external_transform_provider")

@@ -4,18 +4,24 @@ import importlib
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import managed
 from in_process_batch import BatchRunner
+from pyspark import cloudpickle
+from waiting import until
 
-from sparkbeam import ConfigurationError
-from sparkbeam.hooks import entry_points
-from sparkbeam.hooks.entry_points import MANAGED_READS, REPLACEMENTS, prepare, registered, scanned
+from sparkbeam import ConfigurationError, SparkRunner
+from sparkbeam.common import entry_points
+from sparkbeam.common.entry_points import MANAGED_READS, REPLACEMENTS, prepare, registered, scanned
+from sparkbeam.io import ReadFromSpark
 
 PAGE = (Path(__file__).parents[1] / "docs" / "hooks.md").read_text()
 Install = Callable[..., None]
@@ -43,6 +49,19 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     forget()
 
 
+def of_page(number: int) -> tuple[str, str]:
+    """Return the module and the entry points of a package of the page."""
+    sources, entries = (
+        re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[number] for kind in ("python", "toml")
+    )
+    return sources, entries.replace('"', "").replace("project.entry-points.", "")
+
+
+def _note(path: str, row: Any) -> None:
+    with open(path, "a") as lines:
+        lines.write(f"{row.amount}\n")
+
+
 def read_bigquery(table: str, **more: Any) -> None:
     with beam.Pipeline(BatchRunner()) as p:
         config = {"table": table, **more}
@@ -53,10 +72,7 @@ def read_bigquery(table: str, **more: Any) -> None:
 def test_the_package_of_the_page_reads_what_a_managed_transform_names(
     install: Install, tmp_path: Path
 ) -> None:
-    (source,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    (entries,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    entries = entries.replace('"', "").replace("project.entry-points.", "")
-    install("bigquery_in_files", source, entries)
+    install("bigquery_in_files", *of_page(0))
     with sqlite3.connect(tmp_path / "shop.db") as shop:
         shop.execute("CREATE TABLE orders (city TEXT, amount INTEGER)")
         shop.executemany("INSERT INTO orders VALUES (?, ?)", [("Bonn", 5), ("Bern", 7)])
@@ -69,6 +85,43 @@ def test_the_package_of_the_page_reads_what_a_managed_transform_names(
             assert_that(rows | beam.combiners.Count.Globally(), equal_to([count]))
     with pytest.raises(ConfigurationError, match=r"'Orders'.*tabel, which has no meaning"):
         read_bigquery(f"{tmp_path / 'shop.db'}:orders", tabel="x")
+
+
+def test_a_data_source_of_the_page_is_read_from_the_offsets_that_were_committed(
+    spark: Any, install: Install, tmp_path: Path
+) -> None:
+    install("orders_in_files", *of_page(1))
+    cloudpickle.register_pickle_by_value(importlib.import_module("orders_in_files"))
+    path = str(tmp_path / "shop.db")
+    with closing(sqlite3.connect(path)) as shop:
+        shop.execute("CREATE TABLE orders (city TEXT, amount INTEGER)")
+        shop.execute("CREATE TABLE positions (position INTEGER)")
+
+    def read(run: int, amounts: list[int], last: int) -> list[int]:
+        """The amounts that a new pipeline reads to its end."""
+        with closing(sqlite3.connect(path)) as shop, shop:
+            shop.executemany("INSERT INTO orders VALUES ('Bonn', ?)", [(n,) for n in amounts])
+        pipeline = beam.Pipeline(
+            runner=SparkRunner(spark),
+            options=PipelineOptions(["--streaming", "--shards=1"]),
+        )
+        rows = pipeline | ReadFromSpark("orders", {"path": path})
+        note = tmp_path / f"{run}.txt"
+        _ = rows | beam.Map(partial(_note, str(note)))
+        result = pipeline.run()
+        try:
+            until(lambda: [(last,)] == positions()[-1:] or result.state == "FAILED", seconds=120)
+            assert result.state == "RUNNING"
+        finally:
+            result.cancel()
+        return sorted(map(int, note.read_text().split()))
+
+    def positions() -> list[Any]:
+        with closing(sqlite3.connect(path)) as shop:
+            return shop.execute("SELECT position FROM positions").fetchall()
+
+    assert read(0, [5, 7, 9], 3) == [5, 7, 9]
+    assert read(1, [11, 13], 5) == [11, 13]
 
 
 def test_a_class_of_any_package_is_replaced(install: Install) -> None:

@@ -10,9 +10,9 @@ import apache_beam
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
+from sparkbeam.common.entry_points import MANAGED_READS as READS
+from sparkbeam.common.entry_points import MANAGED_WRITES as WRITES
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.hooks.entry_points import MANAGED_READS as READS
-from sparkbeam.hooks.entry_points import MANAGED_WRITES as WRITES
 from sparkbeam.hooks.managed import made
 from sparkbeam.hooks.managed_config import ManagedConfig
 

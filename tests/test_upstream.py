@@ -73,8 +73,8 @@ from pyarrow import parquet
 from waiting import until
 
 import sparkbeam
+from sparkbeam.common.entry_points import REPLACEMENTS, registered
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.hooks.entry_points import REPLACEMENTS, registered
 from sparkbeam.plan.pruning import last_applied
 from sparkbeam.spark import jvm_output
 from sparkbeam.spark.jvm_output import is_of_others

@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
+from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors.committed_files import listed_files
-from sparkbeam.connectors.kafka_starts import started
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import METADATA, field_at
@@ -86,11 +86,7 @@ def _loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | 
     if spec.query:
         # In parentheses it cannot be a command, which Spark would execute immediately.
         return session.sql(f"SELECT * FROM (\n{spec.query}\n)")
-    if spec.is_own:
-        # Older versions of PySpark, on which batch pipelines run, lack Python data sources.
-        from sparkbeam.eventhubs.data_source import EventHubsSource
-
-        session.dataSource.register(EventHubsSource)
+    spec.hooks.register(session)
     reader = session.readStream if streaming else session.read
     if spec.format:
         reader = reader.format(spec.format)
@@ -134,6 +130,21 @@ def file_metadata(frame: Any) -> StructField | None:
     except PySparkException:
         return None
     return found if field_at(StructType([found]), _FILE) else None
+
+
+def started(spec: ReadSpec, label: str) -> ReadSpec:
+    """Return a specification that tells Spark where the source starts.
+
+    Args:
+        spec: of the read.
+        label: of the transform that reads.
+
+    Raises:
+        ConfigurationError: the source cannot be asked with the given configuration.
+        PipelineFailed: it does not answer.
+    """
+    with errors_naming(label):
+        return spec.with_options(spec.hooks.starting_options())
 
 
 def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = None) -> Any:

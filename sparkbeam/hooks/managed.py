@@ -7,8 +7,8 @@ from typing import Any
 
 import apache_beam as beam
 
+from sparkbeam.common.entry_points import MANAGED_READS, MANAGED_WRITES, function, registered
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.hooks.entry_points import MANAGED_READS, MANAGED_WRITES, function, registered
 from sparkbeam.hooks.managed_config import ManagedConfig, loaded
 from sparkbeam.upstream.external import managed_configuration
 

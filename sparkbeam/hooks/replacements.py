@@ -10,7 +10,7 @@ from typing import Any
 from apache_beam.pipeline import Pipeline
 from apache_beam.transforms import PTransform
 
-from sparkbeam.hooks.entry_points import REPLACEMENTS, function
+from sparkbeam.common.entry_points import REPLACEMENTS, function
 from sparkbeam.plan.labels import applied_label
 
 
@@ -20,7 +20,7 @@ def replacement(transform: Any, pipeline: Pipeline) -> PTransform[Any, Any] | No
         make = function(REPLACEMENTS, f"{kind.__module__}.{kind.__qualname__}")
         if make is not None:
             # Loaded with the first of them alone.
-            from sparkbeam.io.output_modes import errors_naming
+            from sparkbeam.common.step_errors import errors_naming
 
             with errors_naming(applied_label(pipeline)):
                 found: PTransform[Any, Any] | None = make(transform, pipeline)

@@ -1,7 +1,6 @@
 """Output modes of :class:`.WriteToSpark`, with their data sources and requirements."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,15 +31,6 @@ _MEMORY = (
     "ForeachBatch(function, schema), whose function has the rows as a DataFrame: it can write a "
     "table, frame.write.mode('append').saveAsTable('rows'), or collect them."
 )
-
-
-@contextmanager
-def errors_naming(label: str) -> Iterator[None]:
-    """Prefix an error about a transform's arguments with its label."""
-    try:
-        yield
-    except ConfigurationError as error:
-        raise ConfigurationError(f"'{arguments.shown(label)[1:-1]}': {error}") from None
 
 
 def check(spec: WriteSpec, session: Callable[[], Any]) -> None:

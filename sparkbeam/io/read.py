@@ -12,15 +12,16 @@ from apache_beam.transforms.window import GlobalWindows
 from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.common import arguments
+from sparkbeam.common.entry_points import SOURCES, function
+from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve, source_frames
-from sparkbeam.connectors.kafka_starts import check_ends
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import METADATA, field_at, row_type
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.connectors.written_schemas import written_schema
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.plan.labels import applied_label
+from sparkbeam.plan.source_hooks import SourceHooks
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.upstream.spark import is_imported, no_foreign_types
 
@@ -97,7 +98,8 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
                 "partition_column and idle_timeout are about the timestamps of rows: give a "
                 "timestamp_column, or leave them out."
             )
-        self._partition_columns = _partition_columns(self._origin.format, partition_column)
+        self._given_partition = _given_partition(partition_column)
+        self._partition_columns: tuple[str, ...] = ()
         self._idle = None if idle_timeout is None else _micros("idle_timeout", idle_timeout)
         self._follows_clock = follow_clock_when_idle
         self._spec: ReadSpec | None = None
@@ -112,8 +114,11 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         resolve.require_spark(pipeline, "ReadFromSpark")
         streaming = self._is_streaming(pipeline)
         given = None if self._schema is None else resolve.parsed(self._schema, pipeline)
+        hooks, by = self._hooks(), self._given_partition
+        self._partition_columns = hooks.partition_columns if by is None else by
         spec = replace(
             self._origin,
+            hooks=hooks,
             schema=given.json() if given is not None else None,
             columns=tuple(self._columns or ()),
             timestamp_column=self._timestamp_column,
@@ -131,7 +136,8 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             columns=self._columns or tuple(selected.names),
             nested=nested,
             partition_columns=self._partition_columns,
-            tells_partitions=self._tells_partitions(),
+            tells_partitions=bool(self._partition_columns)
+            and self._partition_columns == hooks.partition_columns,
             by_files=self._metadata is not None
             and not self._partition_columns
             and METADATA.name not in whole.names,
@@ -139,9 +145,9 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             follows_clock=self._follows_clock,
         )
         label = applied_label(pipeline)
-        if streaming:
-            check_ends(self._spec, label)
         with errors_naming(label):
+            if streaming:
+                hooks.check(asks_hidden=self._spec.asks_hidden)
             kind = self._element_type(selected)
         return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
 
@@ -153,8 +159,11 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         """Return the spec with further properties."""
         return replace(spec, **more)
 
-    def _tells_partitions(self) -> bool:
-        return _is_kafka(self._origin.format) and self._partition_columns == _KAFKA_PARTITION
+    def _hooks(self) -> SourceHooks:
+        """Return the hooks of the data source."""
+        make = function(SOURCES, self._origin.format.lower())
+        found: SourceHooks = SourceHooks() if make is None else make(dict(self._origin.options))
+        return found
 
     def _element_type(self, schema: StructType) -> Any:
         return _rows(schema)
@@ -244,7 +253,6 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
 
 _LIST = "use a list, such as ['id', 'name']"
 _LONGEST = 1e9  # Seconds; thirty years.
-_KAFKA_PARTITION = ("topic", "partition")
 _FILES = FILE_FORMATS | {"binaryfile"}
 
 
@@ -289,13 +297,9 @@ def _schema(origin: ReadSpec, given: resolve.Schema | None) -> resolve.Schema | 
     return resolve.checked_schema(given)
 
 
-def _is_kafka(format: str) -> bool:
-    return format.lower() == "kafka"
-
-
-def _partition_columns(format: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
+def _given_partition(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if given is None:
-        return _KAFKA_PARTITION if _is_kafka(format) else ()
+        return None
     columns = [given] if isinstance(given, str) else given
     return arguments.names("partition_column", columns, _LIST, least=0)
 

@@ -23,7 +23,6 @@ from sparkbeam.io.hub_event import EventHubsEvent
 from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, ReadOverKafka, refuse
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.repeats import DropRepeats
-from sparkbeam.plan.spark_io import ReadSpec
 
 _MOST = 2**31 - 1
 _LONGEST = 1e6
@@ -168,18 +167,11 @@ class _ReadHub(ReadFromSpark):
             EVENT_TIME if by_property else "enqueued_time",
             delay,
             EventHubsEvent._fields,
-            partition_column=["event_hub", "partition"],
         )
         self._idle = idle
 
-    def _tells_partitions(self) -> bool:
-        return True
-
     def _element_type(self, schema: Any) -> Any:
         return EventHubsEvent
-
-    def _with_details(self, spec: ReadSpec, **more: Any) -> ReadSpec:
-        return super()._with_details(spec, is_own=True, **more)
 
 
 def _range(

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
+from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve
 from sparkbeam.connectors.schemas import arrow_schema, spark_schema
 from sparkbeam.connectors.storage import FILE_FORMATS
@@ -168,10 +169,10 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
             has_manifest=self._has_manifest,
             table=self._table,
         )
-        with output_modes.errors_naming(self.label):
+        with errors_naming(self.label):
             output_modes.check(spec, lambda: resolve.session_of(rows.pipeline))
         schema = _schema(rows, self._schema, "WriteToSpark")
-        with output_modes.errors_naming(self.label):
+        with errors_naming(self.label):
             self._check_partitions(schema)
             spec = output_modes.of_rows(spec, schema, self._order_by)
             pack = PackArrow(arrow_schema(schema))
@@ -233,7 +234,7 @@ class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
             function=_pickled("function", self._function),
             empty_batches=self._empty_batches,
         )
-        with output_modes.errors_naming(self.label):
+        with errors_naming(self.label):
             pack = PackArrow(arrow_schema(schema))
         return rows | _Pack(pack) | _Write(spec)
 

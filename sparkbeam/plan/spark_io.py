@@ -5,14 +5,14 @@ no description of a plan shows; see :mod:`sparkbeam.plan.redaction`.
 """
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
 from sparkbeam.common.display_text import shortened
-from sparkbeam.kafka.subscription import Subscription
 from sparkbeam.plan.model import Plan
+from sparkbeam.plan.source_hooks import SourceHooks
 
 READ_URN = "sparkbeam:read_from_spark:v1"
 """A root whose rows Spark reads; its payload is a :class:`ReadSpec`."""
@@ -25,9 +25,6 @@ PARTITION_SEPARATOR = "/"
 
 APPEND, UPDATE, COMPLETE = OUTPUT_MODES = ("append", "update", "complete")
 """Output modes of a sink, as Structured Streaming names them."""
-
-_KAFKA = "kafka."
-"""Prefix of the options of Spark's source that are settings of Kafka's client."""
 
 Options = tuple[tuple[str, str], ...]
 """The options of a source or sink; hashable, so that what holds them is."""
@@ -108,7 +105,7 @@ class ReadSpec(_Payload):
         timestamp_column: the column of the event time; None for none.
         delay: the lag of the watermark, in microseconds.
         partition_columns: the columns whose values together identify the partition of a row.
-        tells_partitions: the source tells its partitions in its offsets, as Kafka does.
+        tells_partitions: these are the ones by which the offsets of the source are.
         by_files: the partition of a row is its file.
         idle: the idle timeout of a partition without rows, in microseconds; None: never. A
             partition that is known to have nothing left no longer holds the watermark back.
@@ -116,14 +113,12 @@ class ReadSpec(_Payload):
         idle_lag: the lag with which each idle partition follows the clock, in microseconds; None
             for one that no longer holds the watermark back.
         derived: columns that are not the source's, each with its SQL expression over those.
-        subscription: of a consumer group of Kafka whose offsets are the start, or are committed;
-            None for neither.
+        hooks: of the data source.
         coder: the coder of the elements, pickled; set when the pipeline is translated.
         in_columns: steps may take the rows as columns; set likewise.
         needed: the names of the columns that are read; None for all. Set likewise.
         looked_at: the names of the columns that some step reads, of a source that may have to
             compute the others nevertheless; None for all. Set likewise.
-        is_own: the data source is one of this package, which the session does not know yet.
         is_compiled: all work on its rows in the stage that reads them is known to be done over
             columns, without a call of the user's code. Set likewise, in batch.
         nested: the names that are dotted paths into structs, of all the names.
@@ -142,12 +137,11 @@ class ReadSpec(_Payload):
     follows_clock: bool = False
     idle_lag: int | None = None
     derived: Options = ()
-    subscription: Subscription | None = field(default=None, repr=False)
+    hooks: SourceHooks = field(default=SourceHooks(), repr=False)
     coder: bytes = field(default=b"", repr=False)
     in_columns: bool = True
     needed: tuple[str, ...] | None = None
     looked_at: tuple[str, ...] | None = None
-    is_own: bool = False
     is_compiled: bool = False
     nested: tuple[str, ...] = ()
     table: str = ""
@@ -176,24 +170,21 @@ class ReadSpec(_Payload):
     @property
     def tells_ends(self) -> bool:
         """True if streaming learns which partitions have nothing left."""
-        return self.is_own
+        return self.tells_partitions and self.hooks.tells_ends
 
     @property
-    def hides_records(self) -> bool:
-        """True if a silent partition of Kafka may have records of open transactions."""
-        level = self.kafka_settings.get("isolation.level")
-        return self.tells_partitions and self.idle is not None and level == "read_committed"
-
-    @property
-    def kafka_settings(self) -> dict[str, str]:
-        """The settings of Kafka's client among the options."""
-        found = ((name.lower(), value) for name, value in self.options)
-        return {name[len(_KAFKA) :]: value for name, value in found if name.startswith(_KAFKA)}
+    def asks_hidden(self) -> bool:
+        """True if the source is asked whether a silent partition has rows that it hides."""
+        return self.tells_partitions and self.idle is not None and self.hooks.hides_rows
 
     @property
     def is_partitioned(self) -> bool:
         """True if its rows come with their partitions in streaming."""
         return self.timestamp_column is not None and bool(self.partition_columns or self.by_files)
+
+    def with_options(self, more: Mapping[str, str]) -> "ReadSpec":
+        """Return the same specification with more options."""
+        return replace(self, options=(*self.options, *more.items())) if more else self
 
     def of_files(self) -> "ReadSpec":
         """Return the specification for workers that read its files, with nothing to be computed."""

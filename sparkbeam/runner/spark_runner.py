@@ -17,6 +17,7 @@ from apache_beam.transforms import environments
 from sparkbeam.common import arguments, stack_depth
 from sparkbeam.common.client_packages import missing_client
 from sparkbeam.common.display_text import printable
+from sparkbeam.common.entry_points import prepare
 from sparkbeam.cross_language.yaml.packages import check_installed
 from sparkbeam.cross_language.yaml.providers import native
 from sparkbeam.errors import ConfigurationError, PipelineFailed, UnsupportedTransform
@@ -30,7 +31,6 @@ from sparkbeam.explain.query_layers import layers
 from sparkbeam.explain.report import Report, reports
 from sparkbeam.explain.shuffles import shuffles
 from sparkbeam.explain.skew import hot_keys
-from sparkbeam.hooks.entry_points import prepare
 from sparkbeam.operators.registry import operators_of
 from sparkbeam.options import sink_options as metrics_options
 from sparkbeam.options import spark_options

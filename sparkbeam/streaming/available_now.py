@@ -30,9 +30,9 @@ class AvailableNowRun:
 
     @classmethod
     def from_plan(cls, plan: Plan) -> "AvailableNowRun":
-        """Return the run of a plan; event hubs end with the events that are there at its start."""
+        """Return the run of a plan; sources that can freeze have no rows behind its end."""
         specs = [ReadSpec.unpack(source.payload) for source in spark_sources(plan)]
-        return cls(not all(spec.is_own for spec in specs), all(map(_takes_all, specs)))
+        return cls(not all(spec.hooks.freezes for spec in specs), all(map(_takes_all, specs)))
 
 
 def has_caught_up(sources: Sequence[Mapping[str, Any]]) -> bool:

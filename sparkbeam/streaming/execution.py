@@ -50,7 +50,7 @@ from sparkbeam.streaming.checkpoint_files import (
 )
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.generation import Generation, OwnFiles, only_if_taken
-from sparkbeam.streaming.kafka_commits import KafkaCommits
+from sparkbeam.streaming.offset_commits import OffsetCommits
 from sparkbeam.streaming.query_sink import QuerySink
 from sparkbeam.streaming.source_watermarks import spark_sources
 from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
@@ -166,7 +166,7 @@ class StreamingExecution:
         # Spark's sink runs in a copy of the session with its own cached tables.
         self._tables = [spec.table for spec in map(_spec, plan.sinks) if spec.table]
         self._number: int | None = None
-        self._commits: KafkaCommits | None = None
+        self._commits: OffsetCommits | None = None
         self._own_sink: QuerySink | None = None
         self._of_spark: tuple[int | None, Phases] = (None, {})
         self._reports: list[TaskReport] = []
@@ -187,7 +187,7 @@ class StreamingExecution:
         self._begin(own, self._topology.plan)
         self._stopping = False
         sources = self._sources(own)
-        self._commits = KafkaCommits(sources, self._feedback)
+        self._commits = OffsetCommits(sources, self._feedback)
         in_pieces = self._in_pieces(sources)
         sink = self._sink(generation, in_pieces=in_pieces)
         writer = (

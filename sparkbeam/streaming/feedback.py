@@ -39,8 +39,8 @@ class Feedback:
         finalizers: the tokens of callbacks to call once the micro-batch is committed, and of
             earlier pending ones.
         waits: what stages have read waits for the next micro-batch.
-        pending: the partitions of Kafka, by the tag of the source, that have records which the
-            micro-batch could not see.
+        pending: the partitions, by the tag of the source, that have rows which the micro-batch
+            could not see.
     """
 
     number: int

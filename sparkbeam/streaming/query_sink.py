@@ -16,13 +16,13 @@ from sparkbeam.observe.figures.phases import (
 )
 from sparkbeam.plan.layers import Topology
 from sparkbeam.spark.collect import collected
-from sparkbeam.streaming import hub_partitions
+from sparkbeam.streaming import partition_notes
 from sparkbeam.streaming.batch_limits import limit_rows
 from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.committed_reports import Committed, busiest
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import OwnFiles, unless_taken
-from sparkbeam.streaming.kafka_offsets import KafkaOffsets
+from sparkbeam.streaming.source_offsets import SourceOffsets
 from sparkbeam.streaming.source_watermarks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.stored_names import StoredNames
@@ -111,7 +111,7 @@ class QuerySink:
         self._spark_sinks = SparkSinks(topology.plan.sinks, files, reports)
         self._clocks = tuple(map(SourceClock.from_source, spark_sources(topology.plan)))
         self._feedback = FeedbackFiles(files)
-        self._kafka = KafkaOffsets(topology.plan, self._feedback)
+        self._offsets = SourceOffsets(topology.plan, self._feedback)
         self._since = now_micros()
         self._committed = Committed()
         self._in_pieces = in_pieces
@@ -134,7 +134,7 @@ class QuerySink:
 
     def _deliver(self, batch: Any, batch_id: int) -> None:
         self._watch = Stopwatch()
-        self._kafka.read(batch_id + 1)
+        self._offsets.read(batch_id + 1)
         if self._in_pieces and not self.number:
             # No layer has run yet: they run when rows are requested.
             limit_rows(batch.sparkSession)
@@ -163,12 +163,12 @@ class QuerySink:
         return found
 
     def _partitions(self) -> tuple[PartitionProgress, ...]:
-        """Return the status of the partitions of event hubs."""
-        hubs = (clock for clock in self._clocks if clock.tells_ends)
+        """Return the status of the partitions of sources that note it."""
         return tuple(
             partition
-            for hub in hubs
-            for partition in hub_partitions.noted(self._files, hub.tag, hub.label)
+            for clock in self._clocks
+            if clock.tells_ends
+            for partition in partition_notes.noted(self._files, clock.tag, clock.label)
         )
 
     def _take(self, table: Any) -> None:
@@ -225,5 +225,5 @@ class QuerySink:
             summary=figures.content(),
             finalizers=self._callbacks.waiting,
             waits=any(stage.waits for stage in stages),
-            pending=self._kafka.pending(seen),
+            pending=self._offsets.hidden(seen),
         )

@@ -4,23 +4,18 @@ The first layer runs where the rows of a micro-batch are read. Its observations 
 sink, and in the feedback to the next tick.
 """
 
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.connectors import source_frames
-from sparkbeam.connectors.kafka_starts import started
-from sparkbeam.observe.collection.listener import reachable_at
 from sparkbeam.plan.model import Source
+from sparkbeam.plan.source_hooks import QueryStart, SourceHooks
 from sparkbeam.plan.spark_io import ReadSpec
-from sparkbeam.spark.session import cores
 from sparkbeam.streaming.batch_limits import split_long_values
-from sparkbeam.streaming.checkpoint_files import Files, files, next_epoch, stored_places
-from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
+from sparkbeam.streaming.checkpoint_files import Files, files
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.kafka_topics import check_topics
 from sparkbeam.wire.messages import DDL
 from sparkbeam.worker.streaming.spark_operators import RowsLayer
 from sparkbeam.worker.streaming.tasks import LayerTask
@@ -75,7 +70,8 @@ class SourceFrame:
     def through(self, first: LayerTask) -> Any:
         """Return a DataFrame of the first layer's output for the rows."""
         time = TickTime(self.checkpoint) if self.spec.timestamp_column is None else None
-        layer = RowsLayer(first, self.label, self.spec, self.tag, time)
+        spec = replace(self.spec, hooks=SourceHooks())  # Workers need none.
+        layer = RowsLayer(first, self.label, spec, self.tag, time)
         rows = split_long_values(self.frame) if first.in_pieces else self.frame
         return rows.mapInArrow(layer, DDL)
 
@@ -99,44 +95,39 @@ def source_frame(
         partitions: the number of partitions of a source that does not define it.
         checkpoint: of the query.
         kept: the files under it.
-        freezes: an event hub ends with the events that are there at the start.
+        freezes: a source that can ends with the rows that are there at the start.
     """
     spec = ReadSpec.unpack(source.payload)
     ((_, tag),) = source.outputs
-    if spec.is_own:
-        spec = _of_hub(spec, session, ExhaustedPartitions(checkpoint, tag), kept, freezes=freezes)
-    if spec.format.lower() == "kafka":
-        check_topics(spec, source.label, number, kept)
+    start = QueryStart(session, checkpoint, kept, tag, spec.idle is not None, freezes)
+    with errors_naming(source.label):
+        spec = spec.with_options(spec.hooks.query_options(start))
+    check_checkpoint(spec, source.label, number, kept)
     if not FeedbackFiles(kept).offsets(1):  # Otherwise Spark starts at its own offsets.
-        spec = started(spec, source.label)
+        spec = source_frames.started(spec, source.label)
     frame = source_frames.timed(session, spec, source.label, partitions)
     return SourceFrame(source.label, tag, spec, frame, checkpoint)
 
 
-def _of_hub(
-    spec: ReadSpec, session: Any, ends: ExhaustedPartitions, kept: Files, *, freezes: bool
-) -> ReadSpec:
-    """Complete the read of an event hub at the start of its query."""
-    # Older versions of PySpark have no Python data sources.
-    from sparkbeam.streaming import hub_source
+def check_checkpoint(spec: ReadSpec, label: str, number: int, kept: Files) -> None:
+    """Check that a source can continue the checkpoint.
 
-    session.dataSource.register(hub_source.PipelineHubSource)
-    noted = [hub_source.PARTITIONS, *([] if spec.idle is None else [hub_source.ENDS])]
-    options = (*spec.options, *((name, ends.text()) for name in noted), *_of_run(session, kept))
-    if freezes:
-        options = (*options, (hub_source.FREEZES, "true"))
-    return replace(spec, options=options, is_own=False)
+    Args:
+        spec: of the read.
+        label: of the transform that reads.
+        number: of the source among those of the query, from 0.
+        kept: the files under the checkpoint.
 
-
-def _of_run(session: Any, kept: Files) -> Iterator[tuple[str, str]]:
-    """Yield the options of this package's sources that are known when the query starts."""
-    from sparkbeam.eventhubs.source_options import EPOCH, PLACES, REPORT_BIND, REPORT_HOST
-
-    yield EPOCH, str(next_epoch(kept))
-    yield PLACES, str(stored_places(kept, cores(session)))
-    with suppress(Exception):  # Optional.
-        reachable = reachable_at(session)
-        if reachable is not None:
-            host, bind = reachable
-            yield REPORT_HOST, host
-            yield REPORT_BIND, bind
+    Raises:
+        PipelineFailed: it has other rows than when the checkpoint was written.
+    """
+    if not spec.hooks.checks_offsets:
+        return
+    feedback = FeedbackFiles(kept)
+    offsets = feedback.partition_offsets(feedback.last_written(), number)
+    name = f"{spec.format.lower()}/{number}.json"
+    before = kept.read(name) if offsets else None
+    with errors_naming(label):
+        notes = spec.hooks.check_checkpoint(label, offsets, before)
+    if notes is not None:
+        kept.write(name, notes)

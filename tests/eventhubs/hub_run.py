@@ -19,10 +19,10 @@ from in_process import Crash, Point, Spark, StreamingRunner
 
 from sparkbeam.connectors import source_frames
 from sparkbeam.errors import PipelineFailed
+from sparkbeam.hubs.source import PipelineHubSource
 from sparkbeam.io.eventhubs import EventPosition, ReadFromEventHubs
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming import tick_source
-from sparkbeam.streaming.hub_source import PipelineHubSource
 from sparkbeam.testing import EventHubsServer
 from sparkbeam.upstream.stream_readers import ReadAllAvailable
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load

@@ -31,7 +31,7 @@ from sparkbeam.observe.sinks.runner_metrics import runner_metrics
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.hub_partitions import NotePartitions, noted
+from sparkbeam.streaming.partition_notes import NotePartitions, noted
 from sparkbeam.testing import EventHubsServer
 
 pytestmark = pytest.mark.hub_partitions(4)

@@ -16,8 +16,8 @@ from sparkbeam.eventhubs.data_source import EventHubsReader, EventHubsStreamRead
 from sparkbeam.eventhubs.events import EventHubsError
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.source_options import SourceOptions
+from sparkbeam.hubs.source import FREEZES, PipelineHubSource
 from sparkbeam.streaming.checkpoint_files import LocalFiles, next_epoch, stored_places
-from sparkbeam.streaming.hub_source import FREEZES, PipelineHubSource
 from sparkbeam.testing import EventHubsServer
 from sparkbeam.upstream.stream_readers import ReadAllAvailable, ReadMaxRows
 

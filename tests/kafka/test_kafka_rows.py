@@ -21,6 +21,7 @@ from apache_beam.typehints import Optional, Tuple
 from apache_beam.utils.timestamp import Timestamp
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
+from kafka_options import subscription_of
 from payloads import payload
 
 from sparkbeam import SparkRunner
@@ -61,7 +62,7 @@ def test_the_configuration_is_that_of_the_consumer() -> None:
         consumer_config_updates={"client.id": "c"},
         redistribute_num_keys=3,
     )
-    assert spec.subscription is None
+    assert subscription_of(spec) is None
     assert (
         dict(spec.options).items()
         >= {
@@ -74,7 +75,7 @@ def test_the_configuration_is_that_of_the_consumer() -> None:
 
 
 def test_offsets_of_a_group_that_is_named_are_committed() -> None:
-    subscription = read(consumer_config_updates={"group.id": "g"}).subscription
+    subscription = subscription_of(read(consumer_config_updates={"group.id": "g"}))
     assert subscription is not None
     assert subscription.commits
 
@@ -182,7 +183,7 @@ def test_yaml_has_the_same_under_its_own_names() -> None:
     pipeline = built()
     _ = pipeline | yaml_transform.YamlTransform(PIPELINE)
     spec = ReadSpec.unpack(payload(READ_URN, pipeline))
-    assert spec.subscription is not None
+    assert subscription_of(spec) is not None
     assert dict(spec.options)["subscribe"] == "t"
     written = dict(WriteSpec.unpack(payload(WRITE_URN, pipeline)).options)
     assert (written["topic"], written["kafka.acks"]) == ("u", "all")

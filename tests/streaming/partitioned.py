@@ -19,9 +19,10 @@ from in_process import Crash, Point, Spark, StreamingRunner
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from sparkbeam.connectors import source_frames
+from sparkbeam.cross_language.kafka.source import KafkaSource
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.streaming import clock, spark_sources, tick_source
+from sparkbeam.streaming import clock, tick_source
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
 
 HOUR = 3600
@@ -123,7 +124,7 @@ class PartitionedRun:
         monkeypatch.setattr(tick_source, "_IDLE_MICROS", 0)
         monkeypatch.setattr(clock, "now_micros", self._now)
         monkeypatch.setattr(time, "sleep", lambda seconds: None)
-        monkeypatch.setattr(spark_sources, "check_topics", lambda *_: None)
+        monkeypatch.setattr(KafkaSource, "check_checkpoint", lambda *_: None)
 
     def pass_time(self, seconds: float) -> None:
         """Lets the clock go on while nothing runs."""

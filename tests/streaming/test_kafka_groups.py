@@ -10,7 +10,8 @@ import pytest
 from apache_beam.io.kafka import ReadFromKafka
 from partitioned import MicroBatch, PartitionedRun
 
-from sparkbeam.connectors.kafka_starts import started
+from sparkbeam.connectors.source_frames import started
+from sparkbeam.cross_language.kafka.source import KafkaSource
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.kafka import subscription
 from sparkbeam.kafka.client import KafkaError, Partition
@@ -65,7 +66,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 def spec(reset: str = "latest") -> ReadSpec:
     config = (("group.id", "g"), ("sasl.jaas.config", SECRET))
-    return ReadSpec("kafka", config, subscription=Subscription(("t",), config, reset))
+    return ReadSpec("kafka", config, hooks=KafkaSource(config, Subscription(("t",), config, reset)))
 
 
 @pytest.mark.parametrize(("reset", "start"), [("latest", 20), ("earliest", 2)])
@@ -149,7 +150,7 @@ def test_a_failed_commit_is_told_once_and_stops_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(kafka, "problem", "the broker is away.")
-    monkeypatch.setattr("sparkbeam.streaming.spark_sources.started", lambda spec, label: spec)
+    monkeypatch.setattr(KafkaSource, "starting_options", lambda *_: {})
     with caplog.at_level(logging.WARNING):
         run(tmp_path, monkeypatch, commit_offset_in_finalize=True)
     told = "offsets of group 'g' are not committed: the broker is away."

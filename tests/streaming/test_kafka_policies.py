@@ -12,10 +12,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from partitioned import COLUMNS, HOUR, SECOND, MicroBatch, PartitionedRun, Sums
 
 from sparkbeam import SparkRunner
+from sparkbeam.cross_language.kafka import source as kafka_source
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.kafka.client import KafkaError, Partition
-from sparkbeam.streaming import kafka_offsets
 from sparkbeam.streaming.source_watermarks import (
     SourceClock,
     SourceObservation,
@@ -170,7 +170,7 @@ def test_records_of_a_transaction_that_is_open_for_long_are_not_late(
     open: tuple[int, ...] | KafkaError,
     source: Callable[[], Any],
 ) -> None:
-    monkeypatch.setattr(kafka_offsets, "Client", Broker)
+    monkeypatch.setattr(kafka_source, "Client", Broker)
     monkeypatch.setattr(Broker, "open", open)
     monkeypatch.setattr(Broker, "hidden", 29)
     windows = Sums(tmp_path)
@@ -184,7 +184,7 @@ def test_records_of_a_transaction_that_is_open_for_long_are_not_late(
 def test_a_partition_whose_records_are_all_aborted_is_idle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_offsets, "Client", Broker)
+    monkeypatch.setattr(kafka_source, "Client", Broker)
     monkeypatch.setattr(Broker, "open", (1,))
     monkeypatch.setattr(Broker, "hidden", 4)
     batches: list[MicroBatch] = [{0: [n]} for n in range(12)]

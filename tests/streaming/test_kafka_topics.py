@@ -9,12 +9,12 @@ import pytest
 from apache_beam.io.kafka import ReadFromKafka
 from partitioned import MicroBatch, PartitionedRun
 
+from sparkbeam.cross_language.kafka import source as kafka_source
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.kafka.client import KafkaError, Partition
 from sparkbeam.plan.spark_io import ReadSpec
-from sparkbeam.streaming import kafka_topics
 from sparkbeam.streaming.checkpoint_files import LocalFiles, files
-from sparkbeam.streaming.kafka_topics import check_topics
+from sparkbeam.streaming.spark_sources import check_checkpoint
 
 SECRET = "geheim"
 
@@ -46,7 +46,7 @@ class Topic:
 
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> type[Topic]:
-    monkeypatch.setattr(kafka_topics, "Client", Topic)
+    monkeypatch.setattr(kafka_source, "Client", Topic)
     return Topic
 
 
@@ -61,7 +61,8 @@ def run_to(folder: Path, offset: int) -> None:
 
 def check(folder: Path, **options: Any) -> None:
     given = {"subscribe": "t", "kafka.sasl.jaas.config": SECRET, **options}
-    check_topics(ReadSpec("kafka", tuple(given.items())), "Read", 0, LocalFiles(str(folder)))
+    spec = ReadSpec("kafka", hooks=kafka_source.KafkaSource.from_options(given))
+    check_checkpoint(spec, "Read", 0, LocalFiles(str(folder)))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from in_process import Crash, Spark, StreamingRunner
 
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.hubs.hooks import HubSource
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.streaming import execution, tick_source
 from sparkbeam.streaming.available_now import AvailableNowRun, has_caught_up
@@ -246,7 +247,7 @@ def test_a_progress_tells_whether_sources_have_caught_up(ends: Any, caught_up: b
     assert has_caught_up(sources) is caught_up
 
 
-HUB = ReadSpec("eventhubs", is_own=True)
+HUB = ReadSpec("eventhubs", hooks=HubSource())
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,15 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PBegin, PCollection
 from pyspark.sql.types import IntegerType, StringType, StructType, TimestampType
 
+from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.cross_language.kafka import arguments as kafka_arguments
 from sparkbeam.cross_language.kafka.bounded import ReadRanges
 from sparkbeam.cross_language.kafka.policies import TIME, Policy, policy
 from sparkbeam.cross_language.kafka.records import RecordForm
+from sparkbeam.cross_language.kafka.source import KafkaSource
 from sparkbeam.cross_language.kafka.values import Format, format_of
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io.output_modes import errors_naming
+from sparkbeam.hooks import SourceHooks
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.kafka.subscription import EARLIEST, LATEST, Subscription
 from sparkbeam.options.spark_options import SparkBeamOptions
@@ -152,6 +154,9 @@ class _ReadKafka(ReadFromSpark):
         self._policy = policy
         self._subscription = subscription
 
+    def _hooks(self) -> SourceHooks:
+        return KafkaSource(self._origin.options, self._subscription)
+
     def _ask(self, spec: Any, pipeline: Pipeline, *, streaming: bool) -> StructType:
         hidden = {"topic": StringType(), "partition": IntegerType(), TIME: TimestampType()}
         known = self._form.schema.names
@@ -166,6 +171,5 @@ class _ReadKafka(ReadFromSpark):
         derived = self._derived
         if of_policy.expression is not None:
             derived = (*derived, (TIME, of_policy.expression))
-        more |= {"derived": derived, "subscription": self._subscription}
-        more |= {"idle": of_policy.idle, "idle_lag": of_policy.lag}
+        more |= {"derived": derived, "idle": of_policy.idle, "idle_lag": of_policy.lag}
         return super()._with_details(spec, **more)

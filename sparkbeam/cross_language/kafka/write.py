@@ -10,11 +10,11 @@ from apache_beam.pvalue import PCollection, PDone
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructType
 
 from sparkbeam.common.arguments import shown
+from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors.schemas import spark_schema
 from sparkbeam.cross_language.kafka import arguments as kafka_arguments
 from sparkbeam.cross_language.kafka.values import BYTES, Format, format_of
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.io.write import WriteToSpark, to_writer
 from sparkbeam.kafka.transactions import TRANSACTIONAL_ID, TransactionWriter
 from sparkbeam.plan.labels import applied_label

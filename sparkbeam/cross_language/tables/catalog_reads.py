@@ -14,11 +14,11 @@ from apache_beam.pvalue import PBegin, PCollection
 from pyspark.sql.types import StructType
 
 from sparkbeam.common.spark_packages import released, versions_of
+from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve, source_frames
 from sparkbeam.connectors.problems import problem
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
-from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.options.spark_options import SparkBeamOptions, settings
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.plan.spark_io import Options, ReadSpec

@@ -12,6 +12,7 @@ from pyspark.sql import types as st
 from sparkbeam.common import arguments
 from sparkbeam.common.arguments import listed, one_of, shown
 from sparkbeam.common.display_text import shortened
+from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors.iceberg_merges import KINDS, ChangeMerge
 from sparkbeam.connectors.iceberg_tables import (
     CATALOG,
@@ -27,7 +28,6 @@ from sparkbeam.cross_language.tables.catalog_reads import ReadTable, TableFormat
 from sparkbeam.cross_language.tables.jdbc import kinds_of
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import ManagedConfig
-from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.io.write import to_function
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.spark.capabilities import setting

@@ -16,6 +16,7 @@ from pyspark.sql import types as st
 
 from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
+from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve
 from sparkbeam.connectors.database_inserts import InsertRows
 from sparkbeam.connectors.database_tables import TIME, DatabaseTable
@@ -25,7 +26,6 @@ from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
 from sparkbeam.cross_language.tables.catalog_reads import TableRows, reading
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import SECRET_MANAGER, no_secret_manager
-from sparkbeam.io.output_modes import errors_naming
 from sparkbeam.io.write import to_function, to_writer
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.upstream.external import arguments_of, classpath_of

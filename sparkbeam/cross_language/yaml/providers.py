@@ -4,8 +4,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from sparkbeam.common.entry_points import MANAGED_READS, MANAGED_WRITES
 from sparkbeam.cross_language.yaml.packages import check_installed
-from sparkbeam.hooks.entry_points import MANAGED_READS, MANAGED_WRITES
 from sparkbeam.hooks.managed import made
 from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.upstream.yaml_scopes import (

@@ -1,16 +1,13 @@
-"""Commits of offsets for consumer groups of Kafka, behind the commits of micro-batches."""
+"""Commits of offsets to their sources, behind the commits of micro-batches."""
 
 import logging
 import queue
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 
 from sparkbeam.common.background import background_thread
-from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.kafka.client import KafkaError, Partition
-from sparkbeam.kafka.subscription import Subscription
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.spark_sources import SourceFrame
@@ -19,8 +16,8 @@ _LOG = logging.getLogger(__name__)
 _END_SECONDS = 30
 
 
-class KafkaCommits:
-    """Commits of a run, in a thread: a broker that is away holds no micro-batch up.
+class OffsetCommits:
+    """Commits of a run, in a thread: a source that is away holds no micro-batch up.
 
     A failed commit is logged, and made up for by the next one.
 
@@ -33,10 +30,10 @@ class KafkaCommits:
     """
 
     def __init__(self, sources: Iterable[SourceFrame], feedback: FeedbackFiles) -> None:
-        self._groups = [
-            _Group(number, source.label, source.spec.subscription, Redaction(source.spec.options))
-            for number, source in enumerate(sources, start=1)
-            if source.spec.subscription is not None and source.spec.subscription.commits
+        self._receivers = [
+            _Receiver(number, source)
+            for number, source in enumerate(sources)
+            if source.spec.hooks.commits_to is not None
         ]
         self._feedback = feedback
         self._committed: queue.SimpleQueue[int | None] = queue.SimpleQueue()
@@ -44,10 +41,10 @@ class KafkaCommits:
 
     def after(self, number: int) -> None:
         """Commit the offsets at the end of a tick's micro-batch, which Spark has committed."""
-        if not self._groups:
+        if not self._receivers:
             return
         if self._thread is None:
-            self._thread = background_thread(self._run, "sparkbeam-kafka-commits")
+            self._thread = background_thread(self._run, "sparkbeam-offset-commits")
             self._thread.start()
         self._committed.put(number)
 
@@ -57,8 +54,8 @@ class KafkaCommits:
             self._committed.put(None)
             self._thread.join(_END_SECONDS)
             self._thread = None
-        for group in self._groups:
-            group.close()
+        for receiver in self._receivers:
+            receiver.close()
 
     def _run(self) -> None:
         goes_on = True
@@ -78,47 +75,42 @@ class KafkaCommits:
         return found
 
     def _commit(self, number: int) -> None:
-        try:
-            offsets = self._feedback.offsets(number)
-        except (OSError, SparkBeamError):
-            return  # The run finds out by itself.
-        for group in self._groups:
-            if group.number < len(offsets):
-                group.commit(offsets[group.number])
+        with suppress(OSError, SparkBeamError):  # The run finds out by itself.
+            for receiver in self._receivers:
+                receiver.commit(self._feedback, number)
 
 
-class _Group:
-    """A source with a consumer group.
+class _Receiver:
+    """A source to which offsets are committed.
 
     Args:
-        number: of the source in Spark's offsets.
-        label: of the transform that reads it.
-        subscription: of the group.
-        redaction: of errors.
+        number: of the source among those of the query, from 0.
+        source: the source.
     """
 
-    def __init__(
-        self, number: int, label: str, subscription: Subscription, redaction: Redaction
-    ) -> None:
-        self.number = number
-        self._label = label
-        self._group = subscription.group
-        self._hide = redaction
-        self._client = subscription.client()
+    def __init__(self, number: int, source: SourceFrame) -> None:
+        self._number = number
+        self._label = source.label
+        self._target = source.spec.hooks.commits_to
+        self._hide = Redaction(source.spec.options)
+        self._client = source.spec.hooks.connect()
         self._fails = False
 
-    def commit(self, offsets: str) -> None:
-        """Commit offsets in Spark's form; log the first of several failures."""
+    def commit(self, feedback: FeedbackFiles, number: int) -> None:
+        """Commit the offsets of a tick's micro-batch; log the first of several failures."""
+        offsets = feedback.partition_offsets(number, self._number)
+        if not offsets:
+            return
         try:
-            self._client.commit(_offsets(loaded(offsets)))
+            self._client.commit(offsets)
             self._fails = False
-        except (KafkaError, ValueError, AttributeError, TypeError) as error:
+        except Exception as error:
             if not self._fails:
                 _LOG.warning(
-                    "Step '%s': the offsets of group '%s' are not committed: %s They will be "
-                    "with those of a later micro-batch.",
+                    "Step '%s': the offsets of %s are not committed: %s They will be with those of "
+                    "a later micro-batch.",
                     self._label,
-                    self._group,
+                    self._target,
                     self._hide(str(error)),
                 )
             self._fails = True
@@ -126,11 +118,3 @@ class _Group:
     def close(self) -> None:
         """Disconnect."""
         self._client.close()
-
-
-def _offsets(topics: Mapping[str, Mapping[str, int]]) -> dict[Partition, int]:
-    return {
-        (topic, int(number)): offset
-        for topic, partitions in topics.items()
-        for number, offset in partitions.items()
-    }

@@ -16,6 +16,9 @@ MANAGED_READS, MANAGED_WRITES = "sparkbeam.managed_reads", "sparkbeam.managed_wr
 _WRITES = "apache_beam.io.iobase.WriteImpl"
 """A transform that is always replaced."""
 
+SOURCES = "sparkbeam.sources"
+"""Functions that make the hooks of a read from its options, by the data source in small letters."""
+
 PREPARATIONS = "sparkbeam.preparations"
 """Functions without arguments that are called before the first pipeline is made."""
 

@@ -1,4 +1,4 @@
-"""Status of the partitions of an event hub, passed from the planner of a source to the sink.
+"""Status of the partitions of a source, passed from the planner of a source to the sink.
 
 The two run in different processes that share a small file under the checkpoint.
 """

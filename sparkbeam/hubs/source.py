@@ -6,7 +6,7 @@ from typing import Any
 from sparkbeam.eventhubs.data_source import EventHubsSource, NoteEnds
 from sparkbeam.eventhubs.monitoring import Watch
 from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
-from sparkbeam.streaming.hub_partitions import NotePartitions
+from sparkbeam.streaming.partition_notes import NotePartitions
 
 ENDS = "ends"
 """Option with the file for exhausted partitions; see :class:`.ExhaustedPartitions`."""

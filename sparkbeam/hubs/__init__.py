@@ -1,0 +1,1 @@
+"""Event Hubs in pipelines, over the data source of :mod:`sparkbeam.eventhubs`."""

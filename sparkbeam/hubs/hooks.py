@@ -1,0 +1,55 @@
+"""Hooks of reads of event hubs over AMQP."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sparkbeam.eventhubs.source_options import EPOCH, PLACES, REPORT_BIND, REPORT_HOST
+from sparkbeam.hooks import QueryStart, SourceHooks
+from sparkbeam.observe.collection.listener import reachable_at
+from sparkbeam.spark.session import cores
+from sparkbeam.streaming.checkpoint_files import next_epoch, stored_places
+from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
+
+
+@dataclass(frozen=True)
+class HubSource(SourceHooks):
+    """Hooks of a read of an event hub, which know it from the options of the data source."""
+
+    partition_columns: ClassVar[tuple[str, ...]] = ("event_hub", "partition")
+    tells_ends: ClassVar[bool] = True
+    freezes: ClassVar[bool] = True
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> "HubSource":
+        """Return the hooks of a read."""
+        return cls()
+
+    def register(self, session: Any) -> None:
+        # Older versions of PySpark, on which other pipelines run, lack Python data sources.
+        from sparkbeam.hubs.source import PipelineHubSource
+
+        session.dataSource.register(PipelineHubSource)
+
+    def query_options(self, start: QueryStart) -> Mapping[str, str]:
+        return dict(_options(start))
+
+
+def _options(start: QueryStart) -> Iterator[tuple[str, str]]:
+    from sparkbeam.hubs import source
+
+    noted = ExhaustedPartitions(start.checkpoint, start.tag).text()
+    yield source.PARTITIONS, noted
+    if start.asks_ends:
+        yield source.ENDS, noted
+    yield EPOCH, str(next_epoch(start.files))
+    yield PLACES, str(stored_places(start.files, cores(start.session)))
+    with suppress(Exception):  # Optional.
+        reachable = reachable_at(start.session)
+        if reachable is not None:
+            host, bind = reachable
+            yield REPORT_HOST, host
+            yield REPORT_BIND, bind
+    if start.freezes:
+        yield source.FREEZES, "true"

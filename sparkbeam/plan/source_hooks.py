@@ -1,0 +1,121 @@
+"""What a package adds to the reads of its data source, beside what Spark asks a source."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class QueryStart:
+    """A streaming query that is about to start.
+
+    Attributes:
+        session: its Spark session.
+        checkpoint: its checkpoint location.
+        files: the files under it; see :class:`sparkbeam.streaming.checkpoint_files.Files`.
+        tag: the number of the source in the query.
+        asks_ends: the watermark needs to know which partitions are exhausted.
+        freezes: the source is to end with the rows that it has now, if
+            :attr:`SourceHooks.freezes`.
+    """
+
+    session: Any
+    checkpoint: str
+    files: Any
+    tag: int
+    asks_ends: bool
+    freezes: bool
+
+
+class SourceClient:
+    """A connection to the data source of a running query.
+
+    Its methods may raise any error if the source does not answer.
+    """
+
+    def hidden(self, offsets: Mapping[str, int]) -> Collection[str]:
+        """Return the partitions with rows behind an offset, though the source shows none of them.
+
+        Args:
+            offsets: behind the last row of each partition without rows in a micro-batch.
+        """
+        return ()
+
+    def commit(self, offsets: Mapping[str, int]) -> None:
+        """Commit the offsets at the end of a micro-batch that Spark has committed."""
+
+    def close(self) -> None:
+        """Disconnect."""
+
+
+@dataclass(frozen=True)
+class SourceHooks:
+    """Hooks around the reads of a data source; those of this class do nothing.
+
+    There is an instance for each read, made of its options, and it is pickled with the plan. A
+    partition is named by the values of :attr:`partition_columns`, joined by ``/``. Offsets are
+    known for a source whose offsets in Spark are like ``{"topic": {"0": 17}}``. An error of a hook
+    is a ConfigurationError or a PipelineFailed, to which the name of the step is added.
+
+    Attributes:
+        partition_columns: columns that identify the partition of a row, if the offsets have one for
+            each partition.
+        checks_offsets: the hooks with offsets are called.
+        tells_ends: in streaming the source notes which partitions are exhausted.
+        freezes: it has an option to end with the rows that it has when a query starts.
+    """
+
+    partition_columns: ClassVar[tuple[str, ...]] = ()
+    checks_offsets: ClassVar[bool] = False
+    tells_ends: ClassVar[bool] = False
+    freezes: ClassVar[bool] = False
+
+    @property
+    def hides_rows(self) -> bool:
+        """True if a partition may have rows that it does not show yet, as of open transactions."""
+        return False
+
+    @property
+    def commits_to(self) -> str | None:
+        """The receiver of offsets that are committed, as a phrase; None if none are."""
+        return None
+
+    def check(self, *, asks_hidden: bool) -> None:
+        """Check that the source can be asked, when a streaming read is applied.
+
+        Args:
+            asks_hidden: it will be asked for hidden rows.
+        """
+
+    def register(self, session: Any) -> None:
+        """Register a data source of Python in a session that is about to read it."""
+
+    def starting_options(self) -> Mapping[str, str]:
+        """Return more options for a read that does not continue a checkpoint."""
+        return {}
+
+    def query_options(self, start: QueryStart) -> Mapping[str, str]:
+        """Return more options for the read of a streaming query."""
+        return {}
+
+    def check_checkpoint(
+        self, label: str, offsets: Mapping[str, int], notes: bytes | None
+    ) -> bytes | None:
+        """Check that a streaming query can continue a checkpoint.
+
+        Args:
+            label: of the step, for warnings.
+            offsets: at which it would continue; empty for a new query.
+            notes: returned by the last call for the checkpoint; None if there was none.
+
+        Returns:
+            The notes for the next call; None to leave them as they are.
+        """
+        return None
+
+    def check_offsets(self, before: Mapping[str, int], now: Mapping[str, int]) -> None:
+        """Check the offsets between which a micro-batch reads."""
+
+    def connect(self) -> SourceClient:
+        """Return a connection for hidden rows and for commits."""
+        return SourceClient()

@@ -1,0 +1,97 @@
+"""Offsets of Spark's sources at the ends of micro-batches, beside what the sources have.
+
+A source that shows only a part of its rows, such as those of committed transactions, is idle only
+if its last row, shown or not, has been passed: those of an open transaction are as old as the time
+at which they were sent.
+"""
+
+from collections.abc import Collection, Mapping
+
+from sparkbeam.common.step_errors import errors_naming
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.source_hooks import SourceClient
+from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.source_watermarks import spark_sources
+
+
+class SourceOffsets:
+    """Offsets of the sources of a query whose hooks check them.
+
+    Args:
+        plan: of the query.
+        feedback: gives the offsets of micro-batches.
+    """
+
+    def __init__(self, plan: Plan, feedback: FeedbackFiles) -> None:
+        specs = [
+            (number, source, ReadSpec.unpack(source.payload))
+            for number, source in enumerate(spark_sources(plan))
+        ]
+        self._sources = [
+            (number, str(source.outputs[0][1]), source.label, spec)
+            for number, source, spec in specs
+            if spec.hooks.checks_offsets
+        ]
+        self._feedback = feedback
+        self._ends: tuple[int, dict[str, dict[str, int]]] = (0, {})
+        self._clients: dict[str, SourceClient] = {}
+
+    def read(self, number: int) -> None:
+        """Read the offsets at the end of a tick's micro-batch, and check them.
+
+        Raises:
+            PipelineFailed: the micro-batch does not have the rows of the source.
+        """
+        if not self._sources:
+            return
+        last, before = self._ends
+        if last != number - 1:
+            before = self._read(number - 1)
+        now = self._read(number)
+        self._ends = number, now
+        for _, tag, label, spec in self._sources:
+            with errors_naming(label):
+                spec.hooks.check_offsets(before.get(tag, {}), now[tag])
+
+    def _read(self, number: int) -> dict[str, dict[str, int]]:
+        return {
+            tag: self._feedback.partition_offsets(number, source)
+            for source, tag, _, _ in self._sources
+        }
+
+    def hidden(self, seen: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[str, ...]]:
+        """Return the partitions with rows behind the end of the micro-batch.
+
+        All partitions without rows in it count as such while a source does not answer.
+
+        Args:
+            seen: the partitions with rows in the micro-batch, by the tag of the source.
+
+        Raises:
+            ConfigurationError: a source cannot be asked with the given configuration.
+        """
+        found = {}
+        for _, tag, label, spec in self._sources:
+            silent = {
+                partition: offset
+                for partition, offset in self._ends[1].get(tag, {}).items()
+                if partition not in seen.get(tag, {})
+            }
+            if not spec.asks_hidden or not silent:
+                continue
+            with errors_naming(label):
+                hidden = self._hidden(tag, spec, silent)
+            found[tag] = tuple(partition for partition in silent if partition in hidden)
+        return found
+
+    def _hidden(self, tag: str, spec: ReadSpec, silent: Mapping[str, int]) -> Collection[str]:
+        try:
+            if tag not in self._clients:
+                self._clients[tag] = spec.hooks.connect()
+            return self._clients[tag].hidden(silent)
+        except ConfigurationError:
+            raise
+        except Exception:
+            return silent
