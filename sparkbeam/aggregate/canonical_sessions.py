@@ -42,10 +42,6 @@ class CanonicalSessions:
     """Sessions that Beam's ``Sessions`` merges, given all windows each time.
 
     The time for an element is in proportion to the number of sessions.
-
-    Args:
-        combine_fn: of their values.
-        stamps: of their timestamps.
     """
 
     def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:

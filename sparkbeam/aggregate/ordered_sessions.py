@@ -116,12 +116,7 @@ class Buffer:
 
 
 class OrderedSessions:
-    """Sorted sessions, so that an element meets only the sessions that it joins.
-
-    Args:
-        combine_fn: of their values.
-        stamps: of their timestamps.
-    """
+    """Sorted sessions, so that an element meets only the sessions that it joins."""
 
     def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:
         self._combine_fn = combine_fn

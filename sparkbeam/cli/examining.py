@@ -62,11 +62,7 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
 
 
 class _Lines(list["tuple[Finding, ...]"]):
-    """Findings of pipelines, written to a file as they come.
-
-    Args:
-        file: the file.
-    """
+    """Findings of pipelines, written to a file as they come."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()

@@ -91,11 +91,7 @@ class TimeArgument:
 
 @dataclass(frozen=True)
 class WindowArgument:
-    """A placeholder for an IntervalWindow.
-
-    Attributes:
-        start, end: its bounds.
-    """
+    """A placeholder for an IntervalWindow."""
 
     start: TimeArgument
     end: TimeArgument

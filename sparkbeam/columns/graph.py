@@ -63,11 +63,7 @@ _MOST_WAYS = 2000
 
 
 class UnknownDocument(Exception):
-    """A function parses JSON whose type only the data tell.
-
-    Attributes:
-        text: the JSON.
-    """
+    """A function parses JSON whose type only the data tell."""
 
     def __init__(self, text: Expression) -> None:
         super().__init__("it parses JSON")

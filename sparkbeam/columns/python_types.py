@@ -82,11 +82,7 @@ class Union:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Values whose type depends on the path through a function; no column can hold them.
-
-    Attributes:
-        shapes: these types.
-    """
+    """Values whose type depends on the path through a function; no column can hold them."""
 
     shapes: "tuple[Shape, ...]"
 
@@ -110,11 +106,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class Lists:
-    """Lists of any length, such as the values of a group.
-
-    Attributes:
-        item: the type of their items.
-    """
+    """Lists of any length, such as the values of a group."""
 
     item: "Shape"
 

@@ -170,11 +170,7 @@ class Delivery:
         return latest(table, self.spec.key) if self.spec.key else table
 
     def catalog_table(self, session: Any) -> CatalogTable | None:
-        """Return the target table; create it if missing.
-
-        Args:
-            session: the session of the table.
-        """
+        """Return the target table; create it if missing."""
         name = self.spec.table
         found = found_table(session, name)
         if found is not None:
@@ -253,9 +249,6 @@ def table_of_cells(values: Any, schema: str) -> Any:
 
 class WriteTarget:
     """Target of a data source.
-
-    Args:
-        spec: of the sink.
 
     Attributes:
         mode: Spark's save mode.

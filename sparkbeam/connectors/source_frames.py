@@ -58,11 +58,7 @@ def give(frame: Any) -> str:
 
 
 def given(payloads: Iterable[bytes]) -> list[Any]:
-    """Return the registered DataFrames of sources, for a run to keep alive.
-
-    Args:
-        payloads: of the sources.
-    """
+    """Return the registered DataFrames of sources, for a run to keep alive."""
     specs = map(ReadSpec.unpack, payloads)
     return [_given[spec.frame] for spec in specs if spec.frame]
 

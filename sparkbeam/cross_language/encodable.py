@@ -23,11 +23,7 @@ _UNPICKLED = "cannot pickle"
 
 
 class Encodable:
-    """Check of the values of a type.
-
-    Args:
-        kind: the type.
-    """
+    """Check of the values of a type."""
 
     def __init__(self, kind: Any) -> None:
         coder = coders.registry.get_coder(kind)

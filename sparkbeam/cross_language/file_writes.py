@@ -99,11 +99,7 @@ def _in_one_window(elements: PCollection[Any]) -> bool:
 
 
 class _WriteToFiles(beam.PTransform[Any, Any]):
-    """Write elements by their destinations.
-
-    Args:
-        write: the arguments.
-    """
+    """Write elements by their destinations."""
 
     def __init__(self, write: FilesWrite) -> None:
         super().__init__()
@@ -156,11 +152,7 @@ class _WriteToSink(beam.PTransform[Any, Any]):
 
 
 class _WriteAtEnd(beam.PTransform[Any, Any]):
-    """Write a bounded input to files that are named by a template, also if it is empty.
-
-    Args:
-        sink: the sink.
-    """
+    """Write a bounded input to files that are named by a template, also if it is empty."""
 
     def __init__(self, sink: FileBasedSink) -> None:
         super().__init__()

@@ -36,9 +36,6 @@ _SOON = 0.05
 class AmqpClient:
     """Connection to one event hub; after an error it reconnects on the next use.
 
-    Args:
-        connection: the settings of the connection.
-
     Raises:
         ConfigurationError: the connection string or the credential cannot be had.
     """

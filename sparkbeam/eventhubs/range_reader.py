@@ -51,13 +51,7 @@ def excluded(partition: str, group: str, error: StolenError) -> EventHubsError:
 
 
 class RangeReader:
-    """Reader of a range, with as many receivers as necessary.
-
-    Args:
-        options: of the source.
-        events: the range.
-        pool: the pool of receivers.
-    """
+    """Reader of a range, with as many receivers as necessary."""
 
     def __init__(self, options: SourceOptions, events: Range, pool: Pool = POOL) -> None:
         self._options = options

@@ -36,12 +36,7 @@ class RegistryUnavailable(RegistryError):
 
 @dataclass(frozen=True)
 class Registered:
-    """A schema in a registry.
-
-    Attributes:
-        number: its id.
-        tree: the schema.
-    """
+    """A schema in a registry."""
 
     number: int
     tree: dict[str, Any]

@@ -36,11 +36,7 @@ class SinkRows(Operator):
 
 
 class PackOperation(BlockOperation):
-    """Packer of blocks that are columns of rows; the DoFn packs other elements.
-
-    Attributes:
-        fn: that DoFn.
-    """
+    """Packer of blocks that are columns of rows; the DoFn packs other elements."""
 
     fn: PackArrow
 

@@ -23,9 +23,6 @@ class ParsedStage:
         proto: the descriptor, which must not be changed.
         source_id: the source operation in it.
         context: Beam's objects for its coders and windowing, if they are known.
-
-    Attributes:
-        proto: the descriptor.
     """
 
     def __init__(

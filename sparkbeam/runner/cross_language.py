@@ -56,10 +56,6 @@ _GENERAL = (
 def replaced(transform: Any, input: Any) -> Any:
     """Return the transform to apply: its replacement, for one that has one.
 
-    Args:
-        transform: the applied transform.
-        input: its input.
-
     Raises:
         ConfigurationError: an argument of it has no meaning here.
         UnsupportedTransform: nothing replaces it; the message names the transform that the user

@@ -52,11 +52,7 @@ _patient = threading.Event()
 
 
 class _Terminated(SystemExit):
-    """End of the program by a signal.
-
-    Args:
-        number: of the signal.
-    """
+    """End of the program by a signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(_SIGNALLED + number)

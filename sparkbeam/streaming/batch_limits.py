@@ -64,9 +64,6 @@ def split_long_values(frame: Any) -> Any:
     """Return the rows of a source in order, a row with long texts as several rows.
 
     :func:`sparkbeam.wire.row_pieces.joined` joins them.
-
-    Args:
-        frame: the rows.
     """
     names = [f"c{number}" for number in range(len(frame.columns))]
     kinds = {name: field.dataType for name, field in zip(names, frame.schema, strict=True)}

@@ -20,10 +20,6 @@ class ExhaustedPartitions:
     It describes the time when the last micro-batch was planned. A partition is exhausted in a
     micro-batch if its offset is the one in the file: another run may have planned more than Spark
     has logged.
-
-    Attributes:
-        checkpoint: the checkpoint location.
-        tag: of the source.
     """
 
     checkpoint: str

@@ -136,12 +136,7 @@ def only_if_taken() -> Iterator[None]:
 
 
 class OwnFiles:
-    """Files under a checkpoint that a driver can write while no newer one exists.
-
-    Args:
-        kept: the files.
-        generation: of the driver.
-    """
+    """Files under a checkpoint that a driver can write while no newer one exists."""
 
     def __init__(self, kept: Files, generation: Generation) -> None:
         self._kept = kept

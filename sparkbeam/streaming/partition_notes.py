@@ -17,12 +17,7 @@ from sparkbeam.streaming.checkpoint_files import Files, files
 
 @dataclass(frozen=True)
 class NotePartitions:
-    """Writer of the status of a source's partitions.
-
-    Attributes:
-        checkpoint: the checkpoint location.
-        tag: of the source.
-    """
+    """Writer of the status of a source's partitions."""
 
     checkpoint: str
     tag: int

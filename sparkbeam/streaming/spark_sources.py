@@ -27,9 +27,6 @@ class TickTime:
 
     It is the timestamp of rows without one. Spark's own time of a micro-batch follows the machine's
     clock backwards, and rows behind the watermark would be late.
-
-    Attributes:
-        checkpoint: the checkpoint location.
     """
 
     checkpoint: str

@@ -79,9 +79,6 @@ class RowGroupSource(parquetio._ParquetSource):
     one row group, as Spark writes them, has one full part and several empty ones, always assigned
     to the same tasks.
 
-    Args:
-        source: the source to replace.
-
     Attributes:
         volume: the size of the files, if all of them have been inspected.
     """

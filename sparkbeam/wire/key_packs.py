@@ -119,14 +119,7 @@ def bucket_and_order(keys: pa.Array) -> tuple[npt.NDArray[np.int64], Orders]:
 
 
 def write_large(rows: RowWriter, tag: int, key: bytes, cells: Iterator[bytes]) -> None:
-    """Write a key with large runs.
-
-    Args:
-        rows: the writer.
-        tag: of the port.
-        key: of all runs.
-        cells: the runs.
-    """
+    """Write a key with large runs."""
     bucket, order = bucket_and_order(pa.array([key], pa.binary()))
     for cell in cells:
         value = _ONE.pack(CellKind.LARGE_RUN, len(key)) + key + cell

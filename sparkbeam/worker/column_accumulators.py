@@ -26,9 +26,6 @@ class Totals(Column):
     """Pairs of a key and the aggregated numbers of its accumulators.
 
     Their values are pairs of the key and the object that ``make`` makes of the numbers.
-
-    Attributes:
-        form: the form of the numbers.
     """
 
     form: VectorizedAccumulator

@@ -48,10 +48,6 @@ class Modules:
     def follow(self, run_id: str, sources: Sources) -> bool:
         """Set up imports to find modules as the driver of a run finds them.
 
-        Args:
-            run_id: the id of the run.
-            sources: the sources of the run.
-
         Returns:
             True if modules have been forgotten, to be loaded anew.
         """

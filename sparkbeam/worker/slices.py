@@ -90,9 +90,6 @@ class Slices:
     def in_windows(self, numbers: Micros) -> tuple[Positions, Micros]:
         """Return the windows that slices are in, all those of a slice before those of the next one.
 
-        Args:
-            numbers: of the slices.
-
         Returns:
             for each slice and window the place of the slice, and the number of the slice with
             which the window begins.

@@ -27,9 +27,6 @@ def avro_rows(schema: Any) -> tuple[schema_pb2.Schema, Any, Convert]:
 
     The function makes a row of what ``fastavro`` reads. Decimals are Decimals, and instants
     Timestamps; dates and times of day are numbers, as in Avro.
-
-    Args:
-        schema: of the records.
     """
     rows, plain = avro_schema(schema), without_logical_types(schema)
     is_record = isinstance(schema, dict) and schema["type"] == "record"

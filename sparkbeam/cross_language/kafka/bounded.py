@@ -25,10 +25,6 @@ class ReadRanges(beam.PTransform[PBegin, PCollection[Any]]):
     """Reads ranges of offsets, which are chosen when the pipeline runs.
 
     Spark's source has no such end in streaming.
-
-    Args:
-        given: the arguments.
-        form: of the elements.
     """
 
     def __init__(self, given: Mapping[str, Any], form: RecordForm) -> None:

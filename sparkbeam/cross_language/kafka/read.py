@@ -49,12 +49,7 @@ def _format(name: str, given: Mapping[str, Any]) -> Format:
 
 
 class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
-    """Reads all records of topics, in batch those that are there at the start.
-
-    Args:
-        given: the arguments.
-        form: of the elements.
-    """
+    """Reads all records of topics, in batch those that are there at the start."""
 
     def __init__(self, given: Mapping[str, Any], form: RecordForm) -> None:
         super().__init__()

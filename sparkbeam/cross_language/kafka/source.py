@@ -174,11 +174,7 @@ class KafkaSource(SourceHooks):
 
 
 class _Connection(SourceClient):
-    """Clients of a query, connected when they are needed.
-
-    Args:
-        source: the read.
-    """
+    """Clients of a query, connected when they are needed."""
 
     def __init__(self, source: KafkaSource) -> None:
         self._source = source

@@ -112,11 +112,7 @@ def _at_its_time(key: str, timed: tuple[int, bytes]) -> TimestampedValue[tuple[s
 
 
 class _Subscribe:
-    """Creation of a subscription to a topic.
-
-    Args:
-        project: of the subscription.
-    """
+    """Creation of a subscription to a topic."""
 
     def __init__(self, project: str) -> None:
         self._project = project

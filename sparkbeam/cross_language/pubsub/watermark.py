@@ -43,9 +43,6 @@ class SampledEstimator(WatermarkEstimator):
 
     At the start, and after a pause, the first messages of a backlog need not be its oldest: the
     watermark stays for these seconds, or until the source has nothing more.
-
-    Args:
-        samples: the state.
     """
 
     def __init__(self, samples: Samples) -> None:

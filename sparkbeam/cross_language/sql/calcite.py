@@ -87,9 +87,6 @@ class ParsedQuery:
         Tables are in braces, as parameters of ``SparkSession.sql``: ``{t0}`` for the first. Their
         columns are ``c0``, ``c1``, …, followed by :data:`TIME`.
 
-        Args:
-            columns: of the tables.
-
         Raises:
             QueryRefused: a clause of it has no counterpart.
         """
@@ -393,11 +390,7 @@ def _as_attribute(name: str) -> str:
 
 
 class _Names:
-    """Names for Spark, which does not tell those apart that differ only in their case.
-
-    Args:
-        columns: of the tables.
-    """
+    """Names for Spark, which does not tell those apart that differ only in their case."""
 
     def __init__(self, columns: Mapping[str, Types]) -> None:
         self._taken = {TIME}

@@ -48,10 +48,6 @@ _TEXTS: Mapping[Any, str] = {
 def cast(node: exp.Cast, value: Value) -> Value:
     """Return a value in another type.
 
-    Args:
-        node: the cast.
-        value: the value.
-
     Raises:
         QueryRefused: there is no such cast in windows and in streaming.
     """

@@ -391,13 +391,7 @@ class Expressions:
 
 
 def field_of(owner: Value, name: str, hint: Any) -> Value:
-    """Return a field of a row.
-
-    Args:
-        owner: the row.
-        name: of the field.
-        hint: its type.
-    """
+    """Return a field of a row."""
     kind, nullable = without_none(hint)
     # Python itself would read other characters in their normal form.
     is_plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)

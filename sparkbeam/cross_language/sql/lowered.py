@@ -88,12 +88,7 @@ class Lowered:
         self._made: dict[Step, PCollection[Any]] = {}
 
     def result(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
-        """Return the rows of a query.
-
-        Args:
-            step: its last step.
-            names: of its columns.
-        """
+        """Return the rows of a query."""
         return self._project(step, names)
 
     def failed(self) -> PCollection[Any]:

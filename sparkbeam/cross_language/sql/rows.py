@@ -111,13 +111,7 @@ class SqlRows:
 def decoded(
     result: PCollection[Any], schema: st.StructType, tables: Iterable[SqlRows]
 ) -> PCollection[Any]:
-    """Return the rows of a result with opaque fields decoded.
-
-    Args:
-        result: the rows.
-        schema: of the result.
-        tables: the tables of the query.
-    """
+    """Return the rows of a result with opaque fields decoded."""
     opaque = {name: kind for table in tables for name, kind in table.opaque.items()}
     names = {field.name: _opaque_name(field) for field in schema.fields}
     changes = {

@@ -15,12 +15,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Constants:
-    """Rows of constants, in columns ``c0``, ``c1``, ….
-
-    Attributes:
-        rows: the values of each row.
-        values: the columns.
-    """
+    """Rows of constants, in columns ``c0``, ``c1``, …."""
 
     rows: tuple[tuple[Value, ...], ...]
     values: tuple[Value, ...]

@@ -210,12 +210,7 @@ def _parameter(name: str, what: str, annotation: Any) -> Parameter:
 
 @dataclass(frozen=True)
 class _Call:
-    """Call of a function with values of columns.
-
-    Attributes:
-        signature: of the function.
-        label: of the query.
-    """
+    """Call of a function with values of columns."""
 
     signature: SqlFunction
     label: str
@@ -231,12 +226,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Aggregate:
-    """Result of an aggregate over the list of its values.
-
-    Attributes:
-        signature: of the aggregate.
-        label: of the query.
-    """
+    """Result of an aggregate over the list of its values."""
 
     signature: SqlFunction
     label: str

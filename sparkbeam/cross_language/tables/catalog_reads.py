@@ -189,9 +189,6 @@ class _ReadFrame(FromDataFrame):
         rows: the rows.
         options: of the source.
         kind: of the elements; None for rows with the columns as fields.
-
-    Attributes:
-        secrets: the options.
     """
 
     def __init__(self, rows: TableRows, options: Options, kind: Kind | None) -> None:

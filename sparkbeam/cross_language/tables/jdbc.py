@@ -168,11 +168,7 @@ def jars_of(text: str | None) -> list[str]:
 
 
 class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
-    """Reads the rows of a table or a query.
-
-    Args:
-        arguments: of the read.
-    """
+    """Reads the rows of a table or a query."""
 
     def __init__(self, arguments: JdbcRead) -> None:
         super().__init__()
@@ -239,11 +235,7 @@ def _of_class(kind: Any, schema: st.StructType, texts: Mapping[str, str]) -> Typ
 
 
 class WriteToDatabase(beam.PTransform[PCollection[Any], PDone]):
-    """Writes rows into a table, or with a statement.
-
-    Args:
-        arguments: of the write.
-    """
+    """Writes rows into a table, or with a statement."""
 
     def __init__(self, arguments: JdbcWrite) -> None:
         super().__init__()

@@ -55,13 +55,7 @@ def detach(wire: FrameWriter, channel: int, handle: int, condition: str, descrip
 
 
 class ServerLink:
-    """The server side of a link.
-
-    Args:
-        wire: its connection.
-        channel: of the session.
-        handle: of the link.
-    """
+    """The server side of a link."""
 
     def __init__(self, wire: FrameWriter, channel: int, handle: int) -> None:
         self._wire = wire

@@ -24,11 +24,7 @@ _ERASE_LINE, _ERASE_BELOW = "\x1b[K", "\x1b[J"
 
 
 class TerminalScreen:
-    """Table on a terminal, shown from half a second after the start.
-
-    Args:
-        stream: the terminal.
-    """
+    """Table on a terminal, shown from half a second after the start."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -170,11 +170,7 @@ def of_pane(path: str, pane: PaneInfo) -> str:
 
 @dataclass(frozen=True)
 class DestinationFiles:
-    """Files of a ``WriteToFiles``, whose keys are destinations.
-
-    Args:
-        write: its arguments.
-    """
+    """Files of a ``WriteToFiles``, whose keys are destinations."""
 
     write: FilesWrite
     filled: ClassVar[bool] = False

@@ -27,11 +27,7 @@ _ARROW = {
 
 
 class RowMaker:
-    """Maker of rows, of the class that the coder decodes them to.
-
-    Args:
-        coder: the coder of the rows.
-    """
+    """Maker of rows, of the class that the coder decodes them to."""
 
     def __init__(self, coder: RowCoder) -> None:
         self._schema: schema_pb2.Schema = coder.schema

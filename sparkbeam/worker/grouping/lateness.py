@@ -39,9 +39,6 @@ def latest_over(watermark: int) -> int:
 class Lateness:
     """Filter for late elements.
 
-    Args:
-        windowing: of the elements.
-
     Attributes:
         dropped: the number of elements dropped, each counted once per window.
     """

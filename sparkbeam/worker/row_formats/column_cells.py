@@ -54,9 +54,6 @@ class ColumnCoder:
 
     A cell holds an empty element with the common properties of the values, the pickled
     :class:`_Content`, and a record batch. The lengths of the first two come first.
-
-    Args:
-        coder: of the elements.
     """
 
     def __init__(self, coder: coders.WindowedValueCoder) -> None:

@@ -44,21 +44,12 @@ class _NotKnownError(Exception):
 
 @dataclass(frozen=True)
 class EncodedKeys:
-    """Encoder of keys in their nested form.
-
-    Args:
-        coder: of the keys.
-    """
+    """Encoder of keys in their nested form."""
 
     coder: coders.Coder
 
     def of(self, keys: pa.Array, shape: Shape) -> pa.Array:
-        """Return the encodings of a column.
-
-        Args:
-            keys: the column.
-            shape: the shape of the keys.
-        """
+        """Return the encodings of a column."""
         try:
             return _encoded(self.coder, keys, shape)
         except (_NotKnownError, pa.ArrowInvalid):

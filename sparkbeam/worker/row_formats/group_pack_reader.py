@@ -39,13 +39,7 @@ _NAMES = ("0", "1")
 def packed_groups(
     read: Iterator[CellsRead], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
-    """Yield groups at the end of their windows.
-
-    Args:
-        read: rows.
-        coder: of the elements.
-        windowing: theirs.
-    """
+    """Yield groups at the end of their windows."""
     return _Groups(coder, windowing).blocks(read)
 
 

@@ -150,12 +150,7 @@ def _blocks(keys: _Keys, left: Column, right: Column) -> Iterator[Block]:
 
 
 class _KeyReader:
-    """Reader of the keys of rows, with their windows.
-
-    Args:
-        coder: of the keys.
-        windowing: of the elements.
-    """
+    """Reader of the keys of rows, with their windows."""
 
     def __init__(self, coder: coders.Coder, windowing: Windowing) -> None:
         key = coder.get_impl()
@@ -203,11 +198,7 @@ class _KeyReader:
 
 
 class _SideReader:
-    """Reader of the values of a side.
-
-    Args:
-        coder: of them.
-    """
+    """Reader of the values of a side."""
 
     def __init__(self, coder: coders.Coder) -> None:
         self._runs = RunCoder(coder.get_impl())

@@ -198,11 +198,7 @@ def read(rows: Iterable[Row], coder: coders.WindowedValueCoder) -> Iterator[Bloc
 
 
 class KeyedSource:
-    """Reader of the elements of one key after the other.
-
-    Args:
-        coder: of the elements.
-    """
+    """Reader of the elements of one key after the other."""
 
     def __init__(self, coder: coders.WindowedValueCoder) -> None:
         self._decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested

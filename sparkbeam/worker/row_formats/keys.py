@@ -24,9 +24,6 @@ class KeyNames:
 
     If a coder encodes different plain keys alike, their names differ nevertheless: code that uses
     names has to allow for a key that comes twice.
-
-    Args:
-        coder: of the keys.
     """
 
     def __init__(self, coder: coders.Coder) -> None:

@@ -43,9 +43,6 @@ class RowCells:
     """Coder of column values, if it is known what their own coder would restore.
 
     Decoded values equal those that the coder would restore.
-
-    Args:
-        coder: of the values.
     """
 
     def __init__(self, coder: coders.Coder) -> None:
@@ -55,12 +52,7 @@ class RowCells:
         self._read: dict[bytes, _Form] = {}
 
     def encode(self, values: pa.Array, shape: Shape) -> pa.Array | None:
-        """Return a cell for each value; None if they have to be encoded as elements.
-
-        Args:
-            values: the column.
-            shape: the shape of the values.
-        """
+        """Return a cell for each value; None if they have to be encoded as elements."""
         back = round_tripped(self._coder, values, shape)
         form = None if back is None else self._form(back)
         if form is None:

@@ -43,9 +43,6 @@ class Sink(ABC):
     The bundle calls ``add`` for a single element, ``write`` for a batch and ``flush`` once at its
     end; rows may leave at any time between.
 
-    Args:
-        output: its parameters.
-
     Attributes:
         refused: receives the reason if elements of a block of columns are written one by one.
     """

@@ -239,11 +239,7 @@ class EntryCache:
 
 
 class _Gone(Entry):
-    """Placeholder of an entry that the map still has.
-
-    Args:
-        entry: that one.
-    """
+    """Placeholder of an entry that the map still has."""
 
     __slots__ = ("entry",)
 

@@ -43,12 +43,7 @@ class ColumnFunction:
         self._compiled: dict[tuple[Shape, ...], Compiled | Refused | DataDependent] = {}
 
     def over(self, block: Block, *further: Column) -> Block | None:
-        """Return the results for a block; None if it has to go element by element.
-
-        Args:
-            block: the elements.
-            further: the further arguments of each.
-        """
+        """Return the results for a block; None if it has to go element by element."""
         column = block.column
         if column is None:
             return None

@@ -45,11 +45,7 @@ _Pairs = tuple[pa.Array, tuple[npt.NDArray[Any], ...]]
 
 
 class ColumnTable(ABC):
-    """Pairs of one kind, which wait until there are many, and their aggregates.
-
-    Args:
-        shape: of the keys.
-    """
+    """Pairs of one kind, which wait until there are many, and their aggregates."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape

@@ -112,13 +112,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
 
 
 class SinkOperation(operations.Operation):
-    """Writer of the elements of one PCollection into a sink of the current task.
-
-    Attributes:
-        port: the port to fill.
-        coder: the coder of the elements.
-        windowing: the windowing of their PCollection.
-    """
+    """Writer of the elements of one PCollection into a sink of the current task."""
 
     _sink: Sink
 

@@ -32,9 +32,6 @@ class Step:
         factory: the argument of Beam's creators of operations.
         transform_id: of the transform in the stage's descriptor.
         consumers: the operations that take the outputs, by the names of these.
-
-    Attributes:
-        transform: the transform itself.
     """
 
     def __init__(
