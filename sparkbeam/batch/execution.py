@@ -377,7 +377,8 @@ class BatchExecution:
     def _table(self, root: Source) -> Any:
         """Return the DataFrame of a Spark source."""
         if root.label not in self._tables:
-            spec = ReadSpec.unpack(root.payload)
+            spec = root.read
+            assert spec is not None
             if spec.inputs is None:
                 frame = source_frames.timed(self._session, spec, root.label)
             else:
@@ -397,7 +398,8 @@ class BatchExecution:
     def _source(self, root: Source) -> tuple[RowSource, Any]:
         """Return a Spark source as tasks read it, and the DataFrame that feeds them."""
         if root.label not in self._given:
-            spec = ReadSpec.unpack(root.payload)
+            spec = root.read
+            assert spec is not None
             files = self._files(root, spec)
             if files is None:
                 self._given[root.label] = RowSource(root.label, spec), self._table(root)

@@ -64,7 +64,7 @@ class Delivery:
 
     def __init__(self, sink: SparkSink, unpack: Unpack, reports: FailureReports) -> None:
         self.tags = sink.inputs
-        self.spec = WriteSpec.unpack(sink.payload)
+        self.spec = sink.write
         self.label = sink.label
         self.name = sink.name
         self._unpack = unpack

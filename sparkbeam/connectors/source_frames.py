@@ -57,9 +57,8 @@ def give(frame: Any) -> str:
     return name
 
 
-def given(payloads: Iterable[bytes]) -> list[Any]:
+def given(specs: Iterable[ReadSpec]) -> list[Any]:
     """Return the registered DataFrames of sources, for a run to keep alive."""
-    specs = map(ReadSpec.unpack, payloads)
     return [_given[spec.frame] for spec in specs if spec.frame]
 
 

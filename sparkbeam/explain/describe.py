@@ -29,7 +29,6 @@ from sparkbeam.plan.model import (
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.projection import read_of_tables
 from sparkbeam.plan.row_formats import KeyedRows
-from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 
 WIDTH = 100
 """Column at which lines are wrapped, if the words allow it."""
@@ -165,10 +164,9 @@ def _sources(plan: Plan, stage: Stage, files: Collection[str]) -> list[str]:
 
 def _root(source: Source, files: Collection[str]) -> str:
     label = f"'{printable(source.label)}'"
-    if source.urn != READ_URN:
+    if source.read is None:
         return label
-    spec = ReadSpec.unpack(source.payload)
-    spec = spec.of_files() if source.label in files else spec
+    spec = source.read.of_files() if source.label in files else source.read
     facts = [] if spec.needed is None else [f"{len(spec.needed)} of {len(spec.columns)} columns"]
     facts += ["its files read by the workers"] if source.label in files else []
     return f"{label} ({', '.join(facts)})" if facts else label

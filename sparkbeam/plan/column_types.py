@@ -38,7 +38,7 @@ from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.round_trips import round_tripped
 from sparkbeam.plan.row_formats import ElementRows, GroupRows, JoinRows
-from sparkbeam.plan.spark_io import READ_URN, ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 
 _SCALARS = {
     schema_pb2.BYTE: int,
@@ -89,10 +89,8 @@ Begun: TypeAlias = list[tuple[str, Shape]]
 def rows_in_columns(plan: Plan, stage: Stage) -> ReadSpec | None:
     """Return the source of Spark's that a stage reads, if it gets columns of it."""
     source = plan.source_of(stage)
-    if source is None or source.urn != READ_URN:
-        return None
-    spec = ReadSpec.unpack(source.payload)
-    return spec if spec.in_columns else None
+    spec = None if source is None else source.read
+    return spec if spec is not None and spec.in_columns else None
 
 
 def schema_of(spec: ReadSpec) -> schema_pb2.Schema:

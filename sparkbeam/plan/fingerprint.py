@@ -31,6 +31,7 @@ from sparkbeam.plan.addresses import (
     matching_tags,
     renamed,
 )
+from sparkbeam.plan.fused_stages import TEST_STREAM
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Exchange, Plan, Port, Source, SparkSink, Stage
 from sparkbeam.plan.object_identity import (
@@ -43,7 +44,6 @@ from sparkbeam.plan.object_identity import (
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.row_formats import KeyedRows
-from sparkbeam.plan.spark_io import READ_URN, ReadSpec, WriteSpec
 from sparkbeam.plan.urns import MERGE_ACCUMULATORS
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
@@ -118,7 +118,7 @@ def _ports(plan: Plan) -> dict[str, dict[str, Any]]:
 
 def _results(sinks: Sequence[SparkSink]) -> dict[str, Parts]:
     """Return the dependencies of the results of sinks that deliver them whole, by name."""
-    specs = [(stable_name(sink.name), WriteSpec.unpack(sink.payload)) for sink in sinks]
+    specs = [(stable_name(sink.name), sink.write) for sink in sinks]
     return {
         name: {"label": name, "key": ", ".join(spec.key), "schema": spec.schema or ""}
         for name, spec in specs
@@ -303,9 +303,9 @@ def _source(source: Source) -> Parts:
         "port": ", ".join(str(tag) for _, tag in source.outputs),
         "outputs": ", ".join(name for name, _ in source.outputs),
     }
-    if source.urn != READ_URN:
-        return parts | {"kind": source.urn}
-    spec = ReadSpec.unpack(source.payload)
+    spec = source.read
+    if spec is None:
+        return parts | {"kind": TEST_STREAM}
     parts["format"] = spec.kind
     if spec.timestamp_column is not None:
         parts["partitions"] = ", ".join(spec.partition_columns) or (

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from sparkbeam.plan.join_payload import AUTO, NEVER, JoinSpec
 from sparkbeam.plan.row_formats import RowFormat
+from sparkbeam.plan.spark_io import ReadSpec, WriteSpec
 
 if TYPE_CHECKING:  # Processes that need the model alone do without Beam.
     from sparkbeam.plan.grouping import Grouping, SessionAggregator
@@ -230,17 +231,17 @@ class Source:
 
     Attributes:
         label: the user's transform label.
-        urn: the kind of the source.
-        payload: the transform's own description of itself.
         outputs: the tag of the port that each of its outputs feeds, by the name of
             the output.
+        read: how Spark reads it; None for a TestStream.
+        events: of a TestStream, encoded.
         inputs: the tags of the ports, or of another source, that hold each table of a query.
     """
 
     label: str
-    urn: str
-    payload: bytes = field(repr=False)
     outputs: tuple[tuple[str, int], ...]
+    read: ReadSpec | None = field(default=None, repr=False)
+    events: bytes = field(default=b"", repr=False)
     inputs: tuple[tuple[int, ...], ...] = ()
 
 
@@ -251,13 +252,13 @@ class SparkSink:
     Attributes:
         label: the user's transform label, which sinks of one composite share.
         name: the name of the sink's own transform, which is unique.
-        payload: the transform's own description of itself.
+        write: how Spark writes it.
         inputs: the tags of the ports that feed it, each of cells of bytes.
     """
 
     label: str
     name: str
-    payload: bytes = field(repr=False)
+    write: WriteSpec = field(repr=False)
     inputs: tuple[int, ...]
 
 
@@ -311,6 +312,11 @@ class Plan:
             for tag in reader.join.right
         )
         return main + len(side) + sinks + queries + dropped
+
+    @property
+    def spark_reads(self) -> dict[str, ReadSpec]:
+        """How Spark reads its sources, by their labels."""
+        return {source.label: source.read for source in self.sources if source.read is not None}
 
     def _queried(self) -> list[tuple[int, ...]]:
         """Return the tags of each table of a query."""

@@ -14,7 +14,6 @@ from sparkbeam.plan.model import CREATE_URN, Plan, Source, Stage
 from sparkbeam.plan.pardo_functions import dofn_of, set_dofn
 from sparkbeam.plan.parsed_stage import parsed, proto_of
 from sparkbeam.plan.required_fields import RequiredFields
-from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.plan.table_reads import ReadBatches
 from sparkbeam.plan.table_rows import schema_read
 from sparkbeam.plan.volumes import batches
@@ -127,22 +126,22 @@ def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str]
 
 
 def _projected(plan: Plan, needs: RequiredFields, source: Source) -> Source:
-    if source.urn != READ_URN:
+    spec = source.read
+    if spec is None:
         return source
-    spec = ReadSpec.unpack(source.payload)
     if not plan.streaming:
         stages = [stage for stage in plan.stages if plan.source_of(stage) is source]
         spec = replace(spec, is_compiled=bool(stages) and all(map(needs.is_compiled, stages)))
     needed = _needed(plan, needs, source)
     if needed is None:
-        return replace(source, payload=spec.pack())
+        return replace(source, read=spec)
     # To compute a column may fail, also one that nobody reads.
     computed = {name for name, _ in spec.derived}
     names = tuple(name for at, name in enumerate(spec.columns) if at in needed or name in computed)
     if len(names) < len(spec.columns):
         is_columnar = spec.format in _COLUMNAR
         spec = replace(spec, needed=names) if is_columnar else replace(spec, looked_at=names)
-    return replace(source, payload=spec.pack())
+    return replace(source, read=spec)
 
 
 def _needed(plan: Plan, needs: RequiredFields, source: Source) -> frozenset[int] | None:

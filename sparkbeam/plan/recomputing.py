@@ -6,7 +6,6 @@ from sparkbeam.plan.column_steps import applied, steps_by_stage
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
 from sparkbeam.plan.pardo_functions import is_decoding_for_create
 from sparkbeam.plan.parsed_stage import parsed
-from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 
 _FILES = frozenset(["avro", "csv", "json", "orc", "parquet", "text"])
 """Sources that give the same rows again, as long as nobody changes the files."""
@@ -56,4 +55,4 @@ def _uncertain(plan: Plan, stage: Stage) -> Iterator[str]:
 
 
 def _is_of_files(source: Source) -> bool:
-    return source.urn == READ_URN and ReadSpec.unpack(source.payload).format.lower() in _FILES
+    return source.read is not None and source.read.format.lower() in _FILES

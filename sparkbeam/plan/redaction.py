@@ -22,7 +22,6 @@ from sparkbeam.common.secret_patterns import (
     spans,
 )
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.spark_io import READ_URN, ReadSpec, WriteSpec
 
 _MOST_OF_URL = 100
 _SHORT = 6
@@ -240,8 +239,5 @@ def _any_case(pattern: str) -> str:
 
 
 def _specs(plan: Plan) -> Iterator[Any]:
-    for source in plan.sources:
-        if source.urn == READ_URN:
-            yield ReadSpec.unpack(source.payload)
-    for sink in plan.sinks:
-        yield WriteSpec.unpack(sink.payload)
+    yield from plan.spark_reads.values()
+    yield from (sink.write for sink in plan.sinks)

@@ -5,13 +5,12 @@ no description of a plan shows; see :mod:`sparkbeam.plan.redaction`.
 """
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
 from sparkbeam.common.display_text import shortened
-from sparkbeam.plan.model import Plan
 from sparkbeam.plan.source_hooks import SourceHooks
 
 READ_URN = "sparkbeam:read_from_spark:v1"
@@ -243,28 +242,3 @@ class WriteSpec(_Payload):
     def is_complete(self) -> bool:
         """True if each delivery is the whole result so far."""
         return self.output_mode == COMPLETE
-
-
-def queries(plan: Plan) -> dict[str, str]:
-    """Return the text of each query in SQL that a plan reads, by the label of its transform."""
-    return {label: read.query for label, read in _reads(plan) if read.query}
-
-
-def readers(plan: Plan, format: str) -> list[str]:
-    """Return the labels of the transforms that read a data source."""
-    return [label for label, read in _reads(plan) if (read.format or "").lower() == format]
-
-
-def readers_of_databases(plan: Plan) -> list[str]:
-    """Return the labels of the transforms that read databases over JDBC."""
-    return [
-        label
-        for label, read in _reads(plan)
-        if any(value.lower().startswith("jdbc:") for _, value in read.options)
-    ]
-
-
-def _reads(plan: Plan) -> Iterator[tuple[str, ReadSpec]]:
-    for source in plan.sources:
-        if source.urn == READ_URN:
-            yield source.label, ReadSpec.unpack(source.payload)

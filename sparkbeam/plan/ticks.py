@@ -6,7 +6,6 @@ from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import parsed
-from sparkbeam.plan.spark_io import READ_URN
 
 
 def start_steps(topology: Topology) -> bool:
@@ -15,7 +14,7 @@ def start_steps(topology: Topology) -> bool:
     They do if elements come with the tick, those of an Impulse or a TestStream, and if a bundle
     finalizer may wait for it.
     """
-    return any(source.urn != READ_URN for source in topology.plan.sources) or any(
+    return any(source.read is None for source in topology.plan.sources) or any(
         stage.exchange is Exchange.IMPULSE or _finalizes(stage) for stage in topology.layers[0]
     )
 

@@ -266,7 +266,7 @@ class _Translation:
                         "apart, whose names differ only in a line of code.",
                         "Give the transform around one of them a label.",
                     )
-            yield SparkSink(label, name, transform.spec.payload, tags)
+            yield SparkSink(label, name, spec, tags)
 
     def _sources(self) -> Iterator[Source]:
         """Yield the sources of which something is read."""
@@ -278,18 +278,23 @@ class _Translation:
                 if pcollection in self._source_tags
             )
             if outputs:
-                payload = self._source_payload(transform)
-                tables = self._tables.get(name, ())
-                yield Source(name, transform.spec.urn, payload, outputs, tables)
+                yield self._source(name, transform, outputs)
 
-    def _source_payload(self, transform: beam_runner_api_pb2.PTransform) -> bytes:
+    def _source(
+        self,
+        name: str,
+        transform: beam_runner_api_pb2.PTransform,
+        outputs: tuple[tuple[str, int], ...],
+    ) -> Source:
         if transform.spec.urn != READ_URN:
-            return teststream.encoded_events(transform, self._components, self._context)
+            events = teststream.encoded_events(transform, self._components, self._context)
+            return Source(name, outputs, events=events)
         (pcollection,) = transform.outputs.values()
         coder_id = self._components.pcollections[pcollection].coder_id
         coder = pickler.dumps(self._context.coders.get_by_id(coder_id))
         spec = ReadSpec.unpack(transform.spec.payload)
-        return spec.translated(coder, in_columns=self._in_columns).pack()
+        read = spec.translated(coder, in_columns=self._in_columns)
+        return Source(name, outputs, read, inputs=self._tables.get(name, ()))
 
     def _add_draft(
         self, transforms: list[beam_runner_api_pb2.PTransform], main_input: str

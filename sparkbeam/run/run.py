@@ -23,12 +23,11 @@ from sparkbeam.observe.sinks.sink_factory import sinks_of
 from sparkbeam.options import spark_options
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.plan.spark_io import READ_URN, queries, readers, readers_of_databases
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.cancellation import Cancellation
 from sparkbeam.spark.capabilities import log_refused_settings
-from sparkbeam.spark.failures import explained
+from sparkbeam.spark.failures import explained, of_reads
 from sparkbeam.spark.job_names import JobNames
 from sparkbeam.spark.provision import provided
 from sparkbeam.spark.recovery import recovering
@@ -89,9 +88,7 @@ class PipelineRun:
         self._session = session
         self._options = options
         # The pipeline that holds them may be garbage before the run needs them.
-        self._frames = source_frames.given(
-            source.payload for source in plan.sources if source.urn == READ_URN
-        )
+        self._frames = source_frames.given(plan.spark_reads.values())
         self._redaction = redaction
         self._cancellation = Cancellation(session)
         self._drain = threading.Event()
@@ -155,9 +152,7 @@ class PipelineRun:
                     raised,
                     self._reports,
                     self._deaths,
-                    queries(self._plan),
-                    readers(self._plan, "kafka"),
-                    readers_of_databases(self._plan),
+                    *of_reads(self._plan.spark_reads),
                 ).with_traceback(None)
             self.monitor.close(reports if error is None else None)
             if error is None:

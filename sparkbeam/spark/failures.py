@@ -12,7 +12,7 @@ from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
 from sparkbeam.common.spark_packages import KAFKA_GAP, kafka_remedy
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
-from sparkbeam.plan.spark_io import QUERY_FUNCTION
+from sparkbeam.plan.spark_io import QUERY_FUNCTION, ReadSpec
 from sparkbeam.spark.checkpoint_damage import FULL, damage
 from sparkbeam.spark.worker_deaths import Deaths
 from sparkbeam.upstream.spark import (
@@ -122,6 +122,23 @@ def explained(
                 failed.__cause__ = error
         return failed
     return _explained(report)
+
+
+def of_reads(reads: Mapping[str, ReadSpec]) -> tuple[dict[str, str], list[str], list[str]]:
+    """Return the last arguments of :func:`explained`.
+
+    Args:
+        reads: those of the pipeline, by the labels of their transforms.
+    """
+    return (
+        {label: spec.query for label, spec in reads.items() if spec.query},
+        [label for label, spec in reads.items() if spec.format.lower() == "kafka"],
+        [label for label, spec in reads.items() if _is_of_jdbc(spec)],
+    )
+
+
+def _is_of_jdbc(spec: ReadSpec) -> bool:
+    return any(value.lower().startswith("jdbc:") for _, value in spec.options)
 
 
 def _is_of_kafka(text: str) -> bool:

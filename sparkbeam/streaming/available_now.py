@@ -10,7 +10,6 @@ from typing import Any
 
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.spark_io import ReadSpec
-from sparkbeam.streaming.source_watermarks import spark_sources
 
 _UNLIMITED = ("kafka", "rate", "rate-micro-batch")
 _LIMIT = "pertrigger"
@@ -31,7 +30,7 @@ class AvailableNowRun:
     @classmethod
     def from_plan(cls, plan: Plan) -> "AvailableNowRun":
         """Return the run of a plan; sources that can freeze have no rows behind its end."""
-        specs = [ReadSpec.unpack(source.payload) for source in spark_sources(plan)]
+        specs = plan.spark_reads.values()
         return cls(not all(spec.hooks.freezes for spec in specs), all(map(_takes_all, specs)))
 
 

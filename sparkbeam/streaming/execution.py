@@ -31,8 +31,7 @@ from sparkbeam.plan.fingerprint import (
     unreadable_format,
 )
 from sparkbeam.plan.layers import topology
-from sparkbeam.plan.model import Plan, SparkSink
-from sparkbeam.plan.spark_io import WriteSpec
+from sparkbeam.plan.model import Plan
 from sparkbeam.plan.ticks import start_steps
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import Capability, has, is_remote, lack
@@ -164,7 +163,7 @@ class StreamingExecution:
         self._begin = begun
         self._stopping = False
         # Spark's sink runs in a copy of the session with its own cached tables.
-        self._tables = [spec.table for spec in map(_spec, plan.sinks) if spec.table]
+        self._tables = [sink.write.table for sink in plan.sinks if sink.write.table]
         self._number: int | None = None
         self._commits: OffsetCommits | None = None
         self._own_sink: QuerySink | None = None
@@ -693,10 +692,6 @@ def check_pipeline(files: Files, content: bytes) -> None:
         untrusted_json.loaded(content)
     except ValueError:
         raise damaged(files.path(_PIPELINE)) from None
-
-
-def _spec(sink: SparkSink) -> WriteSpec:
-    return WriteSpec.unpack(sink.payload)
 
 
 def _committed_tick(progress: Any) -> int | None:

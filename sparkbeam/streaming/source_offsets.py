@@ -25,14 +25,10 @@ class SourceOffsets:
     """
 
     def __init__(self, plan: Plan, feedback: FeedbackFiles) -> None:
-        specs = [
-            (number, source, ReadSpec.unpack(source.payload))
-            for number, source in enumerate(spark_sources(plan))
-        ]
         self._sources = [
-            (number, str(source.outputs[0][1]), source.label, spec)
-            for number, source, spec in specs
-            if spec.hooks.checks_offsets
+            (number, str(source.outputs[0][1]), source.label, source.read)
+            for number, source in enumerate(spark_sources(plan))
+            if source.read is not None and source.read.hooks.checks_offsets
         ]
         self._feedback = feedback
         self._ends: tuple[int, dict[str, dict[str, int]]] = (0, {})

@@ -10,7 +10,6 @@ from typing import Any
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.model import Plan, Source
-from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.wire.timestamps import MIN_MICROS
 
 MOST_PARTITIONS = 1000
@@ -26,8 +25,8 @@ def spark_sources(plan: Plan) -> list[Source]:
 
     A Spark plan comes last: it may contain several sources, and offsets are found by their number.
     """
-    found = [source for source in plan.sources if source.urn == READ_URN]
-    return sorted(found, key=lambda source: not ReadSpec.unpack(source.payload).format)
+    found = [source for source in plan.sources if source.read is not None]
+    return sorted(found, key=lambda source: not (source.read and source.read.format))
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,8 @@ class SourceClock:
     @classmethod
     def from_source(cls, source: Source) -> "SourceClock":
         """Return the policy of a source."""
-        spec = ReadSpec.unpack(source.payload)
+        spec = source.read
+        assert spec is not None
         ((_, tag),) = source.outputs
         return cls(
             tag,

@@ -94,7 +94,8 @@ def source_frame(
         kept: the files under it.
         freezes: a source that can ends with the rows that are there at the start.
     """
-    spec = ReadSpec.unpack(source.payload)
+    spec = source.read
+    assert spec is not None
     ((_, tag),) = source.outputs
     start = QueryStart(session, checkpoint, kept, tag, spec.idle is not None, freezes)
     with errors_naming(source.label):

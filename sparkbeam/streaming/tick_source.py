@@ -89,7 +89,7 @@ class SourceSpec:
         if not others:
             return spec
         (source,) = others
-        return replace(spec, events=source.payload, outputs=source.outputs)
+        return replace(spec, events=source.events, outputs=source.outputs)
 
     def option(self) -> str:
         """Serialize as a string."""

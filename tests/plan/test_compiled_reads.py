@@ -19,7 +19,6 @@ from plans import planned
 from pyspark.sql import types as st
 
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.plan.spark_io import ReadSpec
 
 SCHEMA = st.StructType(
     [
@@ -33,7 +32,7 @@ SCHEMA = st.StructType(
 def is_compiled(build: Callable[[Any], Any], *options: str) -> bool:
     rows = ReadFromSpark("parquet", {}, SCHEMA, timestamp_column="at")
     (source,) = planned(lambda p: build(p | rows), *options).sources
-    return ReadSpec.unpack(source.payload).is_compiled
+    return bool(source.read and source.read.is_compiled)
 
 
 class Halves(beam.DoFn):

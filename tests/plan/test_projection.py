@@ -24,7 +24,6 @@ from sparkbeam import SparkRunner
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.spark_io import ReadSpec
 
 INNER = st.StructType([st.StructField("x", st.DoubleType()), st.StructField("y", st.LongType())])
 SCHEMA = st.StructType(
@@ -46,8 +45,8 @@ def planned(
 
 
 def read(plan: Plan) -> list[str]:
-    (source,) = plan.sources
-    return list(ReadSpec.unpack(source.payload).read)
+    (spec,) = plan.spark_reads.values()
+    return list(spec.read)
 
 
 def two_steps(rows: Any) -> Any:

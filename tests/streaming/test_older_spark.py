@@ -14,7 +14,7 @@ from in_process import Crash, Spark, StreamingRunner
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hubs.hooks import HubSource
-from sparkbeam.plan.spark_io import READ_URN, ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming import execution, tick_source
 from sparkbeam.streaming.available_now import AvailableNowRun, has_caught_up
 from sparkbeam.streaming.checkpoint_files import LocalFiles
@@ -224,14 +224,7 @@ class Planned:
     """As much of a plan as its sources are."""
 
     def __init__(self, *specs: ReadSpec) -> None:
-        self.sources = [_Source(spec) for spec in specs]
-
-
-class _Source:
-    urn = READ_URN
-
-    def __init__(self, spec: ReadSpec) -> None:
-        self.payload = spec.pack()
+        self.spark_reads = dict(enumerate(specs))
 
 
 @pytest.mark.parametrize(

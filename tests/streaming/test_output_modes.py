@@ -133,9 +133,9 @@ def test_rows_are_in_the_order_in_which_they_were_written() -> None:
     random.Random(0).shuffle(messages)
     spec = WriteSpec("console", schema=SCHEMA.json(), key=("key",))
     values = Batch(pa.Table.from_pylist(messages), Spark())
-    delivery = Delivery(SparkSink("Counts", "Counts", spec.pack(), (1,)), unpack, FailureReports())
+    delivery = Delivery(SparkSink("Counts", "Counts", spec, (1,)), unpack, FailureReports())
     assert Delivery(
-        SparkSink("Counts", "Counts", replace(spec, key=()).pack(), (1,)), unpack, FailureReports()
+        SparkSink("Counts", "Counts", replace(spec, key=()), (1,)), unpack, FailureReports()
     ).table(values)["count"].to_pylist() == list(range(48))
     assert delivery.table(values).to_pydict() == {
         "key": ["key 0", "key 1", "key 2"],

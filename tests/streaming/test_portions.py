@@ -17,7 +17,6 @@ from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.options import spark_options
 from sparkbeam.plan.layers import topology
-from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.wire.failure import FailureReports, WorkerFailure
 from sparkbeam.wire.messages import Message, unpack
 from sparkbeam.wire.rows import COUNT_CELL
@@ -64,7 +63,8 @@ def read(build: Callable[[Any], None], batches: Iterator[pa.RecordBatch]) -> lis
         return taken[-1]
 
     turn._drain_output = noted  # type: ignore[method-assign]
-    spec = ReadSpec.unpack(source.payload)
+    spec = source.read
+    assert spec is not None
     # The step that a thread is at stays known in it.
     with ThreadPoolExecutor(1) as task:
         task.submit(lambda: list(turn.read("the source", spec, tag, batches))).result()

@@ -9,7 +9,6 @@ from sparkbeam.observe.figures.micro_batch import MicroBatch, StageFigures
 from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
-from sparkbeam.plan.spark_io import READ_URN
 from sparkbeam.wire.messages import ShardStatus, StageStatus, Tick
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, ElementCounts, TaskReport
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
@@ -120,7 +119,7 @@ def _source_watermark(
     topology: Topology, tick: Tick, stages: Mapping[str, StageFigures]
 ) -> int | None:
     plan = topology.plan
-    if any(source.urn != READ_URN for source in plan.sources):
+    if any(source.read is None for source in plan.sources):
         return None  # A TestStream has a time of its own.
     marks = [*tick.rounds[-1].watermarks.values()]
     marks += [
