@@ -152,6 +152,22 @@ def test_a_wrong_package_is_named(install: Install, entry: str, message: str) ->
         read_bigquery("x:y")
 
 
+@pytest.mark.parametrize(
+    ("package", "result", "message"),
+    [
+        ("wrong", "options", r"'Rows': the package of 'odd' gives \{\} in spark"),
+        ("failing", "options['path']", "failed with KeyError: 'path'. Correct"),
+    ],
+)
+def test_a_wrong_package_of_a_data_source_is_named(
+    install: Install, package: str, result: str, message: str
+) -> None:
+    source = f"def made(options):\n    return {result}\n"
+    install(package, source, f"[sparkbeam.sources]\nodd = {package}:made\n")
+    with pytest.raises(ConfigurationError, match=message):
+        _ = beam.Pipeline(BatchRunner()) | "Rows" >> ReadFromSpark("ODD")
+
+
 def test_sources_without_metadata_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(entry_points, "registered", lambda group: {})

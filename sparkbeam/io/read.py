@@ -114,7 +114,10 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         resolve.require_spark(pipeline, "ReadFromSpark")
         streaming = self._is_streaming(pipeline)
         given = None if self._schema is None else resolve.parsed(self._schema, pipeline)
-        hooks, by = self._hooks(), self._given_partition
+        label = applied_label(pipeline)
+        with errors_naming(label):
+            hooks = self._hooks()
+        by = self._given_partition
         self._partition_columns = hooks.partition_columns if by is None else by
         spec = replace(
             self._origin,
@@ -144,7 +147,6 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             idle=self._idle,
             follows_clock=self._follows_clock,
         )
-        label = applied_label(pipeline)
         with errors_naming(label):
             if streaming:
                 hooks.check(asks_hidden=self._spec.asks_hidden)
@@ -161,8 +163,24 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
 
     def _hooks(self) -> SourceHooks:
         """Return the hooks of the data source."""
-        make = function(SOURCES, self._origin.format.lower())
-        found: SourceHooks = SourceHooks() if make is None else make(dict(self._origin.options))
+        name = self._origin.format.lower()
+        make = function(SOURCES, name)
+        if make is None:
+            return SourceHooks()
+        try:
+            found = make(dict(self._origin.options))
+        except ConfigurationError:
+            raise
+        except Exception as error:
+            raise ConfigurationError(
+                f"the package of '{name}' has failed with {type(error).__name__}: {error}. Correct "
+                "the options, or the package."
+            ) from error
+        if not isinstance(found, SourceHooks):
+            raise ConfigurationError(
+                f"the package of '{name}' gives {arguments.shown(found)} in {SOURCES}, which is to "
+                "be a SourceHooks: correct the package."
+            )
         return found
 
     def _element_type(self, schema: StructType) -> Any:
