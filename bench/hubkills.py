@@ -299,8 +299,8 @@ class Run:
         import apache_beam as beam
         from apache_beam.utils.timestamp import Timestamp
 
+        from sparkbeam.hubs.repeats import DropRepeats
         from sparkbeam.io.eventhubs import EventHubsEvent
-        from sparkbeam.io.repeats import DropRepeats
 
         events = [
             EventHubsEvent(

@@ -1,1 +1,1 @@
-"""Event Hubs in pipelines, over the data source of :mod:`sparkbeam.eventhubs`."""
+"""Transforms and hooks of Event Hubs, over the data source of :mod:`sparkbeam.eventhubs`."""

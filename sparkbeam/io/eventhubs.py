@@ -13,9 +13,9 @@ They only run on :class:`sparkbeam.SparkRunner`.
 from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.slow_partitions import SlowPartitions
+from sparkbeam.hubs.read import ReadFromEventHubs
+from sparkbeam.hubs.write import WriteToEventHubs
 from sparkbeam.io.hub_event import EventHubsEvent
-from sparkbeam.io.read_hub import ReadFromEventHubs
-from sparkbeam.io.write_hub import WriteToEventHubs
 
 __all__ = [
     "EventHubsEvent",

@@ -315,7 +315,7 @@ class Plan:
 
     @property
     def spark_reads(self) -> dict[str, ReadSpec]:
-        """How Spark reads its sources, by their labels."""
+        """The reads of Spark's sources, by their labels."""
         return {source.label: source.read for source in self.sources if source.read is not None}
 
     def _queried(self) -> list[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""What a package adds to the reads of its data source, beside what Spark asks a source."""
+"""Hooks of packages around the reads of their data sources, beside what Spark asks a source."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

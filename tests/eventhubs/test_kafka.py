@@ -13,6 +13,7 @@ from payloads import payload
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.events import EventHubsError
+from sparkbeam.hubs.kafka_endpoint import _Record, event_of
 from sparkbeam.io.eventhubs import (
     EventHubsEvent,
     EventPosition,
@@ -20,7 +21,6 @@ from sparkbeam.io.eventhubs import (
     SlowPartitions,
     WriteToEventHubs,
 )
-from sparkbeam.io.hub_kafka import _Record, event_of
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 

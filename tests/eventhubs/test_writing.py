@@ -14,8 +14,8 @@ from hubs import connection, numbered
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.event_writer import SENT, HubWriter, Sending
 from sparkbeam.eventhubs.events import EventHubsError
+from sparkbeam.hubs.repeats import DropRepeats
 from sparkbeam.io.eventhubs import EventHubsEvent, WriteToEventHubs
-from sparkbeam.io.repeats import DropRepeats
 from sparkbeam.testing import EventHubsServer
 
 pytestmark = pytest.mark.hub_partitions(4)

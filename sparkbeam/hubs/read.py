@@ -19,10 +19,10 @@ from sparkbeam.eventhubs.positions import EventPosition, all_as_text
 from sparkbeam.eventhubs.settings import ConnectionSettings, packed
 from sparkbeam.eventhubs.slow_partitions import SlowPartitions
 from sparkbeam.eventhubs.source_options import DEFAULT_GROUP, PICKLED_MONITOR
+from sparkbeam.hubs.kafka_endpoint import AMQP, ENDPOINTS, KAFKA, ReadOverKafka, refuse
+from sparkbeam.hubs.repeats import DropRepeats
 from sparkbeam.io.hub_event import EventHubsEvent
-from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, ReadOverKafka, refuse
 from sparkbeam.io.read import ReadFromSpark
-from sparkbeam.io.repeats import DropRepeats
 
 _MOST = 2**31 - 1
 _LONGEST = 1e6

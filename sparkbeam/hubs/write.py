@@ -20,7 +20,7 @@ from sparkbeam.eventhubs.event_writer import (
 )
 from sparkbeam.eventhubs.events import EventHubsError
 from sparkbeam.eventhubs.settings import ConnectionSettings
-from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
+from sparkbeam.hubs.kafka_endpoint import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
 from sparkbeam.io.write import to_writer
 
 _LONGEST = 1e6
