@@ -18,7 +18,7 @@ from in_process_batch import BatchRunner
 from pyspark import cloudpickle
 from waiting import until
 
-from sparkbeam import ConfigurationError, SparkRunner
+from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
 from sparkbeam.common import entry_points
 from sparkbeam.common.entry_points import MANAGED_READS, REPLACEMENTS, prepare, registered, scanned
 from sparkbeam.io import ReadFromSpark
@@ -95,7 +95,6 @@ def test_a_data_source_of_the_page_is_read_from_the_offsets_that_were_committed(
     path = str(tmp_path / "shop.db")
     with closing(sqlite3.connect(path)) as shop:
         shop.execute("CREATE TABLE orders (city TEXT, amount INTEGER)")
-        shop.execute("CREATE TABLE positions (position INTEGER)")
 
     def read(run: int, amounts: list[int], last: int) -> list[int]:
         """The amounts that a new pipeline reads to its end."""
@@ -110,7 +109,7 @@ def test_a_data_source_of_the_page_is_read_from_the_offsets_that_were_committed(
         _ = rows | beam.Map(partial(_note, str(note)))
         result = pipeline.run()
         try:
-            until(lambda: [(last,)] == positions()[-1:] or result.state == "FAILED", seconds=120)
+            until(lambda: [(last,)] == positions() or result.state == "FAILED", seconds=120)
             assert result.state == "RUNNING"
         finally:
             result.cancel()
@@ -120,6 +119,15 @@ def test_a_data_source_of_the_page_is_read_from_the_offsets_that_were_committed(
         with closing(sqlite3.connect(path)) as shop:
             return shop.execute("SELECT position FROM positions").fetchall()
 
+    with pytest.raises(ConfigurationError, match=r"'ReadFromSpark\(orders\)': options has no path"):
+        _ = beam.Pipeline(SparkRunner(spark)) | ReadFromSpark("orders")
+    failed = (
+        r"Step 'ReadFromSpark\(orders\)' failed: the package of .*'orders' has failed: Operational"
+    )
+    with pytest.raises(PipelineFailed, match=failed), beam.Pipeline(SparkRunner(spark)) as p:
+        _ = p | ReadFromSpark("orders", {"path": path}) | beam.Map(str)
+    with closing(sqlite3.connect(path)) as shop:
+        shop.execute("CREATE TABLE positions AS SELECT 0 AS position")
     assert read(0, [5, 7, 9], 3) == [5, 7, 9]
     assert read(1, [11, 13], 5) == [11, 13]
 
@@ -155,8 +163,8 @@ def test_a_wrong_package_is_named(install: Install, entry: str, message: str) ->
 @pytest.mark.parametrize(
     ("package", "result", "message"),
     [
-        ("wrong", "options", r"'Rows': the package of 'odd' gives \{\} in spark"),
-        ("failing", "options['path']", "failed with KeyError: 'path'. Correct"),
+        ("wrong", "options", "'Rows': the package .* 'ODD' .* SourceHooks, and gives dict"),
+        ("failing", "options['path']", "has failed: KeyError: 'path'"),
     ],
 )
 def test_a_wrong_package_of_a_data_source_is_named(

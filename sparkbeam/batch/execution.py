@@ -398,11 +398,14 @@ class BatchExecution:
     def _source(self, root: Source) -> tuple[RowSource, Any]:
         """Return a Spark source as tasks read it, and the DataFrame that feeds them."""
         if root.label not in self._given:
-            spec = root.read
-            assert spec is not None
+            assert root.read is not None
+            spec = root.read.of_workers()
             files = self._files(root, spec)
             if files is None:
-                self._given[root.label] = RowSource(root.label, spec), self._table(root)
+                self._given[root.label] = (
+                    RowSource(root.label, spec.of_workers()),
+                    self._table(root),
+                )
             else:
                 self._reads_files(root.label)
                 source = RowSource(root.label, spec.of_files(), files)

@@ -70,7 +70,7 @@ def prepare() -> None:
     Raises:
         ConfigurationError: sparkbeam is not installed, and its own replacements are unknown.
     """
-    if _WRITES not in registered(REPLACEMENTS):
+    if _WRITES not in registered(REPLACEMENTS) or not registered(SOURCES):
         raise ConfigurationError(
             "sparkbeam has no metadata here, which name the transforms that it replaces: install "
             "it with pip, also a copy of its sources ('pip install -e .')."

@@ -9,7 +9,7 @@ from sparkbeam.errors import ConfigurationError, PipelineFailed
 
 @contextmanager
 def errors_naming(label: str) -> Iterator[None]:
-    """Prefix an error about a transform's arguments, or of a step that it does not name."""
+    """Add the label of a step to an error that does not name it."""
     try:
         yield
     except ConfigurationError as error:

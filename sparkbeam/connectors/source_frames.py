@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
-from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors.committed_files import listed_files
+from sparkbeam.connectors.hook_errors import hook_errors
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import METADATA, field_at
@@ -138,7 +138,7 @@ def started(spec: ReadSpec, label: str) -> ReadSpec:
         ConfigurationError: the source cannot be asked with the given configuration.
         PipelineFailed: it does not answer.
     """
-    with errors_naming(label):
+    with hook_errors(spec, label):
         return spec.with_options(spec.hooks.starting_options())
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
-from apache_beam.io.filesystems import FileSystems
 
 from sparkbeam.common.arguments import listed, nearest, shown
 from sparkbeam.errors import ConfigurationError
@@ -180,6 +179,8 @@ def loaded(name: str, text: str, url: str | None) -> ManagedConfig:
 
 
 def _of_file(name: str, url: str) -> Any:
+    from apache_beam.io.filesystems import FileSystems  # Data sources with hooks need no Beam.
+
     try:
         with FileSystems.open(url) as file:
             return yaml.safe_load(file.read())

@@ -1,4 +1,4 @@
-"""Hooks of reads of event hubs over AMQP."""
+"""Hooks of :class:`.ReadFromEventHubs` over AMQP."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from sparkbeam.eventhubs.source_options import EPOCH, PLACES, REPORT_BIND, REPORT_HOST
 from sparkbeam.hooks import QueryStart, SourceHooks
+from sparkbeam.hubs import source
 from sparkbeam.observe.collection.listener import reachable_at
 from sparkbeam.spark.session import cores
 from sparkbeam.streaming.checkpoint_files import next_epoch, stored_places
@@ -15,30 +16,20 @@ from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 
 @dataclass(frozen=True)
 class HubSource(SourceHooks):
-    """Hooks of a read of an event hub, which know it from the options of the data source."""
+    """Hooks of the data source of a pipeline."""
 
     partition_columns: ClassVar[tuple[str, ...]] = ("event_hub", "partition")
     tells_ends: ClassVar[bool] = True
     freezes: ClassVar[bool] = True
 
-    @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> "HubSource":
-        """Return the hooks of a read."""
-        return cls()
-
     def register(self, session: Any) -> None:
-        # Older versions of PySpark, on which other pipelines run, lack Python data sources.
-        from sparkbeam.hubs.source import PipelineHubSource
-
-        session.dataSource.register(PipelineHubSource)
+        session.dataSource.register(source.PipelineHubSource)
 
     def query_options(self, start: QueryStart) -> Mapping[str, str]:
         return dict(_options(start))
 
 
 def _options(start: QueryStart) -> Iterator[tuple[str, str]]:
-    from sparkbeam.hubs import source
-
     noted = ExhaustedPartitions(start.checkpoint, start.tag).text()
     yield source.PARTITIONS, noted
     if start.asks_ends:

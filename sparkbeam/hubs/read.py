@@ -19,6 +19,8 @@ from sparkbeam.eventhubs.positions import EventPosition, all_as_text
 from sparkbeam.eventhubs.settings import ConnectionSettings, packed
 from sparkbeam.eventhubs.slow_partitions import SlowPartitions
 from sparkbeam.eventhubs.source_options import DEFAULT_GROUP, PICKLED_MONITOR
+from sparkbeam.hooks import SourceHooks
+from sparkbeam.hubs.hooks import HubSource
 from sparkbeam.hubs.kafka_endpoint import AMQP, ENDPOINTS, KAFKA, ReadOverKafka, refuse
 from sparkbeam.hubs.repeats import DropRepeats
 from sparkbeam.io.hub_event import EventHubsEvent
@@ -172,6 +174,9 @@ class _ReadHub(ReadFromSpark):
 
     def _element_type(self, schema: Any) -> Any:
         return EventHubsEvent
+
+    def _hooks(self) -> SourceHooks:
+        return HubSource()
 
 
 def _range(

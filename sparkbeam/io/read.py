@@ -15,6 +15,7 @@ from sparkbeam.common import arguments
 from sparkbeam.common.entry_points import SOURCES, function
 from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve, source_frames
+from sparkbeam.connectors.hook_errors import hook_errors
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import METADATA, field_at, row_type
 from sparkbeam.connectors.storage import FILE_FORMATS
@@ -115,7 +116,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         streaming = self._is_streaming(pipeline)
         given = None if self._schema is None else resolve.parsed(self._schema, pipeline)
         label = applied_label(pipeline)
-        with errors_naming(label):
+        with hook_errors(self._origin, label, ConfigurationError):
             hooks = self._hooks()
         by = self._given_partition
         self._partition_columns = hooks.partition_columns if by is None else by
@@ -147,9 +148,10 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             idle=self._idle,
             follows_clock=self._follows_clock,
         )
-        with errors_naming(label):
-            if streaming:
+        if streaming:
+            with hook_errors(self._spec, label, ConfigurationError):
                 hooks.check(asks_hidden=self._spec.asks_hidden)
+        with errors_naming(label):
             kind = self._element_type(selected)
         return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
 
@@ -167,20 +169,9 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         make = function(SOURCES, name)
         if make is None:
             return SourceHooks()
-        try:
-            found = make(dict(self._origin.options))
-        except ConfigurationError:
-            raise
-        except Exception as error:
-            raise ConfigurationError(
-                f"the package of '{name}' has failed with {type(error).__name__}: {error}. Correct "
-                "the options, or the package."
-            ) from error
+        found = make({key.lower(): value for key, value in self._origin.options})
         if not isinstance(found, SourceHooks):
-            raise ConfigurationError(
-                f"the package of '{name}' gives {arguments.shown(found)} in {SOURCES}, which is to "
-                "be a SourceHooks: correct the package."
-            )
+            raise TypeError(f"{SOURCES} is to give SourceHooks, and gives {type(found).__name__}.")
         return found
 
     def _element_type(self, schema: StructType) -> Any:

@@ -13,9 +13,9 @@ class QueryStart:
         session: its Spark session.
         checkpoint: its checkpoint location.
         files: the files under it; see :class:`sparkbeam.streaming.checkpoint_files.Files`.
-        tag: the number of the source in the query.
+        tag: the number of the source's rows in the query.
         asks_ends: the watermark needs to know which partitions are exhausted.
-        freezes: the source is to end with the rows that it has now, if
+        freezes: the source is to end with the rows that it has now; only of sources with
             :attr:`SourceHooks.freezes`.
     """
 
@@ -34,10 +34,10 @@ class SourceClient:
     """
 
     def hidden(self, offsets: Mapping[str, int]) -> Collection[str]:
-        """Return the partitions with rows behind an offset, though the source shows none of them.
+        """Return the partitions that have rows behind their offsets which the source does not show.
 
         Args:
-            offsets: behind the last row of each partition without rows in a micro-batch.
+            offsets: of the partitions without rows in a micro-batch.
         """
         return ()
 
@@ -52,16 +52,18 @@ class SourceClient:
 class SourceHooks:
     """Hooks around the reads of a data source; those of this class do nothing.
 
-    There is an instance for each read, made of its options, and it is pickled with the plan. A
-    partition is named by the values of :attr:`partition_columns`, joined by ``/``. Offsets are
-    known for a source whose offsets in Spark are like ``{"topic": {"0": 17}}``. An error of a hook
-    is a ConfigurationError or a PipelineFailed, to which the name of the step is added.
+    There is an instance for each read, made of its options, and it is pickled with the plan.
+    Offsets are known for a source whose offsets in Spark are like ``{"topic": {"0": 17}}``, and
+    here by ``topic/0``. A ConfigurationError or a PipelineFailed of a hook gets the label of the
+    step; other errors become one, which names the data source and hides values of secret options.
 
     Attributes:
-        partition_columns: columns that identify the partition of a row, if the offsets have one for
-            each partition.
-        checks_offsets: the hooks with offsets are called.
-        tells_ends: in streaming the source notes which partitions are exhausted.
+        partition_columns: columns whose values, joined by ``/``, are the names of partitions in the
+            offsets.
+        checks_offsets: :meth:`check_checkpoint`, :meth:`check_offsets` and
+            :meth:`SourceClient.hidden` are called.
+        tells_ends: in streaming the source notes which partitions are exhausted in
+            :class:`sparkbeam.streaming.exhausted_partitions.ExhaustedPartitions`.
         freezes: it has an option to end with the rows that it has when a query starts.
     """
 
@@ -72,7 +74,10 @@ class SourceHooks:
 
     @property
     def hides_rows(self) -> bool:
-        """True if a partition may have rows that it does not show yet, as of open transactions."""
+        """True if a partition may have rows that it does not show yet, as of open transactions.
+
+        It is asked for them if each partition has a watermark and an idle timeout.
+        """
         return False
 
     @property

@@ -1,7 +1,7 @@
-"""Payloads of the transforms of Spark's own sources and sinks.
+"""Specifications of Spark's own sources and sinks: payloads of transforms, and parts of a plan.
 
-The options of a source or a sink may hold passwords and keys. They travel in payloads, which
-no description of a plan shows; see :mod:`sparkbeam.plan.redaction`.
+The options of a source or a sink may hold passwords and keys, which no description of a plan
+shows; see :mod:`sparkbeam.plan.redaction`.
 """
 
 import pickle
@@ -104,7 +104,7 @@ class ReadSpec(_Payload):
         timestamp_column: the column of the event time; None for none.
         delay: the lag of the watermark, in microseconds.
         partition_columns: the columns whose values together identify the partition of a row.
-        tells_partitions: these are the ones by which the offsets of the source are.
+        tells_partitions: the offsets of the source are by these columns.
         by_files: the partition of a row is its file.
         idle: the idle timeout of a partition without rows, in microseconds; None: never. A
             partition that is known to have nothing left no longer holds the watermark back.
@@ -174,7 +174,9 @@ class ReadSpec(_Payload):
     @property
     def asks_hidden(self) -> bool:
         """True if the source is asked whether a silent partition has rows that it hides."""
-        return self.tells_partitions and self.idle is not None and self.hooks.hides_rows
+        if not (self.hooks.checks_offsets and self.hooks.hides_rows):
+            return False
+        return self.tells_partitions and self.idle is not None
 
     @property
     def is_partitioned(self) -> bool:
@@ -184,6 +186,10 @@ class ReadSpec(_Payload):
     def with_options(self, more: Mapping[str, str]) -> "ReadSpec":
         """Return the same specification with more options."""
         return replace(self, options=(*self.options, *more.items())) if more else self
+
+    def of_workers(self) -> "ReadSpec":
+        """Return the specification for the workers, which need no hooks."""
+        return replace(self, hooks=SourceHooks())
 
     def of_files(self) -> "ReadSpec":
         """Return the specification for workers that read its files, with nothing to be computed."""

@@ -225,6 +225,8 @@ class StreamingExecution:
             self._stopping = True
             query.stop()
             self._commits.close()
+            if self._own_sink is not None:
+                self._own_sink.close()
             if isinstance(sink, StoppableSink):
                 sink.close()
         error = query.exception()

@@ -9,6 +9,7 @@ from contextlib import suppress
 from sparkbeam.common.background import background_thread
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.source_hooks import SourceClient
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.spark_sources import SourceFrame
 
@@ -24,9 +25,6 @@ class OffsetCommits:
     Args:
         sources: of the query, in the order in which it reads them.
         feedback: gives the offsets of micro-batches.
-
-    Raises:
-        ConfigurationError: offsets are to be committed, and there is no client for that.
     """
 
     def __init__(self, sources: Iterable[SourceFrame], feedback: FeedbackFiles) -> None:
@@ -93,7 +91,8 @@ class _Receiver:
         self._label = source.label
         self._target = source.spec.hooks.commits_to
         self._hide = Redaction(source.spec.options)
-        self._client = source.spec.hooks.connect()
+        self._hooks = source.spec.hooks
+        self._client: SourceClient | None = None
         self._fails = False
 
     def commit(self, feedback: FeedbackFiles, number: int) -> None:
@@ -102,6 +101,8 @@ class _Receiver:
         if not offsets:
             return
         try:
+            if self._client is None:
+                self._client = self._hooks.connect()
             self._client.commit(offsets)
             self._fails = False
         except Exception as error:
@@ -117,4 +118,6 @@ class _Receiver:
 
     def close(self) -> None:
         """Disconnect."""
-        self._client.close()
+        if self._client is not None:
+            with suppress(Exception):
+                self._client.close()

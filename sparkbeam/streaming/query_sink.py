@@ -132,6 +132,10 @@ class QuerySink:
             self._deliver(batch, batch_id)
         self._files.check()  # Spark commits next.
 
+    def close(self) -> None:
+        """Disconnect from sources, once the query has ended."""
+        self._offsets.close()
+
     def _deliver(self, batch: Any, batch_id: int) -> None:
         self._watch = Stopwatch()
         self._offsets.read(batch_id + 1)

@@ -1,19 +1,23 @@
 """Offsets of Spark's sources at the ends of micro-batches, beside what the sources have.
 
 A source that shows only a part of its rows, such as those of committed transactions, is idle only
-if its last row, shown or not, has been passed: those of an open transaction are as old as the time
+if its last row, shown or not, has been passed: rows of an open transaction are as old as the time
 at which they were sent.
 """
 
+import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
-from sparkbeam.common.step_errors import errors_naming
-from sparkbeam.errors import ConfigurationError
+from sparkbeam.connectors.hook_errors import hook_errors
+from sparkbeam.errors import PipelineFailed
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.source_hooks import SourceClient
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.source_watermarks import spark_sources
+
+_LOG = logging.getLogger(__name__)
 
 
 class SourceOffsets:
@@ -33,6 +37,7 @@ class SourceOffsets:
         self._feedback = feedback
         self._ends: tuple[int, dict[str, dict[str, int]]] = (0, {})
         self._clients: dict[str, SourceClient] = {}
+        self._unanswered: set[str] = set()
 
     def read(self, number: int) -> None:
         """Read the offsets at the end of a tick's micro-batch, and check them.
@@ -48,7 +53,7 @@ class SourceOffsets:
         now = self._read(number)
         self._ends = number, now
         for _, tag, label, spec in self._sources:
-            with errors_naming(label):
+            with hook_errors(spec, label):
                 spec.hooks.check_offsets(before.get(tag, {}), now[tag])
 
     def _read(self, number: int) -> dict[str, dict[str, int]]:
@@ -77,17 +82,28 @@ class SourceOffsets:
             }
             if not spec.asks_hidden or not silent:
                 continue
-            with errors_naming(label):
-                hidden = self._hidden(tag, spec, silent)
+            hidden = self._hidden(tag, label, spec, silent)
             found[tag] = tuple(partition for partition in silent if partition in hidden)
         return found
 
-    def _hidden(self, tag: str, spec: ReadSpec, silent: Mapping[str, int]) -> Collection[str]:
+    def _hidden(
+        self, tag: str, label: str, spec: ReadSpec, silent: Mapping[str, int]
+    ) -> Collection[str]:
         try:
-            if tag not in self._clients:
-                self._clients[tag] = spec.hooks.connect()
-            return self._clients[tag].hidden(silent)
-        except ConfigurationError:
-            raise
-        except Exception:
+            with hook_errors(spec, label):
+                if tag not in self._clients:
+                    self._clients[tag] = spec.hooks.connect()
+                found = self._clients[tag].hidden(silent)
+        except PipelineFailed as error:
+            if tag not in self._unanswered:
+                _LOG.warning("%s The watermark waits for partitions without rows.", error)
+            self._unanswered.add(tag)
             return silent
+        self._unanswered.discard(tag)
+        return found
+
+    def close(self) -> None:
+        """Disconnect."""
+        for client in self._clients.values():
+            with suppress(Exception):
+                client.close()

@@ -4,14 +4,14 @@ The first layer runs where the rows of a micro-batch are read. Its observations 
 sink, and in the feedback to the next tick.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.connectors import source_frames
+from sparkbeam.connectors.hook_errors import hook_errors
 from sparkbeam.plan.model import Source
-from sparkbeam.plan.source_hooks import QueryStart, SourceHooks
+from sparkbeam.plan.source_hooks import QueryStart
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming.batch_limits import split_long_values
 from sparkbeam.streaming.checkpoint_files import Files, files
@@ -67,8 +67,7 @@ class SourceFrame:
     def through(self, first: LayerTask) -> Any:
         """Return a DataFrame of the first layer's output for the rows."""
         time = TickTime(self.checkpoint) if self.spec.timestamp_column is None else None
-        spec = replace(self.spec, hooks=SourceHooks())  # Workers need none.
-        layer = RowsLayer(first, self.label, spec, self.tag, time)
+        layer = RowsLayer(first, self.label, self.spec.of_workers(), self.tag, time)
         rows = split_long_values(self.frame) if first.in_pieces else self.frame
         return rows.mapInArrow(layer, DDL)
 
@@ -98,10 +97,11 @@ def source_frame(
     assert spec is not None
     ((_, tag),) = source.outputs
     start = QueryStart(session, checkpoint, kept, tag, spec.idle is not None, freezes)
-    with errors_naming(source.label):
+    with hook_errors(spec, source.label):
         spec = spec.with_options(spec.hooks.query_options(start))
     check_checkpoint(spec, source.label, number, kept)
-    if not FeedbackFiles(kept).offsets(1):  # Otherwise Spark starts at its own offsets.
+    feedback = FeedbackFiles(kept)
+    if not (feedback.offsets(1) or feedback.last_written()):  # Else Spark has offsets of its own.
         spec = source_frames.started(spec, source.label)
     frame = source_frames.timed(session, spec, source.label, partitions)
     return SourceFrame(source.label, tag, spec, frame, checkpoint)
@@ -123,9 +123,9 @@ def check_checkpoint(spec: ReadSpec, label: str, number: int, kept: Files) -> No
         return
     feedback = FeedbackFiles(kept)
     offsets = feedback.partition_offsets(feedback.last_written(), number)
-    name = f"{spec.format.lower()}/{number}.json"
+    name = f"sources/{spec.format.lower()}/{number}.json"
     before = kept.read(name) if offsets else None
-    with errors_naming(label):
+    with hook_errors(spec, label):
         notes = spec.hooks.check_checkpoint(label, offsets, before)
     if notes is not None:
         kept.write(name, notes)

@@ -1,5 +1,6 @@
 """Beam's Kafka transforms on Spark's source and sink, against a broker that asks for a login."""
 
+import importlib
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ import pytest
 from whole import is_whole
 
 pytest.importorskip("confluent_kafka")
-kafka_program = pytest.importorskip("kafka_program")
+kafka_program = importlib.import_module("kafka_program")
 pytestmark = pytest.mark.timeout(900)
 
 SCENARIOS = ("batch", "killed")
@@ -44,7 +45,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Findings by scenario, and all that the program has said."""
     folder = tmp_path_factory.mktemp("kafka")
     run = subprocess.run(
-        [sys.executable, kafka_program.__file__, str(folder), *SCENARIOS, *MORE],
+        [sys.executable, str(kafka_program.__file__), str(folder), *SCENARIOS, *MORE],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,

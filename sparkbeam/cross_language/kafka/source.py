@@ -22,6 +22,7 @@ from sparkbeam.kafka.client import Client, KafkaError, Partition, confluent_kafk
 from sparkbeam.kafka.client_config import Use, client_config
 from sparkbeam.kafka.subscription import Subscription
 from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.spark_io import PARTITION_SEPARATOR
 
 _LOG = logging.getLogger(__name__)
 _KAFKA = "kafka."
@@ -29,7 +30,6 @@ _KAFKA = "kafka."
 
 _STARTS = "startingOffsets"
 _ISOLATION, _COMMITTED = "isolation.level", "read_committed"
-_SEPARATOR = "/"
 _ANEW = "Start with another --checkpoint_location, to read the topic as a new pipeline does."
 _USE = Use(
     "isolation.level=read_committed",
@@ -161,29 +161,22 @@ class KafkaSource(SourceHooks):
                 raise _shrunk(_partition(name), offset, now[name])
 
     def connect(self) -> SourceClient:
-        return _Connection(self)
-
-    def observer(self) -> Client:
-        """Connect a client that sees the records of open transactions.
-
-        Raises:
-            ConfigurationError: the package is missing, or the configuration has no counterpart.
-        """
-        client_config(self._settings, _USE)
-        return Client({**self._settings, _ISOLATION: "read_uncommitted"})
+        return _Connection(self._settings, self.subscription)
 
 
 class _Connection(SourceClient):
     """Clients of a query, connected when they are needed."""
 
-    def __init__(self, source: KafkaSource) -> None:
-        self._source = source
+    def __init__(self, settings: Mapping[str, str], subscription: Subscription | None) -> None:
+        self._settings = settings
+        self._subscription = subscription
         self._observer: Client | None = None
         self._committer: Client | None = None
 
     def hidden(self, offsets: Mapping[str, int]) -> Collection[str]:
         if self._observer is None:
-            self._observer = self._source.observer()
+            client_config(self._settings, _USE)
+            self._observer = Client({**self._settings, _ISOLATION: "read_uncommitted"})
         ends = self._observer.ends(_by_partition(offsets))
         return [
             name
@@ -192,8 +185,8 @@ class _Connection(SourceClient):
         ]
 
     def commit(self, offsets: Mapping[str, int]) -> None:
-        if self._committer is None and self._source.subscription is not None:
-            self._committer = self._source.subscription.client()
+        if self._committer is None and self._subscription is not None:
+            self._committer = self._subscription.client()
         if self._committer is not None:
             self._committer.commit(_by_partition(offsets))
 
@@ -209,7 +202,7 @@ def _by_partition(offsets: Mapping[str, int]) -> dict[Partition, int]:
 
 def _partition(name: str) -> Partition:
     """Return the topic and the number of a partition."""
-    topic, _, number = name.rpartition(_SEPARATOR)
+    topic, _, number = name.rpartition(PARTITION_SEPARATOR)
     return topic, int(number)
 
 
