@@ -1209,6 +1209,15 @@ class TestSpark:
             (of_spark.MISSING_TABLE, "[TABLE_OR_VIEW_NOT_FOUND] The table or view `no` cannot be"),
             (of_spark.OTHER_VIEW, "`v` is not a temp view of streaming logical plan, please use"),
             (
+                of_spark.STARTED_AT_ONCE,
+                "SparkConcurrentModificationException: Multiple streaming queries are concurrently "
+                "using file:/tmp/checkpoint/metadata.",
+            ),
+            (
+                of_spark.STARTED_AT_ONCE,
+                "Multiple streaming queries are concurrently using metadata. FileAlreadyExists",
+            ),
+            (
                 of_spark.NAME_TAKEN,
                 "Cannot start query with name a as a query with that name is already active in",
             ),
