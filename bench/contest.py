@@ -17,13 +17,7 @@ _Found = TypeVar("_Found")
 
 
 class Times(NamedTuple):
-    """How long a contestant takes for a task.
-
-    Attributes:
-        task: in words.
-        program: the contestant.
-        seconds: of each round.
-    """
+    """How long a contestant takes for a task."""
 
     task: str
     program: str

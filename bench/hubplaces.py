@@ -38,11 +38,7 @@ from sparkbeam.io.eventhubs import EventPosition, ReadFromEventHubs
 
 
 class NotingSource(hub_source.PipelineHubSource):
-    """The data source, which notes for each read who has done it, and with which receiver.
-
-    Attributes:
-        folder: for the notes.
-    """
+    """The data source, which notes for each read who has done it, and with which receiver."""
 
     folder = ""
 

@@ -55,9 +55,6 @@ class Broker:
         login: the user that it lets in, and the password; None for everybody.
         port: None for a free one.
 
-    Attributes:
-        address: of the broker.
-
     Raises:
         NoBrokerError: on entering.
     """

@@ -39,9 +39,6 @@ class ConnectServer:
         folder: for its log and its working directory.
         python: runs its workers.
         conf: settings beside those that keep it on this machine.
-
-    Attributes:
-        port: its port on loopback.
     """
 
     def __init__(

@@ -45,11 +45,7 @@ class Column:
 
 
 class Frame:
-    """A DataFrame.
-
-    Args:
-        partitions: evaluates it.
-    """
+    """A DataFrame."""
 
     def __init__(self, partitions: Callable[[], Partitions]) -> None:
         self._partitions = partitions

@@ -207,12 +207,7 @@ _SCALARS: dict[type, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """Rows for a sink.
-
-    Attributes:
-        schema: of the rows.
-        rows: dictionaries.
-    """
+    """Rows for a sink."""
 
     schema: st.StructType
     rows: list[dict[str, Any]]

@@ -13,12 +13,7 @@ from sparkbeam.io import ForeachBatch, WriteToSpark
 
 
 class Sinks:
-    """Sinks by their names; each takes elements and a schema, and returns what it has written.
-
-    Args:
-        spark: the session.
-        folder: for files.
-    """
+    """Sinks by their names; each takes elements and a schema, and returns what it has written."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self._spark = spark

@@ -13,9 +13,6 @@ _RESET = struct.pack("ii", 1, 0)
 class BreakingProxy:
     """A proxy.
 
-    Args:
-        port: of the server.
-
     Attributes:
         port: of the proxy.
         broken: the number of connections that it has broken.
@@ -78,11 +75,7 @@ class BreakingProxy:
 
 @contextmanager
 def breaking_proxy(port: int) -> Iterator[BreakingProxy]:
-    """Run a proxy before a server.
-
-    Args:
-        port: of the server.
-    """
+    """Run a proxy before a server."""
     proxy = BreakingProxy(port)
     threading.Thread(target=proxy.run, daemon=True).start()
     try:

@@ -336,11 +336,7 @@ def test_values_of_avro_pass_through_a_pipeline(
 
 
 class Given(beam.PTransform):
-    """Records in the place of Kafka's.
-
-    Args:
-        values: of the records.
-    """
+    """Records in the place of Kafka's."""
 
     def __init__(self, values: list[bytes | None]) -> None:
         super().__init__()

@@ -49,11 +49,7 @@ def here() -> str:
 
 
 class Life:
-    """Notes in a file in which thread each part of its life runs.
-
-    Args:
-        notes: the file.
-    """
+    """Notes in a file in which thread each part of its life runs."""
 
     def __init__(self, notes: Path) -> None:
         self._notes = notes
