@@ -163,8 +163,8 @@ def test_a_wrong_package_is_named(install: Install, entry: str, message: str) ->
 @pytest.mark.parametrize(
     ("package", "result", "message"),
     [
-        ("wrong", "options", "'Rows': the package .* 'ODD' .* SourceHooks, and gives dict"),
-        ("failing", "options['path']", "has failed: KeyError: 'path'"),
+        ("odd_result", "options", "'Rows': the package .* 'ODD' .* SourceHooks, and gives dict"),
+        ("odd_failure", "options['path']", "has failed: KeyError: 'path'"),
     ],
 )
 def test_a_wrong_package_of_a_data_source_is_named(
