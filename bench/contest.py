@@ -17,7 +17,7 @@ _Found = TypeVar("_Found")
 
 
 class Times(NamedTuple):
-    """How long a contestant takes for a task."""
+    """Seconds that a contestant takes for a task, in each round."""
 
     task: str
     program: str

@@ -7,6 +7,7 @@ repeated micro-batch writes its file again.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -126,26 +127,17 @@ class FeedbackFiles:
         offsets = [line for line in offsets if line]
         return offsets if version == _OFFSETS_VERSION else []
 
-    def partition_offsets(self, number: int, source: int) -> dict[str, Any]:
-        """Return the offsets of a source's partitions at the end of a tick's micro-batch.
+    def partition_offsets(self, number: int) -> dict[int, dict[str, Any]]:
+        """Return the offsets of partitions at the end of a tick's micro-batch.
 
-        Args:
-            number: of the tick.
-            source: its number among Spark's sources, from 0.
+        Returns:
+            By the number of the source among Spark's, from 0; empty if they are unknown.
         """
         ticks, *offsets = self.offsets(number) or [""]
-        try:
-            if source >= len(offsets) or loaded(ticks).get("number") != number:
-                return {}
-            topics = loaded(offsets[source])
-        except ValueError:
-            return {}
-        return {
-            f"{topic}{PARTITION_SEPARATOR}{partition}": at
-            for topic, partitions in topics.items()
-            if isinstance(partitions, dict)
-            for partition, at in partitions.items()
-        }
+        with suppress(ValueError):
+            if offsets and loaded(ticks).get("number") == number:
+                return {source: _partitions(text) for source, text in enumerate(offsets)}
+        return {}
 
     def tick_of(self, batch: int) -> int:
         """Return the number of the last tick up to one of Spark's micro-batches.
@@ -209,6 +201,20 @@ class FeedbackFiles:
     def is_to_drain(self) -> bool:
         """Return whether the source was told to end."""
         return self._files.read(_DRAIN) is not None
+
+
+def _partitions(text: str) -> dict[str, Any]:
+    """Return the offsets of a source by partition; empty if they have another form."""
+    try:
+        topics = loaded(text)
+    except ValueError:
+        return {}
+    return {
+        f"{topic}{PARTITION_SEPARATOR}{partition}": at
+        for topic, partitions in topics.items()
+        if isinstance(partitions, dict)
+        for partition, at in partitions.items()
+    }
 
 
 def _name(number: int) -> str:

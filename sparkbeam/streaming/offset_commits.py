@@ -3,7 +3,7 @@
 import logging
 import queue
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from sparkbeam.common.background import background_thread
@@ -74,8 +74,9 @@ class OffsetCommits:
 
     def _commit(self, number: int) -> None:
         with suppress(OSError, SparkBeamError):  # The run finds out by itself.
+            offsets = self._feedback.partition_offsets(number)
             for receiver in self._receivers:
-                receiver.commit(self._feedback, number)
+                receiver.commit(offsets)
 
 
 class _Receiver:
@@ -95,9 +96,9 @@ class _Receiver:
         self._client: SourceClient | None = None
         self._fails = False
 
-    def commit(self, feedback: FeedbackFiles, number: int) -> None:
-        """Commit the offsets of a tick's micro-batch; log the first of several failures."""
-        offsets = feedback.partition_offsets(number, self._number)
+    def commit(self, of_sources: Mapping[int, Mapping[str, int]]) -> None:
+        """Commit the source's offsets at the end of a micro-batch; log the first of failures."""
+        offsets = of_sources.get(self._number)
         if not offsets:
             return
         try:

@@ -57,10 +57,8 @@ class SourceOffsets:
                 spec.hooks.check_offsets(before.get(tag, {}), now[tag])
 
     def _read(self, number: int) -> dict[str, dict[str, int]]:
-        return {
-            tag: self._feedback.partition_offsets(number, source)
-            for source, tag, _, _ in self._sources
-        }
+        found = self._feedback.partition_offsets(number)
+        return {tag: found.get(source, {}) for source, tag, _, _ in self._sources}
 
     def hidden(self, seen: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[str, ...]]:
         """Return the partitions with rows behind the end of the micro-batch.

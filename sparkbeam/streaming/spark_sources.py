@@ -122,7 +122,7 @@ def check_checkpoint(spec: ReadSpec, label: str, number: int, kept: Files) -> No
     if not spec.hooks.checks_offsets:
         return
     feedback = FeedbackFiles(kept)
-    offsets = feedback.partition_offsets(feedback.last_written(), number)
+    offsets = feedback.partition_offsets(feedback.last_written()).get(number, {})
     name = f"sources/{spec.format.lower()}/{number}.json"
     before = kept.read(name) if offsets else None
     with hook_errors(spec, label):

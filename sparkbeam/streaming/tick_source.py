@@ -272,6 +272,8 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         # Available-now runs continue each other.
         is_first = position.number == self._first and not self._available_now
         feedback = self._feedback(position.number) if self._spec.clocks else None
+        asks = feedback is not None and any(clock.tells for clock in self._spec.clocks)
+        partitions = self._files.partition_offsets(position.number) if asks else {}
         for number, clock in enumerate(self._spec.clocks):
             tag = str(clock.tag)
             marks = SourceProgress(**position.sources.get(tag, {}))
@@ -279,9 +281,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
                 marks = at_restart(marks)
             look = None
             if feedback is not None:
-                offsets = (
-                    self._files.partition_offsets(position.number, number) if clock.tells else {}
-                )
+                offsets = partitions.get(number, {}) if clock.tells else {}
                 look = SourceObservation(
                     position.time,
                     feedback.seen.get(tag, {}),

@@ -185,10 +185,10 @@ class _Connection(SourceClient):
         ]
 
     def commit(self, offsets: Mapping[str, int]) -> None:
-        if self._committer is None and self._subscription is not None:
+        if self._committer is None:
+            assert self._subscription is not None
             self._committer = self._subscription.client()
-        if self._committer is not None:
-            self._committer.commit(_by_partition(offsets))
+        self._committer.commit(_by_partition(offsets))
 
     def close(self) -> None:
         for client in self._observer, self._committer:
