@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 from unittest import mock
 
@@ -56,11 +57,12 @@ class Frame:
     def mapInArrow(self, function: Any, schema: Any) -> "Frame":
         pickled = cloudpickle.dumps(function)
 
-        def run(table: pa.Table) -> pa.Table:
-            batches = pickle.loads(pickled)(iter(table.to_batches()))
-            return pa.Table.from_batches(batches, SCHEMA)
+        def run(number: int, table: pa.Table) -> pa.Table:
+            with mock.patch("sparkbeam.worker.batch.stage.partition_id", return_value=number):
+                batches = pickle.loads(pickled)(iter(table.to_batches()))
+                return pa.Table.from_batches(batches, SCHEMA)
 
-        return self._each(run)
+        return Frame(lambda: list(starmap(run, enumerate(self._partitions()))))
 
     def unionAll(self, other: "Frame") -> "Frame":
         return Frame(lambda: self._partitions() + other._partitions())
