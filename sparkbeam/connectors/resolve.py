@@ -10,7 +10,7 @@ from apache_beam.pipeline import Pipeline
 from pyspark.sql.types import StructType
 
 from sparkbeam.common.arguments import shown, text
-from sparkbeam.connectors.databases import known_url
+from sparkbeam.connectors.jdbc_urls import known_url
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.spark.session import HasSession, SparkNotStartedError

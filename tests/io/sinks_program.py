@@ -27,12 +27,12 @@ from delta_program import KEYED
 from table_programs import NO_JAR, settings_with_jars
 
 from sparkbeam.common.spark_packages import DRIVERS
-from sparkbeam.connectors.databases import known_url
 from sparkbeam.connectors.delivery import Delivery
-from sparkbeam.connectors.iceberg_merges import ChangeMerge
-from sparkbeam.connectors.iceberg_tables import WriteMicroBatch
+from sparkbeam.connectors.jdbc_urls import known_url
 from sparkbeam.connectors.storage import LocalStorage
 from sparkbeam.connectors.upserts import _Target
+from sparkbeam.cross_language.tables.iceberg_merges import ChangeMerge
+from sparkbeam.cross_language.tables.iceberg_tables import WriteMicroBatch
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session as sessions

@@ -6,7 +6,7 @@ import iceberg_changes_program
 import pytest
 import table_programs
 
-from sparkbeam.connectors.iceberg_snapshots import Snapshot, SnapshotRange
+from sparkbeam.cross_language.tables.iceberg_snapshots import Snapshot, SnapshotRange
 from sparkbeam.errors import ConfigurationError
 
 LONG = pytest.mark.long("a minute together; test_iceberg.py follows changes too")

@@ -25,7 +25,7 @@ from breaking_proxy import BreakingProxy, breaking_proxy
 
 from sparkbeam import SparkRunner
 from sparkbeam.common.spark_packages import DRIVERS
-from sparkbeam.connectors.databases import Database
+from sparkbeam.cross_language.tables.databases import Database
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session as sessions
 from sparkbeam.upstream.spark import jdbc_connection

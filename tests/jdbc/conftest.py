@@ -7,7 +7,7 @@ import database_servers as servers
 import pytest
 from database_servers import Sql
 
-from sparkbeam.connectors.databases import Database
+from sparkbeam.cross_language.tables.databases import Database
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.upstream.spark import is_classic, jdbc_connection
 

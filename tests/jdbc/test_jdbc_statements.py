@@ -18,9 +18,9 @@ from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
 from sparkbeam.common.database_errors import without_values
-from sparkbeam.worker.connectors import database_client
-from sparkbeam.worker.connectors.database_client import translated
-from sparkbeam.worker.connectors.database_values import as_parameter, unstorable
+from sparkbeam.cross_language.tables import database_client
+from sparkbeam.cross_language.tables.database_client import translated
+from sparkbeam.cross_language.tables.database_values import as_parameter, unstorable
 
 SECRET = "hunter2-of-nobody"
 

@@ -14,7 +14,7 @@ from database_servers import Sql
 from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError, SparkRunner
-from sparkbeam.connectors.databases import known_url
+from sparkbeam.connectors.jdbc_urls import known_url
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 
 SECRET = "hunter2-of-nobody"

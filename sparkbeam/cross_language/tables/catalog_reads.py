@@ -17,6 +17,7 @@ from sparkbeam.common.spark_packages import released, versions_of
 from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve, source_frames
 from sparkbeam.connectors.problems import problem
+from sparkbeam.cross_language.tables.collected_rows import CollectedRows
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
 from sparkbeam.options.spark_options import SparkBeamOptions, settings
@@ -25,7 +26,6 @@ from sparkbeam.plan.spark_io import Options, ReadSpec
 from sparkbeam.spark.jars import add_jars
 from sparkbeam.spark.session import HasSession
 from sparkbeam.upstream.spark import has_class, is_classic
-from sparkbeam.worker.connectors.collected_rows import CollectedRows
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,12 @@ from sparkbeam.common import arguments
 from sparkbeam.common.arguments import listed, one_of, shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.common.step_errors import errors_naming
-from sparkbeam.connectors.iceberg_merges import KINDS, ChangeMerge
-from sparkbeam.connectors.iceberg_tables import (
+from sparkbeam.connectors.latest import quoted
+from sparkbeam.connectors.schemas import row_constraint, spark_field, without_none
+from sparkbeam.cross_language.tables.catalog_reads import ReadTable, TableFormat, TableRows
+from sparkbeam.cross_language.tables.database_values import ChosenFields
+from sparkbeam.cross_language.tables.iceberg_merges import KINDS, ChangeMerge
+from sparkbeam.cross_language.tables.iceberg_tables import (
     CATALOG,
     FIELD,
     IcebergCatalog,
@@ -22,16 +26,12 @@ from sparkbeam.connectors.iceberg_tables import (
     check_sort_fields,
     check_transforms,
 )
-from sparkbeam.connectors.latest import quoted
-from sparkbeam.connectors.schemas import row_constraint, spark_field, without_none
-from sparkbeam.cross_language.tables.catalog_reads import ReadTable, TableFormat, TableRows
 from sparkbeam.cross_language.tables.jdbc import kinds_of
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.io.write import to_function
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.spark.capabilities import setting
-from sparkbeam.worker.connectors.database_values import ChosenFields
 
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _SETTING = "spark.sql.extensions"

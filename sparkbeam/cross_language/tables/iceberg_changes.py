@@ -6,10 +6,10 @@ import apache_beam as beam
 from pyspark.sql import functions as sf
 
 from sparkbeam.common.arguments import one_of, shown
-from sparkbeam.connectors.iceberg_snapshots import SnapshotRange, snapshots
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.cross_language.tables.catalog_reads import ReadTable, TableRows
 from sparkbeam.cross_language.tables.iceberg import ICEBERG, Selection, catalog_of
+from sparkbeam.cross_language.tables.iceberg_snapshots import SnapshotRange, snapshots
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import ManagedConfig
 

@@ -18,19 +18,19 @@ from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
 from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve
-from sparkbeam.connectors.database_inserts import InsertRows
-from sparkbeam.connectors.database_tables import TIME, DatabaseTable
-from sparkbeam.connectors.databases import Database, check_statements
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
 from sparkbeam.cross_language.tables.catalog_reads import TableRows, reading
+from sparkbeam.cross_language.tables.database_client import StatementWriter
+from sparkbeam.cross_language.tables.database_inserts import InsertRows
+from sparkbeam.cross_language.tables.database_tables import TIME, DatabaseTable
+from sparkbeam.cross_language.tables.database_values import Fields, Typed
+from sparkbeam.cross_language.tables.databases import Database, check_statements
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import SECRET_MANAGER, no_secret_manager
 from sparkbeam.io.write import to_function, to_writer
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.upstream.external import arguments_of, classpath_of
-from sparkbeam.worker.connectors.database_client import StatementWriter
-from sparkbeam.worker.connectors.database_values import Fields, Typed
 
 _BATCH = 1000
 _MOST = (1 << 31) - 1

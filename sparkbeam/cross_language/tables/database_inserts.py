@@ -9,10 +9,10 @@ from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.connectors.assignments import check_assignment
-from sparkbeam.connectors.database_tables import DatabaseTable
-from sparkbeam.connectors.databases import Database
 from sparkbeam.connectors.latest import quoted
-from sparkbeam.connectors.utc_times import in_utc
+from sparkbeam.cross_language.tables.database_tables import DatabaseTable
+from sparkbeam.cross_language.tables.databases import Database
+from sparkbeam.cross_language.tables.utc_times import in_utc
 from sparkbeam.errors import ConfigurationError
 
 _IMPLICIT_CASTS = frozenset(["postgresql", "mysql", "mariadb", "sqlserver"])

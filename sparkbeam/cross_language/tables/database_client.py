@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.common.database_errors import without_values
+from sparkbeam.cross_language.tables.database_values import as_parameter, field_of, unstorable
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.worker.connectors.database_values import as_parameter, field_of, unstorable
 
 _BATCH = 1000
 

@@ -19,8 +19,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import listed, shown
-from sparkbeam.connectors.databases import Database
 from sparkbeam.connectors.latest import quoted
+from sparkbeam.cross_language.tables.databases import Database
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.spark.capabilities import planned_splits
 

@@ -13,9 +13,9 @@ from pyspark.sql import types as st
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.connectors.assignments import check_assignment
 from sparkbeam.connectors.commits import PROPERTY, Commit
-from sparkbeam.connectors.iceberg_merges import ChangeMerge
 from sparkbeam.connectors.latest import quoted
-from sparkbeam.connectors.utc_times import in_utc
+from sparkbeam.cross_language.tables.iceberg_merges import ChangeMerge
+from sparkbeam.cross_language.tables.utc_times import in_utc
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import Options
 from sparkbeam.spark.capabilities import set_setting, setting
