@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from sparkbeam.common.entry_points import MANAGED_READS as READS
 from sparkbeam.common.entry_points import MANAGED_WRITES as WRITES
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.hooks.managed import made
+from sparkbeam.hooks.managed import transform_for
 from sparkbeam.hooks.managed_config import ManagedConfig
 
 ROOT = Path(__file__).parents[1]
@@ -107,7 +107,7 @@ def test_a_page_has_each_key_of_a_managed_transform_once(
         needed = {**needed, "file_descriptor_path": _described(tmp_path), "message_name": "Person"}
     config = ManagedConfig("Managed", {**needed, "of_nothing": 1})
     with pytest.raises(ConfigurationError, match="has of_nothing") as error:
-        made(group, system, config)
+        transform_for(group, system, config)
     known = str(error.value).partition("Known are ")[2].rstrip(".").split(", ")
     assert names(page, headers) == known
 

@@ -153,7 +153,7 @@ class BatchExecution:
         try:
             for stage in self._stages():
                 reports += self._collect_side_inputs(stage)
-                self._look_before(stage)
+                self._measure_small_sides(stage)
                 self._compose(stage)
             if self._open:
                 reports += self._finish()
@@ -184,7 +184,7 @@ class BatchExecution:
         # The tables of a query are not composed yet.
         return None if source.inputs else estimated_bytes(self._table(source))
 
-    def _look_before(self, stage: Stage) -> None:
+    def _measure_small_sides(self, stage: Stage) -> None:
         """Measure small sides that are composed and may reduce the work of the stage."""
         written = {port.tag for port in stage.ports}
         for side in self._small_sides:

@@ -87,7 +87,7 @@ def on_our_runner(
             )
 
     @functools.wraps(usual)
-    def made(
+    def on_spark(
         pipeline: Pipeline,
         runner: Any = None,
         options: Any = None,
@@ -106,7 +106,7 @@ def on_our_runner(
             tell(options)
         usual(pipeline, runner, options, argv, *args, **kwargs)
 
-    beams.__init__ = made
+    beams.__init__ = on_spark
     try:
         with other_runners.tolerated():
             yield others

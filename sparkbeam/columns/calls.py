@@ -394,7 +394,7 @@ def _record(graph: Graph, kind: type, names: tuple[str, ...], items: tuple[Item,
     if fields is None:
         odd = next(item for item in items if not isinstance(item, Expression | TimestampParts))
         raise NotCompiled(f"it makes a {kind.__name__} with {named(odd)} in it")
-    return graph.made(RecordShape(kind, names, ()), fields)
+    return graph.record(RecordShape(kind, names, ()), fields)
 
 
 def _bound(

@@ -228,7 +228,7 @@ class Graph:
         self._statements.append(Evaluate(node))
         return node
 
-    def made(
+    def record(
         self, record: RecordShape, fields: tuple[Expression, ...], present: Expression | None = None
     ) -> Made:
         """Return a record of values."""
@@ -244,7 +244,7 @@ class Graph:
         if not isinstance(shape, RecordShape):
             return None
         if isinstance(node, Const):
-            return self.made(shape, tuple(map(self.const, node.value)))
+            return self.record(shape, tuple(map(self.const, node.value)))
         if not isinstance(node, ColumnRef):
             return None
         if self.is_in_document(node):
@@ -252,7 +252,7 @@ class Graph:
         fields = tuple(
             self.column(one, node.argument, (*node.path, at)) for at, one in enumerate(shape.fields)
         )
-        return self.made(shape, fields, self.presence(node))
+        return self.record(shape, fields, self.presence(node))
 
     def presence(self, node: Expression) -> Expression:
         """Return where a value is not None."""
@@ -424,7 +424,7 @@ class Graph:
         presence = self.select(condition, self._presence(one), self._presence(other))
         assert isinstance(presence, Expression)
         is_always = isinstance(presence, Const) and presence.value is True
-        return self.made(record, tuple(fields), None if is_always else presence)
+        return self.record(record, tuple(fields), None if is_always else presence)
 
     def _presence(self, record: Made | None) -> Expression:
         return self.const(False) if record is None else self.presence(record)

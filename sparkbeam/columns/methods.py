@@ -242,7 +242,7 @@ def replaced_fields(graph: Graph, owner: Expression, named: dict[str, Item]) -> 
         if not isinstance(item, Expression):
             raise NotCompiled("it makes a record with a field that no column can hold")
         fields[name] = item
-    return graph.made(record, tuple(fields.values()))
+    return graph.record(record, tuple(fields.values()))
 
 
 def of_dict(

@@ -38,7 +38,7 @@ def counted(graph: Graph, updater: MetricUpdater, items: tuple[Item, ...]) -> It
     return graph.const(None)
 
 
-def made(make: Callable[..., Any]) -> Callable[[Graph, tuple[Item, ...]], Item]:
+def metric_factory(make: Callable[..., Any]) -> Callable[[Graph, tuple[Item, ...]], Item]:
     """Return the columnar form of ``Metrics.counter`` and similar functions."""
 
     def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
@@ -53,7 +53,7 @@ def made(make: Callable[..., Any]) -> Callable[[Graph, tuple[Item, ...]], Item]:
     return handled
 
 
-METRICS = {make: made(make) for make in (Metrics.counter, Metrics.distribution)}
+METRICS = {make: metric_factory(make) for make in (Metrics.counter, Metrics.distribution)}
 """Handlers of these functions."""
 
 

@@ -184,7 +184,7 @@ class Objects:
             odd = next(item for item in items if not isinstance(item, Expression))
             raise NotCompiled(f"it makes a list with {named(odd)} in it")
         names = tuple(str(at) for at in range(len(fields)))
-        return self._graph.made(RecordShape(list, names, ()), fields)
+        return self._graph.record(RecordShape(list, names, ()), fields)
 
     def _got(self, getter: Any, args: list[Item], get: Callable[[Item, Any], Item]) -> Item:
         keys = getter.__reduce__()[1]
@@ -210,7 +210,7 @@ class Objects:
         fields = self._graph.fields(items.values())
         if fields is None:
             return Named(items)
-        return self._graph.made(RecordShape(dict, tuple(items), ()), fields)
+        return self._graph.record(RecordShape(dict, tuple(items), ()), fields)
 
     def named_in(self, item: Item) -> dict[str, Item]:
         """Return the items of a dict by their keys."""

@@ -223,7 +223,7 @@ def fields_of(graph: Graph, item: Item) -> tuple[Expression, ...]:
 def tuple_of(graph: Graph, fields: tuple[Expression, ...]) -> Made:
     """Return a tuple of values."""
     names = tuple(map(str, range(len(fields))))
-    return graph.made(RecordShape(tuple, names, ()), fields)
+    return graph.record(RecordShape(tuple, names, ()), fields)
 
 
 def subscript(graph: Graph, item: Item, index: Item) -> Item:
@@ -237,7 +237,7 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
         and isinstance(item.shape, Table)
         and isinstance(index, Expression)
     ):
-        return _looked_up(graph, item, index)
+        return _item_of_dict(graph, item, index)
     at = index.value if isinstance(index, Const) else None
     if isinstance(item, Expression) and is_dict(item.shape) and isinstance(index, Const):
         return of_dict(graph, item, at)
@@ -263,7 +263,7 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
     raise NotCompiled(f"it takes an item of {item.shape}")
 
 
-def _looked_up(graph: Graph, table: Expression, key: Expression) -> Expression:
+def _item_of_dict(graph: Graph, table: Expression, key: Expression) -> Expression:
     """Compute ``table[key]`` of a dict."""
     shape = _dict_for(table)
     places = graph.apply(lookups.required, INT, _place(graph, table, key))
@@ -280,7 +280,7 @@ def _of_table(
         fields = (
             _of_table(graph, table, places, one, (*path, at)) for at, one in enumerate(shape.fields)
         )
-        return graph.made(shape, tuple(fields))
+        return graph.record(shape, tuple(fields))
     return graph.apply(lookups.item(path, shape), shape, table, places)
 
 

@@ -184,11 +184,11 @@ def _parts(
 ) -> list[tuple[FilePart, int]]:
     """Return a part for each row group, with its bytes; empty if Spark must read a file."""
 
-    def look(file: ScannedFile) -> list[tuple[FilePart, int]] | None:
+    def row_groups(file: ScannedFile) -> list[tuple[FilePart, int]] | None:
         return _row_groups(file, types, new_calendar=new_calendar)
 
     with ThreadPoolExecutor(min(_AT_ONCE, len(scan.files))) as pool:
-        found = [*pool.map(look, scan.files)]
+        found = [*pool.map(row_groups, scan.files)]
     return [] if None in found else [part for parts in found for part in parts or ()]
 
 

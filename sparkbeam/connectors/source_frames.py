@@ -57,7 +57,7 @@ def give(frame: Any) -> str:
     return name
 
 
-def given(specs: Iterable[ReadSpec]) -> list[Any]:
+def registered_frames(specs: Iterable[ReadSpec]) -> list[Any]:
     """Return the registered DataFrames of sources, for a run to keep alive."""
     return [_given[spec.frame] for spec in specs if spec.frame]
 

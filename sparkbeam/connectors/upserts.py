@@ -85,10 +85,10 @@ def over_jdbc(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
     with jdbc_connection(rows.sparkSession, options) as (connection, quote):
         target = _Target(connection, option(options, "dbtable"), quote)
         with suppress(Exception):
-            target.look()
+            target.read_columns()
         if not target.columns:
             rows.limit(0).write.format("jdbc").options(**options).mode("append").save()
-            target.look()
+            target.read_columns()
         target.upsert(rows, options, spec.key)
 
 
@@ -111,7 +111,7 @@ class _Target:
         self._quote = quote
         self.columns: dict[str, str] = {}
 
-    def look(self) -> None:
+    def read_columns(self) -> None:
         """Read the columns."""
         found = self._statement.executeQuery(f"SELECT * FROM {self._table} WHERE 1 = 0")
         about = found.getMetaData()

@@ -75,19 +75,19 @@ class AmqpClient:
             BrokenOffError: a retry may succeed.
             EventHubsError: the request is refused.
         """
-        return [str(partition) for partition in self._asked()["partition_ids"]]
+        return [str(partition) for partition in self._management_properties()["partition_ids"]]
 
     def bounds(self, partitions: Iterable[str]) -> dict[str, Bounds]:
         """Return the ranges of events in partitions; raises like :meth:`partitions`."""
         return {partition: self._bounds(partition) for partition in partitions}
 
     def _bounds(self, partition: str) -> Bounds:
-        found = self._asked(partition)
+        found = self._management_properties(partition)
         end = found["last_enqueued_sequence_number"] + 1
         first = end if found["is_partition_empty"] else found["begin_sequence_number"]
         return Bounds(max(0, first), max(0, end), int(found["last_enqueued_time_utc"]))
 
-    def _asked(self, partition: str | None = None) -> dict[str, Any]:
+    def _management_properties(self, partition: str | None = None) -> dict[str, Any]:
         """Return the management properties of the hub or of a partition."""
         wire = self._open()
         asked = {
@@ -217,7 +217,7 @@ class AmqpReceiver:
         self._inbox = link.inbox
         self._prefetch = prefetch
         self._what = what
-        self._asked = 0
+        self._management_properties = 0
 
     def read(self, end: int, seconds: float) -> Events:
         """Return the next events with sequence numbers below ``end``; none on timeout.
@@ -260,9 +260,9 @@ class AmqpReceiver:
         """Request the wanted events from the service, and no more."""
         inbox = self._inbox
         wanted = min(self._prefetch, end - self._following)
-        if wanted > 0 and self._asked - inbox.received <= wanted // 2:
+        if wanted > 0 and self._management_properties - inbox.received <= wanted // 2:
             self._wire.grant(self._link, inbox.received, wanted)
-            self._asked = inbox.received + wanted
+            self._management_properties = inbox.received + wanted
 
     def close(self) -> None:
         """Close the link; others of the connection stay."""

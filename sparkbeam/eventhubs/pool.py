@@ -46,7 +46,7 @@ class ReceiverSettings:
 
 
 @dataclass
-class _Kept:
+class _PooledClient:
     """A pooled client, used by one thread at a time, with its receivers.
 
     Attributes:
@@ -99,7 +99,7 @@ class Pool:
         self._process = os.getpid()
         self._folder = folder or default_folder()
         self._lock = threading.Lock()
-        self._kept: dict[ConnectionSettings, _Kept] = {}
+        self._kept: dict[ConnectionSettings, _PooledClient] = {}
         self._names: dict[str, ReceiverSettings] = {}
         self._neighbours = Neighbours(self._lend, self._folder)
         self._looking: threading.Event | None = None
@@ -167,7 +167,7 @@ class Pool:
         return found
 
     def _receiver(
-        self, kept: _Kept, reading: ReceiverSettings, position: int | StartPlace
+        self, kept: _PooledClient, reading: ReceiverSettings, position: int | StartPlace
     ) -> AmqpReceiver:
         """Return the pooled receiver if it is at the position, or open one."""
         receiver = kept.pop_receiver(reading)
@@ -231,7 +231,7 @@ class Pool:
             self._neighbours.read(name_of(reading), _NOWHERE, _NOWHERE, _NOWHERE, 0)
 
     @contextmanager
-    def _borrowed(self, connection: ConnectionSettings) -> Iterator[_Kept]:
+    def _borrowed(self, connection: ConnectionSettings) -> Iterator[_PooledClient]:
         kept = self._of(connection)
         with kept.lock:
             if kept.client is None:
@@ -241,7 +241,7 @@ class Pool:
             finally:
                 kept.used = time.monotonic()
 
-    def _of(self, connection: ConnectionSettings) -> _Kept:
+    def _of(self, connection: ConnectionSettings) -> _PooledClient:
         with self._lock:
             if self._process != os.getpid():  # Connections opened by a parent process belong to it.
                 self._kept, self._names, self._process = {}, {}, os.getpid()
@@ -252,14 +252,14 @@ class Pool:
             if self._looking is None:
                 self._looking = threading.Event()
                 threading.Thread(
-                    target=self._look,
+                    target=self._close_when_idle,
                     args=(self._looking,),
                     name="sparkbeam-idle-receivers",
                     daemon=True,
                 ).start()
-            return self._kept.setdefault(connection, _Kept())
+            return self._kept.setdefault(connection, _PooledClient())
 
-    def _look(self, over: threading.Event) -> None:
+    def _close_when_idle(self, over: threading.Event) -> None:
         """Close idle receivers and clients, until none have been left for a while."""
         while not over.wait(_LOOK_SECONDS):
             now = time.monotonic()
@@ -293,7 +293,7 @@ class Pool:
             self._neighbours = Neighbours(self._lend, self._folder)
 
 
-def _is_at(kept: _Kept, reading: ReceiverSettings, position: int) -> bool:
+def _is_at(kept: _PooledClient, reading: ReceiverSettings, position: int) -> bool:
     receiver, _ = kept.receivers.get(reading, (None, 0))
     return receiver is not None and receiver.position == position
 

@@ -94,7 +94,7 @@ class ConnectionSettings:
     hub: str | None = None
 
     @classmethod
-    def given(
+    def from_arguments(
         cls,
         connection_string: str | Callable[[], str] | None,
         event_hub: str | None,

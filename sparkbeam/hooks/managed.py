@@ -15,22 +15,22 @@ from sparkbeam.upstream.external import managed_configuration
 
 def read(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
     """Return the replacement of a ``managed.Read``; None for a system without one."""
-    return _made("Read", MANAGED_READS, transform)
+    return _transform_of("Read", MANAGED_READS, transform)
 
 
 def write(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
     """Return the replacement of a ``managed.Write``; None for a system without one."""
-    return _made("Write", MANAGED_WRITES, transform)
+    return _transform_of("Write", MANAGED_WRITES, transform)
 
 
-def _made(kind: str, group: str, transform: Any) -> "beam.PTransform[Any, Any] | None":
+def _transform_of(kind: str, group: str, transform: Any) -> "beam.PTransform[Any, Any] | None":
     system, text, url = managed_configuration(transform)
     if system not in registered(group):
         return None
-    return made(group, system, loaded(f"managed.{kind}({system.upper()})", text, url))
+    return transform_for(group, system, loaded(f"managed.{kind}({system.upper()})", text, url))
 
 
-def made(group: str, system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
+def transform_for(group: str, system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """Return the transform of a configuration.
 
     Args:

@@ -102,7 +102,7 @@ class ManagedConfig:
             )
         return tree
 
-    def given(self, key: str) -> bool:
+    def has(self, key: str) -> bool:
         """Return whether a key has a value."""
         self._known.add(key)
         return bool(self._given.get(key))

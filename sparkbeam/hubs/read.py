@@ -124,7 +124,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
     ) -> None:
         super().__init__()
         named = connection_string, event_hub, fully_qualified_namespace
-        connection = ConnectionSettings.given(*named, credential, client)
+        connection = ConnectionSettings.from_arguments(*named, credential, client)
         self._drop_repeats = arguments.flag("drop_repeats", drop_repeats)
         self._ends = ending_position is not None or bool(ending_positions)
         options = (

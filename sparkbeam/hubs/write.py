@@ -77,7 +77,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         endpoint: str = AMQP,
     ) -> None:
         super().__init__()
-        connection = ConnectionSettings.given(
+        connection = ConnectionSettings.from_arguments(
             connection_string, event_hub, fully_qualified_namespace, credential, client
         )
         if partition_key is not None and partition_id is not None:

@@ -19,7 +19,7 @@ from sparkbeam.common.display_text import line, shortened
 from sparkbeam.inspection import worker_checks
 from sparkbeam.observe.figures.tables import table_lines
 from sparkbeam.spark import session as sessions
-from sparkbeam.spark.capabilities import WITHOUT, Capability, asked, refused_settings
+from sparkbeam.spark.capabilities import WITHOUT, Capability, is_available, refused_settings
 from sparkbeam.spark.failures import explained
 from sparkbeam.streaming.checkpoint_files import absolute, files_of
 from sparkbeam.upstream.spark import full_version
@@ -104,7 +104,7 @@ def _of_capability(session: Any, capability: Capability) -> Check:
     lacking = FAILS if capability in _NEEDED else LACKS
     try:
         with _quiet():
-            is_there = asked(session, capability)
+            is_there = is_available(session, capability)
     except Exception as error:
         return Check("session", capability.value, FAILS, _text_of(error))
     if is_there:

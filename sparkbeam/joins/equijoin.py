@@ -97,7 +97,7 @@ class Join(beam.PTransform[Any, Any]):
             )
         keyed = self._keyed(sides)
         joined = dict(zip((LEFT, RIGHT), keyed, strict=True)) | "Match" >> _match(spec, keyed)
-        return joined | self._made(spec)
+        return joined | self._result_step(spec)
 
     def _keyed(self, sides: Mapping[str, Any]) -> list[Any]:
         """Return each side as pairs of a key, of a common type, and an element."""
@@ -141,7 +141,7 @@ class Join(beam.PTransform[Any, Any]):
             )
         return side
 
-    def _made(self, spec: JoinSpec) -> Any:
+    def _result_step(self, spec: JoinSpec) -> Any:
         if self._result is not None:
             return "Result" >> beam.MapTuple(self._result)
         if spec.keeps_right:

@@ -66,7 +66,7 @@ class Registry:
         """
         name = urllib.parse.quote(subject, safe="")
         place, what = f"subjects/{name}/versions/latest", f"subject {shown(subject)}"
-        answer = self._asked(place, what)
+        answer = self._fetch(place, what)
         tree = _tree(answer, what, kind)
         number = answer.get("id")
         if not isinstance(number, int):
@@ -81,7 +81,7 @@ class Registry:
         """
         return _schema(self, number)
 
-    def _asked(self, path: str, what: str) -> dict[str, Any]:
+    def _fetch(self, path: str, what: str) -> dict[str, Any]:
         request = urllib.request.Request(f"{self.url}/{path}", headers={"Accept": _ACCEPT})
         if self.login is not None:
             token = base64.b64encode(self.login.encode()).decode()
@@ -104,7 +104,7 @@ class Registry:
 @lru_cache(maxsize=1000)
 def _schema(registry: Registry, number: int) -> dict[str, Any]:
     what = f"schema {number}"
-    return _tree(registry._asked(f"schemas/ids/{number}", what), what, AVRO)
+    return _tree(registry._fetch(f"schemas/ids/{number}", what), what, AVRO)
 
 
 def _tree(answer: Mapping[str, Any], what: str, kind: str) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def _arguments_of(
         return None
     names, defaults = core.get_function_arguments(fn, "process")
     late = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
-    asked = {name: _asked(default) for name, default in late.items() if is_filled_in(default)}
+    asked = {name: _windowing(default) for name, default in late.items() if is_filled_in(default)}
     if None in asked.values() or asked.keys() & kwargs.keys():
         return None
     if asked and len(args) > len(names) - len(defaults) - 1:
@@ -119,7 +119,7 @@ def _arguments_of(
     return found if any(found) else None
 
 
-def _asked(default: Any) -> Windowing | None:
+def _windowing(default: Any) -> Windowing | None:
     """Return the argument that a default stands for; None for others."""
     if core.DoFn.WindowParam == default:
         return Windowing.WINDOW
@@ -201,7 +201,7 @@ class ArgumentOperation(FunctionOperation):
         whole = block.windowing
         for single in window_by_window(whole) if self._by_window else (whole,):
             part = block if single is whole else block.with_windowing(single)
-            sides = self._look_up(single)
+            sides = self._side_values(single)
             results = self._over_columns(part, sides)
             if results is not None:
                 self._emitter.block(results)
@@ -223,7 +223,7 @@ class ArgumentOperation(FunctionOperation):
         self._given = self.arguments.filled(sides, windowing)
         self._flat_map(block.values, output_of(self, template, block.stamps, block.assigned))
 
-    def _look_up(self, template: WindowedValue) -> list[Any]:
+    def _side_values(self, template: WindowedValue) -> list[Any]:
         """Return the side inputs of elements."""
         window: BoundedWindow = GlobalWindow()
         if self._by_window:
@@ -285,7 +285,7 @@ class ArgumentOperation(FunctionOperation):
         if found is None:
             return None
         templates, places = found
-        columns = self._columns_of(list(map(self._look_up, templates)), places)
+        columns = self._columns_of(list(map(self._side_values, templates)), places)
         return None if columns is None else self._in_windows(block, columns, templates, places)
 
     def _columns_of(self, found: list[list[Any]], places: Positions) -> list[Column] | None:

@@ -58,7 +58,7 @@ class Batches(Operator):
             return super().output_type(step, shape)
         batching = _batching(step)
         assert batching.taken is not None
-        if any(passes(made, batching.taken) for made in _made_for(step)):
+        if any(passes(made, batching.taken) for made in _converters_before(step)):
             return None
         if batching.takes_elements:
             return Refused("it takes single elements, too")
@@ -85,7 +85,7 @@ def _batching(step: PlannedStep) -> Batching:
     return batching
 
 
-def _made_for(step: PlannedStep) -> Iterator[Converter]:
+def _converters_before(step: PlannedStep) -> Iterator[Converter]:
     """Yield the converters of batches that a step gets unchanged."""
     for maker in step.before():
         made = _batching(maker).made if isinstance(maker.operator, Batches) else None
@@ -198,11 +198,11 @@ class BatchOperation(ElementOperation):
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         if waiting:
-            make = self._made_of_elements
+            make = self._to_batch
             for batch in WindowedBatch.from_windowed_values(waiting, produce_fn=make):
                 self.process_batch(batch)
 
-    def _made_of_elements(self, elements: list[Any]) -> Any:
+    def _to_batch(self, elements: list[Any]) -> Any:
         assert self.batching.taken is not None
         try:
             return self.batching.taken.produce_batch(elements)
@@ -220,7 +220,7 @@ class BatchOperation(ElementOperation):
         self, function: Callable[[Any], Any], value: Any, template: WindowedValue
     ) -> None:
         """Emit the batches that the DoFn makes of a value."""
-        for made in self._made(function, value):
+        for made in self._results_of(function, value):
             if isinstance(made, WindowedValue | TimestampedValue):
                 error = TypeError(f"a {type(made).__name__} is put out in the place of a batch")
                 raise UserCodeFailed(self.name_context.step_name) from error
@@ -230,7 +230,7 @@ class BatchOperation(ElementOperation):
             elif not isinstance(made, TaggedOutput):  # Nobody reads the tag.
                 self._emit_batch(made, template)
 
-    def _made(self, function: Callable[[Any], Any], value: Any) -> Iterator[Any]:
+    def _results_of(self, function: Callable[[Any], Any], value: Any) -> Iterator[Any]:
         try:
             results = function(value)
             yield from () if results is None else results
@@ -250,7 +250,7 @@ class BatchOperation(ElementOperation):
                 # It warns of what that costs.
                 self._emit_as_beam(batch, template)
                 return
-            self._emit_elements(self._made(converter.explode_batch, batch), template)
+            self._emit_elements(self._results_of(converter.explode_batch, batch), template)
             return
         for array in elements.arrays:
             size = column_rows(len(array), array.nbytes)

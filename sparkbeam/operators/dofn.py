@@ -133,9 +133,9 @@ class DoFnOperation(ElementOperation):
     def _bind(self, element: WindowedValue) -> None:
         """Bind the arguments to another windowing."""
         self.element = element
-        self._look_up()
+        self._bind_arguments()
 
-    def _look_up(self) -> None:
+    def _bind_arguments(self) -> None:
         self._bound = [argument(self) for argument in self.signature.arguments]
 
     def _call(self, value: Any) -> Any:
@@ -154,7 +154,7 @@ def window_by_window(template: WindowedValue) -> Iterator[WindowedValue]:
 def signature_of(fn: beam.DoFn) -> Signature:
     """Return the parameters of a DoFn; the plan has checked that they can be resolved."""
     _, *parameters = inspect.signature(fn.process).parameters.values()
-    found = [_asked(parameter.default) for parameter in parameters]
+    found = [_parameter_of(parameter.default) for parameter in parameters]
     return Signature(
         [one.argument for one in found],
         any(one.timed for one in found),
@@ -162,7 +162,7 @@ def signature_of(fn: beam.DoFn) -> Signature:
     )
 
 
-def _asked(default: Any) -> Parameter:
+def _parameter_of(default: Any) -> Parameter:
     """Return the parameter that a default value stands for."""
     if isinstance(default, core.DoFn.StateParam):
         return Parameter(_state(default.state_spec), windowed=True)

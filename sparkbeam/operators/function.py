@@ -189,7 +189,7 @@ class FunctionOperation(BlockOperation):
             else:
                 some = iter(results) if is_collection else iterator
                 block = self._emitted_as_it_comes(some, value, block, output)
-            output.done(block)
+            output.end_element(block)
         output.emit(block)
 
     def _in_parts(self, results: Iterator[Any], block: list[Any], output: "Output") -> list[Any]:
@@ -311,7 +311,7 @@ class Output:
         self._room -= self._each
         return self._room > 0
 
-    def done(self, block: list[Any]) -> None:
+    def end_element(self, block: list[Any]) -> None:
         """Record that ``block`` has the results for one more element."""
 
     def emit(self, block: list[Any]) -> None:
@@ -345,7 +345,7 @@ class StampedOutput(Output):
         self._done = 0
         self._rows: list[int] = []
 
-    def done(self, block: list[Any]) -> None:
+    def end_element(self, block: list[Any]) -> None:
         self._fill(block)
         self._done += 1
 

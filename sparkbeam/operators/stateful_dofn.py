@@ -57,5 +57,5 @@ class StatefulOperation(DoFnOperation):
         key = value[0]
         if key is not self.key:
             self.key = key
-            self._look_up()
+            self._bind_arguments()
         return self._process(value, *self._bound)

@@ -91,12 +91,12 @@ def are_tolerated() -> bool:
 
 def unused(options: PipelineOptions) -> list[str]:
     """Return the names of given options that this runner does not use, in alphabetical order."""
-    given = {name for group in _GROUPS for name in _given(options, group)}
-    of_containers = _CONTAINERS.intersection(_given(options, of_beam.SetupOptions))
+    given = {name for group in _GROUPS for name in _given_options(options, group)}
+    of_containers = _CONTAINERS.intersection(_given_options(options, of_beam.SetupOptions))
     return sorted(of_containers | (given - _USED - {name for _, name, _ in _INSTEAD}))
 
 
-def _given(options: PipelineOptions, group: type[PipelineOptions]) -> Iterable[str]:
+def _given_options(options: PipelineOptions, group: type[PipelineOptions]) -> Iterable[str]:
     found: dict[str, Any] = options.view_as(group).get_all_options(
         drop_default=True, current_only=True
     )

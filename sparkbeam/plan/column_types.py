@@ -177,13 +177,13 @@ class ColumnFlow:
         for operator in self._stage.operators:
             if operator.reads_tables:
                 reading = operator.label.rpartition("/")[0]
-                made = _made(plan, self.steps[operator.label])
+                made = _created_columns(plan, self.steps[operator.label])
                 yield from ((reading, *one) for one in made)
 
     def created(self, plan: Plan) -> Iterator[tuple[str, Shape]]:
         """Yield the PCollections that are made as columns, with the shapes of their elements."""
         for step in self.steps.values():
-            yield from _made(plan, step)
+            yield from _created_columns(plan, step)
 
     def taking(self, begins: Begun) -> Iterator[ColumnStep]:
         """Yield the steps that get columns.
@@ -254,7 +254,7 @@ class ColumnFlow:
         """Return the reason why a port that gets columns writes elements; None if it does not."""
         shapes = list(self._into(port, begins))
         if isinstance(port.format, ElementRows) and not any(
-            map(partial(self.handed_on, port), shapes)
+            map(partial(self.output_shape, port), shapes)
         ):
             coder = self.parsed.coder(port.pcollection)
             return f"the coder {coder} may give back others" if shapes else None
@@ -276,7 +276,7 @@ class ColumnFlow:
         if isinstance(port.format, GroupRows):
             yield from self.pairs(port, begins)
             return
-        yield from filter(None, map(partial(self.handed_on, port), self._into(port, begins)))
+        yield from filter(None, map(partial(self.output_shape, port), self._into(port, begins)))
 
     def joined(self, port: Port, begins: Begun) -> Iterator[RecordShape | Refused]:
         """Yield the shapes of a join side's pairs behind the join, or the reasons for elements."""
@@ -311,7 +311,7 @@ class ColumnFlow:
             if tag is not None and pair is not None and isinstance(pair.fields[1], RecordShape):
                 yield tag, pair.fields[1].fields[1]
 
-    def handed_on(self, port: Port, shape: Shape) -> Shape | None:
+    def output_shape(self, port: Port, shape: Shape) -> Shape | None:
         """Return the shape with which columns leave the stage by a port; None if they do not.
 
         Args:
@@ -368,7 +368,7 @@ def _tag_of(maker: Compiled | None) -> str | None:
     return tag if type(tag) is str else None
 
 
-def _made(plan: Plan, step: PlannedStep) -> Iterator[tuple[str, Shape]]:
+def _created_columns(plan: Plan, step: PlannedStep) -> Iterator[tuple[str, Shape]]:
     """Yield the outputs of a step that makes columns, with the shapes of their elements."""
     shape = step.operator.created_type(plan, step)
     if shape is not None:

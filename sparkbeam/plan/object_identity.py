@@ -100,9 +100,9 @@ class _Teller:
             return f"partial({self._listed([value.func, *value.args, value.keywords], depth)})"
         if callable(value) and hasattr(value, "__qualname__"):
             return self._function(value, depth)
-        return self._made_up(value, depth)
+        return self._composite_text(value, depth)
 
-    def _made_up(self, value: Any, depth: int) -> str:
+    def _composite_text(self, value: Any, depth: int) -> str:
         if isinstance(value, Mapping):
             pairs = sorted(
                 (self.text(key, depth + 1), self.text(item, depth + 1))

@@ -100,7 +100,7 @@ class RequiredFields:
     def _of_port(self, stage: Stage, port: Port, shape: Shape) -> Paths:
         """Return the parts that other stages read of the elements that they are handed."""
         plan, tag = self._plan, port.tag
-        handed_on = self._walk(stage).handed_on(port, shape)
+        handed_on = self._walk(stage).output_shape(port, shape)
         sides = [side for one in plan.stages for side in one.side_inputs]
         if (
             plan.streaming

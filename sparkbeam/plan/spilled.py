@@ -55,13 +55,13 @@ def _readers(plan: Plan, tag: int) -> list[Stage]:
 def _waits_for(plan: Plan, reader: Stage, stage: Stage) -> bool:
     """Return whether the reports of a stage are collected before a reader is composed."""
     seen: set[str] = set()
-    waiting = [*_asked(plan, reader)]
+    waiting = [*_side_input_producers(plan, reader)]
     while waiting:
         found = waiting.pop()
         if found.id in seen:
             continue
         seen.add(found.id)
-        waiting += _asked(plan, found)
+        waiting += _side_input_producers(plan, found)
         # The reports of what is persisted come at the end of the run.
         if plan.reads(found) == 1:
             if found is stage:
@@ -70,7 +70,7 @@ def _waits_for(plan: Plan, reader: Stage, stage: Stage) -> bool:
     return False
 
 
-def _asked(plan: Plan, stage: Stage) -> Iterator[Stage]:
+def _side_input_producers(plan: Plan, stage: Stage) -> Iterator[Stage]:
     """Yield the stages whose rows are collected for the side inputs of a stage."""
     for side_input in stage.side_inputs:
         yield from map(plan.producer, side_input.sources)

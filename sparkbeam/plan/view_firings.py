@@ -157,22 +157,22 @@ class _Adding:
     ) -> None:
         self.stages = stages
         self._context = context
-        self._made: dict[tuple[str, bool], str] = {}
+        self._known: dict[tuple[str, bool], str] = {}
         self._makers = makers_in(t for stage in stages for t in stage.transforms)
         for stage in list(stages):
             for transform in stage.transforms:
                 for tag in translations.side_inputs(transform):
-                    self._look(transform, tag)
+                    self._regroup(transform, tag)
 
-    def _look(self, reader: beam_runner_api_pb2.PTransform, tag: str) -> None:
+    def _regroup(self, reader: beam_runner_api_pb2.PTransform, tag: str) -> None:
         read, components = reader.inputs[tag], self._context.components
         if has_default_trigger(_strategy(read, components)) or _is_grouped(read, self._makers):
             return
         payload = proto_utils.parse_Bytes(reader.spec.payload, beam_runner_api_pb2.ParDoPayload)
         newest = shows_one_element(payload.side_inputs[tag].view_fn.payload)
-        if (read, newest) not in self._made:
-            self._made[read, newest] = self._grouped(read, reader.environment_id, newest=newest)
-        reader.inputs[tag] = self._made[read, newest]
+        if (read, newest) not in self._known:
+            self._known[read, newest] = self._grouped(read, reader.environment_id, newest=newest)
+        reader.inputs[tag] = self._known[read, newest]
 
     def _grouped(self, read: str, environment: str, *, newest: bool) -> str:
         """Add the transforms that group a PCollection; return their output."""

@@ -88,7 +88,7 @@ class PipelineRun:
         self._session = session
         self._options = options
         # The pipeline that holds them may be garbage before the run needs them.
-        self._frames = source_frames.given(plan.spark_reads.values())
+        self._frames = source_frames.registered_frames(plan.spark_reads.values())
         self._redaction = redaction
         self._cancellation = Cancellation(session)
         self._drain = threading.Event()

@@ -28,11 +28,11 @@ class CarriedTransform(beam.PTransform[Any, Any]):
         return self._urn, self._payload
 
 
-def _made(proto: Any, payload: bytes, context: Any) -> CarriedTransform:
+def _from_proto(proto: Any, payload: bytes, context: Any) -> CarriedTransform:
     return CarriedTransform(proto.spec.urn, payload)
 
 
 def register() -> None:
     """Let Beam make this package's transforms of their protos."""
     for urn in (READ_URN, WRITE_URN, JOIN_URN):
-        beam.PTransform.register_urn(urn, bytes, _made)
+        beam.PTransform.register_urn(urn, bytes, _from_proto)

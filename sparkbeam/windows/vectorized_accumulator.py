@@ -160,12 +160,12 @@ def kind_of_leaves(like: Kind, leaves: Iterable[Kind]) -> Kind:
     """Return a type as another one, with other types of the single numbers."""
     remaining = iter(leaves)
 
-    def made(kind: Kind) -> Kind:
+    def typed_like(kind: Kind) -> Kind:
         if kind.names is None:
             return next(remaining)
-        return np.dtype([(name, made(kind[name])) for name in kind.names])
+        return np.dtype([(name, typed_like(kind[name])) for name in kind.names])
 
-    return made(like)
+    return typed_like(like)
 
 
 def as_column(numbers: Numbers) -> pa.Array:

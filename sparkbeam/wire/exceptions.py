@@ -60,7 +60,7 @@ class ExceptionData:
         """Restore the exception with its class, or the nearest base class that is loaded."""
         known = (_known(module, name) for module, name in self.types)
         kind = next((kind for kind in known if kind is not None), Exception)
-        error = _made(kind, tuple(map(_value, self.args)))
+        error = _instantiate(kind, tuple(map(_value, self.args)))
         vars(error).update({name: _value(value) for name, value in self.attributes.items()})
         return error
 
@@ -115,7 +115,7 @@ def _known(module: str, name: str) -> type[Exception] | None:
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
-def _made(kind: type[Exception], args: tuple[Any, ...]) -> Exception:
+def _instantiate(kind: type[Exception], args: tuple[Any, ...]) -> Exception:
     """Create an instance with Python's constructor of its built-in base class.
 
     The constructor of a user's class is not called, as it may do anything.

@@ -48,18 +48,18 @@ class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
             super().emit(record)
 
 
-class _Here(threading.local):
+class _ThreadWork(threading.local):
     """Current work of the thread."""
 
     stage: Stage | None = None
 
 
-_here = _Here()
+_thread_work = _ThreadWork()
 
 
 def works_on(stage: Stage) -> None:
     """Note that this thread works on a stage from now on."""
-    _here.stage = stage
+    _thread_work.stage = stage
 
 
 def at(stage: Stage) -> str:
@@ -127,7 +127,7 @@ def _is_failure(record: logging.LogRecord) -> bool:
 
 def step() -> str:
     """Return the label of the step that Beam is in, or else all of the stage, as in a ``setup``."""
-    return step_in(_here.stage, statesampler.get_current_tracker())
+    return step_in(_thread_work.stage, statesampler.get_current_tracker())
 
 
 def step_in(stage: Stage | None, tracker: Any) -> str:

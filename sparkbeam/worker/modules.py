@@ -40,7 +40,7 @@ class Modules:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, Seen] = {}
+        self._identities: dict[str, Seen] = {}
         self._stale: set[str] = set()
         self._added: set[str] = set()
         self.run_id = ""
@@ -73,9 +73,9 @@ class Modules:
         """Find a module along the path; called by an import."""
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and is_of_user(name, spec.origin):
-            seen = _seen(spec)
+            seen = _content_identity(spec)
             if seen is not None:
-                self._seen[name] = seen
+                self._identities[name] = seen
             if name in self._stale and type(spec.loader) is SourceFileLoader:
                 # Python tells bytecode of the same second and size from no other.
                 spec.loader = _FromSource(name, spec.loader.path)
@@ -98,8 +98,8 @@ class Modules:
         for name, module in list(sys.modules.items()):
             if not _is_loaded_by_user(name, module):
                 continue
-            found = _seen(_found_now(name))
-            if found is not None and self._seen.setdefault(name, found) != found:
+            found = _content_identity(_found_now(name))
+            if found is not None and self._identities.setdefault(name, found) != found:
                 yield name
 
     def _forget(self) -> None:
@@ -153,7 +153,7 @@ def _found_now(name: str) -> ModuleSpec | None:
         return None
 
 
-def _seen(spec: ModuleSpec | None) -> Seen | None:
+def _content_identity(spec: ModuleSpec | None) -> Seen | None:
     """Return the identity of a module's content; None if it is not a plain Python module."""
     loader: Any = spec.loader if spec is not None else None
     if spec is None or spec.origin is None or not hasattr(loader, "get_data"):

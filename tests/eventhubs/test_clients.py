@@ -260,7 +260,7 @@ class Credential:
 
 
 def with_credential(credential: Credential, hub: str) -> AmqpClient:
-    made = ConnectionSettings.given(None, hub, "any.example", lambda: credential)
+    made = ConnectionSettings.from_arguments(None, hub, "any.example", lambda: credential)
     with pytest.MonkeyPatch.context() as patch:
         # The server for tests has another name, and no certificate.
         endpoint = replace(credential._endpoint, hub=hub, credential=credential)

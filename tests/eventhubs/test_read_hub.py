@@ -122,12 +122,12 @@ def test_a_connection_is_a_text_a_variable_a_function_or_a_credential(
 ) -> None:
     monkeypatch.setenv("HUB", GIVEN)
     for given in ("env:HUB", lambda: GIVEN, GIVEN):
-        made = ConnectionSettings.given(given, None, None, None)
+        made = ConnectionSettings.from_arguments(given, None, None, None)
         assert GIVEN not in repr(made)
         again = ConnectionSettings.of_options({n.lower(): v for n, v in made.options().items()})
         assert pickle.loads(pickle.dumps(again)).endpoint().hub == "views"
-    assert ConnectionSettings.given("env:HUB", "own", None, None).endpoint().hub == "own"
-    made = ConnectionSettings.given(None, "clicks", "hub.example", lambda: "credential")
+    assert ConnectionSettings.from_arguments("env:HUB", "own", None, None).endpoint().hub == "own"
+    made = ConnectionSettings.from_arguments(None, "clicks", "hub.example", lambda: "credential")
     assert made.endpoint().host == "hub.example"
     assert made.endpoint().credential == "credential"
 

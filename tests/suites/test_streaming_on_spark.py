@@ -10,7 +10,7 @@ from beam_suites import suite, validates_runner_suite
 from expected_failures import ON_SPARK_FAILURES
 
 from sparkbeam import SparkRunner
-from sparkbeam.spark.capabilities import WITHOUT, Capability, asked, has
+from sparkbeam.spark.capabilities import WITHOUT, Capability, has, is_available
 
 pytestmark = pytest.mark.part(61)
 
@@ -21,7 +21,7 @@ RUNNER = "sparkbeam.SparkRunner"
 def streams(spark: Any) -> None:
     if not has(spark, Capability.STATE):
         pytest.skip(WITHOUT[Capability.STATE])
-    if not (has(spark, Capability.AVAILABLE_NOW) or asked(spark, Capability.ENDLESS)):
+    if not (has(spark, Capability.AVAILABLE_NOW) or is_available(spark, Capability.ENDLESS)):
         pytest.skip("neither endless triggers nor available-now of Python sources")
 
 

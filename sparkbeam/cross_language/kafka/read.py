@@ -64,7 +64,7 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
         streaming = options.view_as(StandardOptions).streaming
         label = applied_label(pbegin.pipeline)
         with errors_naming(label):
-            asked = _asked(self._given, streaming=streaming)
+            asked = _required_subscription(self._given, streaming=streaming)
         rows = pbegin | "Records" >> _ReadKafka(
             self._options(options, streaming=streaming),
             self._form,
@@ -100,7 +100,7 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
         return found
 
 
-def _asked(given: Mapping[str, Any], *, streaming: bool) -> Subscription | None:
+def _required_subscription(given: Mapping[str, Any], *, streaming: bool) -> Subscription | None:
     """Return the subscription if Kafka is asked for its offsets, or told."""
     found = kafka_arguments.subscription(given)
     if found.commits and not streaming:

@@ -225,11 +225,11 @@ class Lowered:
                 return self._beside(_turned(step), right, left, row, turned=True)
         pair = _pair(step, row)
         if _is_table(right, left) and step.how in ("inner", "left"):
-            return self._looked_up(left, right, keys, pair, step.how)
+            return self._lookup_join(left, right, keys, pair, step.how)
         if _is_table(left, right) and step.how in ("inner", "right"):
             turned = typehints.with_output_types(row)(lambda key, row, other: pair(key, other, row))
             how = "left" if step.how == "right" else "inner"
-            return self._looked_up(right, left, (keys[1], keys[0]), turned, how)
+            return self._lookup_join(right, left, (keys[1], keys[0]), turned, how)
         if step.how == "inner" and not right.is_bounded and is_whole(left) and is_whole(right):
             return self._incremental(left, right, keys, pair)
         for side in (left, right):
@@ -352,7 +352,7 @@ class Lowered:
         plain: Any = _AGGREGATES[name]
         return Best(plain) if nullable and name in ("min", "max") else plain
 
-    def _looked_up(
+    def _lookup_join(
         self,
         left: PCollection[Any],
         right: PCollection[Any],

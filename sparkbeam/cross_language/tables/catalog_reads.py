@@ -141,10 +141,10 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
             follow = self._follow if streaming or self._endless else None
             session = self._format.session(pipeline)
             most = pipeline.options.view_as(SparkBeamOptions).max_batch_elements
-            rows = self._made(lambda: follow(session, most) if follow else self._rows(session))
+            rows = self._checked(lambda: follow(session, most) if follow else self._rows(session))
         return pbegin | "Read" >> reading(pipeline, rows, self._options, self._kind)
 
-    def _made(self, make: Callable[[], TableRows]) -> TableRows:
+    def _checked(self, make: Callable[[], TableRows]) -> TableRows:
         try:
             rows = make()
             _ = rows.frame.schema

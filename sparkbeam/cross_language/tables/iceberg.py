@@ -154,7 +154,7 @@ def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
         ("write_properties", "Set them on the table, with table_properties"),
         ("error_handling", "Filter the rows before the write"),
     ):
-        if config.given(name):
+        if config.has(name):
             raise ConfigurationError(
                 f"{config.name}: {name} has no counterpart in a write of Spark. {remedy}."
             )
@@ -171,7 +171,7 @@ def _merge(config: ManagedConfig) -> ChangeMerge | None:
     """
     mode = one_of("mode", config.text("mode") or _APPEND, (_APPEND, _MERGE))
     if mode == _APPEND:
-        given = [name for name in _OF_MERGES if config.given(name)]
+        given = [name for name in _OF_MERGES if config.has(name)]
         if given:
             raise ConfigurationError(
                 f"{config.name}: {given[0]} is for mode={shown(_MERGE)}, and the mode is "

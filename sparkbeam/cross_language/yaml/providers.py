@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkbeam.common.entry_points import MANAGED_READS, MANAGED_WRITES
 from sparkbeam.cross_language.yaml.packages import check_installed
-from sparkbeam.hooks.managed import made
+from sparkbeam.hooks.managed import transform_for
 from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.upstream.yaml_scopes import (
     in_this_process,
@@ -38,7 +38,7 @@ def native(kind: str, provider: Any) -> Any:
     if kind in _NATIVE:
         return _renamed(kind, provider) if is_beams_own_java(kind, provider) else provider
     transforms = transforms_of_queries(provider)
-    return provider if transforms is None else _made_of_queries(provider)
+    return provider if transforms is None else _with_queries(provider)
 
 
 def system_of(kind: str) -> str | None:
@@ -75,7 +75,7 @@ def _renamed(kind: str, provider: Any) -> Any:
     def make(**config: Any) -> Any:
         given = without_positions(config)
         renamed = {names.get(name, name): value for name, value in given.items()}
-        return made(group, system, ManagedConfig(kind, renamed, shown_as))
+        return transform_for(group, system, ManagedConfig(kind, renamed, shown_as))
 
     return yaml_provider.InlineProvider({kind: make})
 
@@ -101,7 +101,7 @@ def _queries() -> Any:
 
 
 @functools.cache
-def _made_of_queries(provider: Any) -> Any:
+def _with_queries(provider: Any) -> Any:
     """Return the provider with queries of Spark's."""
     from apache_beam.yaml import yaml_provider
 

@@ -24,10 +24,10 @@ def sinks_of(options: Any) -> list[tuple[str, MetricsSink]]:
         ConfigurationError: the class does not exist or is not a sink, a library is missing, or the
             sink's constructor fails.
     """
-    return [(name, _made(name, options)) for name in sink_options.sinks(options)]
+    return [(name, _new_sink(name, options)) for name in sink_options.sinks(options)]
 
 
-def _made(name: str, options: Any) -> MetricsSink:
+def _new_sink(name: str, options: Any) -> MetricsSink:
     module, _, kind = sink_options.SINKS.get(name, name).rpartition(".")
     try:
         found = getattr(import_module(module), kind)

@@ -107,9 +107,9 @@ class CountedPanes:
 
     def _of(self, place: int, window: BoundedWindow) -> Kind:
         panes = self._panes.of_one(window, _STAMP, self._counts[place])
-        return tuple(self._made(pane, window) for pane in panes)
+        return tuple(self._counted_pane(pane, window) for pane in panes)
 
-    def _made(self, pane: WindowedValue, window: BoundedWindow) -> CountedPane:
+    def _counted_pane(self, pane: WindowedValue, window: BoundedWindow) -> CountedPane:
         at_end = pane.timestamp == window.max_timestamp() and not self._is_at_end
         is_given = pane.timestamp in (_STAMP, window.max_timestamp())
         time = None if is_given else pane.timestamp

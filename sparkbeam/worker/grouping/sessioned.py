@@ -171,7 +171,7 @@ class SessionedGrouping(StoredGrouping):
                 late = late._replace(accumulator=None, held=b"")
             kept.add([late])
         latest, stamp = window.max_timestamp(), session.stamp
-        return self._made_pane(key, values, window, latest, stamp, session.panes, on_time=on_time)
+        return self._new_pane(key, values, window, latest, stamp, session.panes, on_time=on_time)
 
     def _forget_expired(self, kept: StoredSessions) -> None:
         """Forget the sessions for which no element can come any more."""

@@ -48,7 +48,7 @@ class StoredGrouping(StreamGrouping):
         found = combiner.combine_all(before if merged is None else [*before, merged])
         return None if found is None else int(found.micros)
 
-    def _made_pane(
+    def _new_pane(
         self,
         key: Any,
         values: Any,

@@ -68,9 +68,9 @@ class TimedTriggerDriver(GeneralTriggerDriver):
         merged = MergeableStateAdapter(state)
         window = merged.get_window(window_id)
         if not state.is_closed(window):
-            yield from self._asked(window, state, merged)
+            yield from self._pane_if_ready(window, state, merged)
 
-    def _asked(
+    def _pane_if_ready(
         self, window: BoundedWindow, state: TriggerState, merged: MergeableStateAdapter
     ) -> Iterator[WindowedValue]:
         """Yield the pane of a window without new elements, if its trigger is ready."""

@@ -133,9 +133,7 @@ class WindowGrouping(StoredGrouping):
         known = self._of_cell(window.cell)
         if known.expiry > latest_over(self._moment.input_watermark):
             return None
-        return self._made_pane(
-            None, None, known.window, known.latest, window.stamp, 0, on_time=True
-        )
+        return self._new_pane(None, None, known.window, known.latest, window.stamp, 0, on_time=True)
 
     def fire(self) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
@@ -180,7 +178,7 @@ class WindowGrouping(StoredGrouping):
             self._forget(record, window.cell)
         else:
             self._keep(record, window, panes + 1, accumulator)
-        return self._made_pane(
+        return self._new_pane(
             key, values, window.window, window.latest, stamp, panes, on_time=on_time
         )
 

@@ -256,7 +256,7 @@ class OrderedBag(Generic[K]):
         overflow = self._owner.overflow
         nodes = state[_NODES]
         if not nodes:
-            node = Node.of(self._made(Bucket(keys, values)))
+            node = Node.of(self._create_entries(Bucket(keys, values)))
             nodes.append([keys[0], keys[-1], overflow.create(node, node.size)])
             self._note_node(nodes, 0, overflow.entry(nodes[0][_NUMBER]), node.size)
             return
@@ -294,9 +294,9 @@ class OrderedBag(Generic[K]):
             node.note(at, bucket, size)
             return
         overflow.delete([number], before)
-        node.replace(at, self._made(bucket))
+        node.replace(at, self._create_entries(bucket))
 
-    def _made(self, bucket: Bucket[K]) -> list[tuple[Bucket[K], int, int]]:
+    def _create_entries(self, bucket: Bucket[K]) -> list[tuple[Bucket[K], int, int]]:
         """Create entries of the pieces of a bucket."""
         create = self._owner.overflow.create
         pieces = bucket.pieces(self._piece_bytes)

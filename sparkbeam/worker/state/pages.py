@@ -162,7 +162,7 @@ class KeyedState:
         content = page.records.get(key)
         if content is None:
             self._created += 1
-            if self._look_for_new():
+            if self._grow_for_new_keys():
                 return self.record(key)
         return page.open(key, content)
 
@@ -182,7 +182,7 @@ class KeyedState:
         """Yield the pages with the positions of the keys, which may be in stripes of the page."""
         low = 0
         while low < len(keys):
-            self._look_for_new()
+            self._grow_for_new_keys()
             some = keys[low : low + max(_FIRST_LOOK, self.directory.records)]
             numbers = np.array(addresses(some, self.directory.pages))
             order = np.argsort(numbers, kind="stable")
@@ -358,14 +358,14 @@ class KeyedState:
         finally:
             self._walks -= 1
 
-    def _look_for_new(self) -> bool:
+    def _grow_for_new_keys(self) -> bool:
         """Add pages in a micro-batch if many keys are new; return whether it has looked."""
         if self._created <= self._look_at or self._walks:
             return False
-        self._look()
+        self._grow_to_fit()
         return True
 
-    def _look(self) -> None:
+    def _grow_to_fit(self) -> None:
         self._prepare()
         self._created = 0
         self._look_at = max(_FIRST_LOOK, self.directory.records)

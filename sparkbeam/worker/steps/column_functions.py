@@ -62,7 +62,7 @@ class ColumnFunction:
         shapes = column.shape, *(argument.shape for argument in further)
         compiled = self._compiled.get(shapes)
         if compiled is None:
-            compiled = self._compiled[shapes] = self._made(*shapes)
+            compiled = self._compiled[shapes] = self._compile(*shapes)
         if isinstance(compiled, DataDependent):
             arrays = [argument.array for argument in further]
             of_block = compiled.compiled_for(column.array, *arrays)
@@ -73,7 +73,7 @@ class ColumnFunction:
             raise FallBack("its results bring their timestamps into windows")
         return _applied(compiled, column, [argument.array for argument in further], block)
 
-    def _made(self, shape: Shape, *further: Shape) -> Compiled | Refused | DataDependent:
+    def _compile(self, shape: Shape, *further: Shape) -> Compiled | Refused | DataDependent:
         if self._process is None:
             return Refused(self._why())
         sides = further[: self._arguments.sides]

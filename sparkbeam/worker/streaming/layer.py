@@ -159,11 +159,11 @@ class LayerRun(ABC):
         for stage in self._task.stages:
             self._label = logs.at(stage)
             thread = self._threads[stage.id] = THREAD_POOL.take(self._task.run_id, stage)
-            run = thread.call(partial(self._made, stage, thread))
+            run = thread.call(partial(self._stage_run, stage, thread))
             run.report_to(self._task.reporter, self._sender, number)
             self._runs.append(run)
 
-    def _made(self, stage: Stage, thread: StageThread) -> StageRun:
+    def _stage_run(self, stage: Stage, thread: StageThread) -> StageRun:
         most = self._task.max_elements
         return stage_run(thread.processor, stage, self._state, self._router, most)
 

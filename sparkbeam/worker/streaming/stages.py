@@ -151,12 +151,12 @@ class StageRun(ABC):
         self._release()
         self._on_time()
         if self._side is not None:
-            self._side.expire(self._asked_until())
+            self._side.expire(self._side_input_horizon())
         holds = [self._hold(), self._gate.hold() if self._gate is not None else None]
         output = min([moment.input_watermark, *(hold for hold in holds if hold is not None)])
         moment.output_watermark = max(moment.output_watermark, output)
 
-    def _asked_until(self) -> int:
+    def _side_input_horizon(self) -> int:
         """Return the time up to which side inputs may expire: no element in time needs them."""
         hold = self._gate.hold() if self._gate is not None else None
         watermark = self.moment.input_watermark

@@ -134,7 +134,7 @@ class _Watch:
         self._processor = processor
         self._max_elements = max_elements
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="sparkbeam-split", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="sparkbeam-split", daemon=True)
         self.is_over = False
         self.residuals: list[Residual] = []
 
@@ -145,7 +145,7 @@ class _Watch:
         self._ended.set()
         self._thread.join()
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         waited = 0.0
         while not self._ended.wait(_LOOK_SECONDS):
             waited += _LOOK_SECONDS

@@ -80,9 +80,9 @@ class PlainRun(StageRun):
             deferred = (due, _held_by(residual), residual.application.element)
             self._deferred = (*self._deferred, deferred)
 
-    def _asked_until(self) -> int:
+    def _side_input_horizon(self) -> int:
         # A restriction that goes on asks again.
-        return MIN_MICROS if self._deferred else super()._asked_until()
+        return MIN_MICROS if self._deferred else super()._side_input_horizon()
 
     def _hold(self) -> int | None:
         return min((hold for _, hold, _ in self._deferred), default=None)
