@@ -3,7 +3,7 @@
 A stage is ``mapInArrow`` over the exchanged rows of the stages that it reads. A whole pipeline is
 one query, with three exceptions:
 
-- A stage with several readers is materialized until its last reader is done: see
+- A stage with several readers is materialized until the run ends: see
   :mod:`sparkbeam.connectors.materialized_frames`. Its reports are taken from there. Elements that
   wait for side inputs computed from themselves are spilled to files by local workers instead: see
   :mod:`sparkbeam.plan.spilled`.

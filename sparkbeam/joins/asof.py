@@ -44,8 +44,8 @@ class AsOfJoin(beam.PTransform[Any, Any]):
     The two inputs, a tuple or a dict with ``left`` and ``right``, are key-value pairs in the same
     windows. Each left element gives one output element with its timestamp and window: ``(key,
     (left, right))``, where ``right`` is None if no element is close enough. Timestamps are compared
-    in microseconds. Of right elements with equal timestamps the last one by encoding is used
-    (``forward``: the first), independent of the order of arrival.
+    in microseconds. Of right elements with equal timestamps the last one by encoding is used, and
+    of later ones than the left element the first, independent of the order of arrival.
 
     In streaming a left element is output when its match is final: when the watermark has passed its
     timestamp plus the allowed lateness of the windowing and, if the match may be a later element,

@@ -40,7 +40,7 @@ class Configuration:
             emits a session early.
         log_shards: the number of files per window in query 10.
         log_folder: the folder of query 10's files; None writes none.
-        key_buckets: the number of keys in query 15.
+        key_buckets: the number of keys in queries 15 and 16.
 
     Raises:
         ConfigurationError: a number is too small or too large.

@@ -62,8 +62,8 @@ def without_code(text: str) -> str:
 def identity(value: Any) -> str:
     """Return the identity of a value; of an object its class and its distinguishing attributes.
 
-    Of a user's objects only numbers, functions and classes are included. A text may be made up
-    anew in each process, and the code of a method may change, as that of a function may.
+    Of a user's objects only whole numbers, functions and classes are included. A text may be new in
+    each process, and the code of a method may change, as that of a function may.
     """
     return shortened(_Teller().text(value, 0))
 

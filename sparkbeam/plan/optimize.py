@@ -19,7 +19,6 @@ from typing import TypeVar
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
-from apache_beam.utils import proto_utils
 
 from sparkbeam.plan.fused_stages import (
     NOTHING,
@@ -36,7 +35,13 @@ from sparkbeam.plan.join_payload import JOIN_URN
 from sparkbeam.plan.lifting import lift_in_batch, lift_in_streaming
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.plan.object_identity import steady_order
-from sparkbeam.plan.pardo_functions import dofn_of, is_create, is_decoding_for_create, set_dofn
+from sparkbeam.plan.pardo_functions import (
+    dofn_of,
+    is_create,
+    is_decoding_for_create,
+    own_par_do,
+    set_dofn,
+)
 from sparkbeam.plan.queried_sources import query_sources
 from sparkbeam.plan.unzipping import unzip_flattens
 from sparkbeam.plan.urns import FLATTEN
@@ -130,7 +135,7 @@ def code_timers_as_main_inputs(
 def _code_timers(
     transform: beam_runner_api_pb2.PTransform, context: translations.TransformContext
 ) -> None:
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    payload = own_par_do(transform.spec.payload)
     if not payload.timer_family_specs:
         return
     components = context.components

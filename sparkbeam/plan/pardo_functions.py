@@ -227,10 +227,13 @@ def _of_tuples(process: Callable[..., Any]) -> Callable[[Any], Any] | None:
     return lambda pair: (pair[0], values(pair[1]))
 
 
-@memoized
-def par_do_payload(encoded: bytes) -> beam_runner_api_pb2.ParDoPayload:
-    """Return the payload of a ParDo, which must not be changed."""
+def own_par_do(encoded: bytes) -> beam_runner_api_pb2.ParDoPayload:
+    """Parse the payload of a ParDo for a caller who owns the result."""
     return beam_runner_api_pb2.ParDoPayload.FromString(encoded)
+
+
+par_do_payload = memoized(own_par_do)
+"""Return the payload of a ParDo, which must not be changed."""
 
 
 @memoized
@@ -268,7 +271,7 @@ def dofn_in(encoded: bytes) -> beam.DoFn | None:
 
 def set_dofn(transform: beam_runner_api_pb2.PTransform, fn: beam.DoFn) -> None:
     """Set the DoFn of a ParDo that has one for :func:`dofn_of`."""
-    payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+    payload = own_par_do(transform.spec.payload)
     _, *others = loaded(payload.do_fn.payload)
     payload.do_fn.payload = pickles.dumps((fn, *others))
     transform.spec.payload = payload.SerializeToString()

@@ -14,7 +14,6 @@ import apache_beam as beam
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
-from apache_beam.utils import proto_utils
 
 from sparkbeam.plan.fused_stages import COMBINE_PER_KEY, GROUP_BY_KEY
 from sparkbeam.plan.model import Exchange, Firings
@@ -168,7 +167,7 @@ class _Adding:
         read, components = reader.inputs[tag], self._context.components
         if has_default_trigger(_strategy(read, components)) or _is_grouped(read, self._makers):
             return
-        payload = proto_utils.parse_Bytes(reader.spec.payload, beam_runner_api_pb2.ParDoPayload)
+        payload = par_do_payload(reader.spec.payload)
         newest = shows_one_element(payload.side_inputs[tag].view_fn.payload)
         if (read, newest) not in self._known:
             self._known[read, newest] = self._grouped(read, reader.environment_id, newest=newest)

@@ -316,9 +316,7 @@ def _partitions(session: Any) -> bool:
     if not is_remote(session):
         return True
     keys = session.range(0, _ROWS, 1, _TASKS).selectExpr(f"id % {_KEYS} AS key")
-    seen = keys.repartition(_TASKS, "key").mapInArrow(
-        _with_tasks, "task binary, number int, key long"
-    )
+    seen = keys.repartition(_TASKS, "key").mapInArrow(_tasks, "task binary, number int, key long")
     of_key, of_number = defaultdict[int, set[bytes]](set), defaultdict[int, set[bytes]](set)
     for task, number, key in seen.collect():
         of_key[key].add(bytes(task))
@@ -330,7 +328,7 @@ def _partitions(session: Any) -> bool:
 _ROWS, _KEYS, _TASKS = 64, 8, 4
 
 
-def _with_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the keys of a task with a random name of the task, and its number."""
     context = TaskContext.get()
     task, number = os.urandom(8), -1 if context is None else context.partitionId()

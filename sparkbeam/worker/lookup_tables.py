@@ -44,9 +44,7 @@ class Tables:
             return None
         known = self._known.get(argument)
         if known is None or known.lengths != lengths or not _are_same(known.values, values):
-            known = self._known[argument] = _Known(
-                values, lengths, _column_for(kind, values, lengths)
-            )
+            known = self._known[argument] = _Known(values, lengths, _column(kind, values, lengths))
         return known.column
 
 
@@ -54,7 +52,7 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
     return all(one is other for one, other in zip(some, others, strict=True))
 
 
-def _column_for(kind: type, values: tuple[Any, ...], lengths: list[int]) -> Column | None:
+def _column(kind: type, values: tuple[Any, ...], lengths: list[int]) -> Column | None:
     keys = column_of_values(list(chain.from_iterable(values)))
     if keys is None or keys.shape not in _KEYS:
         return None

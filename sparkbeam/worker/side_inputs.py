@@ -9,12 +9,13 @@ from typing import Any
 from apache_beam.coders import coder_impl, coders
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.pvalue import SideInputData
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.plan.model import SideInput
+from sparkbeam.plan.pardo_functions import own_par_do
 from sparkbeam.upstream.beam import global_window_mapping
 from sparkbeam.wire.failure import within_step
 from sparkbeam.worker.row_formats.group_values import RunCoder
@@ -65,7 +66,7 @@ def remember_windows(
     """Make the mappings of all side inputs remember results, in place."""
     for id in dict.fromkeys(side.transform_id for side in sides):
         transform = descriptor.transforms[id]
-        payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+        payload = own_par_do(transform.spec.payload)
         for side_input in payload.side_inputs.values():
             mapping = pickler.loads(side_input.window_mapping_fn.payload)
             if mapping is not global_window_mapping:

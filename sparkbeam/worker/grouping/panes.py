@@ -80,7 +80,7 @@ class Panes:
         """
         state = _State()
         put_out: set[BoundedWindow] = set()
-        for pane in self._fired_panes(state, elements):
+        for pane in self._triggered(state, elements):
             put_out.update(pane.windows)
             yield pane
         for window, (id, *_) in list(trigger.MergeableStateAdapter(state).window_ids.items()):
@@ -95,9 +95,7 @@ class Panes:
             if not panes and self._picks_up:
                 yield last_pane(self._driver, state, window, MAX_TIMESTAMP)
 
-    def _fired_panes(
-        self, state: "_State", elements: list[WindowedValue]
-    ) -> Iterator[WindowedValue]:
+    def _triggered(self, state: "_State", elements: list[WindowedValue]) -> Iterator[WindowedValue]:
         """Yield the panes that the trigger asks for.
 
         No element is late, so a processing-time timer set by an early trigger has nothing left to
