@@ -38,19 +38,16 @@ FEATURES = (
         "Side inputs: singleton, iter, list, dict, multimap",
         "yes",
         "yes",
-        "windowed; batch reads large ones from disk by key; in streaming an element waits "
-        "until the window of its side input has fired, and sees its newest firing; see "
-        "[lookups.md](lookups.md)",
+        "windowed; in batch large ones are read from disk by key; see "
+        "[streaming.md](streaming.md#side-inputs), [lookups.md](lookups.md)",
     ),
     Feature("Flatten", "yes", "yes", "no shuffle, no copy; bounded with unbounded"),
-    Feature(
-        "GroupByKey, CoGroupByKey", "yes", "yes", "batch spills values to disk past a threshold"
-    ),
+    Feature("GroupByKey, CoGroupByKey", "yes", "yes", "in batch large groups spill to disk"),
     Feature(
         "`sparkbeam.Join`",
         "yes",
         "yes",
-        "in batch Spark's own join, adaptive; elsewhere a GroupByKey; see [joins.md](joins.md)",
+        "Spark's own adaptive join in batch, otherwise a GroupByKey; see [joins.md](joins.md)",
     ),
     Feature("Combine, lifted; hot-key fanout; packed combiners", "yes", "yes"),
     Feature("Reshuffle, Redistribute", "yes", "yes"),
@@ -59,10 +56,8 @@ FEATURES = (
         "Triggers, panes, accumulation modes",
         "yes",
         "yes",
-        "by Beam's trigger driver; in batch at the end of the input, where a key of a GroupByKey "
-        "is held in memory unless the trigger is the default; what no trigger has let out comes "
-        "when its window expires, at the end of time if it never does, unless the trigger may lose "
-        "data",
+        "in batch at the end of the input; a key of a GroupByKey with a trigger must "
+        "fit into memory",
     ),
     Feature("Allowed lateness, late data, watermark holds", "no late data", "yes", "per operator"),
     Feature("State: bag, set, combining, read-modify-write, ordered list", "yes", "yes"),
@@ -70,7 +65,7 @@ FEATURES = (
         "`sparkbeam.state`: map, multimap, sorted multimap; `AsOfJoin`",
         "yes",
         "yes",
-        "beyond Beam's Python SDK, on this runner alone; see [sorted-state.md](sorted-state.md)",
+        "not in Beam's Python SDK, only on this runner; see [sorted-state.md](sorted-state.md)",
     ),
     Feature(
         "Timers: event time, processing time, dynamic",
@@ -83,27 +78,26 @@ FEATURES = (
         "`requires_stable_input`",
         "yes",
         "partly",
-        "a repeated micro-batch has the same input if the DoFns before give the same again",
+        "a repeated micro-batch has the same input if earlier DoFns are deterministic",
     ),
     Feature("`on_window_expiration`", "no", "no", "Beam's Python SDK has no such callback"),
     Feature(
         "Splittable DoFns, bounded sources",
         "yes",
         "yes",
-        "batch processes residuals in the task that left them",
+        "in batch residuals are processed in the same task",
     ),
     Feature(
         "Unbounded splittable DoFns, watermark estimators",
         "-",
         "yes",
-        "they make a pipeline a streaming one; what is read is handed on once it is committed",
+        "make the pipeline a streaming one; elements are passed on once they are committed",
     ),
     Feature(
         "Bundle finalization",
         "yes",
         "yes",
-        "batch: once Spark has taken all output of the task; streaming: once the micro-batch is "
-        "committed",
+        "in batch when Spark has taken the task's output, in streaming after the commit",
     ),
     Feature(
         "Metrics: counter, distribution, gauge, string set, bounded trie",
@@ -115,90 +109,89 @@ FEATURES = (
         "`sparkbeam.io`: Spark's sources and sinks",
         "yes",
         "yes",
-        "any installed data source, tables and views by name, queries in SQL, DataFrames; output "
-        "modes append, update and complete; see [io.md](io.md)",
+        "any data source, tables, SQL queries, DataFrames; output modes append, update and "
+        "complete; see [io.md](io.md)",
     ),
     Feature(
         "Beam's files: `MatchContinuously`, `ReadAllFromText` and the like, `WriteToFiles`, "
         "`WriteToText` and the like",
         "yes",
         "yes",
-        "in a stream each pane has files of its own, once and whole; see [files.md](files.md)",
+        "in streaming each pane has its own files, each written once; see [files.md](files.md)",
     ),
     Feature(
         "`sparkbeam.io.eventhubs`: Azure Event Hubs",
         "yes",
         "yes",
-        "never run against Azure, only against our own server; see [eventhubs.md](eventhubs.md)",
+        "tested with our own server, never with Azure; see [eventhubs.md](eventhubs.md)",
     ),
     Feature("Drain", "yes", "yes", "unbounded restrictions are truncated"),
-    Feature("TestStream", "-", "yes", "makes a pipeline a streaming one"),
+    Feature("TestStream", "-", "yes", "makes the pipeline a streaming one"),
     Feature(
         "`ReadFromPubSub`, `WriteToPubSub`",
         "writes",
         "yes",
-        "never run against Google's service; see [pubsub.md](pubsub.md)",
+        "never tested with Google's service; see [pubsub.md](pubsub.md)",
     ),
     Feature("`ReadFromMongoDB`, `WriteToMongoDB`", "yes", "yes", "see [mongodb.md](mongodb.md)"),
     Feature(
         "`SqlTransform`, and `Sql`, `Join` and the language `sql` of Beam YAML",
         "yes",
         "yes",
-        "Calcite's dialect, without Java; streams and windows take fewer clauses: see "
+        "Calcite's dialect without Java; fewer clauses in windows and streaming; see "
         "[sql.md](sql.md)",
     ),
     Feature(
         "`ReadFromKafka`, `WriteToKafka`",
         "yes",
         "yes",
-        "on Spark's source and sink; see [kafka.md](kafka.md)",
+        "run on Spark's Kafka source and sink; see [kafka.md](kafka.md)",
     ),
     Feature(
         "`ReadFromJdbc`, `WriteToJdbc`",
         "yes",
         "yes",
-        "on Spark's JDBC source and sink, see [jdbc.md](jdbc.md)",
+        "run on Spark's JDBC source and sink; see [jdbc.md](jdbc.md)",
     ),
     Feature(
         "`managed.Read`, `managed.Write` of Iceberg, Delta and databases",
         "yes",
         "yes",
-        "on Spark's sources and sinks; a stream reads a table once, or its changes; a micro-batch "
-        "is one snapshot of an Iceberg table; see [iceberg.md](iceberg.md), [delta.md](delta.md) "
-        "and [jdbc.md](jdbc.md)",
+        "a stream reads a table once, or its changes; see [iceberg.md](iceberg.md), "
+        "[delta.md](delta.md), [jdbc.md](jdbc.md)",
     ),
     Feature(
         "`managed.Read`, `managed.Write` of Kafka",
         "yes",
         "yes",
-        "rows of a schema in JSON or Avro, bytes or texts; see [kafka.md](kafka.md#rows)",
+        "rows in JSON, Avro or Protobuf, bytes or strings; see [kafka.md](kafka.md#rows)",
     ),
     Feature(
         "Beam YAML",
         "yes",
         "yes",
-        "all types that Python has, and Kafka, databases, Iceberg, Delta and SQL without Java; "
-        "see [yaml.md](yaml.md)",
+        "all Python types; Kafka, databases, Iceberg, Delta and SQL without Java; see "
+        "[yaml.md](yaml.md)",
     ),
     Feature(
         "Other cross-language transforms (Beam's `ReadFromSnowflake`, …)",
         "no",
         "no",
-        "an error as they are applied, which names what of Spark's does the same; see "
+        "the error when they are applied names what to use instead; see "
         "[io.md](io.md#beams-own-transforms)",
     ),
 )
 
 
 VERSIONS: tuple[Feature, ...] = (
-    Feature("pyspark 4.0 to 4.3", "yes", "yes", "`./dev pyspark 4.2.0` runs tests with one"),
-    Feature("pyspark 3.5", "yes", "no", "the error names the version that it needs"),
-    Feature("apache-beam 2.72 to 2.77", "yes", "yes", "`./dev beam 2.74.0` runs tests with one"),
+    Feature("pyspark 4.0 to 4.3", "yes", "yes", "tests with a version: `./dev pyspark 4.2.0`"),
+    Feature("pyspark 3.5", "yes", "no", "the error names the required version"),
+    Feature("apache-beam 2.72 to 2.77", "yes", "yes", "tests with a version: `./dev beam 2.74.0`"),
     Feature(
         "numpy 1.23 to 2.4, pandas 1.5 to 2.3, pyarrow 14 to 25",
         "yes",
         "yes",
-        "the oldest were tried in batch, with pyspark 3.5; later ones need newer ones themselves",
+        "the oldest ones with pyspark 3.5 in batch; newer Spark and Beam need newer ones",
     ),
 )
 """Tested versions. Those of Beam are the bounds of the dependency; no PySpark is refused."""
@@ -230,7 +223,7 @@ def problems(pipeline: beam_runner_api_pb2.Pipeline) -> Iterator[UnsupportedTran
             environment = components.environments[transform.environment_id]
             yield UnsupportedTransform(
                 transform.unique_name,
-                f"it needs another SDK's environment ({environment.urn}).",
+                f"it needs the environment of another SDK ({environment.urn}).",
                 "Cross-language transforms are not supported: use a transform of the Python SDK.",
             )
         elif transform.spec.urn not in known:
