@@ -82,12 +82,12 @@ def _save_to_files(help: str) -> Callable[[Callable[..., None]], Callable[..., N
 def run(words: tuple[str, ...], is_module: bool) -> None:
     """Run the Beam program PROGRAM on Spark, whichever runner it names.
 
-    PROGRAM is a file such as my_pipeline.py or, after -m, a module. It starts
-    with the ARGUMENTS as under 'python', with the same output and exit code.
-    But each pipeline runs on Spark, and nothing of another runner is started.
+    PROGRAM is a file such as my_pipeline.py or, with -m, a module. It runs with
+    the ARGUMENTS as with 'python', with the same output and exit code, except
+    that every pipeline runs on Spark. No part of another runner is started.
 
-    Pipeline options of the form --name=value before PROGRAM are for a program
-    that hands none on to its pipelines; what a pipeline has itself comes first.
+    Use pipeline options (--name=value) before PROGRAM if the program does not
+    pass any to its pipelines. Options that a pipeline sets itself take priority.
 
     \b
     Examples:
@@ -111,7 +111,7 @@ def run(words: tuple[str, ...], is_module: bool) -> None:
 def yaml(file: str, options: tuple[str, ...]) -> None:
     """Run the pipeline of Beam YAML in FILE on Spark.
 
-    FILE is a path or a URL that Beam opens. Behind it stand pipeline options
+    FILE is a path or a URL that Beam can open. After it come pipeline options
     and those of 'python -m apache_beam.yaml.main', which this command runs:
     --jinja_variables=JSON for a template, --tests for the tests in the file.
 
@@ -127,7 +127,7 @@ def yaml(file: str, options: tuple[str, ...]) -> None:
 
 
 @main.command(
-    short_help="Tell which Beam programs run on Spark, and what the others need.",
+    short_help="Check which Beam programs run on Spark, and what the others need.",
     **_OVER_PROGRAM,
 )
 @_AS_MODULE
@@ -138,23 +138,23 @@ def yaml(file: str, options: tuple[str, ...]) -> None:
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="The longest that a program may take.",
+    help="Time limit for each program.",
 )
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM... [-- ARGUMENTS]")
 def check(words: tuple[str, ...], is_module: bool, as_json: bool, timeout: float) -> None:
-    """Tell which Beam programs run on Spark, and what the others need.
+    """Check which Beam programs run on Spark, and what the others need.
 
-    Each PROGRAM is a file, a folder, of which each Python file that mentions
-    Beam is a program, or, after -m, a module. Each starts in a process of its
-    own with the ARGUMENTS and runs to its end, including all code outside of
-    pipelines. Its pipelines are built and planned, but nothing is executed and
-    no Spark is started.
+    Each PROGRAM is a file, a folder or, with -m, a module. In a folder, every
+    Python file that mentions Beam is a program. Each program runs to its end in
+    its own process with the ARGUMENTS, including all code outside of pipelines.
+    Its pipelines are built and planned, but not executed, and Spark is not
+    started.
 
     The table has a line for each program, and for each transform that cannot
-    run; on a terminal it is wrapped. Queries of SQL are typed without Spark.
-    What Spark alone can tell, such as the columns of a file, is not checked.
-    The exit code is 1 if a program cannot run or fails, and 0 if all run;
-    those that need other arguments are not checked.
+    run. SQL queries are checked without Spark. Whatever only Spark knows, such
+    as the columns of a file, is not checked. The exit code is 1 if a program
+    cannot run or fails, and 0 if all run. Programs that need other arguments
+    are not checked.
 
     \b
     Examples:
@@ -198,18 +198,18 @@ def explain(
 ) -> None:
     """Show how the Beam program PROGRAM would run on Spark.
 
-    PROGRAM is a file such as my_pipeline.py or, after -m, a module. It starts
-    with the ARGUMENTS and runs to its end, including all code outside of
-    pipelines. But no pipeline is executed, whichever runner the program
-    chooses: instead of running, each prints
+    PROGRAM is a file such as my_pipeline.py or, with -m, a module. It runs to
+    its end with the ARGUMENTS, including all code outside of pipelines. But no
+    pipeline is executed, whichever runner the program chooses. Instead, each
+    pipeline prints
 
     \b
       - your transforms, and the stages that run them,
       - the stages, and the exchanges between them,
       - Spark's own plan of each query.
 
-    To the program each pipeline has ended successfully, without metrics and
-    output. For Spark's plan a session is started if the program has none.
+    For the program, each pipeline has succeeded, without metrics and output.
+    Spark's plan needs a session: one is started if the program has none.
 
     \b
     Examples:
@@ -224,7 +224,7 @@ def explain(
 
 
 @main.command(
-    short_help="Run a Beam program on Spark, and report on its pipelines.",
+    short_help="Run a Beam program on Spark and report on its pipelines.",
     **_OVER_PROGRAM,
 )
 @_AS_MODULE
@@ -242,13 +242,13 @@ def report(
     as_json: bool,
     files: tuple[Path, ...],
 ) -> None:
-    """Run the Beam program PROGRAM on Spark, and report on its pipelines.
+    """Run the Beam program PROGRAM on Spark and report on its pipelines.
 
-    PROGRAM is a file such as my_pipeline.py or, after -m, a module. It starts
-    with the ARGUMENTS; each of its pipelines runs on Spark, whichever runner it
-    chooses. The report has each step's elements in and out, time, bytes and
-    columnar elements, and the shuffled and spilled bytes of Spark's stages. The
-    exit code is 1 if the program or a pipeline fails.
+    PROGRAM is a file such as my_pipeline.py or, with -m, a module. It runs with
+    the ARGUMENTS, and each of its pipelines runs on Spark, whichever runner it
+    chooses. The report shows for each step the elements in and out, time, bytes
+    and columnar elements, and for Spark's stages the shuffled and spilled bytes.
+    The exit code is 1 if the program or a pipeline fails.
 
     \b
     Examples:
@@ -266,14 +266,14 @@ def report(
         raise SystemExit(1)
 
 
-@main.command()
+@main.command(short_help="Drain a streaming pipeline: end its sources, then stop it.")
 @click.argument("location")
 def drain(location: str) -> None:
-    """End the sources of the streaming pipeline with the checkpoint LOCATION.
+    """Drain the streaming pipeline with the checkpoint LOCATION.
 
-    It processes what it has read, windows and timers fire, and it stops with the
-    state DRAINED. If it is not running, this happens at its next start. A drained
-    checkpoint cannot be continued: the next pipeline needs another one.
+    Its sources end. It processes the elements that it has read, fires all windows
+    and timers, and stops with the state DRAINED. If it is not running, this happens
+    at its next start. A drained checkpoint cannot be reused: use another one.
     """
     from sparkbeam.streaming.execution import ask_to_drain
 
@@ -289,18 +289,16 @@ def drain(location: str) -> None:
 
 
 @main.command(short_help="Examine a Spark session and its workers.")
-@click.option("--spark_master", metavar="URL", help="As in a pipeline; the default is local[*].")
-@click.option("--spark_connect", metavar="URL", help="As in a pipeline.")
-@click.option("--spark_conf", metavar="KEY=VALUE", multiple=True, help="As in a pipeline.")
-@click.option("--spark_py_files", metavar="PATH", multiple=True, help="As in a pipeline.")
-@click.option(
-    "--checkpoint_location", metavar="PATH", help="A folder that the workers have to share."
-)
+@click.option("--spark_master", metavar="URL", help="Spark master. Default: local[*].")
+@click.option("--spark_connect", metavar="URL", help="Spark Connect server.")
+@click.option("--spark_conf", metavar="KEY=VALUE", multiple=True, help="A setting. Repeatable.")
+@click.option("--spark_py_files", metavar="PATH", multiple=True, help="A module. Repeatable.")
+@click.option("--checkpoint_location", metavar="PATH", help="A folder that all workers must share.")
 @click.option(
     "--reach",
     metavar="HOST:PORT",
     multiple=True,
-    help="An address that the workers have to reach. Repeatable.",
+    help="An address that the workers must reach. Repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each check.")
 @click.argument("program", required=False, type=File(exists=True, dir_okay=False, path_type=Path))
@@ -311,13 +309,13 @@ def doctor(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Examine what a Spark session can do, and what its workers have.
+    """Examine what a Spark session can do and what its workers have.
 
-    Small queries and files find out, and nothing is left behind. What a session lacks has the same
-    name as in the log of a pipeline, with what happens without it. Workers are to have the Python
-    and the packages of the driver, and the modules that the file PROGRAM imports, which is not run.
+    Runs small queries, and leaves nothing behind. Capabilities that the session lacks have the same
+    names as in the log of a pipeline, with the consequence. Workers should have the same Python and
+    packages as the driver, and the modules that PROGRAM imports. PROGRAM itself is not run.
 
-    The exit code is 1 if pipelines cannot run there, or something that you named is not in order.
+    The exit code is 1 if pipelines cannot run there, or if something that you named is not right.
 
     \b
     Examples:
@@ -362,28 +360,28 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-@main.command()
+@main.command(short_help="Check the health of a streaming pipeline.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 @click.option(
     "--max_lag",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="The most that the pipeline may be behind its sources. Default: no limit.",
+    help="How far the pipeline may be behind its sources. Default: no limit.",
 )
 @click.option(
     "--patience",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="The longest that a micro-batch may take, or be overdue. Default: a minute, or ten "
-    "times the duration of the last one if that is longer.",
+    help="How long a micro-batch may take, or be overdue. Default: a minute, or ten times the "
+    "duration of the last one if that is longer.",
 )
 @click.argument("location")
 def status(location: str, as_json: bool, max_lag: float | None, patience: float | None) -> None:
-    """Show the health of the streaming pipeline with the checkpoint LOCATION.
+    """Check the health of the streaming pipeline with the checkpoint LOCATION.
 
-    The exit code is 0 if it makes progress, is idle, has finished or is drained, 1 if it is stuck,
-    behind by more than --max_lag, has failed or was cancelled, or if its program has sent no
-    heartbeat for half a minute, and 2 if there is no such pipeline.
+    The exit code is 0 if it is starting, makes progress, is idle, has finished or is drained; 1 if
+    it is stuck or behind by more than --max_lag, has failed or was cancelled, or has sent no
+    heartbeat for half a minute; and 2 if there is no such pipeline or its checkpoint is damaged.
     """
     from sparkbeam.streaming.status import status as found_at
 
@@ -400,11 +398,11 @@ def status(location: str, as_json: bool, max_lag: float | None, patience: float 
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 @click.argument("location")
 def checkpoint(location: str, as_json: bool) -> None:
-    """Show the progress of a pipeline in its checkpoint LOCATION.
+    """Show the progress of the streaming pipeline with the checkpoint LOCATION.
 
-    That is the last planned and the last committed micro-batch, the one that a restart repeats, the
-    offsets of all sources, the watermarks of sources and steps, and who holds the least of them
-    back. Nothing is changed, whether the pipeline is running or not.
+    Shows the last planned and the last committed micro-batch, the one that a restart repeats, the
+    offsets of all sources, the watermarks of sources and steps, and what holds the lowest one back.
+    The command changes nothing; the pipeline may be running.
     """
     from sparkbeam.streaming.checkpoint import checkpoint_content
 
@@ -416,14 +414,14 @@ def checkpoint(location: str, as_json: bool) -> None:
 
 
 @main.command(short_help="Show the state of a step in a checkpoint.")
-@click.option("--step", required=True, metavar="LABEL", help="The step whose state is shown.")
-@click.option("--key", metavar="KEY", help="The key whose state is shown. Default: all of them.")
+@click.option("--step", required=True, metavar="LABEL", help="The label of the step.")
+@click.option("--key", metavar="KEY", help="Show one key. Default: all keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each entry.")
 @click.option(
     "--program",
     metavar="PROGRAM",
-    help="The program of the pipeline, which has all coders. It starts with the ARGUMENTS "
-    "after '--' and runs to its end, but no pipeline is executed.",
+    help="The program of the pipeline, for its coders. It runs to its end with the ARGUMENTS "
+    "after '--', but no pipeline is executed.",
 )
 @_AS_MODULE
 @click.option(
@@ -447,11 +445,10 @@ def state(
 ) -> None:
     """Show the state of a step in the checkpoint LOCATION, as of its last commit.
 
-    That is, by key, windows with their accumulators or values, sessions, states and timers, and
-    waiting elements. A local Spark reads it, and nothing is changed, whether the pipeline is
-    running or not. Values of Beam's standard coders are decoded; rows and your own coders need the
-    --program. If other users may have written to the checkpoint, nothing is decoded that may run
-    code, and bytes are shown instead.
+    Shows for each key its windows with accumulators or values, sessions, states, timers and waiting
+    elements. A local Spark reads the state. The command changes nothing; the pipeline may be
+    running. Beam's standard coders are known; rows and your own coders need --program. If other
+    users may have written to the checkpoint, values whose coders could run code are shown as bytes.
 
     \b
     Examples:
@@ -499,7 +496,7 @@ def _session(options: Mapping[str, Any]) -> Any:
     return session
 
 
-@main.command()
+@main.command(short_help="Show a streaming pipeline on a live page.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
@@ -511,9 +508,9 @@ def _session(options: Mapping[str, Any]) -> Any:
 def watch(location: str, port: int) -> None:
     """Show the streaming pipeline with the checkpoint LOCATION on a live page.
 
-    Any process may run the pipeline: the page shows watermarks, state and micro-batches from its
-    checkpoint, and steps, warnings and errors that its program writes there. It says when the
-    program has gone. Its address is printed; Ctrl-C ends the command.
+    The pipeline may run anywhere: the page shows watermarks, state and micro-batches from its
+    checkpoint, and the steps, warnings and errors that its program writes there. It says if the
+    program has ended or is gone. The command prints the address of the page; Ctrl-C ends it.
     """
     import threading
 

@@ -51,9 +51,10 @@ class _Nexmark(click.Group):
 def nexmark() -> None:
     """Measure and check a runner with the Nexmark queries.
 
-    Runs queries over the events of an auction site, tells how fast and, with
-    --check, whether right. Other options, such as --spark_master, go to the
-    runner. Runs are kept in a history, from which 'report' draws a page.
+    Runs queries over the events of an auction site and shows how fast they are
+    and, with --check, whether the results are right. Other options, such as
+    --spark_master, go to the runner. Runs are added to a history; 'report' draws
+    it as a page.
 
     \b
     Examples:
@@ -85,12 +86,13 @@ def nexmark() -> None:
     "--rate",
     type=Number(min=0.001, max=_MAX_RATE),
     metavar="EVENTS_PER_SECOND",
-    help="With --mode streaming: how many events happen in a second of the clock.  "
-    "[default: unlimited]",
+    help="With --mode streaming: events per second of wall-clock time.  [default: unlimited]",
 )
-@click.option("--sql", is_flag=True, help="Run the queries that there are in SQL in that form.")
+@click.option("--sql", is_flag=True, help="Run the SQL form of the queries that have one.")
 @commandline.repeats(1)
-@click.option("--json", "json_file", type=OUTPUT, metavar="FILE", help="Write one object a run.")
+@click.option(
+    "--json", "json_file", type=OUTPUT, metavar="FILE", help="Write JSON, a line per run."
+)
 @commandline.PAGE
 @click.option("--check", "check_results", is_flag=True, help="Fail if a result is wrong.")
 @HISTORY
@@ -111,7 +113,7 @@ def run(
     history: Path | None,
     options: tuple[str, ...],
 ) -> None:
-    """Run queries and tell how long they took and what came out.
+    """Run queries and show times and results.
 
     Options that are not listed below go to the runner: --spark_master=local[4].
     """

@@ -64,7 +64,7 @@ def _number(text: str) -> object:
 _OPTIONS: dict[str, dict[str, Any]] = {
     "--spark_master": {
         "help": "Spark master URL, such as spark://host:7077 or local[4]. "
-        "Default: the active session's, or else local[*].",
+        "Default: that of the active session, otherwise local[*].",
     },
     "--spark_connect": {
         "help": "Spark Connect URL, such as sc://host:15002. "
@@ -79,12 +79,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "action": "append",
         "metavar": "GROUP:ARTIFACT:VERSION",
         "help": "A Maven package with a data source or a JDBC driver, for the session that the "
-        "runner uses; repeatable, or several with commas between them.",
+        "runner uses; repeatable, or a comma-separated list.",
     },
     "--spark_parallelism": {
         "type": _number,
-        "help": "How many partitions a shuffle has, at least 1. Default: Spark's own "
-        "choice by size for groupings, the number of cores for Reshuffle.",
+        "help": "Number of partitions of a shuffle, at least 1. Default: chosen by Spark "
+        "according to size for groupings, the number of cores for Reshuffle.",
     },
     "--spark_py_files": {
         "action": "append",
@@ -94,15 +94,15 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--checkpoint_location": {
         "metavar": "PATH",
-        "help": "Streaming: where offsets and state are kept, on storage that all executors "
-        "share. A pipeline that starts over the checkpoint of an earlier run goes on where "
-        "that stopped. Default: a temporary folder, for one run only.",
+        "help": "Streaming: where offsets and state are stored, on storage that all executors "
+        "share. A pipeline that starts with the checkpoint of an earlier run continues where "
+        "that one stopped. Default: a temporary folder, for one run only.",
     },
     "--trigger": {
         "metavar": "WHEN",
         "help": "Streaming: an interval such as '10 seconds' at which micro-batches start, or "
-        "available-now to process what is there and stop. Default: a micro-batch as soon as "
-        "there is something to do.",
+        "available-now to process the available data and stop. Default: a micro-batch starts "
+        "as soon as there is work.",
     },
     "--max_batch_elements": {
         "type": _number,
@@ -111,26 +111,26 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--shards": {
         "type": _number,
-        "help": "Streaming: into how many shards keys and their state are divided; fixed for "
-        "the life of a checkpoint. Default: the number of cores.",
+        "help": "Streaming: number of shards for keys and their state; fixed for the lifetime of "
+        "a checkpoint. Default: the number of cores.",
     },
     "--query_name": {
         "metavar": "NAME",
-        "help": "Streaming: what Spark's Structured Streaming page, its logs and listeners call "
-        "the query. No two active queries of a session have the same. Default: no name.",
+        "help": "Streaming: name of the query on Spark's Structured Streaming page, in logs and "
+        "for listeners; unique among the active queries of a session. Default: --job_name.",
     },
     "--session_aggregator": {
         "metavar": "{auto,canonical,ordered,columnar}",
         "default": "auto",
-        "help": "Batch: how combines over Sessions add up the elements of a key. canonical: as "
-        "Beam merges windows; ordered: sessions sorted, found by bisection; columnar: many "
-        "elements at once. auto: columnar where the CombineFn has a vectorized form, else ordered.",
+        "help": "Batch: how combines over Sessions aggregate the elements of a key. canonical: "
+        "merge windows as Beam does; ordered: find sessions by bisection; columnar: many elements "
+        "at once. auto: columnar if the CombineFn has a vectorized form, otherwise ordered.",
     },
     "--columns": {
         "metavar": "{auto,off}",
         "default": "auto",
-        "help": "Whether functions run over the columns of what is read where that gives what "
-        "Python gives (auto), or are called for each element (off).",
+        "help": "auto: functions run over columns where the result is the same as in Python. "
+        "off: functions are called for each element.",
     },
     **metrics_options.OPTIONS,
     "--spark_progress": {
@@ -141,8 +141,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--spark_page": {
         "metavar": "PORT",
-        "help": "Show the pipeline on a live page while it runs, at an address on loopback that "
-        "is printed; without a number at any free port.",
+        "help": "Show the running pipeline on a live page on loopback, whose address is printed. "
+        "Default: any free port.",
     },
 }
 """Arguments of argparse for each option with a value."""
