@@ -34,14 +34,9 @@ def test_results_are_tables_of_programs_that_are_there() -> None:
             assert all((ROOT / program).exists() for program in found.programs())
 
 
-def modules(text: str) -> set[str]:
-    """Modules that are named with their path, or stand for themselves."""
-    return set(re.findall(r"`([\w/]+\.py)`", text))
-
-
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
 def test_modules_that_a_page_names_are_there(page: str) -> None:
-    named = modules((ROOT / page).read_text())
+    named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / page).read_text()))
     folders = ("bench", "docs", "sparkbeam", "tests")
     files = {str(p.relative_to(ROOT)) for name in folders for p in ROOT.glob(f"{name}/**/*.py")}
     files |= {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")}
@@ -77,6 +72,21 @@ def test_the_index_lists_all_documents() -> None:
     assert {page for page in pages if f"]({page})" not in index} == set()
 
 
+def blocks(page: str) -> Iterator[tuple[int, str]]:
+    """Paragraphs, items of lists and cells of tables, with the most words that each may have."""
+    prose = re.sub(r"^ *```.*?```$|`[^`\n]*`", "", page, flags=re.DOTALL | re.MULTILINE)
+    for line in re.findall(r"^\|.*", prose, re.MULTILINE):
+        yield from ((20, cell) for cell in line.split("|"))
+    text = re.sub(r"^(#|\||<).*", "", prose, flags=re.MULTILINE)
+    yield from ((80, block) for block in re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) ", text))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_paragraphs_and_cells_are_short(document: Path) -> None:
+    found = blocks(document.read_text())
+    assert [text for most, text in found if len(re.findall(r"\w[\w'.-]*", text)) > most] == []
+
+
 def test_messages_that_troubleshooting_explains_are_those_of_the_code() -> None:
     """As they stand there, without the quotes between the lines of a text."""
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
@@ -85,15 +95,6 @@ def test_messages_that_troubleshooting_explains_are_those_of_the_code() -> None:
     messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
     assert messages
     assert [message for message in messages if message not in texts] == []
-
-
-PLAIN_ROOMS = (
-    "aggregate batch cli coders columns common connectors eventhubs explain inspection io joins"
-    " metrics nexmark options page plan progress run runner spark streaming"
-    " testing upstream windows wire worker"
-)
-MODULES = [PACKAGE / "state.py", PACKAGE / "errors.py"]
-MODULES += [path for room in PLAIN_ROOMS.split() for path in (PACKAGE / room).rglob("*.py")]
 
 
 def docstrings(path: Path) -> Iterator[str]:
@@ -110,5 +111,8 @@ def docstrings(path: Path) -> Iterator[str]:
 def test_docstrings_begin_with_a_verb_or_a_noun_and_not_with_a_question() -> None:
     question = re.compile(r"(What|Whether|How|Where|Which|Who|Whom|Whose|Why|When)\b")
     assert [
-        (path.name, text) for path in MODULES for text in docstrings(path) if question.match(text)
+        (path.name, text)
+        for path in PACKAGE.rglob("*.py")
+        for text in docstrings(path)
+        if question.match(text)
     ] == []

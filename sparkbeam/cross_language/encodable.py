@@ -120,7 +120,7 @@ class _Leaf:
 
     @property
     def problem(self) -> str:
-        """What is wrong with it; empty if nothing is."""
+        """The reason why a coder refuses it; empty if none does."""
         within = not _is_narrow(self.kind) or self.value is None or self.value in _NARROW
         if within:
             field = schema_pb2.Field(name="f", type=self.kind)
