@@ -316,7 +316,7 @@ class TestPartitions:
                 columns = [[task] * count, pa.array([-1] * count, pa.int32()), batch.column(0)]
                 yield pa.record_batch(columns, names=["task", "number", "key"])
 
-        monkeypatch.setattr(capabilities, "_seen", unnumbered)
+        monkeypatch.setattr(capabilities, "_tasks", unnumbered)
         with pytest.raises(ConfigurationError, match="tasks have no numbers"):
             capabilities.require_partitions(foreign)
 

@@ -9,7 +9,7 @@ import table_programs
 LONG = pytest.mark.long("a minute together; the others read and write tables too")
 
 
-pytestmark = pytest.mark.xdist_group("managed_tables")
+pytestmark = [pytest.mark.xdist_group("managed_tables"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture

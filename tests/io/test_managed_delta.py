@@ -8,6 +8,7 @@ import pytest
 import table_programs
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.xdist_group("managed_tables")
 def test_a_table_and_its_changes_are_read_and_by_the_page_too(managed_tables: Any) -> None:
     """The session gets the settings that Delta needs, and the package unless there are jars."""
