@@ -292,7 +292,7 @@ def drain(location: str) -> None:
 @click.option("--spark_master", metavar="URL", help="Spark master. Default: local[*].")
 @click.option("--spark_connect", metavar="URL", help="Spark Connect server.")
 @click.option("--spark_conf", metavar="KEY=VALUE", multiple=True, help="A setting. Repeatable.")
-@click.option("--spark_py_files", metavar="PATH", multiple=True, help="A module. Repeatable.")
+@click.option("--spark_py_files", metavar="PATH", multiple=True, help="A module file. Repeatable.")
 @click.option("--checkpoint_location", metavar="PATH", help="A folder that all workers must share.")
 @click.option(
     "--reach",

@@ -217,7 +217,7 @@ class AmqpReceiver:
         self._inbox = link.inbox
         self._prefetch = prefetch
         self._what = what
-        self._management_properties = 0
+        self._credit_until = 0
 
     def read(self, end: int, seconds: float) -> Events:
         """Return the next events with sequence numbers below ``end``; none on timeout.
@@ -260,9 +260,9 @@ class AmqpReceiver:
         """Request the wanted events from the service, and no more."""
         inbox = self._inbox
         wanted = min(self._prefetch, end - self._following)
-        if wanted > 0 and self._management_properties - inbox.received <= wanted // 2:
+        if wanted > 0 and self._credit_until - inbox.received <= wanted // 2:
             self._wire.grant(self._link, inbox.received, wanted)
-            self._management_properties = inbox.received + wanted
+            self._credit_until = inbox.received + wanted
 
     def close(self) -> None:
         """Close the link; others of the connection stay."""

@@ -15,15 +15,15 @@ from sparkbeam.upstream.external import managed_configuration
 
 def read(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
     """Return the replacement of a ``managed.Read``; None for a system without one."""
-    return _transform_of("Read", MANAGED_READS, transform)
+    return _replacement("Read", MANAGED_READS, transform)
 
 
 def write(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any] | None":
     """Return the replacement of a ``managed.Write``; None for a system without one."""
-    return _transform_of("Write", MANAGED_WRITES, transform)
+    return _replacement("Write", MANAGED_WRITES, transform)
 
 
-def _transform_of(kind: str, group: str, transform: Any) -> "beam.PTransform[Any, Any] | None":
+def _replacement(kind: str, group: str, transform: Any) -> "beam.PTransform[Any, Any] | None":
     system, text, url = managed_configuration(transform)
     if system not in registered(group):
         return None
