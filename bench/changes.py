@@ -1,11 +1,11 @@
 """How well changes of Nexmark over commits are told from noise: found and false ones.
 
-    PYTHONPATH=.:tests/nexmark python bench/changes.py
+    PYTHONPATH=.:packages/nexmark/tests python bench/changes.py
 
-Histories of twelve commits with three repeats each and normal noise, as ``tests/nexmark/pasts.py``
-makes them: some in which a query gets slower by a share at the eighth commit, and others of noise
-alone. Prints how many of the slowdowns were flagged at that commit and nowhere else, and how many
-commits were flagged for nothing.
+Histories of twelve commits with three repeats each and normal noise, as ``pasts.py`` makes them:
+some in which a query gets slower by a share at the eighth commit, and others of noise alone. Prints
+how many of the slowdowns were flagged at that commit and nowhere else, and how many commits were
+flagged for nothing.
 """
 
 import argparse
@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from pasts import SHORT, a_past
 
-from sparkbeam.nexmark.changes import Change, Verdict, changes
-from sparkbeam.nexmark.record import QueryRun
-from sparkbeam.nexmark.series import series
+from beam_nexmark.changes import Change, Verdict, changes
+from beam_nexmark.record import QueryRun
+from beam_nexmark.series import series
 
 AT = 7
 _QUIET_SEEDS = 10_000

@@ -29,11 +29,11 @@ from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
+from beam_nexmark.beam_source import NexmarkEvents
+from beam_nexmark.datasource import NexmarkDataSource
+from beam_nexmark.queries.selection import bids
 from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.nexmark.beam_source import NexmarkEvents
-from sparkbeam.nexmark.datasource import NexmarkDataSource
-from sparkbeam.nexmark.queries.selection import bids
 
 GAP = WINDOW = 10
 MINUTE, HOUR = 60, 3600

@@ -2,7 +2,7 @@
 
 Run with ``python bench/experts.py``. Nexmark's persons, auctions and bids are written to Parquet
 once, each a table. Then, in one session on two cores, the contestants of each query take turns:
-the Beam query of ``sparkbeam.nexmark`` as it stands, which reads with ``ReadFromSpark`` or with
+the Beam query of ``beam_nexmark`` as it stands, which reads with ``ReadFromSpark`` or with
 Beam's own ``ReadFromParquet``, and a program over DataFrames. All count the results, and add up a
 number that is made of all their fields, and have to agree.
 """
@@ -27,12 +27,12 @@ from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
+from beam_nexmark.configuration import Configuration
+from beam_nexmark.datasource import NexmarkDataSource
+from beam_nexmark.events import Auction, Bid, Event, Person
+from beam_nexmark.queries import QUERIES
 from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.datasource import NexmarkDataSource
-from sparkbeam.nexmark.events import Auction, Bid, Event, Person
-from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session
 

@@ -22,12 +22,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.engine import Engine, prepared
-from sparkbeam.nexmark.measure import Measurement
-from sparkbeam.nexmark.queries import QUERIES
-from sparkbeam.nexmark.record import OURS, QueryRun, median_seconds, read_json, write_json
-from sparkbeam.nexmark.report.charts import label
+from beam_nexmark.configuration import Configuration
+from beam_nexmark.engine import Engine, prepared
+from beam_nexmark.measure import Measurement
+from beam_nexmark.queries import QUERIES
+from beam_nexmark.record import OURS, QueryRun, median_seconds, read_json, write_json
+from beam_nexmark.report.charts import label
 
 OURS_COLOUR, OTHER_COLOUR, INK = "#0860ca", "#b34700", "#1f2328"
 

@@ -27,8 +27,8 @@ from places import CORES
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.queries.q11_user_sessions import counted
+from beam_nexmark.configuration import Configuration
+from beam_nexmark.queries.q11_user_sessions import counted
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.spark import session

@@ -26,11 +26,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 from rich.table import Table
 
+from beam_nexmark.configuration import Configuration
+from beam_nexmark.peak_memory import resident
+from beam_nexmark.queries import QUERIES, Query
+from beam_nexmark.stream import NexmarkStream
 from sparkbeam import SparkRunner
-from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.peak_memory import resident
-from sparkbeam.nexmark.queries import QUERIES, Query
-from sparkbeam.nexmark.stream import NexmarkStream
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session
 

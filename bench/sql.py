@@ -19,15 +19,15 @@ from places import add_place, place_options
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam.nexmark.beam_source import NexmarkEvents
-from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.counters import Publish, published
-from sparkbeam.nexmark.engine import Engine, prepared
-from sparkbeam.nexmark.measure import Measurement
-from sparkbeam.nexmark.queries import QUERIES
-from sparkbeam.nexmark.queries.query import Query
-from sparkbeam.nexmark.queries.sql import SQL_QUERIES
-from sparkbeam.nexmark.result_digest import Summary
+from beam_nexmark.beam_source import NexmarkEvents
+from beam_nexmark.configuration import Configuration
+from beam_nexmark.counters import Publish, published
+from beam_nexmark.engine import Engine, prepared
+from beam_nexmark.measure import Measurement
+from beam_nexmark.queries import QUERIES
+from beam_nexmark.queries.query import Query
+from beam_nexmark.queries.sql import SQL_QUERIES
+from beam_nexmark.result_digest import Summary
 
 SQL, PYTHON, ELEMENTS = "SQL", "Python", "Python, `--columns=off`"
 

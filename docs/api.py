@@ -25,6 +25,7 @@ import sparkbeam.io
 import sparkbeam.io.eventhubs
 import sparkbeam.state
 import sparkbeam.testing
+import sparkbeam_sql
 from sparkbeam.cli.commands import main
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -49,6 +50,7 @@ _MODULES = {
     "sparkbeam.eventhubs": sparkbeam.eventhubs,
     "sparkbeam.hooks": sparkbeam.hooks,
     "sparkbeam.testing": sparkbeam.testing,
+    "sparkbeam_sql": sparkbeam_sql,
 }
 _BEAMS = "Beam's hook"
 """How descriptions of methods begin that only Beam calls."""
@@ -127,7 +129,9 @@ def _options() -> Iterator[str]:
 
 
 def _commands(group: click.Group, path: str) -> Iterator[str]:
-    for name, command in sorted(group.commands.items()):
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         yield f"- **`{path} {name}`**: {command.get_short_help_str(200)}"
         if isinstance(command, click.Group):
             yield from (f"  {line}" for line in _commands(command, f"{path} {name}"))

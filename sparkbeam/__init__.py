@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from sparkbeam.version import __version__
 
 if TYPE_CHECKING:
-    from sparkbeam.cross_language.dead_letters import with_sql_dead_letters
-    from sparkbeam.cross_language.sql.user_functions import with_sql_functions
     from sparkbeam.errors import (
         CheckpointFailed,
         CheckpointTaken,
@@ -79,8 +77,6 @@ _HOMES = {
     "UnsupportedTransform": "sparkbeam.errors",
     "VectorizedCombineFn": "sparkbeam.windows.vectorized",
     "as_dataframe": "sparkbeam.runner.dataframes",
-    "with_sql_dead_letters": "sparkbeam.cross_language.dead_letters",
-    "with_sql_functions": "sparkbeam.cross_language.sql.user_functions",
 }
 
 __all__ = [
@@ -116,8 +112,6 @@ __all__ = [
     "WatermarkHolder",
     "__version__",
     "as_dataframe",
-    "with_sql_dead_letters",
-    "with_sql_functions",
 ]
 
 

@@ -3,9 +3,9 @@
 import pyspark
 
 from sparkbeam.common.spark_packages import package_for
-from sparkbeam.cross_language.kafka.source import KafkaSource
-from sparkbeam.kafka.subscription import Subscription
 from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam_kafka.source import KafkaSource
+from sparkbeam_kafka.subscription import Subscription
 
 PACKAGE = package_for("kafka", pyspark.__version__)
 BASE = [

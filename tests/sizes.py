@@ -20,9 +20,9 @@ STEP = 100
 def texts(size: dict[str, Any]) -> Iterator[str]:
     """Return the texts of modules below folders, but for those with a name of ``without``."""
     without = re.compile(size.get("without", "$^"))
-    for folder in size["folders"]:
-        for path in (ROOT / folder).rglob("*.py"):
-            if not without.search(path.relative_to(ROOT / folder).as_posix()):
+    for folder in (found for pattern in size["folders"] for found in ROOT.glob(pattern)):
+        for path in folder.rglob("*.py"):
+            if not without.search(path.relative_to(folder).as_posix()):
                 yield path.read_text()
 
 

@@ -16,11 +16,11 @@ from apache_beam.utils.timestamp import Timestamp
 from in_process_batch import BatchRunner
 
 from sparkbeam.connectors.query_frames import queried, timed
-from sparkbeam.cross_language.sql.calcite import parse
-from sparkbeam.cross_language.sql.calcite_steps import steps_of
-from sparkbeam.cross_language.sql.lowered import Lowered
-from sparkbeam.cross_language.sql.rows import SqlRows
-from sparkbeam.cross_language.sql.user_functions import builtins
+from sparkbeam_sql.calcite import parse
+from sparkbeam_sql.calcite_steps import steps_of
+from sparkbeam_sql.lowered import Lowered
+from sparkbeam_sql.rows import SqlRows
+from sparkbeam_sql.user_functions import builtins
 
 Rows = list[tuple[Any, ...]]
 

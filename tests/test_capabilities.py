@@ -12,6 +12,7 @@ import pytest
 from apache_beam.metrics import Metrics
 from in_process import Conf, Spark, StreamingRunner, Writer
 from in_process_batch import BatchRunner
+from own_sources import sources
 from pyspark.errors import AnalysisException
 from pyspark.sql.classic.dataframe import DataFrame
 
@@ -52,13 +53,12 @@ class Refusing(Conf):
 
 def test_settings_and_caches_are_asked_for_in_one_place() -> None:
     """Elsewhere a platform that refuses one would fail a pipeline."""
-    package = Path(capabilities.__file__).parents[1]
     asking = re.compile(
         r"\.conf\.(get|set|unset|getAll|isModifiable)|\.(persist|localCheckpoint)\("
     )
     found = [
-        f"{path.relative_to(package)}: {match.group()}"
-        for path in package.rglob("*.py")
+        f"{name}: {match.group()}"
+        for name, path in sources().items()
         for match in asking.finditer(path.read_text())
         if path.name not in ("capabilities.py", "materialized_frames.py", "collect.py", "spark.py")
     ]

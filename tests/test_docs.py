@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from own_sources import sources
 
 import sparkbeam
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(sparkbeam.__file__).parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("packages/*/README.md")),
+]
 
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -36,9 +42,9 @@ def test_results_are_tables_of_programs_that_are_there() -> None:
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
 def test_modules_that_a_page_names_are_there(page: str) -> None:
     named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / page).read_text()))
-    folders = ("bench", "docs", "sparkbeam", "tests")
+    folders = ("bench", "docs", "packages", "sparkbeam", "tests")
     files = {str(p.relative_to(ROOT)) for name in folders for p in ROOT.glob(f"{name}/**/*.py")}
-    files |= {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")}
+    files |= {*sources()}
     bare = {name.rpartition("/")[2] for name in files}
     assert {name for name in named if name not in (files if "/" in name else bare)} == set()
 
@@ -89,7 +95,7 @@ def test_paragraphs_and_cells_are_short(document: Path) -> None:
 def test_messages_that_troubleshooting_explains_are_those_of_the_code() -> None:
     """As they stand there, without the quotes between the lines of a text."""
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
-    code = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+    code = "".join(path.read_text() for path in sources().values())
     texts = re.sub(r'"\s+f?"', "", code)
     messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
     assert messages
@@ -111,7 +117,7 @@ def test_docstrings_begin_with_a_verb_or_a_noun_and_not_with_a_question() -> Non
     question = re.compile(r"(What|Whether|How|Where|Which|Who|Whom|Whose|Why|When)\b")
     assert [
         (path.name, text)
-        for path in PACKAGE.rglob("*.py")
+        for path in sources().values()
         for text in docstrings(path)
         if question.match(text)
     ] == []

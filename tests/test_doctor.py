@@ -80,7 +80,7 @@ class TestWorkers:
     @pytest.fixture
     def found(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, doctor.Check]]:
         def found(*workers: dict[str, Any]) -> dict[str, doctor.Check]:
-            own = worker_checks.Examination((), {}, None, "")._found()
+            own = worker_checks.Examination(doctor._packages(), (), {}, None, "")._found()
             each = [{**own, **worker} for worker in workers]
             monkeypatch.setattr(doctor, "_examined", lambda *_: each)
             return {check.name: check for check in doctor.worker_checks_of(object())}
@@ -88,7 +88,7 @@ class TestWorkers:
         return found
 
     def test_another_version_differs_and_a_missing_package_fails(self, found: Any) -> None:
-        packages = worker_checks.versions()
+        packages = worker_checks.versions(doctor._packages())
         other = {**packages, "pandas": "0.1", "sparkbeam": None}
         checks = found({}, {"packages": other, "python": "3.9.1"})
         assert (checks["pandas"].state, checks["sparkbeam"].state) == (DIFFERS, FAILS)

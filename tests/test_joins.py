@@ -13,14 +13,14 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from in_process import Spark, StreamingRunner
 from in_process_batch import BatchRunner
 
+from beam_nexmark.beam_source import NexmarkEvents
+from beam_nexmark.configuration import Configuration
+from beam_nexmark.events import Auction, Person
+from beam_nexmark.queries import QUERIES
+from beam_nexmark.queries.q03_local_items import CATEGORY, STATES
+from beam_nexmark.queries.selection import auctions, persons
+from beam_nexmark.reference import reference_results
 from sparkbeam import ConfigurationError, IncrementalJoin
-from sparkbeam.nexmark.beam_source import NexmarkEvents
-from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.events import Auction, Person
-from sparkbeam.nexmark.queries import QUERIES
-from sparkbeam.nexmark.queries.q03_local_items import CATEGORY, STATES
-from sparkbeam.nexmark.queries.selection import auctions, persons
-from sparkbeam.nexmark.reference import reference_results
 from sparkbeam.observe.figures.progress import StreamingProgress
 
 Events = list[tuple[str, int, Any, Any]]

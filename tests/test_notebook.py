@@ -47,6 +47,7 @@ from sparkbeam import *
 from sparkbeam.coders import *
 from sparkbeam.io import *
 from sparkbeam.state import *
+from sparkbeam_sql import *
 import tempfile
 folder = tempfile.mkdtemp()
 

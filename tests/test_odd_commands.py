@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd import FEW, TEXTS, assert_short
 
+from beam_nexmark import engine
 from sparkbeam.cli.commands import main
-from sparkbeam.nexmark import engine
 
 WORDS = st.one_of(
     st.sampled_from(["run", "report", "compare", "generate", "explain", "drain", "nexmark", "-h"]),
@@ -40,8 +40,8 @@ def no_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_DATA_HOME", str(folder))
         for name in ("spark.session.obtain", "streaming.execution.ask_to_drain"):
             patch.setattr(f"sparkbeam.{name}", started)
-        patch.setattr("sparkbeam.nexmark.event_files.write_json", started)
-        patch.setattr("sparkbeam.nexmark.event_files.write_parquet", started)
+        patch.setattr("beam_nexmark.event_files.write_json", started)
+        patch.setattr("beam_nexmark.event_files.write_parquet", started)
         patch.setattr(engine.Engine, "run", started)
         yield
 

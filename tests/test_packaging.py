@@ -91,7 +91,7 @@ import importlib, pkgutil, sys
 import sparkbeam
 
 for module in pkgutil.walk_packages(sparkbeam.__path__, "sparkbeam."):
-    if not module.name.startswith(("sparkbeam.nexmark", "sparkbeam.__main__")):
+    if not module.name.startswith(("beam_nexmark", "sparkbeam.__main__")):
         importlib.import_module(module.name)
 from sparkbeam import ConfigurationError, SparkRunner
 from apache_beam import Pipeline

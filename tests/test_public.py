@@ -45,7 +45,7 @@ def test_what_type_checkers_see_is_what_is_loaded() -> None:
         "sparkbeam.coders",
         "sparkbeam.eventhubs",
         "sparkbeam.io",
-        "sparkbeam.nexmark.generator",
+        "beam_nexmark.generator",
         "sparkbeam.testing",
     ],
 )

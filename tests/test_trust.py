@@ -1,11 +1,8 @@
 """Where code can come out of bytes or names: all such places are known, with what they read."""
 
 import ast
-from pathlib import Path
 
-import sparkbeam
-
-ROOT = Path(sparkbeam.__file__).parent
+from own_sources import sources
 
 LOADS = frozenset(
     ["pickle", "pickler", "pickles", "cloudpickle", "marshal", "dill", "shelve", "yaml"]
@@ -14,7 +11,7 @@ LOADS = frozenset(
 KNOWN = {
     "connectors/delivery.py": "the user's function, out of the plan",
     "eventhubs/settings.py": "the user's function or credential, out of the plan",
-    "nexmark/events.py": "events that the generator has encoded",
+    "beam_nexmark/events.py": "events that the generator has encoded",
     "plan/events.py": "the events of a TestStream, out of the plan",
     "plan/fingerprint.py": "the functions and windows of the pipeline",
     "plan/pardo_functions.py": "the functions of the pipeline",
@@ -43,7 +40,8 @@ IMPORTS = {
     "observe/sinks/sink_factory.py": "a sink of the package, or the class of --metrics_sink",
     "observe/views/notebook.py": "a module of IPython",
     "inspection/worker_checks.py": "the runner's packages, and what the program of doctor imports",
-    "cross_language/pubsub/read.py": "Google's client of Pub/Sub",
+    "sparkbeam_pubsub/read.py": "Google's client of Pub/Sub",
+    "sparkbeam_sql/__init__.py": "a name of the package's own",
     "upstream/client_packages.py": "modules of Beam",
     "upstream/logical_types.py": "the modules of the logical types that the driver has registered",
     "upstream/spark.py": "modules of PySpark",
@@ -53,7 +51,7 @@ IMPORTS = {
 
 EVALUATES = {
     "cli/main_program.py": "the program that the command line names",
-    "cross_language/sql/lowered.py": "expressions of a parsed query, with quoted names and texts",
+    "sparkbeam_sql/lowered.py": "expressions of a parsed query, with quoted names and texts",
 }
 
 
@@ -65,9 +63,7 @@ def called(tree: ast.AST) -> set[str]:
 def with_calls(wanted: set[str]) -> set[str]:
     """The modules that call one of the functions."""
     return {
-        str(path.relative_to(ROOT))
-        for path in ROOT.rglob("*.py")
-        if called(ast.parse(path.read_text())) & wanted
+        name for name, path in sources().items() if called(ast.parse(path.read_text())) & wanted
     }
 
 

@@ -67,6 +67,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
+from own_sources import sources
 from py4j import java_gateway  # type: ignore[import-untyped]
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyarrow import parquet
@@ -90,7 +91,6 @@ from sparkbeam.upstream import spark as of_spark
 from sparkbeam.upstream.dofn_handover import HandingPickler, InProcessPickle, copied
 from sparkbeam.upstream.sampler import Sampler
 
-PACKAGE = Path(sparkbeam.__file__).parent
 OF_THE_LANGUAGE = {"_replace", "_fields", "_field_defaults", "_make", "_asdict", "_exit", "_fmt"}
 _TIME: Any = beam.DoFn.TimestampParam
 
@@ -117,11 +117,11 @@ class TestNoReachElsewhere:
     """Private names of others are in the two modules for that alone."""
 
     @pytest.fixture
-    def trees(self) -> dict[Path, ast.Module]:
-        return {file: ast.parse(file.read_text()) for file in PACKAGE.rglob("*.py")}
+    def trees(self) -> dict[str, ast.Module]:
+        return {name: ast.parse(path.read_text()) for name, path in sources().items()}
 
     @pytest.fixture
-    def own(self, trees: dict[Path, ast.Module]) -> set[str]:
+    def own(self, trees: dict[str, ast.Module]) -> set[str]:
         """All names that the package gives to something."""
         names = set()
         for tree in trees.values():
@@ -138,12 +138,12 @@ class TestNoReachElsewhere:
         return names
 
     def test_no_private_attribute_is_another_s(
-        self, trees: dict[Path, ast.Module], own: set[str]
+        self, trees: dict[str, ast.Module], own: set[str]
     ) -> None:
         found = [
-            f"{file.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
+            f"{file}:{node.lineno}: {ast.unparse(node)}"
             for file, tree in trees.items()
-            if file.parent.name != "upstream"
+            if "upstream" not in file.replace(".", "/").split("/")
             for node in ast.walk(tree)
             if isinstance(node, ast.Attribute)
             and node.attr.startswith("_")
@@ -152,9 +152,9 @@ class TestNoReachElsewhere:
         ]
         assert found == []
 
-    def test_no_private_name_is_imported(self, trees: dict[Path, ast.Module]) -> None:
+    def test_no_private_name_is_imported(self, trees: dict[str, ast.Module]) -> None:
         found = [
-            f"{file.relative_to(PACKAGE)}:{node.lineno}: {node.module}"
+            f"{file}:{node.lineno}: {node.module}"
             for file, tree in trees.items()
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom)
@@ -1320,8 +1320,8 @@ class TestParserOfSql:
         sqlglot = pytest.importorskip("sqlglot")
         from sqlglot.optimizer.annotate_types import annotate_types
 
-        from sparkbeam.cross_language.sql.calcite_dialect import Calcite
-        from sparkbeam.upstream.sql_parser import with_type
+        from sparkbeam_sql.calcite_dialect import Calcite
+        from sparkbeam_sql.upstream import with_type
 
         tree = sqlglot.parse_one("SELECT POSITION('a' IN b FROM c + 1)", dialect=Calcite)
         assert tree.selects[0].args["position"].sql() == "c + 1"

@@ -19,11 +19,24 @@ from sparkbeam import __version__
 from sparkbeam.cli.programs import Program
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.command_errors import File, Number, ShortErrors, usage_error
+from sparkbeam.common.entry_points import COMMANDS, function, registered
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.nexmark.command import nexmark
 
 
-@click.group(cls=ShortErrors, context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(ShortErrors):
+    """The commands of sparkbeam, and those of the packages beside it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *registered(COMMANDS)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        try:
+            return super().get_command(ctx, cmd_name) or function(COMMANDS, cmd_name)
+        except SparkBeamError as error:
+            raise usage_error(error) from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sparkbeam")
 def main() -> None:
     """Apache Beam Python pipelines on Spark.
@@ -41,9 +54,6 @@ def main() -> None:
 
     The other commands check, explain, inspect and measure pipelines.
     """  # noqa: D301 - click reads the character.
-
-
-main.add_command(nexmark)
 
 
 # Common settings of the commands that run a Beam program.

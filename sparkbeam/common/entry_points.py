@@ -22,6 +22,14 @@ SOURCES = "sparkbeam.sources"
 PREPARATIONS = "sparkbeam.preparations"
 """Functions without arguments that are called before the first pipeline is made."""
 
+COMMANDS = "sparkbeam.commands"
+"""Subcommands of ``sparkbeam``, which are commands of click, by their names."""
+
+YAML_TYPES = "sparkbeam.yaml_types"
+"""Functions that make the transform of a type of Beam YAML from the arguments of its config."""
+
+PACKAGES = "sparkbeam.packages"
+"""Import names of packages of the runner, whose modules are none of the user's program."""
 
 scanned = functools.cache(entry_points)
 """The entry points of all installed packages, read once in a process."""
@@ -70,13 +78,24 @@ def prepare() -> None:
     Raises:
         ConfigurationError: sparkbeam is not installed, and its own replacements are unknown.
     """
-    if _WRITES not in registered(REPLACEMENTS) or not registered(SOURCES):
+    if _WRITES not in registered(REPLACEMENTS):
         raise ConfigurationError(
             "sparkbeam has no metadata here, which name the transforms that it replaces: install "
             "it with pip, also a copy of its sources ('pip install -e .')."
         )
     for name in registered(PREPARATIONS):
         function(PREPARATIONS, name)()
+
+
+def packages() -> frozenset[str]:
+    """Return the import names of sparkbeam and of the packages of the runner beside it."""
+    return frozenset({"sparkbeam", *(point.value for point in scanned().select(group=PACKAGES))})
+
+
+def distributions() -> tuple[str, ...]:
+    """Return the names of the installed distributions of the packages beside sparkbeam."""
+    found = scanned().select(group=PACKAGES)
+    return tuple(sorted({point.dist.name for point in found if point.dist is not None}))
 
 
 def _owner(point: EntryPoint) -> str:

@@ -16,6 +16,7 @@ from pyspark import cloudpickle
 
 from sparkbeam.batch.side_probe import broadcast_bytes
 from sparkbeam.common.display_text import line, shortened
+from sparkbeam.common.entry_points import distributions
 from sparkbeam.inspection import worker_checks
 from sparkbeam.observe.figures.tables import table_lines
 from sparkbeam.spark import session as sessions
@@ -132,7 +133,7 @@ def worker_checks_of(
     try:
         if own is not None:
             own.write(f"doctor/{token}", token.encode())
-        task = worker_checks.Examination(modules, addresses or {}, location, token)
+        task = worker_checks.Examination(_packages(), modules, addresses or {}, location, token)
         found = _examined(session, task)
     except Exception as error:
         yield Check("workers", "Python", FAILS, _text_of(error))
@@ -177,8 +178,12 @@ def _of_python(found: list[dict[str, Any]]) -> Iterator[Check]:
     )
 
 
+def _packages() -> tuple[str, ...]:
+    return (*worker_checks.PACKAGES, *distributions())
+
+
 def _of_packages(found: list[dict[str, Any]]) -> Iterator[Check]:
-    for name, own in worker_checks.versions().items():
+    for name, own in worker_checks.versions(_packages()).items():
         yield _compared(name, own, {each["packages"][name] for each in found})
 
 

@@ -13,7 +13,7 @@ import socket
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,9 @@ def python() -> str:
     return platform.python_version()
 
 
-def versions() -> dict[str, str | None]:
-    """Return the versions of the installed packages; None for a missing one."""
-    return {name: _version(name) for name in PACKAGES}
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """Return the versions of installed packages; None for a missing one."""
+    return {name: _version(name) for name in packages}
 
 
 def _version(name: str) -> str | None:
@@ -73,6 +73,7 @@ class Examination:
     """Task for ``mapInArrow`` that yields a row of JSON about its worker.
 
     Args:
+        packages: names of distributions.
         modules: names of modules to import.
         addresses: hosts and ports to connect to, by the text that names them.
         checkpoint: the checkpoint location; None for none.
@@ -81,11 +82,13 @@ class Examination:
 
     def __init__(
         self,
+        packages: tuple[str, ...],
         modules: tuple[str, ...],
         addresses: Mapping[str, tuple[str, int]],
         checkpoint: str | None,
         token: str,
     ) -> None:
+        self._packages = packages
         self._modules = modules
         self._addresses = addresses
         self._checkpoint = checkpoint
@@ -104,7 +107,7 @@ class Examination:
             "process": os.getpid(),
             "python": python(),
             "program": sys.executable,
-            "packages": versions(),
+            "packages": versions(self._packages),
             "memory": memory_limit(),
             "temporary": problem(_write_temporary),
             "modules": {

@@ -19,10 +19,11 @@ from typing import Any
 from apache_beam.utils.timestamp import Duration, Timestamp
 from google.protobuf.message import Message
 
+from sparkbeam.common.entry_points import packages
+
 _LONGEST = 160
 _DEEPEST = 8
 _MOST_PARTS = 500
-_OWN = ("apache_beam", "sparkbeam")
 _UNTOLD = frozenset(["_type_hints", "_impl"])
 _PLACE = re.compile(r"<lambda at [^>]*>")
 _CELL = re.compile(r"(^|/)\[[^\]/]*\]: ")
@@ -122,7 +123,7 @@ class _Teller:
 
     def _object(self, value: Any, depth: int) -> str:
         name = _name(type(value))
-        is_own = type(value).__module__.startswith(_OWN)
+        is_own = _is_own(type(value).__module__)
         attributes = [
             f"{attribute.lstrip('_')}={self.text(content, depth + 1)}"
             for attribute, content in sorted(_attributes(value).items())
@@ -162,13 +163,17 @@ def _is_steady(content: Any) -> bool:
         return True
     if callable(content) and hasattr(content, "__qualname__"):
         return True
-    return type(content).__module__.startswith(_OWN)
+    return _is_own(type(content).__module__)
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] in {"apache_beam", *packages()}
 
 
 def _name(kind: Any) -> str:
     module, name = kind.__module__, kind.__qualname__
     # What a program itself defines has another module where it is imported, or in a notebook.
-    is_plain = module in ("builtins", "__main__") or module.startswith(_OWN)
+    is_plain = module in ("builtins", "__main__") or _is_own(module)
     return name if is_plain else f"{module}.{name}"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PValue
 
+from sparkbeam.common.entry_points import PACKAGES, registered
 from sparkbeam.errors import UnsupportedTransform
 from sparkbeam.hooks.replacements import replacement
 from sparkbeam.options.other_runners import are_tolerated
@@ -31,6 +32,14 @@ _SOURCES: Mapping[str, str] = {
     "cassandra": '"org.apache.spark.sql.cassandra", {"keyspace": "…", "table": "TABLE"}',
 }
 """Arguments of Spark's sources and sinks, by a pattern of the transform's name."""
+
+_PACKAGES: Mapping[str, str] = {
+    "kafka": "kafka",
+    "jdbc|iceberg|delta": "tables",
+    r"\bsql": "sql",
+    "pubsub": "pubsub",
+}
+"""Packages of transforms, by a pattern of the transform's name."""
 
 _OTHERS: Mapping[str, str] = {
     r"WriteToBigTable\b": "Leave use_cross_language out: Beam's Python SDK writes it then.",
@@ -123,6 +132,9 @@ def _name(transform: Any) -> str:
 
 def _remedy(text: str) -> str:
     """Return the replacement for a transform, by its names."""
+    for pattern, package in _PACKAGES.items():
+        if package not in registered(PACKAGES) and re.search(pattern, text, re.IGNORECASE):
+            return f"Install its package: pip install 'sparkbeam[{package}]'."
     for pattern, remedy in _OTHERS.items():
         if re.search(pattern, text, re.IGNORECASE):
             return remedy

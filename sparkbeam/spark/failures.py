@@ -10,6 +10,7 @@ import pyspark
 
 from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
+from sparkbeam.common.entry_points import packages
 from sparkbeam.common.spark_packages import KAFKA_GAP, kafka_remedy
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.plan.spark_io import QUERY_FUNCTION, ReadSpec
@@ -58,7 +59,7 @@ _OF_DATABASE = (
 _FRAMES_OF_JAVA = re.compile(r"^\s+at [\w.$]+|^JVM stacktrace", re.MULTILINE)
 _MOST_LINES, _MOST_CHARACTERS = 3, 600
 
-_RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkbeam"])
+_RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow"])
 """Packages that every worker needs."""
 
 
@@ -203,7 +204,7 @@ def _lacking(text: str) -> str | None:
     if found is None:
         return None
     package = found[1].partition(".")[0]
-    if package in _RUNTIME:
+    if package in _RUNTIME | packages():
         return (
             f"The workers' Python has no '{package}': install sparkbeam on every worker, "
             "and point PYSPARK_PYTHON at the Python that has it."

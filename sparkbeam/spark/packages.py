@@ -29,6 +29,7 @@ from packaging.utils import canonicalize_name
 
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
+from sparkbeam.common.entry_points import distributions
 from sparkbeam.common.temporary_folders import served_folder
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.redaction import Redaction
@@ -331,7 +332,7 @@ def _version(name: str) -> str | None:
 def _of_runner() -> frozenset[str]:
     """Return the names of sparkbeam and of all that it needs, which workers have."""
     found: set[str] = set()
-    pending = [*_ROOTS]
+    pending = [*_ROOTS, *distributions()]
     while pending:
         name = canonicalize_name(pending.pop())
         if name in found:

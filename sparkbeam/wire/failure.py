@@ -23,6 +23,7 @@ from pathlib import PurePath
 from apache_beam.runners.common import NameContext
 
 from sparkbeam.common.display_text import concealed, printable
+from sparkbeam.common.entry_points import packages
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.upstream.beam import MODULE_OF_COUNTERS
 from sparkbeam.wire.exceptions import ExceptionData
@@ -31,7 +32,7 @@ from sparkbeam.wire.heap import RowTooLarge
 _BEGIN, _END = "[[sparkbeam-failure:", "]]"
 _MARKED = re.compile(re.escape(_BEGIN) + r"([0-9a-f]{64}):([A-Za-z0-9+/=\s\\]+)" + re.escape(_END))
 _WHILE_RUNNING = re.compile(r" \[while running '([^\n]*?)'\]")
-_LIBRARIES = ("apache_beam", "sparkbeam", "pyspark")
+_LIBRARIES = ("apache_beam", "pyspark")
 _MOST_CHARACTERS = 10_000
 _STEPS = frozenset(["operations.py", "functions.py", "onetoone.py", "dofns.py", "common.py"])
 
@@ -283,11 +284,12 @@ def _operation_of(error: BaseException) -> str | None:
 
 
 def _user_trace(error: BaseException) -> str:
-    """Return the user's frames, or else the last ones of Beam and Spark; none of this package."""
+    """Return the user's frames, or else the last ones of Beam and Spark; none of the runner."""
+    ours = tuple(map(_root, packages()))
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_root("sparkbeam"))
+        if not frame.filename.startswith(ours)
     ]
     own = [frame for frame in frames if not _is_library(frame.filename)]
     return "".join(traceback.format_list(own or frames[-3:]))
@@ -296,7 +298,8 @@ def _user_trace(error: BaseException) -> str:
 @functools.cache
 def _is_library(filename: str) -> bool:
     # Compiled modules have relative names.
-    places = [*map(_root, _LIBRARIES), *(f"{library}/" for library in _LIBRARIES), "<frozen"]
+    libraries = (*_LIBRARIES, *packages())
+    places = [*map(_root, libraries), *(f"{library}/" for library in libraries), "<frozen"]
     return filename.startswith(tuple(places))
 
 

@@ -10,7 +10,9 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-_LIBRARIES = ("apache_beam", "py4j", "pyspark", "sparkbeam")
+from sparkbeam.common.entry_points import packages
+
+_LIBRARIES = ("apache_beam", "py4j", "pyspark")
 _MAIN = ("__main__", "__mp_main__")
 _INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
 _PYTHONS_OWN = tuple(
@@ -56,7 +58,8 @@ def is_of_user(name: str, file: object) -> bool:
 def _is_of_user(name: str, file: str) -> bool:
     if name in _MAIN:
         return False
-    return name.partition(".")[0] not in _LIBRARIES and not _is_in_library(file)
+    root = name.partition(".")[0]
+    return root not in (*_LIBRARIES, *packages()) and not _is_in_library(file)
 
 
 _found: WeakKeyDictionary[ModuleType, tuple[Any, bool]] = WeakKeyDictionary()

@@ -31,8 +31,6 @@ from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.connectors.jdbc_urls import known_url
 from sparkbeam.connectors.storage import LocalStorage
 from sparkbeam.connectors.upserts import _Target
-from sparkbeam.cross_language.tables.iceberg_merges import ChangeMerge
-from sparkbeam.cross_language.tables.iceberg_tables import WriteMicroBatch
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session as sessions
@@ -40,6 +38,8 @@ from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.query_sink import QuerySink
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.upstream.spark import jdbc_connection
+from sparkbeam_tables.iceberg_merges import ChangeMerge
+from sparkbeam_tables.iceberg_tables import WriteMicroBatch
 
 SCHEMA = "id bigint, key bigint, part bigint"
 KEYS = 4

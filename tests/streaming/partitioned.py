@@ -19,11 +19,11 @@ from in_process import Crash, Point, Spark, StreamingRunner
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from sparkbeam.connectors import source_frames
-from sparkbeam.cross_language.kafka.source import KafkaSource
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.streaming import clock, tick_source
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
+from sparkbeam_kafka.source import KafkaSource
 
 HOUR = 3600
 

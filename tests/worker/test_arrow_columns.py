@@ -11,13 +11,13 @@ from apache_beam.runners.direct import direct_runner
 from in_process_batch import BatchRunner
 from noting import found, note
 
+from beam_nexmark.beam_source import NexmarkEvents
+from beam_nexmark.configuration import Configuration
+from beam_nexmark.queries import q08_new_users, q11_user_sessions
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromArrow
-from sparkbeam.nexmark.beam_source import NexmarkEvents
-from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.queries import q08_new_users, q11_user_sessions
 from sparkbeam.options.spark_options import SparkBeamOptions
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")

@@ -1,10 +1,10 @@
 """Providers of transforms in Beam YAML, in place of those that run Java."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from sparkbeam.common.entry_points import MANAGED_READS, MANAGED_WRITES
+from sparkbeam.common.entry_points import MANAGED_READS, MANAGED_WRITES, YAML_TYPES, function
 from sparkbeam.cross_language.yaml.packages import check_installed
 from sparkbeam.hooks.managed import transform_for
 from sparkbeam.hooks.managed_config import ManagedConfig
@@ -33,12 +33,13 @@ def native(kind: str, provider: Any) -> Any:
     if packages is not None:
         check_installed(kind, packages)
         return in_this_process(kind, provider)
-    if kind == "Sql":
-        return _queries() if runs_query_in_java(provider) else provider
+    queries = function(YAML_TYPES, _SQL)
+    if kind == _SQL:
+        return _queries(queries) if queries and runs_query_in_java(provider) else provider
     if kind in _NATIVE:
         return _renamed(kind, provider) if is_beams_own_java(kind, provider) else provider
     transforms = transforms_of_queries(provider)
-    return provider if transforms is None else _with_queries(provider)
+    return provider if not queries or transforms is None else _with_queries(queries, provider)
 
 
 def system_of(kind: str) -> str | None:
@@ -46,6 +47,7 @@ def system_of(kind: str) -> str | None:
     return _NATIVE[kind][0] if kind in _NATIVE else None
 
 
+_SQL = "Sql"
 _DATABASES = {
     "Jdbc": "jdbc",
     "MySql": "mysql",
@@ -81,28 +83,16 @@ def _renamed(kind: str, provider: Any) -> Any:
 
 
 @functools.cache
-def _queries() -> Any:
+def _queries(make: Callable[..., Any]) -> Any:
     """Return the provider of ``Sql``."""
     from apache_beam.yaml import yaml_provider
 
-    def sql(query: str, dialect: str | None = None, ddl: str | None = None) -> Any:
-        """Run a query in Beam SQL, in Calcite's dialect.
-
-        Args:
-            query: the query.
-            dialect: "calcite".
-            ddl: statements with SET, which have no effect.
-        """
-        from sparkbeam.cross_language.sql.transform import SparkSql
-
-        return "Sql" >> SparkSql(query, dialect, ddl)
-
-    return yaml_provider.InlineProvider({"Sql": sql})
+    return yaml_provider.InlineProvider({_SQL: make})
 
 
 @functools.cache
-def _with_queries(provider: Any) -> Any:
-    """Return the provider with queries of Spark's."""
+def _with_queries(make: Callable[..., Any], provider: Any) -> Any:
+    """Return the provider with queries of a package's."""
     from apache_beam.yaml import yaml_provider
 
-    return yaml_provider.SqlBackedProvider(transforms_of_queries(provider) or {}, _queries())
+    return yaml_provider.SqlBackedProvider(transforms_of_queries(provider) or {}, _queries(make))

@@ -1,0 +1,202 @@
+"""Shared parts of the commands of ``sparkbeam nexmark``: options, checks, measuring."""
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.command_errors import File, usage_error
+from sparkbeam.errors import SparkBeamError
+
+if TYPE_CHECKING:
+    from beam_nexmark.configuration import Configuration
+    from beam_nexmark.measure import Measurement
+    from beam_nexmark.queries import Query
+    from beam_nexmark.record import QueryRun
+
+_EXTRA = ("altair", "jinja2", "platformdirs", "psutil", "vl_convert")
+OUTPUT = File(dir_okay=False, writable=True, path_type=Path)
+HISTORY = click.option(
+    "--history",
+    metavar="FILE",
+    type=OUTPUT,
+    help="The SQLite file with all runs, or one of JSON lines if its name ends in .jsonl.  "
+    "[default: nexmark.db in your data folder]",
+)
+EVENTS = click.option(
+    "--events",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Number of events.",
+)
+QUERY = click.option(
+    "--query", "queries", default="all", show_default=True, help="Numbers such as 0,3,11, or all."
+)
+PAGE = click.option("--report", "page", type=OUTPUT, metavar="FILE", help="Write an HTML page.")
+RUNNER_OPTIONS = click.argument(
+    "options", nargs=-1, type=click.UNPROCESSED, metavar="[RUNNER OPTIONS]..."
+)
+SETTINGS = click.option(
+    "--set",
+    "settings",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    help="A setting of the generator or of a query, such as window_size=20; repeatable. "
+    "A wrong name lists all.",
+)
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Report errors, such as a missing extra, on one line."""
+
+    @functools.wraps(command)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        missing = [name for name in _EXTRA if find_spec(name) is None]
+        if missing:
+            raise click.ClickException(
+                f"This needs {', '.join(missing)}: run pip install 'sparkbeam[nexmark]'."
+            )
+        # Beam warns of much that is no concern of those who measure.
+        usual = logging.root.manager.disable
+        logging.disable(logging.WARNING)
+        try:
+            command(*args, **kwargs)
+        except SparkBeamError as error:
+            raise usage_error(error) from error
+        finally:
+            logging.disable(usual)
+
+    return guarded
+
+
+def measured(
+    measurement: "Measurement",
+    queries: "list[Query]",
+    repeat: int,
+    history: Path,
+    is_slow: "Callable[[Sequence[QueryRun]], bool]" = lambda runs: False,
+) -> "list[QueryRun]":
+    """Run queries repeatedly; store each run in the history as soon as it ends.
+
+    Args:
+        measurement: runs a query.
+        queries: the queries.
+        repeat: the number of runs of each.
+        history: the file of the history.
+        is_slow: judges the runs of a query; as long as they are slow, a few more confirm it.
+    """
+    from beam_nexmark import history as past
+    from beam_nexmark import tables
+    from beam_nexmark.gate import CONFIRMATIONS
+
+    runs: list[QueryRun] = []
+    with tables.Progress(len(queries) * repeat) as progress:
+        measurement.warm_up()
+        for query in queries:
+            first = len(runs)
+            for number in range(1, repeat + 1 + CONFIRMATIONS):
+                if number > repeat and not is_slow(runs[first:]):
+                    break
+                progress.start(query.number, query.name, number)
+                runs.append(measurement.run(query, number))
+                past.append(runs[-1:], history)
+                progress.finish(runs[-1])
+    return runs
+
+
+def selected(text: str, *, sql: bool = False) -> "list[Query]":
+    """Return the queries named by ``--query``.
+
+    Args:
+        text: their numbers, or ``all``.
+        sql: those in SQL.
+
+    Raises:
+        BadParameter: a query does not exist.
+    """
+    from beam_nexmark.queries import QUERIES
+
+    queries = QUERIES
+    if sql:
+        from beam_nexmark.queries.sql import SQL_QUERIES as queries  # noqa: N811
+    if text == "all":
+        return list(queries.values())
+    names = [name.strip() for name in text.split(",")]
+    known = {str(number) for number in queries}
+    unknown = [name for name in names if (name.lstrip("0") or name[:1]) not in known]
+    if unknown:
+        raise click.BadParameter(
+            f"Unknown query {shown(unknown[0])}: use {_numbers(queries, sql=sql)} with commas "
+            "between them, or all.",
+            param_hint="--query",
+        )
+    return [queries[number] for number in dict.fromkeys(map(int, names))]
+
+
+def _numbers(queries: Iterable[int], *, sql: bool) -> str:
+    if sql:
+        return f"with --sql {', '.join(map(str, queries))}"
+    return f"numbers from {min(queries)} to {max(queries)}"
+
+
+def configured(events: int, settings: Iterable[str]) -> "Configuration":
+    """Return the configuration of ``--events`` and ``--set``.
+
+    Raises:
+        BadParameter: a setting is malformed.
+        ConfigurationError: a setting is unknown, or its value is invalid.
+    """
+    from beam_nexmark.configuration import Configuration
+
+    pairs = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise click.BadParameter(f"{shown(setting)} is not NAME=NUMBER.", param_hint="--set")
+        if name == "events":
+            raise click.BadParameter("Use --events for the events.", param_hint="--set")
+        pairs[name] = value
+    return Configuration.parsed({**pairs, "events": str(events)})
+
+
+def repeats(default: int) -> Callable[..., Any]:
+    """Return the option ``--repeat``."""
+    return click.option(
+        "--repeat",
+        type=click.IntRange(min=1, max=1_000),
+        default=default,
+        show_default=True,
+        help="Runs of each query; the table has their median.",
+    )
+
+
+def check_target(option: str, file: Path | None) -> None:
+    """Refuse a file that cannot be written, before any work is done."""
+    if file is None or (file.exists() and not file.is_file()):
+        return
+    if not file.absolute().parent.is_dir():
+        raise click.BadParameter(f"There is no folder '{file.parent}'.", param_hint=option)
+    is_new = not file.exists()
+    try:
+        file.open("ab").close()
+    except OSError as error:
+        raise click.BadParameter(
+            f"Cannot write '{file}': {error.strerror}.", param_hint=option
+        ) from error
+    if is_new:
+        file.unlink()
+
+
+def write_report(history: Path, output: Path) -> None:
+    """Write the report of a history, and print its path."""
+    from beam_nexmark import history as past
+    from beam_nexmark.report import render
+
+    render(past.read(history), output)
+    click.echo(f"Written: {output} (open it in a browser)", err=True)

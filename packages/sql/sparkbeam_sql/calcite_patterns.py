@@ -1,0 +1,129 @@
+"""Patterns of ``LIKE`` and ``SIMILAR TO``."""
+
+import re
+from dataclasses import dataclass
+
+from sparkbeam_sql.calcite_dialect import QueryRefused
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A test of a text.
+
+    Attributes:
+        test: its expression in Python, with braces for the text and for further texts.
+        texts: these further texts.
+    """
+
+    test: str
+    texts: tuple[str, ...]
+
+
+def like(pattern: str, escape: str = "") -> Pattern:
+    """Return the test of ``LIKE``.
+
+    Args:
+        pattern: the pattern.
+        escape: the character that makes a wildcard a plain one; empty for none.
+
+    Raises:
+        QueryRefused: the escape stands before no wildcard.
+    """
+    parts = list(_parts_of_like(pattern, escape))
+    plain = "".join(text for text, is_wildcard in parts if not is_wildcard)
+    wildcards = [(at, text) for at, (text, is_wildcard) in enumerate(parts) if is_wildcard]
+    ends = [at for at, _ in wildcards]
+    if all(text == "%" for _, text in wildcards):
+        if not ends:
+            return Pattern("({} == {})", (plain,))
+        if ends == [len(parts) - 1]:
+            return Pattern("{}.startswith({})", (plain,))
+        if ends == [0]:
+            return Pattern("{}.endswith({})", (plain,))
+        if ends == [0, len(parts) - 1]:
+            return Pattern("({1} in {0})", (plain,))
+    signs = {"%": ".*", "_": "."}
+    found = "".join(signs[text] if is_wild else re.escape(text) for text, is_wild in parts)
+    return Pattern("matches({1}, {0})", (found,))
+
+
+def _parts_of_like(pattern: str, escape: str) -> list[tuple[str, bool]]:
+    """Return the characters of a pattern, and whether each is a wildcard."""
+    parts = []
+    characters = iter(pattern)
+    for each in characters:
+        if each == escape:
+            following = next(characters, "")
+            if following not in ("%", "_", escape) or not following:
+                raise QueryRefused(
+                    f"the pattern {pattern[:40]!r}, whose escape is before no wildcard"
+                )
+            parts.append((following, False))
+        else:
+            parts.append((each, each in "%_"))
+    return parts
+
+
+def similar(pattern: str) -> Pattern:
+    """Return the test of ``SIMILAR TO``; raises like :func:`regex_of_similar`."""
+    return Pattern("matches({1}, {0})", (regex_of_similar(pattern),))
+
+
+_SIGNS = "|*+?(){}"
+_CLASSES = {
+    "ALPHA": "a-zA-Z",
+    "UPPER": "A-Z",
+    "LOWER": "a-z",
+    "DIGIT": "0-9",
+    "ALNUM": "a-zA-Z0-9",
+    "SPACE": " ",
+    "WHITESPACE": r"\s",
+}
+
+
+def regex_of_similar(pattern: str) -> str:
+    """Return a regular expression, for Java and Python, of a pattern of ``SIMILAR TO``.
+
+    Raises:
+        QueryRefused: it is not valid.
+    """
+    found, at = [], 0
+    while at < len(pattern):
+        each = pattern[at]
+        if each == "[":
+            end = pattern.find("]", at)
+            while pattern[at + 1 : end].count("[:") != pattern[at + 1 : end + 1].count(":]"):
+                end = pattern.find("]", end + 1)
+                if end < 0:
+                    break
+            if end < 0:
+                raise _invalid(pattern)
+            found.append(_class_of(pattern[at + 1 : end]))
+            at = end
+        else:
+            signs = {"%": ".*", "_": "."}
+            found.append(signs.get(each, each if each in _SIGNS else re.escape(each)))
+        at += 1
+    regex = "".join(found)
+    try:
+        re.compile(regex)
+    except re.error:
+        raise _invalid(pattern) from None
+    return regex
+
+
+def _class_of(inner: str) -> str:
+    is_negative = inner.startswith("^")
+    rest = inner.removeprefix("^")
+    for name in _CLASSES:
+        rest = re.sub(rf"\[:{name}:\]", f"\0{name}\0", rest, flags=re.IGNORECASE)
+    if not rest:
+        raise _invalid(inner)
+    escaped = re.sub(r"[\[\]\\&~|^]", lambda found: f"\\{found[0]}", rest)
+    for name, characters in _CLASSES.items():
+        escaped = escaped.replace(f"\0{name}\0", characters)
+    return f"[{'^' if is_negative else ''}{escaped}]"
+
+
+def _invalid(pattern: str) -> QueryRefused:
+    return QueryRefused(f"the pattern {pattern[:40]!r} of SIMILAR TO, which is not valid")

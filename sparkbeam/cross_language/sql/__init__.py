@@ -1,1 +1,0 @@
-"""Beam's ``SqlTransform``: Calcite's SQL for Spark, row by row, and in windows."""

@@ -1,1 +1,0 @@
-"""Client of Kafka for offsets that Spark's source neither asks for nor commits."""
