@@ -57,7 +57,7 @@ class KeyedStateSpec(StateSpec):
     _field: str
 
     def __init__(self, name: str, key_coder: Coder, value_coder: Coder) -> None:
-        text("name", name, "the name by which the state is known")
+        text("name", name, "use a name for the state")
         for argument, coder in (("key_coder", key_coder), ("value_coder", value_coder)):
             if not isinstance(coder, Coder):
                 raise ConfigurationError(
@@ -76,9 +76,9 @@ class KeyedStateSpec(StateSpec):
             return coder.as_deterministic_coder(f"state '{self.name}'")
         except (TypeError, ValueError):
             raise ConfigurationError(
-                f"key_coder={shown(coder)} of state '{self.name}' may encode equal keys in two "
-                "ways: take a deterministic one, such as sparkbeam.coders.ordered_coder(…) with "
-                "the type of the keys."
+                f"key_coder={shown(coder)} of state '{self.name}' may encode equal keys in "
+                "different ways: use a deterministic coder, such as "
+                "sparkbeam.coders.ordered_coder(…) with the type of the keys."
             ) from None
 
     def to_runner_api(self, context: Any) -> beam_runner_api_pb2.StateSpec:
@@ -139,8 +139,8 @@ class SortedMultimapStateSpec(KeyedStateSpec):
     def _checked(self, coder: Coder) -> Coder:
         if not preserves_order(coder):
             raise ConfigurationError(
-                f"key_coder={shown(coder)} of state '{self.name}' does not keep the order of the "
-                f"keys: take {instead_of(coder)}."
+                f"key_coder={shown(coder)} of state '{self.name}' does not preserve the order of "
+                f"the keys: use {instead_of(coder)}."
             )
         return super()._checked(coder)
 
@@ -309,9 +309,9 @@ def check_runner(transform: Any, pcollection: Any) -> None:
     home = type(runner).__module__.partition(".")[0]
     for spec in _specs(transform.fn):
         raise ConfigurationError(
-            f"Transform '{transform.label}' asks for {type(spec).__name__} '{spec.name}', which "
-            f"{home}'s {type(runner).__name__} does not have: run it on sparkbeam.SparkRunner, or, "
-            "where the keys are timestamps, take Beam's OrderedListStateSpec."
+            f"Transform '{transform.label}' uses {type(spec).__name__} '{spec.name}', which "
+            f"{home}'s {type(runner).__name__} does not support: run it on sparkbeam.SparkRunner "
+            "or, if the keys are timestamps, use Beam's OrderedListStateSpec."
         )
 
 

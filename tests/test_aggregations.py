@@ -114,7 +114,7 @@ class TestBefore:
         text = " ".join(" ".join(told(triggered, "--streaming")).split())
         assert text.startswith("'Sum' (s1): by Beam's trigger driver, over accumulators in state")
         assert "because the trigger is Repeatedly(AfterCount(2))" in text
-        assert "stored and new accumulators, as Beam's trigger driver says" in text
+        assert "stored and new accumulators, as Beam's trigger driver decides" in text
 
     @pytest.mark.part(5)
     @pytest.mark.parametrize("options", [[], ["--streaming"]])
@@ -141,10 +141,10 @@ class TestBefore:
         assert len(ran) == 1
         assert said.startswith("'Sum' (s1): ")
         is_counted = bool(options) and trigger != "default"
-        assert ("accumulators, in a table in memory, each with their number" in said) == is_counted
+        assert ("in a table in memory, each with its element count" in said) == is_counted
         is_fired = not options and trigger != "default"
         assert ("panes of each window by its count" in said) == is_fired
-        assert (f"by which {TRIGGERS[trigger]} fires" in said) == is_fired
+        assert (f"on which {TRIGGERS[trigger]} fires" in said) == is_fired
 
     def test_windows_that_merge_in_batch_ask_no_trigger_driver(self) -> None:
         text = " ".join(" ".join(told(sessions, "--session_aggregator=canonical")).split())
@@ -276,7 +276,7 @@ def test_on_spark_half_of_the_values_on_one_key_are_told(
     result: Any = made.run()
     result.wait_until_finish()
     (hot,) = (line for line in result.explain().stages.splitlines() if " hot " in line)
-    assert "times as much as the median" in hot
+    assert "times the median" in hot
 
 
 def test_on_spark_partitions_of_each_shuffle_are_told(spark: Any) -> None:

@@ -42,6 +42,6 @@ def test_digits_that_a_column_would_cut_are_an_error(
     if not cuts:
         check_assignment([(pair[0], pair[1])], "shop.sales")
         return
-    with pytest.raises(ConfigurationError, match=r"'shop.sales' has .* cut digits off") as caught:
+    with pytest.raises(ConfigurationError, match=r"'shop.sales' has .* truncate digits") as caught:
         check_assignment([(pair[0], pair[1])], "shop.sales")
     assert f"'c{depth}' is of type {source.simpleString()}" in str(caught.value)

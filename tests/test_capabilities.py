@@ -372,7 +372,7 @@ class TestEndlessTriggers:
             "availableNow",
         ]
         assert lacks(caplog) == [
-            "The Spark session has no endless triggers: a stream processes the data that is there "
+            "The Spark session has no endless triggers: a stream processes the available data "
             "and ends; start it again for more."
         ]
 

@@ -133,7 +133,7 @@ def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
     ((row,),) = checking.verdicts([str(program)], [], is_module=False, seconds=0.1)
     assert (row.verdict, row.reason) == (
         "not checked",
-        "It had not run a pipeline after 0.1 seconds.",
+        "No pipeline ran within 0.1 seconds.",
     )
     assert "--timeout" in row.remedy
 
@@ -141,7 +141,7 @@ def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
 def test_pipelines_of_a_program_that_does_not_end_count() -> None:
     found = checking.Examined([{"findings": []}], None, "")
     assert checking.judged("a.py", found, 60) == [
-        checking.Verdict("a.py", "runs", reason="It had not ended after 60 seconds.")
+        checking.Verdict("a.py", "runs", reason="It did not end within 60 seconds.")
     ]
 
 
@@ -151,13 +151,13 @@ def test_pipelines_of_a_program_that_does_not_end_count() -> None:
         ("answers", "runs", "", ""),
         ("sql", "runs", "", ""),
         ("sql_wrong", "cannot run", "nothing", ""),
-        ("columns_of_files", "not checked", "It asks Spark", "sparkbeam explain"),
-        ("of_spark", "not checked", "It asks Spark", "sparkbeam explain"),
+        ("columns_of_files", "not checked", "It needs Spark", "sparkbeam explain"),
+        ("of_spark", "not checked", "It needs Spark", "sparkbeam explain"),
         ("two", "runs", "2 pipelines.", ""),
         ("of_results", "runs", "IndexError: list index out of range: expected if", ""),
         ("not_run", "runs", "", ""),
         ("exits", "runs", "ended with exit code 3", ""),
-        ("ends", "runs", "ended itself with exit code 4", ""),
+        ("ends", "runs", "ended its process with exit code 4", ""),
         ("of_java", "cannot run", "cross-language", "sparkbeam.io.ReadFromSpark("),
         ("unpicklable", "fails", "cannot pickle 'generator' object", "Correct the program"),
         ("template", "cannot run", "--template_location stores", "leave it out"),
@@ -165,7 +165,7 @@ def test_pipelines_of_a_program_that_does_not_end_count() -> None:
         ("asks", "not checked", "standard input", "after --"),
         ("fails", "fails", "FileNotFoundError: [Errno 2]", "what it needs"),
         ("imports", "fails", "No module named 'nothing_here'", "Install the module"),
-        ("helper", "no pipeline", "makes no pipeline", ""),
+        ("helper", "no pipeline", "creates no pipeline", ""),
         ("plain", "no Beam program", "", ""),
         ("wrong", "fails", "SyntaxError", "Correct the program"),
     ],

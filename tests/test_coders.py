@@ -206,7 +206,7 @@ def test_what_a_coder_cannot_take_is_an_error_that_names_it(coder: Any, value: A
 
 
 def test_bytes_that_are_no_value_are_an_error() -> None:
-    with pytest.raises(ValueError, match="has no value of"):
+    with pytest.raises(ValueError, match="cannot decode"):
         OrderedIntCoder().decode(OrderedIntCoder().encode(5) + b"x")
 
 
@@ -233,7 +233,7 @@ def test_the_coder_of_a_type(kind: Any, coder: Any) -> None:
     "kind", [list[int], dict, Any, tuple[int, ...], int | str, object], ids=repr
 )
 def test_types_without_one_are_an_error(kind: Any) -> None:
-    with pytest.raises(ConfigurationError, match="No coder keeps the order of"):
+    with pytest.raises(ConfigurationError, match="No coder preserves the order of"):
         ordered_coder(kind)
 
 

@@ -70,7 +70,7 @@ def test_the_end_of_the_jvm_for_its_memory_is_told_with_the_remedy(text: str) ->
     failed = of_jvm(52, "Make").explained(text)
     assert failed is not None
     assert failed.label == "Make"
-    assert str(failed).startswith("Step 'Make' failed: Spark's JVM has ended, as it had no memory")
+    assert str(failed).startswith("Step 'Make' failed: Spark's JVM has ended because it had no")
     assert "500 MiB (spark.x.memory)" in str(failed)
     assert "--spark_conf=spark.x.memory=" in str(failed)
 

@@ -93,7 +93,7 @@ class TestWorkers:
         checks = found({}, {"packages": other, "python": "3.9.1"})
         assert (checks["pandas"].state, checks["sparkbeam"].state) == (DIFFERS, FAILS)
         own = packages["pandas"]
-        assert checks["pandas"].text == f"0.1, {own}, and {own} in the driver"
+        assert checks["pandas"].text == f"0.1, {own}, but {own} in the driver"
         assert checks["Python"].state == DIFFERS
         assert checks["numpy"].state == OK
 
@@ -134,4 +134,4 @@ def test_a_program_that_is_no_python_is_told(tmp_path: Path) -> None:
     program.write_text("import (\n")
     result = run(str(program))
     assert result.exit_code == 2
-    assert "is no Python" in result.stderr
+    assert "is not valid Python" in result.stderr

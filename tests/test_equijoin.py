@@ -106,12 +106,19 @@ class TestOn:
             ({"broadcast": True}, r"broadcast=True must be a string"),
             (
                 {"how": "left", "broadcast": "sales"},
-                r"broadcast='sales' cannot be with how='left'.*broadcast 'items', or let Spark",
+                r"broadcast='sales' is not supported with how='left'.*"
+                r"broadcast 'items', or let Spark",
             ),
-            ({"how": "outer", "broadcast": "items"}, r"cannot be with how='outer'.*: let Spark"),
-            ({"on": 3}, r"on=3 gives no key"),
-            ({"on": {"sales": 1, "items": "id"}}, r"on\['sales'\]=1 gives no key"),
-            ({"on": {"sales": "id", "item": "id"}}, r"on has sales, item, and the inputs are"),
+            (
+                {"how": "outer", "broadcast": "items"},
+                r"is not supported with how='outer'.*: let Spark",
+            ),
+            ({"on": 3}, r"on=3 is not a key"),
+            ({"on": {"sales": 1, "items": "id"}}, r"on\['sales'\]=1 is not a key"),
+            (
+                {"on": {"sales": "id", "item": "id"}},
+                r"on has keys for sales, item, but the inputs are",
+            ),
             ({"result": "x"}, r"result='x' must be a function"),
         ],
     )

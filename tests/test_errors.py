@@ -506,5 +506,5 @@ class TestEnvironment:
         self, unreachable: dict[str, str]
     ) -> None:
         message = unreachable["another server"]
-        assert "the server there is not a Spark Connect server" in message
+        assert "the server is not a Spark Connect server" in message
         assert "hunter2" not in message

@@ -215,10 +215,10 @@ CASES = [
     Case("stream_sink", "Step 'Deliver' failed", "the table is locked", frame=_LOCKED),
     Case("stream_writer", "Step 'Deliver' failed", "the table is locked", frame=_LOCKED),
     Case("stream_death", "Step '.*Eat' failed", "the worker that ran it", "its last output"),
-    Case("batch_other_python", "The workers run", "Python 3.9", "Point PYSPARK_PYTHON"),
-    Case("stream_other_python", "The workers run", "Python 3.9", "Point PYSPARK_PYTHON"),
+    Case("batch_other_python", "The workers run", "Python 3.9", "Set PYSPARK_PYTHON"),
+    Case("stream_other_python", "The workers run", "Python 3.9", "Set PYSPARK_PYTHON"),
     Case("batch_without_sparkbeam", "The workers' Python", "no 'sparkbeam", "point PYSPARK_PYTHON"),
-    Case("batch_without_python", "The Python of the workers", "missing", "Point PYSPARK_PYTHON"),
+    Case("batch_without_python", "The Python of the workers", "missing", "Set PYSPARK_PYTHON"),
     Case("death_of_the_jvm", "Step '.*Kill' failed", "JVM has ended", "Start the program again"),
 ]
 

@@ -49,7 +49,7 @@ def test_an_element_that_no_row_holds(
     monkeypatch.setattr(heap, "_LARGEST", 5 * MIB)
     error = failure_of(streaming, 6 * MIB, beam.Reshuffle(), tmp_path)
     assert error.label == "Make"
-    assert "an element of 6 MiB is too large: Spark takes less than 2 GiB in a row" in str(error)
+    assert "an element of 6 MiB is too large: Spark accepts less than 2 GiB per row" in str(error)
 
 
 def test_what_fits_is_let_through() -> None:

@@ -83,7 +83,7 @@ def test_the_package_of_the_page_reads_what_a_managed_transform_names(
             config = {"table": f"{tmp_path / 'shop.db'}:{table}"}
             rows = p | managed.Read(managed.BIGQUERY, config=config)
             assert_that(rows | beam.combiners.Count.Globally(), equal_to([count]))
-    with pytest.raises(ConfigurationError, match=r"'Orders'.*tabel, which has no meaning"):
+    with pytest.raises(ConfigurationError, match=r"'Orders'.*tabel, which is not supported"):
         read_bigquery(f"{tmp_path / 'shop.db'}:orders", tabel="x")
 
 
@@ -121,9 +121,7 @@ def test_a_data_source_of_the_page_is_read_from_the_offsets_that_were_committed(
 
     with pytest.raises(ConfigurationError, match=r"'ReadFromSpark\(orders\)': options has no path"):
         _ = beam.Pipeline(SparkRunner(spark)) | ReadFromSpark("orders")
-    failed = (
-        r"Step 'ReadFromSpark\(orders\)' failed: the package of .*'orders' has failed: Operational"
-    )
+    failed = r"Step 'ReadFromSpark\(orders\)' failed: the package of .*'orders' failed: Operational"
     with pytest.raises(PipelineFailed, match=failed), beam.Pipeline(SparkRunner(spark)) as p:
         _ = p | ReadFromSpark("orders", {"path": path}) | beam.Map(str)
     with closing(sqlite3.connect(path)) as shop:
@@ -163,8 +161,12 @@ def test_a_wrong_package_is_named(install: Install, entry: str, message: str) ->
 @pytest.mark.parametrize(
     ("package", "result", "message"),
     [
-        ("odd_result", "options", "'Rows': the package .* 'ODD' .* SourceHooks, and gives dict"),
-        ("odd_failure", "options['path']", "has failed: KeyError: 'path'"),
+        (
+            "odd_result",
+            "options",
+            "'Rows': the package .* 'ODD' .* must return SourceHooks, got dict",
+        ),
+        ("odd_failure", "options['path']", "'ODD' failed: KeyError: 'path'"),
     ],
 )
 def test_a_wrong_package_of_a_data_source_is_named(

@@ -108,7 +108,7 @@ def test_a_page_has_each_key_of_a_managed_transform_once(
     config = ManagedConfig("Managed", {**needed, "of_nothing": 1})
     with pytest.raises(ConfigurationError, match="has of_nothing") as error:
         transform_for(group, system, config)
-    known = str(error.value).partition("Known are ")[2].rstrip(".").split(", ")
+    known = str(error.value).partition("Supported keys are ")[2].rstrip(".").split(", ")
     assert names(page, headers) == known
 
 

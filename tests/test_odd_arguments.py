@@ -128,7 +128,7 @@ class Opening(Recorder):
         (lambda: ReadFromSpark(b"rate"), "format=b'rate' must be a string"),
         (lambda: ReadFromSpark(""), "format='' is empty"),
         (lambda: ReadFromSpark("rate", {"path": b"/data"}), "'path' has a value"),
-        (lambda: ReadFromSpark("rate", "path"), "options is a str and must be a dictionary"),
+        (lambda: ReadFromSpark("rate", "path"), "options is a str, but must be a dictionary"),
         (lambda: WriteToSpark("noop", mode="add"), "mode='add' must be one of append"),
         (lambda: WriteToSpark("noop", schema=["a"]), "schema=['a'] must be a string"),
         (lambda: SparkRunner("local[2]"), "session='local[2]' is not a Spark session"),

@@ -110,7 +110,7 @@ def test_a_client_without_a_jvm_imports_everything_and_asks_for_a_server(tmp_pat
     done = run(tmp_path, CLIENT, IMPORTS)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == 3 * [
-        "The installed PySpark is a client without a JVM: give --spark_connect=sc://host:15002, "
+        "The installed PySpark is a client without a JVM: use --spark_connect=sc://host:15002, "
         "or pip install 'sparkbeam[spark]'."
     ]
 
@@ -135,7 +135,7 @@ def warned(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) ->
 @pytest.mark.parametrize("version", ["3.4.1", "4.4.0.dev0", "5.0.0rc1", "10.1"])
 def test_an_untested_pyspark_is_one_warning(warned: Any, version: str) -> None:
     assert warned(version) == [
-        f"PySpark {version} is installed, and this version of sparkbeam is tested with 3.5 to 4.3."
+        f"PySpark {version} is installed, but this version of sparkbeam is tested with 3.5 to 4.3."
     ]
 
 

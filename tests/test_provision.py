@@ -125,7 +125,7 @@ def test_compiled_packages_are_refused_where_workers_cannot_load_them(tmp_path: 
     provision._check_platform(Elsewhere(), tmp_path)
     (tmp_path / "fast").mkdir()
     (tmp_path / "fast" / "loops.so").touch()
-    with pytest.raises(ConfigurationError, match=r"\(fast\), and the workers run plan9-mips"):
+    with pytest.raises(ConfigurationError, match=r"\(fast\), but the workers run plan9-mips"):
         provision._check_platform(Elsewhere(), tmp_path)
 
 

@@ -378,7 +378,7 @@ class TestUserCode:
             assert exact == coder_impl.DecimalCoderImpl().encode(Decimal(text))
 
     def test_a_decimal_without_a_value_is_an_error_of_the_coder(self) -> None:
-        with pytest.raises(ValueError, match="NaN is no number that Beam's coder of decimals"):
+        with pytest.raises(ValueError, match="Beam's coder of decimals cannot encode NaN"):
             coders.DecimalCoder().encode(Decimal("NaN"))
 
     def test_what_is_gathered_for_parquet_is_known(self) -> None:

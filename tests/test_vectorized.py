@@ -349,10 +349,10 @@ class Broken(Greatest):
 @pytest.mark.parametrize(
     ("fn", "message"),
     [
-        (Short(), r"Short\.reduce_batch has returned \d+ values, not \d+"),
-        (Ints(), r"Ints\.reduce_batch has returned int64, and its accumulator_type is double"),
-        (Nulls(), r"Nulls\.merge_batch has returned nulls"),
-        (Lists(), r"Lists\.extract_batch has to return a pyarrow\.Array, not a list"),
+        (Short(), r"Short\.reduce_batch returned \d+ values, not \d+"),
+        (Ints(), r"Ints\.reduce_batch returned int64, but its accumulator_type is double"),
+        (Nulls(), r"Nulls\.merge_batch returned nulls"),
+        (Lists(), r"Lists\.extract_batch must return a pyarrow\.Array, not a list"),
         (Broken(), "mine"),
     ],
 )

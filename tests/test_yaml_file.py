@@ -91,15 +91,15 @@ def circle(*names: str) -> str:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (circle("A", "B"), "go round in a circle: A reads B reads A."),
-        (circle("A", "B", "C"), "go round in a circle: A reads B reads C reads A."),
+        (circle("A", "B"), "form a cycle: A reads B reads A."),
+        (circle("A", "B", "C"), "form a cycle: A reads B reads C reads A."),
         (PIPELINE.replace("MapToFields", "MapToField"), 'type MapToField for "MapToField" at line'),
         (PIPELINE.replace("[{word: a}", "[{word: a"), "line 5, column"),
         (PIPELINE.replace("default()", "defau()"), "No filter named 'defau'"),
         (PIPELINE.replace("type: chain", "kind: chain"), "'kind' was unexpected"),
         (f"{PIPELINE}options: {{spark_parallelism: 0}}", "--spark_parallelism=0"),
-        (f"{PIPELINE}options: [a]", "its 'options', if any, are a dictionary too."),
-        ("", "'pipeline.yaml' is no pipeline of Beam YAML: it must be a dictionary with the key"),
+        (f"{PIPELINE}options: [a]", "its 'options', if any, must also be a dictionary."),
+        ("", "'pipeline.yaml' is not a Beam YAML pipeline: it must be a dictionary with the key"),
         ("- pipeline", "must be a dictionary with the key 'pipeline'"),
         (PIPELINE.replace("MapToFields", "MapToField"), "type MapToField for"),
         (PIPELINE.replace("MapToFields", "MapToField"), "use MapToFields."),
@@ -311,12 +311,13 @@ def test_packages_that_are_installed_are_used() -> None:
 @pytest.mark.parametrize(
     ("package", "other", "told"),
     [
-        ("PyYAML>=5", "PyYAML>=5000", "Twice needs 'PyYAML>=5000'"),
-        ("PyYAML>=5", "https://localhost:1/none.zip", "Twice needs 'https://localhost:1/none.zip'"),
-        ("[click]", "[none-of-that-name]", "MapToFields-python needs 'none-of-that-name'"),
+        ("PyYAML>=5", "PyYAML>=5000", "Twice"),
+        ("PyYAML>=5", "https://localhost:1/none.zip", "Twice"),
+        ("[click]", "[none-of-that-name]", "MapToFields-python"),
     ],
 )
 def test_packages_that_are_not_installed_are_named(package: str, other: str, told: str) -> None:
     result = run(WITH_PACKAGES.replace(package, other))
-    assert f"{told}, not installed here" in " ".join(result.stderr.split())
+    wanted = f"{told} needs packages that are not installed here: '{other.strip('[]')}'."
+    assert wanted in " ".join(result.stderr.split())
     assert "Traceback" not in result.output

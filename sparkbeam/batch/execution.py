@@ -193,7 +193,7 @@ class BatchExecution:
             is_there = all(self._plan.producer(tag).id in self._output for tag in side.tags)
             if is_there and (side.reader == stage.id or not written.isdisjoint(side.others)):
                 self._proceed()
-                self._describe(f"Looks at the {side.side} side of '{side.label}'")
+                self._describe(f"Measures the {side.side} side of '{side.label}'")
                 is_kept = all(self._plan.producer(tag).id in self._persisted for tag in side.tags)
                 rows = self._ports(side.tags)
                 self._looks[side.reader] = MeasuredSide(side, rows, self._limit, is_kept=is_kept)
@@ -254,7 +254,7 @@ class BatchExecution:
         raise ConfigurationError(
             f"Step '{uncertain}' would run once for each of its readers, with other results or "
             "repeated side effects, as this Spark session has neither persist nor local "
-            "checkpoints. Give --temp_location=PATH, a folder that all workers can write to: the "
+            "checkpoints. Set --temp_location=PATH to a folder that all workers can write to: the "
             "rows are kept there while the pipeline runs."
         )
 

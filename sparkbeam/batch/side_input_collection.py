@@ -21,9 +21,7 @@ SMALL_BYTES = 8 << 20
 """Ports of up to this many encoded bytes are sent to the workers in memory."""
 
 
-_SMALLER = (
-    "It holds a side input of more than 8 MiB: make that smaller, or join with a CoGroupByKey."
-)
+_SMALLER = "It holds a side input of more than 8 MiB: make it smaller, or join with a CoGroupByKey."
 
 
 class SideInputStore:

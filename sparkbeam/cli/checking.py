@@ -162,9 +162,9 @@ def _note(found: Examined, pipelines: int, seconds: float) -> str:
     several = f"{pipelines} pipelines." if pipelines > 1 else ""
     end = found.end
     if found.code is None:
-        after = f"It had not ended after {seconds:g} seconds."
+        after = f"It did not end within {seconds:g} seconds."
     elif end is None:
-        after = f"It ended itself with exit code {found.code}."
+        after = f"It ended its process with exit code {found.code}."
     elif "error" in end:
         after = f"Then it ended with {end['error']}: expected if it needs the results of a run."
     elif end.get("code"):
@@ -181,11 +181,11 @@ def _without_pipeline(program: str, found: Examined, seconds: float) -> Verdict:
             program,
             UNKNOWN,
             "",
-            f"It had not run a pipeline after {seconds:g} seconds.",
-            "Look for what its construction waits for, or give it longer with --timeout.",
+            f"No pipeline ran within {seconds:g} seconds.",
+            "Find out what pipeline construction is waiting for, or raise --timeout.",
         )
     if end is None:
-        reason = f"It ended itself with exit code {found.code} before it ran a pipeline."
+        reason = f"It ended its process with exit code {found.code} before it ran a pipeline."
         return Verdict(program, UNKNOWN, "", f"{reason} {found.last_line}".strip(), _ARGUMENTS)
     if "asks_spark" in end:
         return Verdict(program, UNKNOWN, end["asks_spark"], _ASKS_SPARK, _EXPLAIN)
@@ -203,11 +203,11 @@ def _without_pipeline(program: str, found: Examined, seconds: float) -> Verdict:
         return Verdict(program, UNKNOWN, "", f"{reason} {found.last_line}".strip(), _ARGUMENTS)
     if not any(each.get("is_of_beam") for each in found.lines):
         return Verdict(program, NO_BEAM)
-    return Verdict(program, NO_PIPELINE, "", "It makes no pipeline with these arguments.")
+    return Verdict(program, NO_PIPELINE, "", "It creates no pipeline with these arguments.")
 
 
-_ASKS_SPARK = "It asks Spark while the pipeline is built, and none is started here."
-_EXPLAIN = "See how it runs with sparkbeam explain, which starts Spark."
+_ASKS_SPARK = "It needs Spark while the pipeline is built, but this command does not start it."
+_EXPLAIN = "Use sparkbeam explain, which starts Spark."
 _ARGUMENTS = "Give it the arguments with which it runs a pipeline, after --."
 
 

@@ -339,7 +339,7 @@ def doctor(
         modules = () if program is None else examination.modules_of(program)
     except (SyntaxError, ValueError) as error:
         raise click.BadParameter(
-            f"{shown(str(program))} is no Python: {error}.", param_hint="PROGRAM"
+            f"{shown(str(program))} is not valid Python: {error}.", param_hint="PROGRAM"
         ) from None
     checks = []
     try:
@@ -472,7 +472,7 @@ def state(
 
     plan = None if program is None else Program(program, is_module, arguments).plan()
     if program is None and arguments:
-        raise click.UsageError("ARGUMENTS need a --program.")
+        raise click.UsageError("ARGUMENTS require --program.")
     try:
         store = SparkStore(partial(_local_spark, conf), absolute(location))
         for found in read_state(location, store, plan).states(step, key):

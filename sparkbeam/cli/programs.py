@@ -44,7 +44,7 @@ class Program:
         if found and not isinstance(ending, SparkBeamError):
             if ending is not None:
                 click.echo(
-                    f"Note: after the plan '{self.name}' ended with {_named(ending)}. "
+                    f"Note: after planning, '{self.name}' ended with {_named(ending)}. "
                     "This is expected if it needs the results of a run.",
                     err=True,
                 )
@@ -64,7 +64,7 @@ class Program:
         if len(explanations) > 1:
             raise click.BadParameter(
                 f"'{self.name}' has {len(explanations)} pipelines: give it the arguments with "
-                "which it runs the one of the checkpoint alone.",
+                "which it runs only the pipeline of the checkpoint.",
                 param_hint="--program",
             )
         return plan_of(explanations[0])
@@ -111,7 +111,7 @@ class Program:
         for name in dict.fromkeys(others):
             click.echo(
                 f"Note: '{self.name}' chooses the runner {name} in its code. This is how the "
-                "pipeline runs with sparkbeam.SparkRunner in its place.",
+                "pipeline runs with sparkbeam.SparkRunner instead.",
                 err=True,
             )
 

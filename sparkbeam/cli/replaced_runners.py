@@ -40,8 +40,8 @@ def defaults_of(flags: Sequence[str]) -> Defaults:
         name = flag.lstrip("-").partition("=")[0]
         if not is_declared(name):
             raise click.UsageError(
-                f"There is no option {shown(f'--{name}')}: before the program stand options of "
-                "this command, and pipeline options of the form --name=value."
+                f"There is no option {shown(f'--{name}')}: only options of this command and "
+                "pipeline options of the form --name=value may precede the program."
             )
     found: dict[type[PipelineOptions], Mapping[str, Any]] = {}
     for group in PipelineOptions.__subclasses__():

@@ -54,8 +54,8 @@ def run(file: str, options: Sequence[str]) -> None:
         if not _is_raised_by(main.__file__, error):
             raise
         raise click.ClickException(
-            f"{shown(file)} is no pipeline of Beam YAML: it must be a dictionary with the key "
-            "'pipeline'; its 'options', if any, are a dictionary too."
+            f"{shown(file)} is not a Beam YAML pipeline: it must be a dictionary with the key "
+            "'pipeline'; its 'options', if any, must also be a dictionary."
         ) from None
 
 

@@ -44,8 +44,8 @@ class OrderedTupleCoder(OrderedCoder):
         named = getattr(of, "_fields", None)
         if of is not None and (named is None or len(named) != len(parts)):
             raise ConfigurationError(
-                f"of={shown(of)} is not a NamedTuple of {len(parts)} fields: take "
-                "ordered_coder(…), which makes the coder of one."
+                f"of={shown(of)} is not a NamedTuple with {len(parts)} fields: use "
+                "ordered_coder(…), which creates the coder of a NamedTuple."
             )
 
     def encode(self, value: Any) -> bytes:
@@ -153,9 +153,9 @@ def ordered_coder(kind: Any) -> OrderedCoder:
         if all(field in hints for field in kind._fields):
             return OrderedTupleCoder(*(ordered_coder(hints[f]) for f in kind._fields), of=kind)
     raise ConfigurationError(
-        f"No coder keeps the order of {shown(kind)}: there are some for int, float, bool, str, "
-        "bytes, Decimal, date, datetime, Timestamp, and for tuples, NamedTuples and Optional of "
-        "these. A coder of your own tells that it does by preserves_order = True."
+        f"No coder preserves the order of {shown(kind)}: supported types are int, float, bool, "
+        "str, bytes, Decimal, date, datetime, Timestamp, and tuples, NamedTuples and Optional of "
+        "these. A custom coder declares that it does with preserves_order = True."
     )
 
 
@@ -175,7 +175,7 @@ def _ordered(coder: coders.Coder) -> OrderedCoder:
     try:
         return ordered_coder(coder.to_type_hint())
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"No coder keeps the order of {shown(coder)}.") from error
+        raise ConfigurationError(f"No coder preserves the order of {shown(coder)}.") from error
 
 
 def _part(coder: coders.Coder) -> OrderedCoder:
@@ -184,7 +184,7 @@ def _part(coder: coders.Coder) -> OrderedCoder:
     if not isinstance(coder, coders.Coder):
         raise ConfigurationError(f"{shown(coder)} is not a coder: use one of sparkbeam.coders.")
     raise ConfigurationError(
-        f"{shown(coder)} cannot be a part of an ordered coder: take {instead_of(coder)}."
+        f"{shown(coder)} cannot be a part of an ordered coder: use {instead_of(coder)}."
     )
 
 

@@ -41,7 +41,7 @@ class OrderedCoder(coders.Coder):
     def decode(self, encoded: bytes) -> Any:
         value, end = self.read(encoded, 0)
         if end != len(encoded):
-            raise ValueError(f"{self!r} has no value of {shown(encoded)}")
+            raise ValueError(f"{self!r} cannot decode {shown(encoded)}")
         return value
 
     def is_deterministic(self) -> bool:
@@ -51,7 +51,7 @@ class OrderedCoder(coders.Coder):
         return f"{type(self).__name__}()"
 
     def _wrong(self, value: object, taken: str) -> TypeError:
-        return TypeError(f"{self!r} takes {taken}, not {shown(value)}")
+        return TypeError(f"{self!r} accepts {taken}, not {shown(value)}")
 
 
 class OrderedBoolCoder(OrderedCoder):
@@ -76,7 +76,7 @@ class OrderedIntCoder(OrderedCoder):
         try:
             return _of_int(operator.index(value))
         except TypeError:
-            raise self._wrong(value, "whole numbers") from None
+            raise self._wrong(value, "integers") from None
 
     def read(self, data: bytes, at: int) -> tuple[int, int]:
         return _read_int(data, at)
@@ -95,7 +95,7 @@ class OrderedFloatCoder(OrderedCoder):
     def encode(self, value: Any) -> bytes:
         number = _exactly(float, value)
         if number is None:
-            raise ValueError(f"{self!r} takes floats other than NaN, not {shown(value)}")
+            raise ValueError(f"{self!r} accepts floats other than NaN, not {shown(value)}")
         (bits,) = _INT64.unpack(struct.pack(">d", number + 0.0))
         return _INT64.pack(bits ^ (_MASK if bits & _SIGN else _SIGN))
 
@@ -119,7 +119,7 @@ class OrderedDecimalCoder(OrderedCoder):
         if not isinstance(value, decimal.Decimal):
             raise self._wrong(value, "Decimals")
         if value.is_nan():
-            raise ValueError(f"{self!r} takes no NaN, which stands nowhere in an order")
+            raise ValueError(f"{self!r} does not accept NaN, which has no order")
         if not value:
             return b"\2"
         if value.is_infinite():
@@ -164,7 +164,7 @@ class OrderedStrCoder(OrderedCoder):
 
     def encode(self, value: Any) -> bytes:
         if not isinstance(value, str):
-            raise self._wrong(value, "texts")
+            raise self._wrong(value, "strings")
         return _BYTES.encode(value.encode("utf-8", "surrogatepass"))
 
     def read(self, data: bytes, at: int) -> tuple[str, int]:
@@ -182,7 +182,7 @@ class OrderedTimestampCoder(OrderedCoder):
         try:
             return _of_int64(Timestamp.of(value).micros)
         except (TypeError, ValueError, struct.error):
-            raise self._wrong(value, "timestamps of 64 bits") from None
+            raise self._wrong(value, "64-bit timestamps") from None
 
     def read(self, data: bytes, at: int) -> tuple[Timestamp, int]:
         return Timestamp(micros=_read_int64(data, at)), at + 8
@@ -215,13 +215,13 @@ class OrderedDatetimeCoder(OrderedCoder):
 
     def encode(self, value: Any) -> bytes:
         if not isinstance(value, datetime.datetime):
-            raise self._wrong(value, "dates with times")
+            raise self._wrong(value, "datetimes")
         if value.utcoffset() is None:
             return b"\0" + _of_int64((value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)
         try:
             return b"\1" + _of_int64((value.astimezone(datetime.UTC) - _EPOCH_UTC) // _MICROSECOND)
         except OverflowError:
-            raise ValueError(f"{shown(value)} is beyond the years 1 to 9999 in UTC") from None
+            raise ValueError(f"{shown(value)} is outside the years 1 to 9999 in UTC") from None
 
     def read(self, data: bytes, at: int) -> tuple[datetime.datetime, int]:
         epoch = _EPOCH_UTC if data[at] else _EPOCH

@@ -58,8 +58,8 @@ def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
         try:
             return as_type(array, kind)
         except pa.ArrowException as error:
-            raise FallBack(f"{shape} has no room in {kind}") from error
-    raise FallBack(f"{shape} is not {kind} for certain")
+            raise FallBack(f"{shape} does not fit in {kind}") from error
+    raise FallBack(f"{shape} may not convert exactly to {kind}")
 
 
 def arrays_of_dicts(array: pa.Array, shape: Shape, schema: pa.Schema) -> list[pa.Array]:
@@ -74,9 +74,9 @@ def arrays_of_dicts(array: pa.Array, shape: Shape, schema: pa.Schema) -> list[pa
         FallBack: the result may differ, or building the columns raises.
     """
     if not isinstance(shape, RecordShape) or shape.type is not dict:
-        raise FallBack(f"{shape} is no dict")
+        raise FallBack(f"{shape} is not a dict")
     if array.null_count:
-        raise FallBack("it meets None")
+        raise FallBack("a value is None")
     found = []
     for field in schema:
         if field.name in shape.names:

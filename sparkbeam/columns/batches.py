@@ -110,9 +110,9 @@ def _table(schema: pa.Schema, array: pa.Array, shape: Shape) -> pa.Table:
 def _fields(names: list[str], array: pa.Array, shape: Shape) -> list[tuple[pa.Array, Shape]]:
     """Return the fields that elements have under these names."""
     if not isinstance(shape, RecordShape) or not all(is_field(shape, name) for name in names):
-        raise FallBack(f"{shape} has not the fields of its batches")
+        raise FallBack(f"{shape} does not have the fields of its batches")
     if array.null_count:
-        raise FallBack("it meets None")
+        raise FallBack("a value is None")
     places = [shape.names.index(name) for name in names]
     return [(array.field(at), shape.fields[at]) for at in places]
 
@@ -121,9 +121,9 @@ def _frame(dtypes: dict[str, Any], array: pa.Array, shape: Shape) -> pd.DataFram
     names = list(dtypes)
     # Beam takes the fields by their places.
     if not isinstance(shape, RecordShape) or not issubclass(shape.type, tuple | Row):
-        raise FallBack(f"{shape} has no places")
+        raise FallBack(f"the fields of {shape} have no positions")
     if shape.names != tuple(names):
-        raise FallBack(f"{shape} has not the fields of its batches")
+        raise FallBack(f"{shape} does not have the fields of its batches")
     parts = zip(names, _fields(names, array, shape), strict=True)
     return pd.DataFrame({name: _pandas(*part, dtypes[name]) for name, part in parts})
 
@@ -139,7 +139,7 @@ def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
     is_masked = isinstance(dtype, pd.core.dtypes.dtypes.BaseMaskedDtype)
     plain = dtype.numpy_dtype if is_masked else dtype
     if shape not in _NUMPY or getattr(plain, "kind", None) != _NUMPY[shape].kind:
-        raise FallBack(f"{shape} is not {dtype} for certain")
+        raise FallBack(f"{shape} may not convert exactly to {dtype}")
     kind = pa.from_numpy_dtype(plain)
     if not is_masked:
         return _in_numpy(array, shape, kind)
@@ -151,14 +151,14 @@ def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
 def _in_objects(array: pa.Array, shape: Shape) -> Any:
     """Return Python's own objects; of None among them pandas may make something else."""
     if shape not in _OF_OBJECTS.values() or array.null_count:
-        raise FallBack(f"{shape} is not object for certain")
+        raise FallBack(f"{shape} may not convert exactly to object")
     return array.to_numpy(zero_copy_only=False).astype(object)
 
 
 def _in_numpy(array: pa.Array, shape: Shape, kind: pa.DataType) -> Any:
     """Return numbers as an array that shares no memory; None is NaN."""
     if array.null_count and shape != FLOAT:
-        raise FallBack("it meets None")
+        raise FallBack("a value is None")
     return np.array(array_of(array, shape, kind).to_numpy(zero_copy_only=False))
 
 
@@ -197,7 +197,7 @@ def _elements_of(converter: Converter, batch: Any) -> Elements:
         case SeriesBatchConverter(), pd.Series():
             array, shape = _of_series(batch, nulls=is_nullable(converter.element_type))
             return Elements([array], shape)
-    raise FallBack(f"elements of {_name(converter)} are not Python's own")
+    raise FallBack(f"elements of {_name(converter)} are not built-in Python types")
 
 
 def elements_declared(converter: Converter) -> Shape | None:
@@ -234,7 +234,7 @@ def _class_of_rows(converter: Converter, names: list[str], count: int) -> type:
     """Return the class of elements that have these fields."""
     kind: Any = getattr(converter.element_type, "user_type", None)
     if not is_plain_namedtuple(kind) or kind._fields != tuple(names) or len(names) != count:
-        raise FallBack("its batches have not the fields of their elements")
+        raise FallBack("its batches do not have the fields of their elements")
     found: type = kind
     return found
 
@@ -247,7 +247,7 @@ def _of_series(series: pd.Series, *, nulls: bool) -> tuple[pa.Array, Shape]:
         values = series.to_numpy(copy=True)
         return pa.array(values, from_pandas=nulls), _KINDS[dtype.kind]
     if dtype.kind != "O" and not isinstance(dtype, pd.StringDtype):
-        raise FallBack(f"elements of a Series of {dtype} are not Python's own")
+        raise FallBack(f"elements of a Series of {dtype} are not built-in Python types")
     objects = [None if value is pd.NA else value for value in series]
     shape = _OF_OBJECTS.get(frozenset(map(type, objects)) - {type(None)})
     if shape is None or (None in objects and not nulls):
@@ -255,7 +255,7 @@ def _of_series(series: pd.Series, *, nulls: bool) -> tuple[pa.Array, Shape]:
     try:
         return pa.array(objects, arrow_type_of(shape), from_pandas=nulls), shape
     except (ValueError, OverflowError) as error:
-        raise FallBack(f"Arrow holds no such {shape} as its batches") from error
+        raise FallBack(f"Arrow cannot hold each {shape} of its batches") from error
 
 
 def _name(converter: Converter) -> str:

@@ -323,7 +323,7 @@ def _class_of(graph: Graph, items: tuple[Item, ...]) -> Item:
             return ClassOf(node)
         case Scalar() | RecordShape():
             return graph.select(is_none(graph, node), Held(type(None)), Held(node.shape.type))
-    raise NotCompiled(f"it takes the class of {node.shape}")
+    raise NotCompiled(f"it reads the class of {node.shape}")
 
 
 def _are_plain(kinds: tuple[Any, ...]) -> bool:
@@ -419,7 +419,7 @@ def _moment(graph: Graph, time: Item) -> TimestampParts:
     if micros is not None:
         return TimestampParts(micros)
     if not isinstance(time, Expression) or time.shape not in NUMBERS:
-        raise NotCompiled(f"it takes {named(time)} as a timestamp")
+        raise NotCompiled(f"it uses {named(time)} as a timestamp")
     number = as_number(graph, time)
     product = binary(graph, "*", number, graph.const(_MICROS))
     return TimestampParts(_whole(graph, product))

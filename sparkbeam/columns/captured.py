@@ -83,7 +83,7 @@ class CapturedEnvironment:
         self._guard(functools.partial(space.get, name, _MISSING), _MISSING, name)
         builtins = _BUILTINS(function)
         if name not in builtins:
-            raise NotCompiled(f"there is no {name}")
+            raise NotCompiled(f"{name} is not defined")
         return self._guarded(functools.partial(builtins.__getitem__, name), name)
 
     def free_variable(self, function: types.FunctionType, name: str) -> Any:
@@ -119,22 +119,22 @@ class CapturedEnvironment:
         ):
             return self._guarded(functools.partial(getattr, owner, name), name)
         if _of_class(kind, "__getattribute__") is not vars(object)["__getattribute__"]:
-            raise NotCompiled(f"it takes .{name} of an object with custom attribute access")
+            raise NotCompiled(f"it reads .{name} of an object with custom attribute access")
         of_class = _of_class(kind, name)
         if any(hasattr(type(of_class), name) for name in ("__set__", "__delete__")):
-            raise NotCompiled(f"it takes .{name}, which is a property")
+            raise NotCompiled(f"it reads .{name}, which is a property")
         held = getattr(owner, "__dict__", {})
         if name in held:
             return self._guarded(lambda: vars(owner)[name], name)
         if of_class is _MISSING:
-            raise NotCompiled(f"it takes .{name}, which does not exist")
+            raise NotCompiled(f"it reads .{name}, which does not exist")
         if held or hasattr(owner, "__dict__"):
             self._guard(lambda: vars(owner).get(name, _MISSING), _MISSING, name)
         if isinstance(of_class, types.FunctionType):
             self._guard(functools.partial(getattr, kind, name), of_class, name)
             return types.MethodType(of_class, owner)
         if hasattr(type(of_class), "__get__"):
-            raise NotCompiled(f"it takes .{name}, which is computed")
+            raise NotCompiled(f"it reads .{name}, which is computed")
         return self._guarded(functools.partial(getattr, kind, name), name)
 
     def contents_of(self, container: set[Any] | list[Any] | dict[Any, Any]) -> tuple[Any, ...]:
@@ -153,16 +153,16 @@ class CapturedEnvironment:
         found = _of_class(owner, name)
         is_function = isinstance(found, types.FunctionType | staticmethod)
         if type(owner) is not type or found is _MISSING:
-            raise NotCompiled(f"it takes .{name} of a class")
+            raise NotCompiled(f"it reads .{name} of a class")
         if hasattr(type(found), "__get__") and not is_function:
-            raise NotCompiled(f"it takes .{name}, which is computed")
+            raise NotCompiled(f"it reads .{name}, which is computed")
         return self._guarded(functools.partial(getattr, owner, name), name)
 
     def _guarded(self, look: Callable[[], Any], name: str) -> Any:
         try:
             found = look()
         except Exception:
-            raise NotCompiled(f"there is no {name} yet") from None
+            raise NotCompiled(f"{name} has no value yet") from None
         self._guard(look, found, name)
         return found
 

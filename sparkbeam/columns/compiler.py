@@ -286,7 +286,7 @@ def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
             present = result.present
             return tuple(graph.select(present, field, NOTHING) for field in result.fields)
         return items_of(graph, result)
-    raise NotCompiled(f"it returns {named(result)} in place of a list of results")
+    raise NotCompiled(f"it returns {named(result)} instead of a list of results")
 
 
 def _padded(items: tuple[Item, ...], count: int) -> tuple[Item, ...]:
@@ -355,7 +355,7 @@ def _result_shape(leaf: Item) -> Shape:
         leaf.shape, Texts | Constants | Mixed | Table
     ):
         raise NotCompiled(
-            f"it gives {'a Timestamp' if isinstance(leaf, TimestampParts) else named(leaf)}"
+            f"it produces {'a Timestamp' if isinstance(leaf, TimestampParts) else named(leaf)}"
         )
     if isinstance(leaf, Made):
         for field in leaf.fields:
@@ -379,5 +379,5 @@ def _require_one_column(result: Shape, kinds: int) -> None:
     if kinds > 1:
         raise NotCompiled("it returns both TimestampedValues and other values")
     if isinstance(result, Mixed):
-        raise NotCompiled(f"it gives {result}")
+        raise NotCompiled(f"it produces {result}")
     arrow_type_of(result)

@@ -251,7 +251,7 @@ class Evaluation:
                 if not any(isinstance(arg, Vector) for arg in args):
                     args[0] = repeated(args[0], node.args[0].shape, selection.count)
                 return node.kernel(*args)
-        raise FallBack("a record is computed with")  # pragma: no cover
+        raise FallBack("it computes with a record")  # pragma: no cover
 
     def _present(self, column: ColumnRef, selection: Selection) -> Value:
         if not isinstance(column.shape, RecordShape):

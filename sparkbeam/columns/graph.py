@@ -216,13 +216,13 @@ class Graph:
             if at is not None
         ]
         if not shapes:
-            raise NotCompiled(f"it takes .{name} of {column.shape}")
+            raise NotCompiled(f"it reads .{name} of {column.shape}")
         shape = shapes[0]
         for other in shapes[1:]:
             shape = unified(shape, other)
         if isinstance(shape, Mixed | RecordShape | Union):
             raise NotCompiled(
-                f"it takes .{name} of {column.shape}, whose members store it differently"
+                f"it reads .{name} of {column.shape}, whose members store it differently"
             )
         node = self._once((OfUnion, column, name), lambda: OfUnion(shape, column, positions, name))
         self._statements.append(Evaluate(node))
@@ -304,7 +304,7 @@ class Graph:
         if not isinstance(present, Const):
             self.require_all(present)
         elif present.value is False:
-            raise NotCompiled("it takes a field of None")
+            raise NotCompiled("it reads a field of None")
 
     def require_all(self, condition: Expression) -> None:
         """Refuse blocks in which a condition does not hold."""
@@ -484,7 +484,7 @@ def require_all(present: Value) -> Value:
     """Refuse the block unless all values are True."""
     held = present.data.all() if isinstance(present, Vector) else present
     if not held:
-        raise FallBack("it meets None")
+        raise FallBack("a value is None")
     return True
 
 

@@ -135,7 +135,7 @@ class Instructions:
         owner = frame.stack.pop()
         found = self._objects.attribute(owner, name)
         if found is None:
-            raise NotCompiled(f"it takes .{name} of {named(owner)}")
+            raise NotCompiled(f"it reads .{name} of {named(owner)}")
         frame.stack.append(found)
 
     def _op_method(self, frame: Frame, name: str) -> None:

@@ -58,7 +58,7 @@ def shape_in(texts: pa.Array) -> RecordShape:
     texts = texts.drop_null()
     count = len(texts)
     if not count:
-        raise FallBack("it meets None")
+        raise FallBack("a value is None")
     places = np.unique(np.linspace(0, count - 1, min(_SAMPLED, count)).astype(np.int64))
     found: Shape | None = None
     for text in texts.take(pa.array(places)).to_pylist():
@@ -145,7 +145,7 @@ def _check_readable(shape: Shape) -> None:
         case Lists():
             _check_readable(shape.item)
         case Mixed():
-            raise NotCompiled("its JSON has values of several types, or None in all")
+            raise NotCompiled("its JSON has values of several types, or only None")
 
 
 def _at(shape: Shape, path: Sequence[int]) -> tuple[Shape, bool]:

@@ -102,7 +102,7 @@ class Machine:
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
     ) -> Frame:
         if len(self._callers) == _DEEPEST:
-            raise NotCompiled(f"it calls {full_name(function)} too deep")
+            raise NotCompiled(f"it calls {full_name(function)} too deeply")
         code = self._surroundings.code_of(function)
         if code.co_flags & _COROUTINES:
             raise NotCompiled("it is a coroutine")

@@ -108,7 +108,7 @@ class Objects:
         handler = known_function(callee)
         if handler is not None:
             if given:
-                raise NotCompiled(f"it calls {full_name(callee)} with arguments by name")
+                raise NotCompiled(f"it calls {full_name(callee)} with keyword arguments")
             return handler(self._graph, tuple(args))
         if callee is getattr:
             return self._named_attribute(args, given)
@@ -169,7 +169,7 @@ class Objects:
             raise NotCompiled("it calls getattr with a name that is not constant")
         found = self.attribute(args[0], name)
         if found is None:
-            raise NotCompiled(f"it takes .{name} of {named(args[0])}")
+            raise NotCompiled(f"it reads .{name} of {named(args[0])}")
         return found
 
     def keyed(self, function: Keyed, args: list[Item]) -> Item:
@@ -201,7 +201,7 @@ class Objects:
         for name in path.split("."):
             found = self.attribute(owner, name)
             if found is None:
-                raise NotCompiled(f"it takes .{name} of {named(owner)}")
+                raise NotCompiled(f"it reads .{name} of {named(owner)}")
             owner = found
         return owner
 
@@ -325,7 +325,7 @@ class Objects:
         shape = owner.shape
         if shape in (STR, BYTES):
             if by_name:
-                raise NotCompiled(f"it calls {shape}.{name} with arguments by name")
+                raise NotCompiled(f"it calls {shape}.{name} with keyword arguments")
             return of_text(self._graph, owner, name, tuple(args))
         if is_dict(shape):
             return of_dict(self._graph, owner, name, tuple(args), by_name)

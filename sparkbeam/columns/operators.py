@@ -251,7 +251,7 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
             raise NotCompiled("it raises IndexError")
         return items_of(graph, item)[at]
     if abs(at) > number_kernels.LARGEST // 2:
-        raise NotCompiled("it takes an item by a very large position")
+        raise NotCompiled("it takes an item at a very large position")
     if item.shape == STR:
         return graph.apply(text_kernels.item(at), STR, item)
     if isinstance(item.shape, Texts):

@@ -64,6 +64,6 @@ def shape_of_value(value: Any) -> Shape:
     if kind is frozenset:
         return Constants(value)
     if len(value) > _MOST_FIELDS:
-        raise NotCompiled("it uses a tuple of very many items")
+        raise NotCompiled("it uses a tuple with too many items")
     names = getattr(kind, "_fields", None) or tuple(map(str, range(len(value))))
     return RecordShape(kind, names, tuple(map(shape_of_value, value)))

@@ -211,7 +211,7 @@ def arrow_type_of(shape: Shape) -> pa.DataType:
             return pa.dense_union(fields)
         case Lists():
             return pa.list_(arrow_type_of(shape.item))
-    raise UnknownShape(f"it gives {shape}")
+    raise UnknownShape(f"it produces {shape}")
 
 
 def shape_in_arrow(arrow_type: pa.DataType) -> Shape:
@@ -227,7 +227,7 @@ def shape_in_arrow(arrow_type: pa.DataType) -> Shape:
         return shape if isinstance(shape, Scalar) else Opaque(arrow_type, is_as_in_arrow=True)
     names = tuple(part.name for part in arrow_type)
     if len(set(names)) < len(names):
-        raise UnknownShape("a dict cannot have two items with one key")
+        raise UnknownShape("a dict cannot have two items with the same key")
     return RecordShape(dict, names, tuple(shape_in_arrow(part.type) for part in arrow_type))
 
 
@@ -336,7 +336,7 @@ def _record_of(arrow_type: pa.DataType, python_type: Any) -> RecordShape:
     if python_type is None or python_type is Row:
         kind: type = Row
         if len(set(names)) < len(names):
-            raise UnknownShape("a Row cannot have two fields of one name")
+            raise UnknownShape("a Row cannot have two fields with the same name")
     elif python_type is tuple or get_origin(python_type) is tuple:
         kind, names = tuple, positions
         hints = list(get_args(python_type)) or hints
@@ -344,7 +344,7 @@ def _record_of(arrow_type: pa.DataType, python_type: Any) -> RecordShape:
         kind, names = python_type, python_type._fields
         hints = _hints_of(python_type)
     else:
-        raise UnknownShape(f"structs do not stand for {python_type}")
+        raise UnknownShape(f"structs cannot represent {python_type}")
     if len(names) != len(children) or len(hints) != len(children):
         raise UnknownShape(f"{python_type} does not have {len(children)} fields")
     fields = (

@@ -34,7 +34,7 @@ _DTYPES: dict[Shape, np.dtype[Any]] = {
     FLOAT: np.dtype(np.float64),
     BOOL: np.dtype(np.bool_),
 }
-_NONE_MET = "it meets None"
+_NONE_MET = "a value is None"
 
 
 class Vector:

@@ -69,5 +69,5 @@ class File(click.Path):
 
     def convert(self, value: Any, *args: Any) -> Any:
         if not is_path(os.fspath(value)):
-            self.fail(f"{shown(value)} cannot be the name of a file.", *args)
+            self.fail(f"{shown(value)} is not a valid file name.", *args)
         return super().convert(value, *args)

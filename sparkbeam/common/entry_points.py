@@ -66,8 +66,8 @@ def function(group: str, name: str) -> Any:
         return point.load()
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(
-            f"{_owner(point)} has {point.value!r} for {name!r} in {group}, which cannot be "
-            f"imported: {error}. Install it again."
+            f"{_owner(point)} registers {point.value!r} for {name!r} in {group}, which cannot be "
+            f"imported: {error}. Reinstall it."
         ) from error
 
 
@@ -80,8 +80,8 @@ def prepare() -> None:
     """
     if _WRITES not in registered(REPLACEMENTS):
         raise ConfigurationError(
-            "sparkbeam has no metadata here, which name the transforms that it replaces: install "
-            "it with pip, also a copy of its sources ('pip install -e .')."
+            "sparkbeam's package metadata, which names the transforms it replaces, is missing: "
+            "install sparkbeam with pip, also from a copy of its sources ('pip install -e .')."
         )
     for name in registered(PREPARATIONS):
         function(PREPARATIONS, name)()

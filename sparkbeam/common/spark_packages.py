@@ -29,7 +29,7 @@ _KAFKA_REMEDIES: Mapping[str, str] = {
         "of the topic."
     ),
     r"AuthorizationException|(?i:authorization failed)": (
-        "Give the login the rights to the topics, the group and the transactional id."
+        "Grant the login access to the topics, the group and the transactional id."
     ),
     r"InvalidTopicException": "Correct the name of the topic.",
 }
@@ -42,9 +42,9 @@ def kafka_remedy(text: str) -> str:
 
 
 KAFKA_GAP = (
-    "The records have expired, or the topic was deleted and created again: give "
-    "auto.offset.reset=earliest in consumer_config (with ReadFromSpark failOnDataLoss=false) to go "
-    "on with the first record that is left, or start with another --checkpoint_location."
+    "The records have expired, or the topic was deleted and recreated: give "
+    "auto.offset.reset=earliest in consumer_config (with ReadFromSpark failOnDataLoss=false) to "
+    "continue with the first remaining record, or start with another --checkpoint_location."
 )
 """The remedy for records that are gone."""
 

@@ -139,7 +139,7 @@ def _reader(kind: Any) -> _Reader:
 def _record(made: Any, readers: list[_Reader], values: Any) -> Any:
     """Return a tuple or a named tuple."""
     if len(readers) != len(_checked(values, list | tuple)):
-        raise ValueError("it has another length")
+        raise ValueError("it has the wrong length")
     return made(reader(value) for reader, value in zip(readers, values, strict=True))
 
 

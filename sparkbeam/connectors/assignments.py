@@ -23,8 +23,8 @@ def check_assignment(pairs: Iterable[tuple[st.StructField, st.StructField]], tab
         if cut is not None:
             path, source, target = cut
             raise ConfigurationError(
-                f"The field {shown(path)} is of type {source.simpleString()}, and the table "
-                f"{shown(table)} has {target.simpleString()} there, which would cut digits off: "
+                f"The field {shown(path)} is of type {source.simpleString()}, but the table "
+                f"{shown(table)} has {target.simpleString()} there, which would truncate digits: "
                 "convert the values, and give the field the type of the column."
             )
 

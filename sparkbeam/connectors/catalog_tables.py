@@ -43,13 +43,13 @@ class CatalogTable:
         own = self.format or ""
         if self.folder and (format or own).lower() != own.lower():
             raise ConfigurationError(
-                f"The table {shown(self.name)} is of {own}, and format={shown(format)} was "
+                f"The table {shown(self.name)} is of {own}, but format={shown(format)} was "
                 "given: leave format out, or write to another table."
             )
         if self.folder and partition_by and partition_by != self.partition_by:
             divided = listed(self.partition_by) or "nothing"
             raise ConfigurationError(
-                f"The table {shown(self.name)} is divided by {divided}, and partition_by="
+                f"The table {shown(self.name)} is partitioned by {divided}, but partition_by="
                 f"{shown([*partition_by])} was given: leave it out, or write to another table."
             )
 
@@ -57,8 +57,8 @@ class CatalogTable:
         """Raise a ConfigurationError if rows cannot be merged into the table."""
         if self.folder:
             raise ConfigurationError(
-                f"The table {shown(self.name)} is of {self.format}, which has no "
-                "output_mode='update': write to a table of delta or iceberg."
+                f"The table {shown(self.name)} is of {self.format}, which does not "
+                "support output_mode='update': write to a table of delta or iceberg."
             )
 
     def fitted(self, rows: Any) -> Any:
@@ -99,7 +99,7 @@ def found_table(session: Any, name: str) -> CatalogTable | None:
     titles = [title for title, _ in rows]
     if _DETAILS not in titles:
         raise ConfigurationError(
-            f"table={shown(name)} is a temporary view: give the name of a table, or write it with "
+            f"table={shown(name)} is a temporary view: use the name of a table, or qualify it with "
             "its schema, such as 'default.clicks'."
         )
     details = dict(rows[titles.index(_DETAILS) + 1 :])

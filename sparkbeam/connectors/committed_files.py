@@ -156,8 +156,8 @@ def read_mark(kept: Storage, path: str) -> Mark | None:
         return Mark(int(told["last"]), bool(told.get("settled")))
     except (ValueError, TypeError, KeyError):
         raise ValueError(
-            f"{path} is damaged. It tells the last micro-batch whose files are all in the folder: "
-            'restore it, or write {"last": N} into it, with N from the names of the files, '
+            f"{path} is damaged. It records the last micro-batch with all of its files in the "
+            'folder: restore it, or write {"last": N} to it, with N from the file names, '
             f"part-{path.rpartition('/')[2].partition('.')[0]}-N-…."
         ) from None
 

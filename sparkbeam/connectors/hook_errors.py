@@ -27,6 +27,6 @@ def hook_errors(
             raise
         except Exception as error:
             raise kind(
-                f"the package of the data source {spec.what} has failed: "
+                f"the package of the data source {spec.what} failed: "
                 f"{type(error).__name__}: {Redaction(spec.options)(str(error))}"
             ) from None

@@ -50,7 +50,7 @@ def account_problem(name: str, url: str, driver: str) -> str | None:
     scheme = "mariadb" if driver == DRIVERS["mariadb"] else found.group(1).lower()
     if scheme not in _WITHOUT_ACCOUNT:
         return None
-    return f"{name} has an account before the host, which the driver of {scheme} does not take"
+    return f"{name} has an account before the host, which the driver of {scheme} does not accept"
 
 
 def known_url(format: str | None, options: Mapping[str, str]) -> dict[str, str]:
@@ -73,7 +73,7 @@ def known_url(format: str | None, options: Mapping[str, str]) -> dict[str, str]:
     given = options[names["driver"]] if "driver" in names else ""
     problem = account_problem("The option url", url, given)
     if problem is not None:
-        raise ConfigurationError(f"{problem}: give the options user and password instead.")
+        raise ConfigurationError(f"{problem}: use the options user and password instead.")
     scheme = url.split(":")[1].lower() if url.count(":") > 1 else ""
     known = scheme in _ONE_DRIVER or scheme == "mariadb"
     more = {"driver": DRIVERS[scheme]} if known and not given else {}

@@ -115,8 +115,8 @@ class Manifest:
     def _read(self, name: str | None, *, is_compact: bool) -> Iterator[dict[str, Any]]:
         if name is None or name.endswith(".compact") is not is_compact:
             raise ValueError(
-                f"{self._log} is not as this writes it, with every tenth file compacted: restore "
-                "what has been removed, or write to another folder."
+                f"{self._log} lacks a file, or not every tenth file is compacted: restore "
+                "the removed files, or write to another folder."
             )
         lines = (self._kept.read(f"{self._log}/{name}") or b"").decode(errors="replace")
         version, *entries = lines.split("\n")
@@ -128,7 +128,7 @@ class Manifest:
                 yield {**entry, "path": str(entry["path"])}
         except (ValueError, TypeError, KeyError):
             raise ValueError(
-                f"{self._log}/{name} is damaged. It tells which files of the folder readers see: "
+                f"{self._log}/{name} is damaged. It lists the files of the folder for readers: "
                 "restore it, or write to another folder."
             ) from None
 

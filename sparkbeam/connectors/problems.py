@@ -81,20 +81,20 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
     package = _package(format, options)
     if OTHER_VERSION.search(text):
         return (
-            f"The package of '{format}' is for another Spark than {pyspark.__version__}: give the "
-            f"session one for this (--spark_packages={package or '…'})."
+            f"The package of '{format}' is for another Spark version than {pyspark.__version__}: "
+            f"add one for this version (--spark_packages={package or '…'})."
         )
     file_system = _FILE_SYSTEM.search(text)
     if file_system and file_system[1] in _HADOOP:
         return (
-            "Give the session the package of the file system, in the version of its Hadoop: "
+            "Add the package of the file system, in the version of the session's Hadoop: "
             f"--spark_packages=org.apache.hadoop:{_HADOOP[file_system[1]]}:VERSION"
         )
     if MISSING_SOURCE.search(text):
         if package is not None:
-            return f"Give the session its package: --spark_packages={package}"
+            return f"Add its package to the session: --spark_packages={package}"
         return (
-            "Correct the name, give the session the package that has it (--spark_packages), "
+            "Correct the name, add the package that has it to the session (--spark_packages), "
             "or register a data source in Python (spark.dataSource.register)."
         )
     if KAFKA_LOST.search(text):
@@ -102,7 +102,7 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
     if KAFKA_FAILED.search(text):
         return kafka_remedy(text)
     if "COLUMN_ALREADY_EXISTS" in text:
-        return "Read a query or a view in which the names of columns differ in more than case."
+        return "Read a query or a view whose column names differ in more than case."
     if _WRONG_ROWS.search(text):
         return "Correct the rows, or the table."
     if _UNKNOWN_TYPE.search(text):
@@ -112,26 +112,26 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
         )
     if _WRONG_SQL.search(text):
         return (
-            "Correct the name of the table, which has quotes of SQL if it has capitals, spaces or "
-            "dots, or the query."
+            "Correct the name of the table, which needs SQL quotes if it has capitals, spaces or "
+            "dots, or correct the query."
         )
     if _NO_CONNECTION.search(text):
-        return "Check the host and the port, the user and the password, and that Spark reaches it."
+        return "Check the host, the port, the user and the password, and that Spark can reach it."
     if "PATH_NOT_FOUND" in text:
-        return "Correct the option path; it has to be seen by Spark."
+        return "Correct the option path; it must be visible to Spark."
     if "UNABLE_TO_INFER_SCHEMA" in text:
         return "Give the schema, or a path with files of that format."
     if "REQUIRES_SINGLE_PART_NAMESPACE" in text:
         return (
-            "Write namespace.table, or begin with a catalog of the session: one more is "
+            "Write namespace.table, or begin with a catalog of the session; add one with "
             "--spark_conf=spark.sql.catalog.NAME=CLASS."
         )
     if MISSING_TABLE.search(text):
-        return "Correct the name, with its catalog and schema if need be, or create the table."
+        return "Correct the name, with its catalog and schema if needed, or create the table."
     if OTHER_VIEW.search(text):
         return (
-            "A pipeline with --streaming reads temporary views of streams, one without it all "
-            "others. What a permanent view does can be a query of STREAM(table)."
+            "A pipeline with --streaming reads temporary views of streams; one without it reads "
+            "all others. Replace a permanent view with a query of STREAM(table)."
         )
     return "Correct the format and its options." if format else "Correct the table or the query."
 

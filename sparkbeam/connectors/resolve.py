@@ -23,9 +23,9 @@ def require_spark(pipeline: Pipeline, name: str) -> None:
     """Raise :class:`ConfigurationError` unless the pipeline runs on Spark."""
     if not isinstance(pipeline.runner, HasSession):
         raise ConfigurationError(
-            f"{name} runs on sparkbeam.SparkRunner alone, and the pipeline's runner is "
-            f"{_full_name(pipeline.runner)}: choose --runner=sparkbeam.SparkRunner, "
-            "or a transform of Beam's own."
+            f"{name} runs only on sparkbeam.SparkRunner, but the pipeline's runner is "
+            f"{_full_name(pipeline.runner)}: use --runner=sparkbeam.SparkRunner, "
+            "or one of Beam's own transforms."
         )
 
 
@@ -66,7 +66,7 @@ def checked_options(
         return ()
     if not isinstance(options, Mapping):
         raise ConfigurationError(
-            f"options is a {type(options).__name__} and must be a dictionary, such as "
+            f"options is a {type(options).__name__}, but must be a dictionary, such as "
             "{'path': '/data/table'}."
         )
     remedy = "use names such as 'path'"
@@ -88,8 +88,8 @@ def _option(name: str, value: object) -> str:
             found.encode()
             return found
     raise ConfigurationError(
-        f"The option {shown(name)} has a value that Spark cannot take, a {type(value).__name__}: "
-        "give a text, a number, True, False or a path."
+        f"The option {shown(name)} has a value of type {type(value).__name__} that Spark rejects: "
+        "use a string, a number, True, False or a path."
     )
 
 
@@ -115,8 +115,8 @@ def refuse_path(transform: str, table: object, options: tuple[tuple[str, str], .
     """Raise a :class:`ConfigurationError` if a table also has a path."""
     if any(name.lower() == "path" for name, _ in options):
         raise ConfigurationError(
-            f"{transform} was given both table={shown(table)} and the option 'path': a table knows "
-            "where its data is. Leave one of them out; CREATE TABLE … LOCATION makes a table of "
+            f"{transform} has both table={shown(table)} and the option 'path': a table has its "
+            "own location. Leave one of them out; CREATE TABLE … LOCATION creates a table of "
             "the files at a path."
         )
 

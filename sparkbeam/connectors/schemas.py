@@ -200,7 +200,7 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
             null = "" if field.nullable else " NOT NULL"
             raise ConfigurationError(
                 f"The column {shown(field.name)} of the schema is of type "
-                f"{field.dataType.simpleString()}{null}, of which rows cannot be made: give it "
-                "another type, such as string."
+                f"{field.dataType.simpleString()}{null}, which rows cannot hold: use another "
+                "type, such as string."
             ) from None
     return found

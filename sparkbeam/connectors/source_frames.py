@@ -28,11 +28,11 @@ _FILE = f"{METADATA.name}.file_path"
 _PATHS = frozenset(["path", "sourcearchivedir"])
 _GENERATED = frozenset(["rate", "rate-micro-batch"])
 
-_STREAM = "is a stream, and the pipeline is not: give it --streaming."
+_STREAM = "is a stream, but the pipeline is not: run it with --streaming."
 _NO_STREAM = (
-    "is for pipelines in batch, and this one has --streaming, or a stream in it: make it of "
-    "spark.readStream, in SQL of STREAM(table) or of a view of a stream, or leave the option out. "
-    "What a stream only looks up can be a side input, or be joined to it by Spark."
+    "is for batch pipelines, but this one has --streaming or contains a stream: create it with "
+    "spark.readStream, in SQL with STREAM(table) or a view of a stream, or leave the option out. "
+    "Data that a stream only looks up can be a side input, or Spark can join it to the stream."
 )
 
 _given: WeakValueDictionary[str, Any] = WeakValueDictionary()

@@ -170,8 +170,8 @@ class _Target:
             found.close()
             if count:
                 raise NullKey(
-                    f"The column '{name}' of key=… is null in {count} of the rows, and a database "
-                    "finds no row by a null: leave them out, or put a value there."
+                    f"The column '{name}' of key=… is null in {count} of the rows, but a database "
+                    "cannot find a row by null: leave these rows out, or set a value."
                 )
 
     def _bring(self, stage: str, columns: Mapping[str, str], keys: Mapping[str, str]) -> None:

@@ -37,8 +37,8 @@ from sparkbeam.worker.connectors.pane_files import (
 )
 
 _WINDOWS = (
-    "in a stream the files of a window are written when it fires, and the global window never "
-    "does. Apply beam.WindowInto(FixedWindows(60)) before"
+    "in a stream, the files of a window are written when it fires, and the global window never "
+    "fires. Apply beam.WindowInto(FixedWindows(60)) before the write"
 )
 
 
@@ -55,7 +55,7 @@ def to_files(
         return None
     never = _in_one_window(elements) and elements.windowing.triggerfn == DefaultTrigger()
     if never and not elements.is_bounded:
-        raise ConfigurationError(f"{_WINDOWS}, or give it a trigger.")
+        raise ConfigurationError(f"{_WINDOWS}, or set a trigger.")
     return _WriteToFiles(files_write(transform, pipeline.options))
 
 
@@ -73,13 +73,13 @@ def to_sink(transform: WriteImpl, pipeline: beam.Pipeline) -> "beam.PTransform[A
     if elements.is_bounded:
         return _WriteAtEnd(sink)
     if _in_one_window(elements) and not sink.triggering_frequency:
-        raise ConfigurationError(f"{_WINDOWS}, or set triggering_frequency=60 of the write.")
+        raise ConfigurationError(f"{_WINDOWS}, or set its triggering_frequency=60.")
     found = by_window(sink)
     if not tells_windows_apart(found):
         raise ConfigurationError(
             f"shard_name_template={shown(sink.shard_name_template)} gives the files of all windows "
-            "the same names, so that each window would replace the one before. Put W, the window, "
-            "into it, for example '-W-SSSSS-of-NNNNN'."
+            "the same names, so each window would overwrite the previous one. Add W, the window, "
+            "to it, for example '-W-SSSSS-of-NNNNN'."
         )
     return _WriteToSink(transform, found)
 

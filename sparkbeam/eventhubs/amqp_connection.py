@@ -164,7 +164,7 @@ class AmqpConnection:
         try:
             found = credential.get_token(_SCOPE)
         except Exception as error:
-            problem = f"the credential has failed with {type(error).__name__}: {error}"
+            problem = f"the credential failed with {type(error).__name__}: {error}"
             is_final = type(error).__name__ == "ClientAuthenticationError"
             condition = "com.microsoft:auth-failed" if is_final else ""
             raise error_of(condition, problem, self._what) from None
@@ -307,7 +307,7 @@ class AmqpConnection:
     def detach(self, link: AmqpLink) -> None:
         """Detach a link; the peer's reply is processed when it arrives."""
         if link.ended is None:
-            link.ended = ("", "it was closed")
+            link.ended = ("", "the link was closed")
             self._write(frames.frame(0, frames.DETACH, [UInt(link.handle), True, None]))
 
     def send(self, link: AmqpLink, message: bytes, format: int = 0) -> None:
@@ -444,6 +444,6 @@ def signature_for(endpoint: Endpoint, audience: str) -> str:
 def _error_fields(found: Any) -> tuple[str, str]:
     """Return condition and description of an error in a performative."""
     if found is None:
-        return "", "the peer has closed it"
+        return "", "closed by the peer"
     fields = [*found.value, None, None]
     return str(fields[0] or ""), str(fields[1] or "")

@@ -68,13 +68,13 @@ def check_columns(schema: StructType) -> None:
         if isinstance(column.dataType, MapType):
             _check_properties(column.dataType)
     if BODY not in schema.names:
-        raise ConfigurationError("An event needs a body: give a column 'body', binary or string.")
+        raise ConfigurationError("An event needs a body: add a column 'body', binary or string.")
 
 
 def _check_properties(properties: MapType) -> None:
     names = isinstance(properties.keyType, StringType)
     if not names or not isinstance(properties.valueType, _PLAIN):
-        wrong = "values must be texts, numbers, bools, bytes or times"
+        wrong = "values must be strings, numbers, bools, bytes or timestamps"
         raise ConfigurationError(
             f"The column 'properties' is {properties.simpleString()}: its "
             f"{wrong if names else 'keys must be strings'}."

@@ -81,8 +81,8 @@ class EventHubsSource(DataSource):
         options = _with_all_columns(self, schema)
         if options.end is not None or options.ends:
             raise ConfigurationError(
-                "endingPosition and endingPositions are for batch reads, and this is a stream: "
-                "leave them out, or use read in place of readStream."
+                "endingPosition and endingPositions are for batch reads, but this is a stream: "
+                "omit them, or use read instead of readStream."
             )
         return EventHubsStreamReader(
             options, schema, self._note_ends(), self._watches(), freezes=self._freezes()
@@ -98,8 +98,8 @@ class EventHubsSource(DataSource):
         """Return the sink options and the name of this run."""
         if overwrite:
             raise ConfigurationError(
-                "An event hub cannot be overwritten: use the mode 'append', in streaming the "
-                "output mode 'append' or 'update'."
+                "An event hub cannot be overwritten: use mode 'append', or in streaming the output "
+                "mode 'append' or 'update'."
             )
         check_columns(schema)
         return SinkOptions.parse(self.options), uuid.uuid4().hex
@@ -264,9 +264,8 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         found = dict(offset or self.initialOffset())
         if self._name() not in found:
             raise EventHubsError(
-                f"The checkpoint belongs to the event hub '{min(found, default='')}', and the "
-                "query "
-                f"reads '{self._name()}': use another checkpoint for another event hub."
+                f"The checkpoint belongs to the event hub '{min(found, default='')}', but the "
+                f"query reads '{self._name()}': use a separate checkpoint for each event hub."
             )
         return dict(found[self._name()])
 
@@ -290,8 +289,8 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
                 self._reports = ReadReports(self._options.report_host, self._options.report_bind)
             except OSError as error:
                 _LOGGER.warning(
-                    "slow_partitions= has no effect, as tasks cannot report the durations of "
-                    "reads: %s",
+                    "slow_partitions= has no effect, because tasks cannot report the durations "
+                    "of reads: %s",
                     error,
                 )
                 self._factors = None

@@ -55,8 +55,8 @@ class Sending:
         found = {} if self.properties is None else self.properties(element)
         if not isinstance(found, Mapping):
             raise EventHubsError(
-                f"properties: a {type(found).__name__} cannot be the properties of an event: give "
-                "a dictionary."
+                f"properties: a {type(found).__name__} cannot be the properties of an event: "
+                "return a dictionary."
             )
         check_properties(found)
         return dict(found)
@@ -67,8 +67,8 @@ class Sending:
         if found is not None:
             if not isinstance(found, str):
                 raise EventHubsError(
-                    f"partition_key: a {type(found).__name__} cannot be the key of an event: give "
-                    "a text or None."
+                    f"partition_key: a {type(found).__name__} cannot be the key of an event: "
+                    "return a string or None."
                 )
             _encoded("partition_key", found)
         return found
@@ -198,8 +198,8 @@ def body_of(value: Any) -> bytes:
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     raise EventHubsError(
-        f"a {type(value).__name__} cannot be the body of an event: give bytes or texts, or body=, "
-        "a function that returns them."
+        f"a {type(value).__name__} cannot be the body of an event: use bytes or strings, or "
+        "body=, a function that returns them."
     )
 
 
@@ -208,7 +208,7 @@ def check_properties(properties: Mapping[str, Any]) -> None:
     for name, value in properties.items():
         kind = type(value)
         if not isinstance(name, str):
-            raise EventHubsError(f"properties: the name {name!r} is not a text.")
+            raise EventHubsError(f"properties: the name {name!r} is not a string.")
         for part in (name, value):
             if isinstance(part, str):
                 _encoded(f"properties: {name!r}", part)
@@ -216,7 +216,7 @@ def check_properties(properties: Mapping[str, Any]) -> None:
             raise EventHubsError(f"properties: {name!r} exceeds 64 bits.")
         if kind not in _PLAIN:
             raise EventHubsError(
-                f"properties: {name!r} is a {kind.__name__}: give a text, number, bool, "
+                f"properties: {name!r} is a {kind.__name__}: use a string, number, bool, "
                 "bytes, datetime or None."
             )
 
@@ -225,7 +225,7 @@ def _encoded(what: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise EventHubsError(f"{what}: not a valid Unicode text: {error.reason}.") from None
+        raise EventHubsError(f"{what}: not valid Unicode: {error.reason}.") from None
 
 
 _PLAIN = frozenset([str, int, float, bool, bytes, datetime, UUID, type(None)])

@@ -24,9 +24,8 @@ def connected(connection: ConnectionSettings) -> dict[str, str]:
     """
     if connection.namespace is not None:
         raise ConfigurationError(
-            "endpoint='kafka' supports connection strings only: give connection_string= in "
-            "place of "
-            "fully_qualified_namespace= and credential=, or use endpoint='amqp'."
+            "endpoint='kafka' supports connection strings only: give connection_string= "
+            "instead of fully_qualified_namespace= and credential=, or use endpoint='amqp'."
         )
     endpoint = connection.endpoint()
     host = endpoint.host.partition(":")[0]
@@ -98,9 +97,8 @@ def _ended(position: EventPosition) -> dict[str, str]:
 def _unknown(name: str) -> ConfigurationError:
     which = "start(), end()" if name == "starting_position" else "end()"
     return ConfigurationError(
-        f"{name}=: with endpoint='kafka' the position of all partitions must be "
-        f"EventPosition.{which} or "
-        "enqueued(…): use one of these, or endpoint='amqp'."
+        f"{name}= must be EventPosition.{which} or enqueued(…) with endpoint='kafka', for all "
+        "partitions: use one of these, or endpoint='amqp'."
     )
 
 

@@ -40,7 +40,7 @@ class PartitionMonitor:
             problem = f"{type(error).__name__}: {error}"
             if problem != self._told:
                 self._told = problem
-                _LOGGER.warning("The monitor of slow partitions has failed: %s", problem)
+                _LOGGER.warning("The monitor of slow partitions failed: %s", problem)
 
     def _function(self) -> Watch:
         if self._pickled is not None:
@@ -51,8 +51,8 @@ class PartitionMonitor:
             named: Watch = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError, ValueError) as error:
             raise ConfigurationError(
-                f"slowPartitionMonitor={shown(self._name)}: the function does not exist where "
-                f"micro-batches are planned, on the machine of the driver. ({error})"
+                f"slowPartitionMonitor={shown(self._name)}: function not found in the process that "
+                f"plans micro-batches, on the driver's machine. ({error})"
             ) from None
         return named
 

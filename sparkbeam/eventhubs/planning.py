@@ -195,17 +195,17 @@ class Planner:
         }
         for partition in sorted(found, key=int):
             message = (
-                f"Partition {partition} of '{self.hub()}' ends at the event "
-                f"{bounds[partition].end - 1}, and the checkpoint continues at "
-                f"{start[partition]}: the event hub has been deleted and created again, or is "
-                "another one of this name"
+                f"Partition {partition} of '{self.hub()}' ends at event "
+                f"{bounds[partition].end - 1}, but the checkpoint continues at "
+                f"{start[partition]}: the event hub was deleted and recreated, or is a different "
+                "one with this name"
             )
             if self._options.fail_on_data_loss:
                 raise DataLossError(
                     f"{message}. Use a new checkpoint, or set fail_on_data_loss=False "
-                    "(failOnDataLoss) to read it from its oldest event on."
+                    "(failOnDataLoss) to read it from its oldest event."
                 )
-            _LOGGER.warning("%s. It is read from its oldest event on.", message)
+            _LOGGER.warning("%s. It is read from its oldest event.", message)
         return found
 
     def _begin(self, partition: str) -> int | None:

@@ -92,7 +92,7 @@ class EventPosition:
             raise ConfigurationError(
                 f"{name}={shown(given)} is not a position: use start, end, "
                 '{"sequence_number": 5}, {"offset": "500"} or {"enqueued": '
-                '"2030-01-31T00:00:00Z"}; "inclusive": false leaves out the event at a number or '
+                '"2030-01-31T00:00:00Z"}; "inclusive": false excludes the event at a number or '
                 f"an offset.{why}"
             ) from None
 
@@ -106,7 +106,7 @@ class EventPosition:
         ((kind, value),) = fields.items()
         if kind == _TIME:
             if inclusive is not None:
-                raise ConfigurationError("inclusive is for sequence numbers and offsets")
+                raise ConfigurationError("inclusive is only for sequence numbers and offsets")
             if isinstance(value, str):
                 return cls.enqueued(datetime.fromisoformat(value))
             return cls(_TIME, whole_number(_TIME, value, least=0, most=_LARGEST))

@@ -42,11 +42,9 @@ class Range:
 def excluded(partition: str, group: str, error: StolenError) -> EventHubsError:
     """Return the error of a non-exclusive receiver beside one with an epoch."""
     return EventHubsError(
-        f"Partition {partition} cannot be read: a streaming query has exclusive access in the "
-        "consumer group "
-        f"'{group}', and lets nobody read beside it. Read in another consumer group "
-        "(consumer_group=, consumerGroup), or give that query exclusive=False (exclusive). "
-        f"({error})"
+        f"Partition {partition} cannot be read: a streaming query has exclusive access to it in "
+        f"the consumer group '{group}'. Read in another consumer group (consumer_group=, "
+        f"consumerGroup), or set exclusive=False (exclusive) for that query. ({error})"
     )
 
 
@@ -98,9 +96,8 @@ class RangeReader:
             self._look_for_loss()
             if now - since > self._options.operation_timeout:
                 raise EventHubsError(
-                    f"{self._what()}: no event has arrived for "
-                    f"{self._options.operation_timeout:g} s "
-                    "(operation_timeout)"
+                    f"{self._what()}: no event arrived within "
+                    f"{self._options.operation_timeout:g} s (operation_timeout)"
                 )
             if now - silent > self._options.receiver_timeout:
                 self._pool.forget(self._reading)
@@ -124,7 +121,7 @@ class RangeReader:
             self._be_robbed(error, since)
         if monotonic() - since + error.wait > self._options.operation_timeout:
             raise EventHubsError(
-                f"{self._what()}: given up after {self._options.operation_timeout:g} s "
+                f"{self._what()}: gave up after {self._options.operation_timeout:g} s "
                 f"(operation_timeout). {error}"
             ) from None
         sleep(error.wait)
@@ -140,18 +137,18 @@ class RangeReader:
         if self._range.epoch is not None:
             if self._thefts > _THEFTS:
                 raise EventHubsError(
-                    f"{self._what()}: another receiver of the consumer group '{group}' takes it "
-                    "over again and again, such as one of another query. Give each query a "
-                    "consumer group of its own; if this is an old run of one that has been "
-                    f"started anew, it is meant to end. ({error})"
+                    f"{self._what()}: another receiver of the consumer group '{group}' repeatedly "
+                    "takes it over, for example one of another query. Use a separate consumer "
+                    "group for each query; if this is an earlier run of a restarted query, it is "
+                    f"expected to end. ({error})"
                 ) from None
             return
         if monotonic() - since > EXCLUDED_SECONDS:
             raise excluded(self._range.partition, group, error) from None
         if self._thefts == 1:
             _LOGGER.warning(
-                "Partition %s waits for up to %d s: a streaming query reads in the consumer "
-                "group '%s' and lets nobody read beside it, or has just ended.",
+                "Partition %s waits for up to %d s: a streaming query has exclusive access to it "
+                "in the consumer group '%s', or has just ended.",
                 self._range.partition,
                 EXCLUDED_SECONDS,
                 group,
@@ -178,7 +175,7 @@ class RangeReader:
         if missing <= 0:
             return
         message = (
-            f"{self._what()}: the event {self._position} is requested, but the first available one "
+            f"{self._what()}: event {self._position} is requested, but the first available one "
             f"is {first}: {missing} have expired"
         )
         if self._options.fail_on_data_loss:

@@ -25,8 +25,8 @@ TEXT, FUNCTION, CREDENTIAL = (
 )
 _ENVIRONMENT = "env:"
 _REMEDY = (
-    "use that of the portal, 'Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…', "
-    "or 'env:NAME' for that of an environment variable"
+    "use the one in the portal, 'Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…', "
+    "or 'env:NAME' for one in an environment variable"
 )
 
 
@@ -142,8 +142,8 @@ class ConnectionSettings:
         get_token = getattr(credential, "get_token", None)
         if inspect.iscoroutinefunction(get_token) or not callable(get_token or credential):
             raise ConfigurationError(
-                f"credential=<{type(credential).__name__}> gives no tokens: use one of "
-                "azure.identity, and a connection string for a key or a signature."
+                f"credential=<{type(credential).__name__}> does not provide tokens: use one "
+                "of azure.identity, or a connection string for a key or a signature."
             )
         pickled = packed("credential", credential)
         return cls(namespace=namespace, credential=pickled, hub=hub)
@@ -165,7 +165,7 @@ class ConnectionSettings:
         )
         if (found.namespace is None) != (found.credential is None):
             raise ConfigurationError(
-                "The option 'namespace' belongs to a credential, which options cannot carry: use "
+                "The option 'namespace' requires a credential, which options cannot hold: use "
                 "connectionString, or ReadFromEventHubs(fully_qualified_namespace=, credential=)."
             )
         if found.text is None and found.function is None and found.credential is None:
@@ -226,8 +226,8 @@ class ConnectionSettings:
         name = self.text.removeprefix(_ENVIRONMENT)
         if name not in os.environ:
             raise ConfigurationError(
-                f"connection_string='env:{shown(name)[1:-1]}': this process, on the driver or on "
-                "an executor, has no such environment variable."
+                f"connection_string='env:{shown(name)[1:-1]}': the environment variable is not "
+                "set in this process. Set it on the driver and on the executors."
             )
         return os.environ[name]
 
@@ -238,7 +238,7 @@ class ConnectionSettings:
 
 
 _MAKING = (
-    "give a function that creates it in the connecting process, such as "
+    "pass a function that creates it in the connecting process, such as "
     "lambda: DefaultAzureCredential()"
 )
 

@@ -146,7 +146,7 @@ class SourceOptions:
         never = given.get("discoverpartitions", "").strip().lower() == "none"
         return cls(
             ConnectionSettings.of_options(given),
-            _text(given, "consumerGroup", "use its name") or DEFAULT_GROUP,
+            _text(given, "consumerGroup", "use the name of a group") or DEFAULT_GROUP,
             _position(given, "startingPosition"),
             parse_all("startingPositions", given.get("startingpositions", "{}")),
             _position(given, "endingPosition"),
@@ -271,8 +271,8 @@ def _rates(text: str) -> dict[str, int]:
         partitions = [key if key == ALL_PARTITIONS else str(int(key)) for key in rates]
     except ValueError:
         raise ConfigurationError(
-            f"{name}={arguments.shown(text)} is neither a number nor JSON with numbers by "
-            'partition, such as {"0": 100, "*": 1000}.'
+            f"{name}={arguments.shown(text)} must be a number, or JSON with a number for "
+            'each partition, such as {"0": 100, "*": 1000}.'
         ) from None
     numbers = [arguments.whole_number(name, each, least=1, most=_MOST) for each in rates.values()]
     return dict(zip(partitions, numbers, strict=True))

@@ -104,12 +104,12 @@ class _Aggregation:
             yield Action("restore", here, "the records of the current keys")
             merges = f"stored and new {self._kept}"
         if is_driven:
-            merges += ", as Beam's trigger driver says"
+            merges += ", as Beam's trigger driver decides"
         elif self._grouping.strategy is GroupStrategy.MERGING:
             merges += ", as the WindowFn merges windows"
         yield Action("merge", here, merges, self._of_step(MERGE_ACCUMULATORS))
         if labels := _transforms(self._stage, FIRE):
-            fires = "panes of each window by its count, as Beam's trigger driver says"
+            fires = "panes of each window by its count, as Beam's trigger driver decides"
             yield Action("fire", here, fires, self._elements(self._stage, labels))
         if self._streaming:
             yield Action("save", here, "the records, and timers of pending firings")
@@ -126,7 +126,7 @@ class _Aggregation:
         if not how.combines:
             return Action("partial", host, "values gathered by key, in memory")
         alike = "elements of a timestamp" if how.by_stamp else "elements"
-        counted = ", each with their number" if how.counted else ""
+        counted = ", each with its element count" if how.counted else ""
         what = f"{alike} to accumulators, in a table in memory{counted}"
         if how.aggregator is not None:
             what = f"elements to sessions, by the {how.aggregator.value} aggregator"

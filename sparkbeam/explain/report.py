@@ -16,7 +16,7 @@ from sparkbeam.plan.model import Plan
 SUFFIXES = (".mmd", ".html", ".txt", ".json")
 """File suffixes supported by reports."""
 
-_TITLE = "What the pipeline has done on Spark"
+_TITLE = "How the pipeline ran on Spark"
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def words_of(exchange: PlanNode, top: PlanNode, nodes: Nodes) -> Iterator[str]:
         yield f"{skewed} of them too large, divided into {splits}"
     size = _SIZES.search(of_read.get("partition data size", ""))
     if size:
-        yield f"of {size[1]} to {size[3]}, {size[2]} in the median"
+        yield f"of {size[1]} to {size[3]}, median {size[2]}"
 
 
 def sizes_of(top: PlanNode, nodes: Nodes) -> tuple[int, int] | None:

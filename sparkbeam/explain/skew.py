@@ -23,9 +23,9 @@ _COMBINE = (
     "CombinePerKey(…).with_hot_key_fanout(…) merges the accumulators of a key in several tasks"
 )
 _GROUP = (
-    "sparkbeam.Join in place of a CoGroupByKey splits such keys between tasks, and "
-    "CombinePerKey in place of a GroupByKey combines before the shuffle, with "
-    "with_hot_key_fanout(…) in several tasks behind it"
+    "sparkbeam.Join instead of a CoGroupByKey splits hot keys between tasks, and "
+    "CombinePerKey instead of a GroupByKey combines before the shuffle, and with "
+    "with_hot_key_fanout(…) in several tasks after it"
 )
 _STATE = "the elements and the state of a key are in one task: use a finer key to spread them"
 
@@ -79,7 +79,7 @@ def _of_exchanges(stage: Stage, by_id: Iterable[Nodes]) -> tuple[int, int] | Non
 
 
 def _largest_partition(largest: int, median: int) -> str:
-    times = f", {largest / median:,.0f} times as much as the median" if median else ""
+    times = f", {largest / median:,.0f} times the median" if median else ""
     return f"the largest partition has {size(largest)}{times}"
 
 

@@ -19,8 +19,8 @@ def no_secret_manager(name: str, secret: str) -> str:
         secret: the option that has the secret.
     """
     return (
-        f"{name} is not supported: no manager of secrets is asked for {secret}. Read the secret in "
-        f"the program, such as from os.environ, give it as {secret}, and leave {name} out."
+        f"{name} is not supported: no secret manager is queried for {secret}. Read the secret in "
+        f"the program, for example from os.environ, pass it as {secret}, and leave {name} out."
     )
 
 
@@ -43,7 +43,7 @@ class ManagedConfig:
 
     def text(self, key: str) -> str:
         """Return a string; empty if it is missing."""
-        return str(self._value(key, (str,), "a text") or "")
+        return str(self._value(key, (str,), "a string") or "")
 
     def required(self, key: str, *, may_be_list: bool = False) -> str:
         """Return a string that must be there.
@@ -126,8 +126,8 @@ class ManagedConfig:
             near = {key: nearest(key, known) for key in unknown}
             meant = [f" For {shown(key)} use {shown(name)}." for key, name in near.items() if name]
             raise ConfigurationError(
-                f"{self.name}: the configuration has {listed(unknown)}, which has no meaning here."
-                f"{''.join(meant)} Known are {', '.join(known)}."
+                f"{self.name}: the configuration has {listed(unknown)}, which is not supported."
+                f"{''.join(meant)} Supported keys are {', '.join(known)}."
             )
 
     def doubtful(self, names: Iterable[str]) -> str:
@@ -147,7 +147,7 @@ class ManagedConfig:
         if found is not None and (is_flag or not isinstance(found, kinds)):
             raise ConfigurationError(
                 f"{self.name}: {shown(self.shown_as(key))} in the configuration must be {what}, "
-                f"and is of type {type(found).__name__}."
+                f"not of type {type(found).__name__}."
             )
         return found
 
@@ -173,7 +173,7 @@ def loaded(name: str, text: str, url: str | None) -> ManagedConfig:
             raise ConfigurationError(f"{name}: give config or config_url, not both.")
         found = _of_file(name, url)
     if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
-        hint = ", which json.loads makes of a text in JSON" if isinstance(found, str) else ""
+        hint = "; parse JSON text with json.loads" if isinstance(found, str) else ""
         raise ConfigurationError(f"{name}: the configuration must be a dictionary{hint}.")
     return ManagedConfig(name, found)
 

@@ -60,8 +60,8 @@ def refuse(
     for name in names:
         if given[name] != parameters[name].default:
             raise ConfigurationError(
-                f"{name}={shown(given[name])} cannot be kept over endpoint='kafka': leave it "
-                "out, or use endpoint='amqp'."
+                f"{name}={shown(given[name])} is not supported with endpoint='kafka': omit "
+                "it, or use endpoint='amqp'."
             )
 
 

@@ -150,8 +150,8 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
     def expand(self, pbegin: PBegin) -> PCollection[EventHubsEvent]:
         if pbegin.pipeline.options.view_as(StandardOptions).streaming and self._ends:
             raise ConfigurationError(
-                "ending_position= is for pipelines in batch, and this one has --streaming: leave "
-                "one of them out."
+                "ending_position= is for batch pipelines, but this one has --streaming: omit one "
+                "of them."
             )
         events = pbegin | "Read" >> self._read
         return events | "DropRepeats" >> DropRepeats() if self._drop_repeats else events
@@ -216,7 +216,7 @@ def _how(
 ) -> _Options:
     by = arguments.text("timestamp", timestamp, "use 'enqueued' or the name of a property")
     return {
-        "consumerGroup": arguments.text("consumer_group", group, "use its name"),
+        "consumerGroup": arguments.text("consumer_group", group, "use the name of a group"),
         "placement": arguments.one_of("placement", placement, PLACEMENTS),
         "exclusive": _flag("exclusive", True if exclusive is None else exclusive),
         "failOnDataLoss": _flag("fail_on_data_loss", fail_on_data_loss),
@@ -234,7 +234,7 @@ def _slow(given: object) -> _Options:
         )
     found: _Options = {"slowPartitionThreshold": str(given.threshold)}
     if given.monitor is not None:
-        remedy = "use a function of a module, without what cannot be pickled"
+        remedy = "use a function of a module that can be pickled"
         found[PICKLED_MONITOR] = packed("monitor", given.monitor, remedy)
     return found
 
@@ -266,7 +266,7 @@ def _check_partitions(name: str, given: object, example: str) -> None:
         arguments.is_whole(number) and index(number) >= 0 for number in given
     ):
         raise ConfigurationError(
-            f"{name}={arguments.shown(given)} must be a dictionary by partition number: "
+            f"{name}={arguments.shown(given)} must be a dictionary keyed by partition number: "
             f"use {example}."
         )
 

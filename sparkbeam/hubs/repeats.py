@@ -64,8 +64,8 @@ class _First(beam.DoFn):
         place, *before = last.read() or (-1, -1, -1)
         if event.sequence_number <= place:
             raise RuntimeError(
-                f"The event {event.sequence_number} of partition {event.partition} comes behind "
-                f"{place}: drop_repeats=True needs the events of a partition in their order."
+                f"Event {event.sequence_number} of partition {event.partition} arrived after event "
+                f"{place}: drop_repeats=True needs the events of a partition in order."
             )
         if [batch, number] > before:
             last.write((event.sequence_number, batch, number))

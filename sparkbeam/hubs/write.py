@@ -83,7 +83,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         if partition_key is not None and partition_id is not None:
             raise ConfigurationError("Give partition_key= or partition_id=, not both.")
         if body is not None:
-            arguments.function("body", body, "use one that gives bytes or a text")
+            arguments.function("body", body, "use one that returns bytes or a string")
         self._options = tuple(sorted(connection.options().items()))
         self._sending = Sending(
             connection,
@@ -146,7 +146,7 @@ def _properties(given: Any) -> Callable[[Any], Mapping[str, Any]] | None:
 def _key(given: Any) -> Callable[[Any], str | None] | None:
     if given is None or callable(given):
         return given
-    remedy = "use a text, or a function that gives one for an element"
+    remedy = "use a string, or a function that returns one for an element"
     return _Always(arguments.text("partition_key", given, remedy))
 
 

@@ -149,7 +149,7 @@ def worker_checks_of(
         seen = [name for name in own.names("doctor") if name.startswith(f"{token}-")]
         problems = [each["checkpoint"] for each in found]
         if len(seen) < len(found):
-            problems.append("the driver does not see the files of the workers there")
+            problems.append("the driver does not see the workers' files there")
         yield _of_all("checkpoint location", problems)
         for name in (token, *seen):
             with suppress(Exception):
@@ -194,7 +194,7 @@ def _compared(name: str, own: str | None, others: set[str | None], text: str = "
     told = ", ".join(sorted(map(str, others)))
     if others == {own}:
         return Check("workers", name, OK, " ".join(filter(None, [told, text])))
-    return Check("workers", name, DIFFERS, f"{told} {text}".strip() + f", and {own} in the driver")
+    return Check("workers", name, DIFFERS, f"{told} {text}".strip() + f", but {own} in the driver")
 
 
 def _of_memory(found: list[dict[str, Any]]) -> Check:

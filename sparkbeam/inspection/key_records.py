@@ -161,7 +161,7 @@ def _sessions(record: Record, known: StepCoders) -> Iterator[StateItem]:
 def _triggered(record: Record, known: StepCoders) -> Iterator[StateItem]:
     """Yield windows with a trigger."""
     if known.window.impl is None:
-        yield StateItem("other", facts={"windows": "of a kind that is not known"})
+        yield StateItem("other", facts={"windows": "of an unknown kind"})
         return
     values = known.value.impl or coders.BytesCoder().get_impl()
     state = TriggerState(record, RecordCodec(values, known.window.impl, None))
@@ -194,7 +194,7 @@ def _state(
 
 def _values(record: Record, cell: bytes, state: StateOf) -> tuple[tuple[Any, ...], int]:
     """Return the values of a state of any kind."""
-    first, *others = state.decoders or (Decoder("a coder that is not known", None, trusted=False),)
+    first, *others = state.decoders or (Decoder("an unknown coder", None, trusted=False),)
     match state.kind:
         case "bag" | "set":
             return _first(record.bag(cell), first, nested=True)

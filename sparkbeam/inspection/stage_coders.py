@@ -137,8 +137,8 @@ class StepCoders:
         windows = parts.get("windows", "")
         of_windows = known.get("windows") or (_of_windows(windows),)
         return cls(
-            decoder("key coder", parts.get("key coder", "a coder that is not known")),
-            decoder("value coder", parts.get("value coder", "a coder that is not known")),
+            decoder("key coder", parts.get("key coder", "an unknown coder")),
+            decoder("value coder", parts.get("value coder", "an unknown coder")),
             Decoder(f"the windows of {windows}", of_windows[0], trusted=trusted),
             {
                 name: StateOf(

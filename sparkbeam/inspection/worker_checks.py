@@ -127,7 +127,7 @@ class Examination:
         assert self._checkpoint is not None
         found = files(self._checkpoint)
         if found.read(f"doctor/{self._token}") != self._token.encode():
-            raise OSError("the file that the driver has written there is missing")
+            raise OSError("the file that the driver wrote there is missing")
         found.write(f"doctor/{self._token}-{uuid.uuid4().hex}", b"")
 
 

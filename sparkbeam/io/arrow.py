@@ -68,19 +68,19 @@ class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
         schema: pa.Schema | None = None,
     ) -> None:
         super().__init__()
-        arguments.function("read", read, "a function from a split to record batches")
+        arguments.function("read", read, "use one that maps a split to record batches")
         kinds = element_type if isinstance(element_type, tuple) else (element_type,)
         wrong = [kind for kind in kinds if kind is not Row and not is_plain_namedtuple(kind)]
         if wrong or (isinstance(element_type, tuple) and (Row in kinds or not kinds)):
             raise ConfigurationError(
-                f"element_type is {arguments.shown(element_type)}: give a NamedTuple class, "
-                "beam.Row, or several NamedTuple classes in a tuple."
+                f"element_type={arguments.shown(element_type)} is not supported: give a NamedTuple "
+                "class, beam.Row, or a tuple of NamedTuple classes."
             )
         if timestamp_column is not None:
-            arguments.text("timestamp_column", timestamp_column, "the name of a column")
+            arguments.text("timestamp_column", timestamp_column, "use the name of a column")
         if not isinstance(splits, Iterable):
             raise ConfigurationError(
-                f"splits is {arguments.shown(splits)}: give a list of what `read` takes."
+                f"splits={arguments.shown(splits)} must be a list: give the arguments of `read`."
             )
         self._splits = list(splits)
         self._element_type = element_type
@@ -94,12 +94,12 @@ class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
             return
         if not isinstance(schema, pa.Schema):
             raise ConfigurationError(
-                f"schema is {arguments.shown(schema)}: give the pyarrow.Schema of the batches."
+                f"schema={arguments.shown(schema)} must be the pyarrow.Schema of the batches."
             )
         try:
             self._elements.rows(schema)
         except UnknownShape as error:
-            raise ConfigurationError(f"schema does not fit the elements: {error}.") from None
+            raise ConfigurationError(f"schema does not match the elements: {error}.") from None
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         return (

@@ -80,8 +80,8 @@ class FromDataFrame(ReadFromSpark):
         session = resolve.session_of(pipeline)
         if _identity(session) != _identity(self._frame.sparkSession):
             raise ConfigurationError(
-                "The DataFrame of FromDataFrame belongs to another Spark session than the "
-                "pipeline: use SparkRunner(frame.sparkSession)."
+                "The DataFrame of FromDataFrame belongs to a different Spark session than "
+                "the pipeline: use SparkRunner(frame.sparkSession)."
             )
         return super().expand(pbegin)
 

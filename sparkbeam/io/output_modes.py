@@ -27,8 +27,8 @@ _UNSORTED = frozenset(["map", "variant"])
 _DIRECTIONS = {"asc": True, "desc": False}
 _ONLY_APPENDED = frozenset(["kafka"])
 _MEMORY = (
-    "keeps its rows in the program that has started Spark's own query. Use "
-    "ForeachBatch(function, schema), whose function has the rows as a DataFrame: it can write a "
+    "keeps its rows in the program that started Spark's own query. Use "
+    "ForeachBatch(function, schema), whose function gets the rows as a DataFrame: it can write a "
     "table, frame.write.mode('append').saveAsTable('rows'), or collect them."
 )
 
@@ -66,9 +66,9 @@ def of_rows(spec: WriteSpec, schema: st.StructType, order_by: Sequence[str]) -> 
     for name in spec.key:
         if not isinstance(_column("key", schema, name).dataType, _KEYS):
             raise ConfigurationError(
-                f"key: the column {arguments.shown(name)} is of type "
-                f"{schema[name].dataType.simpleString()}, whose values are not compared: use one "
-                "of texts, bytes, whole numbers, decimals, dates or timestamps."
+                f"key: the column {arguments.shown(name)} has type "
+                f"{schema[name].dataType.simpleString()}, whose values cannot be compared: use "
+                "one of strings, bytes, integers, decimals, dates or timestamps."
             )
     order = _ordering(schema, order_by)
     spec = replace(spec, schema=schema.json(), order_by=order)
@@ -83,7 +83,7 @@ def _ordering(schema: st.StructType, names: Sequence[str]) -> tuple[tuple[str, b
     for name, _ in found:
         if _column("order_by", schema, name).dataType.typeName() in _UNSORTED:
             raise ConfigurationError(
-                f"order_by: the column {arguments.shown(name)} is of a type that has no order."
+                f"order_by: the column {arguments.shown(name)} has a type without an order."
             )
     return found
 
@@ -100,26 +100,26 @@ def _problem(spec: WriteSpec) -> str | None:
     if spec.source == "memory":
         return f"Spark's format 'memory' {_MEMORY}"
     if spec.table and spec.source == console.FORMAT:
-        return f"the format '{console.FORMAT}' is not for table=: leave one of them out."
+        return f"the format '{console.FORMAT}' is not supported with table=: omit one of them."
     if spec.output_mode == APPEND:
-        return "key=… is for output_mode='update' or 'complete': add it." if spec.key else None
+        return "key=… requires output_mode='update' or 'complete': add it." if spec.key else None
     if not spec.key:
         return f"{mode} needs key=[…], the columns that identify a row, such as key=['id']."
     if spec.mode != APPEND and (spec.output_mode, spec.mode) != (COMPLETE, "overwrite"):
-        return f"mode='{spec.mode}' is for output_mode='append': leave it out with {mode}."
+        return f"mode='{spec.mode}' requires output_mode='append': omit it with {mode}."
     if spec.output_mode == COMPLETE and spec.source in _ONLY_APPENDED:
-        return f"'{spec.format}' can only add rows: use output_mode='append', not {mode}."
+        return f"'{spec.format}' can only append rows: use output_mode='append', not {mode}."
     if spec.output_mode != UPDATE:
         return None
     if spec.table:
         if spec.source in ("", *MERGED):
             return None
-        return f"{mode} is for a table= of {' or '.join(MERGED)}, not of '{spec.format}'."
+        return f"{mode} requires a table= of {' or '.join(MERGED)}, not of '{spec.format}'."
     if spec.source not in (*UPSERTS, console.FORMAT):
         return (
-            f"{arguments.shown(spec.format)[1:-1]} has no {mode}, which only "
+            f"{arguments.shown(spec.format)[1:-1]} does not support {mode}, only "
             f"{', '.join(UPSERTS)}, {console.FORMAT} and a table= of {' or '.join(MERGED)} "
-            "have: use one of these, output_mode='complete', or ForeachBatch(function, schema)."
+            "do: use one of these, output_mode='complete', or ForeachBatch(function, schema)."
         )
     return None
 
@@ -138,7 +138,7 @@ def _over_connect(session: Any) -> str | None:
         return None
     return (
         "output_mode='update' over JDBC needs the JVM of Spark's driver, which a session of Spark "
-        "Connect does not reach: use a classic session, output_mode='complete', or ForeachBatch."
+        "Connect cannot reach: use a classic session, output_mode='complete', or ForeachBatch."
     )
 
 

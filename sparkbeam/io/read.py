@@ -96,8 +96,8 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         _check_idle(idle_timeout, follow_clock_when_idle)
         if timestamp_column is None and (partition_column or idle_timeout is not None):
             raise ConfigurationError(
-                "partition_column and idle_timeout are about the timestamps of rows: give a "
-                "timestamp_column, or leave them out."
+                "partition_column and idle_timeout refer to the timestamps of rows: give a "
+                "timestamp_column, or omit them."
             )
         self._given_partition = _given_partition(partition_column)
         self._partition_columns: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             return SourceHooks()
         found = make({key.lower(): value for key, value in self._origin.options})
         if not isinstance(found, SourceHooks):
-            raise TypeError(f"{SOURCES} is to give SourceHooks, and gives {type(found).__name__}.")
+            raise TypeError(f"{SOURCES} must return SourceHooks, got {type(found).__name__}.")
         return found
 
     def _element_type(self, schema: StructType) -> Any:
@@ -192,7 +192,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         except Exception as error:
             # Spark's own text may contain options.
             raise ConfigurationError(
-                f"'{self.label}': Spark cannot tell the schema of {spec.what}: "
+                f"'{self.label}': Spark cannot determine the schema of {spec.what}: "
                 f"{problem(error, spec.format, spec.options)}"
             ) from None
         if not spec.format and (streaming or self._names_metadata()):
@@ -228,8 +228,8 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         for name in selected.names:
             if selected.names.count(name) > 1:
                 raise ConfigurationError(
-                    f"columns has two that would be called {arguments.shown(name)} in a row: read "
-                    "the struct of one of them as a whole."
+                    f"columns: two of them would be named {arguments.shown(name)} in a row: read "
+                    "the whole struct of one of them."
                 )
         return selected, tuple(name for name in names if name not in whole.names)
 
@@ -276,10 +276,10 @@ def _origin(
     given = {"format": format, "table": table, "query": query}
     names = [f"{name}={arguments.shown(it)}" for name, it in given.items() if it is not None]
     if len(names) != 1:
-        what = f"was given {' and '.join(names)}" if names else "was given nothing to read"
+        what = f"reads one source, got {' and '.join(names)}" if names else "has no source"
         raise ConfigurationError(
-            f"ReadFromSpark {what}: give either a format, such as 'parquet', or table= with the "
-            "name of a table or view, or query= with a query in SQL."
+            f"ReadFromSpark {what}: give either a format, such as 'parquet', table= with the name "
+            "of a table or view, or query= with a query in SQL."
         )
     source = None if format is None else resolve.source_format(format)
     known = resolve.checked_options(options, source)
@@ -289,7 +289,7 @@ def _origin(
     if query is not None:
         if known:
             raise ConfigurationError(
-                "ReadFromSpark(query=…) takes no options: write what a table is to be read with "
+                "ReadFromSpark(query=…) does not accept options: write the options of a table "
                 "into the query, or give table= or a format."
             )
         text = arguments.text("query", query, "write one in SQL, such as 'SELECT * FROM clicks'")
@@ -300,8 +300,8 @@ def _origin(
 def _schema(origin: ReadSpec, given: resolve.Schema | None) -> resolve.Schema | None:
     if given is not None and not origin.format:
         raise ConfigurationError(
-            f"schema= is for files, and {origin.what} has columns of its own: leave it out, "
-            "or cast in a query."
+            f"schema= is only for files, but {origin.what} has its own columns: omit it, or cast "
+            "in a query."
         )
     return resolve.checked_schema(given)
 
@@ -326,7 +326,7 @@ def _micros(name: str, seconds: float) -> int:
 def _check_idle(idle_timeout: float | None, follow_clock_when_idle: bool) -> None:
     if idle_timeout is not None and not _micros("idle_timeout", idle_timeout):
         raise ConfigurationError(
-            f"idle_timeout={idle_timeout} must be a number of seconds above 0, or None for never."
+            f"idle_timeout={idle_timeout} must be a duration in seconds above 0, or None for never."
         )
     arguments.flag("follow_clock_when_idle", follow_clock_when_idle)
     if follow_clock_when_idle and idle_timeout is None:
@@ -341,6 +341,6 @@ def _rows(schema: StructType) -> Any:
         return row_type(schema)
     except ValueError as error:
         raise ConfigurationError(
-            f"A column cannot be an attribute of a row: {error}. Read a query or a view in which "
-            "it has another name, or leave it out with columns=[…] of ReadFromSpark."
+            f"A column cannot be an attribute of a row: {error}. Read a query or a view that "
+            "renames it, or omit it with columns=[…] of ReadFromSpark."
         ) from None

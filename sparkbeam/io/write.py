@@ -128,7 +128,7 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
         super().__init__()
         if format is None and table is None:
             raise ConfigurationError(
-                "WriteToSpark was given nothing to write to: give a format, such as 'parquet', "
+                "WriteToSpark has no destination: give a format, such as 'parquet', "
                 "with its options, or table= with the name of a table."
             )
         self._format = None if format is None else resolve.source_format(format)
@@ -149,8 +149,8 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
         self._has_manifest = arguments.one_of("layout", layout, (_FOLDER, _MANIFEST)) == _MANIFEST
         if self._has_manifest and not self._adds_files():
             raise ConfigurationError(
-                "layout='manifest' is for files with mode='append' and a path in options, not for "
-                "tables and not for output modes other than append. Formats of files: "
+                "layout='manifest' requires a file format, a path in options, mode='append' and "
+                "output_mode='append', and does not support table=. File formats: "
                 f"{arguments.listed(sorted(FILE_FORMATS))}."
             )
 
@@ -192,7 +192,7 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
                 )
         if self._partition_by and not set(schema.names) - set(self._partition_by):
             raise ConfigurationError(
-                "partition_by has all columns of the schema: leave one to be written."
+                "partition_by has all columns of the schema: leave at least one to write."
             )
 
 
@@ -361,7 +361,7 @@ def _element_writer(writer: Any) -> _TakesElements:
         raise ConfigurationError(f"writer={kind} is a class: give an object, {kind}(…).")
     for name in ("open", "close"):
         if not callable(getattr(writer, name, len)):
-            raise ConfigurationError(f"{kind}.{name} is not a method: correct it, or leave it out.")
+            raise ConfigurationError(f"{kind}.{name} is not a method: make it one, or omit it.")
     return writer
 
 
@@ -371,8 +371,8 @@ def _pickled(name: str, value: object) -> bytes:
     except Exception as error:
         raise ConfigurationError(
             f"{name}={arguments.shown(value)} cannot be pickled "
-            f"({shortened(f'{type(error).__name__}: {error}', 120)}): create what "
-            "cannot travel, such as a connection, when it is called."
+            f"({shortened(f'{type(error).__name__}: {error}', 120)}): create objects "
+            "that cannot be pickled, such as a connection, when it is called."
         ) from error
 
 
@@ -382,7 +382,7 @@ def _schema(rows: PCollection[Any], given: resolve.Schema | None, name: str) -> 
     found = spark_schema(rows.element_type)
     if found is None:
         raise ConfigurationError(
-            f"{name} cannot make a schema of the type "
+            f"{name} cannot derive a schema from the type "
             f"{shortened(str(rows.element_type), 100)}: give schema=…"
         )
     return found

@@ -90,8 +90,8 @@ class AsOfJoin(beam.PTransform[Any, Any]):
             )
         if not isinstance(windowing.windowfn, NonMergingWindowFn):
             raise ConfigurationError(
-                f"AsOfJoin '{self.label}' cannot join in windows that merge, such as sessions: "
-                "join first, and give the result such windows."
+                f"AsOfJoin '{self.label}' cannot join in merging windows, such as sessions: "
+                "join first, then assign these windows to the result."
             )
         tagged_type = beam.typehints.Tuple[key, beam.typehints.Tuple[bool, int, bytes]]
         tagged = [
@@ -339,7 +339,7 @@ def _types(pcoll: Any, side: str) -> tuple[Any, Any]:
     parts: tuple[Any, ...] = getattr(kind, "tuple_types", ())
     if len(parts) != 2:
         raise ConfigurationError(
-            f"The elements on the {side} of AsOfJoin are {shown(kind)}: they have to be pairs of "
-            "key and value."
+            f"The elements on the {side} of AsOfJoin must be pairs of key and value, got "
+            f"{shown(kind)}."
         )
     return parts[0], parts[1]

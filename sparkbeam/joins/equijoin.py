@@ -82,7 +82,7 @@ class Join(beam.PTransform[Any, Any]):
                 "name of a side."
             )
         self._broadcast = broadcast
-        remedy = "give one of the key and an element of each side, or None"
+        remedy = "give a function of the key and an element of each side, or None"
         self._result = None if result is None else function("result", result, remedy)
 
     def expand(self, pcoll: Any) -> Any:
@@ -104,8 +104,8 @@ class Join(beam.PTransform[Any, Any]):
         on = self._on if isinstance(self._on, dict) else dict.fromkeys(sides, self._on)
         if on.keys() != sides.keys():
             raise ConfigurationError(
-                f"on has {listed(on)}, and the inputs are {listed(sides)}: give the key of each "
-                "input."
+                f"on has keys for {listed(on)}, but the inputs are {listed(sides)}: give the key "
+                "of each input."
             )
         keys = {name: beam.Map(_key_of(on[name])) for name in sides}
         types = [
@@ -136,8 +136,8 @@ class Join(beam.PTransform[Any, Any]):
             ]
             remedy = f"broadcast '{others[0]}', or let" if others else "let"
             raise ConfigurationError(
-                f"broadcast='{self._broadcast}' cannot be with how='{self._how}', which needs all "
-                f"of that side in one place: {remedy} Spark choose with broadcast='{AUTO}'."
+                f"broadcast='{self._broadcast}' is not supported with how='{self._how}', which "
+                f"needs the whole side in one place: {remedy} Spark choose with broadcast='{AUTO}'."
             )
         return side
 
@@ -274,7 +274,7 @@ def _checked_key(name: str, on: Any) -> Any:
     if isinstance(on, str) or callable(on):
         return on
     raise ConfigurationError(
-        f"{name}={shown(on)} gives no key: give the name of an attribute, or a function of an "
+        f"{name}={shown(on)} is not a key: give the name of an attribute, or a function of an "
         "element."
     )
 

@@ -139,7 +139,7 @@ def _compiled(
     assert found is not None
     fn, arguments = found
     if arguments.asks_for(Windowing.WINDOW) and not in_intervals:
-        return [Refused("it asks for a window that is no interval")]
+        return [Refused("it uses a window that is not an interval")]
     return [
         over_columns(fn.process, shape, *sides, arguments=arguments, may_stamp=may_stamp)
         for sides in dict.fromkeys((kind,) * arguments.sides for kind in _SIDE_INPUTS)
@@ -239,7 +239,7 @@ class ArgumentOperation(FunctionOperation):
         places = np.zeros(len(block), np.int64)
         columns = self._columns_of([sides], places)
         if columns is None:
-            count_refused("a side input is no column")
+            count_refused("a side input is not a column")
             return None
         return self._in_windows(block, columns, [block.windowing], places)
 
@@ -314,7 +314,7 @@ def _bounds_of(windows: Sequence[BoundedWindow], places: Positions) -> Intervals
         places: the index of each element's window.
     """
     if not all(type(window) is IntervalWindow for window in windows):
-        count_refused("a window is no interval")
+        count_refused("a window is not an interval")
         return None
     starts = np.array([window.start.micros for window in windows], np.int64)
     ends = np.array([window.end.micros for window in windows], np.int64)

@@ -61,7 +61,7 @@ class Batches(Operator):
         if any(passes(made, batching.taken) for made in _converters_before(step)):
             return None
         if batching.takes_elements:
-            return Refused("it takes single elements, too")
+            return Refused("it also takes single elements")
         try:
             batch_of(batching.taken, empty_column(shape), shape)
         except (FallBack, UnknownShape) as error:
@@ -133,13 +133,13 @@ class BatchOperation(ElementOperation):
         """Process elements: in batches if it takes no single ones, as Beam does."""
         if self.batching.takes_elements:
             if block.column is not None:
-                count_refused_by(self, "it takes single elements, too")
+                count_refused_by(self, "it also takes single elements")
             for element in block.elements():
                 self.process(element)
             return
         parts = list(_by_time(block))
         if block.column is not None and parts[0].column is None:
-            count_refused_by(self, "its elements have so many timestamps that they are few to each")
+            count_refused_by(self, "its elements have too many different timestamps")
         for part in parts:
             if part.column is None:
                 self._wait(part)
@@ -222,7 +222,7 @@ class BatchOperation(ElementOperation):
         """Emit the batches that the DoFn makes of a value."""
         for made in self._results_of(function, value):
             if isinstance(made, WindowedValue | TimestampedValue):
-                error = TypeError(f"a {type(made).__name__} is put out in the place of a batch")
+                error = TypeError(f"a {type(made).__name__} is emitted instead of a batch")
                 raise UserCodeFailed(self.name_context.step_name) from error
             if isinstance(made, HomogeneousWindowedBatch):
                 made.windows *= len(template.windows)

@@ -47,16 +47,16 @@ def why_called(step: PlannedStep) -> str:
     if step.is_stateful:
         return "it has state or timers"
     if step.par_do.requests_finalization:
-        return "it asks for a bundle finalizer"
+        return "it uses a bundle finalizer"
     if len(step.transform.outputs) > 1:
         return "it has several outputs"
     if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return BEAMS_OWN
     fn, args, kwargs = loaded(step.par_do.do_fn.payload)[:3]
     if kwargs:
-        return "it gets arguments by name"
+        return "it gets keyword arguments"
     if args and not isinstance(fn, core.CallableWrapperDoFn):
-        return "it is a DoFn with further arguments"
+        return "it is a DoFn with additional arguments"
     return _why_of(fn)
 
 
@@ -74,4 +74,4 @@ def _why_of(fn: beam.DoFn) -> str:
         with suppress(ValueError):
             asked = [each.default for each in inspect.signature(fn.process).parameters.values()]
     words = [words for kind, words in _ASKED if any(kind == one for one in asked)]
-    return f"it asks for {words[0]}" if words else "it is more than a function of the element"
+    return f"it uses {words[0]}" if words else "it depends on more than the element"

@@ -133,17 +133,17 @@ def _why_other_values(step: PlannedStep, shape: Shape, plan: CombinePlan) -> str
     choice = None if are_sessions else choice_of(step.combine_fn)
     pair = pair_of(shape)
     if pair is None:
-        return f"its input is no pair, but {shape}"
+        return f"its input is not a pair, but {shape}"
     key, values = pair
     if not is_key(key):
-        return f"its keys are {key}, which are not told apart over columns"
+        return f"its keys are {key}, which cannot be distinguished over columns"
     if choice is not None and choice.is_for(values):
         return None
     kind = None if form is None else form.kind_of(empty_column(values), values)
     if form is None or kind is None:
         known = form or choice
         assert known is not None
-        return f"its values are not for {known.name} over columns"
+        return f"its values are not supported by {known.name} over columns"
     return in_another_order(form, kind) if are_sessions else None
 
 

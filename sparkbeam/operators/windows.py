@@ -22,7 +22,7 @@ from sparkbeam.worker.slots import in_slots
 from sparkbeam.worker.steps.block_operation import BlockOperation
 from sparkbeam.worker.steps.step import DoFnData, Step
 
-_OTHER = "its WindowFn asks for more than the timestamp"
+_OTHER = "its WindowFn needs more than the timestamp"
 _BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
 """The WindowFns that ask for the timestamp alone."""
 

@@ -73,7 +73,7 @@ def misspelt(options: PipelineOptions) -> str | None:
         remedy = None if name in own | _of_beam() else _remedy(name, own)
         if remedy is not None and not is_declared(name):
             return (
-                f"There is no option --{shortened(name, 60)}: {remedy}. If it is one of your own, "
+                f"There is no option --{shortened(name, 60)}: {remedy}. If it is your own option, "
                 "declare it in a subclass of PipelineOptions."
             )
     return _malformed(words, own)
@@ -97,7 +97,7 @@ def _malformed(words: Sequence[str], own: frozenset[str]) -> str | None:
         last = _FLAG.fullmatch(before)
         if last and not last[3]:
             if word.lower() in _OFF and last[2] in known and _is_switch(last[2]):
-                return f"--{last[2]} has no value: leave it out in place of {shown(word)}."
+                return f"--{last[2]} has no value: leave it out instead of giving {shown(word)}."
         elif assigned and assigned[1].replace("-", "_") in own:
             return f"{shown(word)} is not an option: write --{assigned[1].replace('-', '_')}=…"
     return None
@@ -113,7 +113,7 @@ def _remedy(name: str, own: frozenset[str]) -> str | None:
     meant = _ours(name, own) or _beams(name)
     if meant is not None:
         return f"use --{meant}"
-    return f"there are {listed(sorted(own))}" if _is_prefixed(name) else None
+    return f"use one of {listed(sorted(own))}" if _is_prefixed(name) else None
 
 
 def _ours(name: str, own: frozenset[str]) -> str | None:

@@ -64,8 +64,8 @@ _INSTEAD = (
 """Options without which a pipeline has other results, with their effect on other runners."""
 
 _REMEDIES = {
-    "update": "leave it out, and start the changed program over the same --checkpoint_location, "
-    "once the pipeline has stopped",
+    "update": "leave it out, stop the pipeline, and start the changed program over the same "
+    "--checkpoint_location",
     "template_location": "leave it out, and run the program",
     "dry_run": "leave it out, and use --spark_explain or sparkbeam explain",
 }
@@ -115,7 +115,7 @@ def check(options: PipelineOptions) -> None:
         value = known[name] if name in known else _viewed(options, group, name)
         if value:
             raise ConfigurationError(
-                f"--{name} {effect} on other runners, and not on this one: "
+                f"--{name} {effect} on other runners, but not on this one: "
                 f"{_REMEDIES.get(name, 'leave it out')}."
             )
 

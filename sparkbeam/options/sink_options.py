@@ -88,7 +88,7 @@ def sinks(options: Any) -> Sequence[str]:
     if not isinstance(given, list | tuple):
         raise ConfigurationError(
             f"--metrics_sink must be a list of names, not {type(given).__name__}: "
-            "give for example ['http']."
+            "use for example ['http']."
         )
     return given
 

@@ -188,7 +188,7 @@ def _check_places(options: SparkBeamOptions) -> None:
     if master is not None and connect is not None:
         raise ConfigurationError(
             "--spark_master and --spark_connect exclude each other: "
-            "give the one that your Spark offers."
+            "use the one that your cluster supports."
         )
     if master is not None:
         arguments.text("--spark_master", master, "use local[*] or spark://host:port", secret=True)
@@ -229,8 +229,8 @@ def _check_packages(options: SparkBeamOptions) -> None:
         if problem is not None:
             raise ConfigurationError(
                 f"--spark_packages={arguments.shown(package)} {problem}, and PySpark "
-                f"{full_version()} is installed: use a package for this version, or PySpark in "
-                "the version of the package."
+                f"{full_version()} is installed: use a package for this version, or "
+                "install the PySpark version of the package."
             )
 
 
@@ -301,7 +301,7 @@ def _check_trigger(options: SparkBeamOptions) -> None:
 
 def _check_query_name(options: SparkBeamOptions) -> None:
     if options.query_name is not None:
-        arguments.text("--query_name", options.query_name, "give it one, or leave the option out")
+        arguments.text("--query_name", options.query_name, "use a name, or leave the option out")
 
 
 def name_of(options: SparkBeamOptions) -> str | None:
@@ -396,7 +396,7 @@ def _several(name: str, values: object) -> Sequence[str]:
     if values is None:
         return ()
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise ConfigurationError(f"{name}: {type(values).__name__} is not a list of strings.")
+        raise ConfigurationError(f"{name} must be a list of strings, not {type(values).__name__}.")
     return values
 
 

@@ -36,9 +36,9 @@ _OWN_ENVIRONMENTS = frozenset(
 _ARCHIVES = (".tar", ".tar.gz", ".whl", ".zip")
 _SETUPS = ("setup.py", "pyproject.toml")
 _CONTAINER = (
-    "the workers are Spark's own processes, and no container is started. Leave it out; which "
-    "Python they run PYSPARK_PYTHON says, and on Kubernetes spark.kubernetes.container.image "
-    "their container: see docs/cluster.md."
+    "the workers are Spark's own processes, and no container is started. Leave it out, set "
+    "their Python with PYSPARK_PYTHON and, on Kubernetes, their container with "
+    "spark.kubernetes.container.image: see docs/cluster.md."
 )
 
 
@@ -62,8 +62,8 @@ _REFUSED = (
     _Refused(
         "sdk_location",
         SetupOptions,
-        "this runner stages no SDK. Install that version of Beam in the Python of the driver and "
-        "of every worker: see docs/cluster.md.",
+        "this runner does not stage an SDK. Install that version of Beam in the Python of the "
+        "driver and of every worker: see docs/cluster.md.",
         lambda given: given not in ("default", "container", "", None),
     ),
     _Refused("prebuild_sdk_container_engine", SetupOptions, _CONTAINER),
@@ -112,7 +112,7 @@ def _listed(option: str, given: object) -> Iterable[object]:
     if given is None:
         return ()
     if not isinstance(given, list | tuple):
-        raise ConfigurationError(f"{option}: {type(given).__name__} is not a list of strings.")
+        raise ConfigurationError(f"{option} must be a list of strings, not {type(given).__name__}.")
     return [each for each in given if each not in (None, "")]
 
 
@@ -127,7 +127,7 @@ def _check_file(option: str, given: object) -> None:
     if option == "--setup_file" and os.path.basename(path) not in _SETUPS:
         raise ConfigurationError(
             f"{option}={arguments.shown(path)} is not a {' or a '.join(_SETUPS)}: "
-            "give that of the package."
+            "use the file of the package."
         )
     if option == "--extra_package" and not path.endswith(_ARCHIVES):
         raise ConfigurationError(

@@ -79,7 +79,7 @@ class ColumnStep:
         """Description of the input of the step: elements or columns."""
         if self.reason is not None:
             return f"elements, because {self.reason}"
-        return "columns" if self.is_certain else "columns, if it gets any when it runs"
+        return "columns" if self.is_certain else "columns, if it receives any at run time"
 
 
 Begun: TypeAlias = list[tuple[str, Shape]]
@@ -257,9 +257,9 @@ class ColumnFlow:
             map(partial(self.output_shape, port), shapes)
         ):
             coder = self.parsed.coder(port.pcollection)
-            return f"the coder {coder} may give back others" if shapes else None
+            return f"the coder {coder} may decode to other values" if shapes else None
         if isinstance(port.format, GroupRows) and shapes and not self.pairs(port, begins):
-            return "keys or values are no columns behind a GroupByKey"
+            return "keys or values are not columns after a GroupByKey"
         return None
 
     def written(self, port: Port, begins: Begun) -> Iterator[Shape]:

@@ -155,8 +155,8 @@ def unreadable_format(stored: dict[str, Any]) -> str | None:
         return None
     written_by = stored.get("versions", {}).get("sparkbeam", "an older version")
     return (
-        f"its state has the format {found}, written by sparkbeam {written_by}, and this version "
-        f"reads {STATE_FORMAT}"
+        f"its state has the format {found}, written by sparkbeam {written_by}, but this version "
+        f"reads the format {STATE_FORMAT}"
     )
 
 
@@ -208,7 +208,7 @@ def _other_depth(before: int, new: dict[str, Any], come: list[Parts]) -> list[st
     behind = (parts for parts in come if not is_first(parts))
     added = ", ".join(sorted({f"'{parts['label']}'" for parts in behind}))
     cause = f" (step {added} is new)" if added else ""
-    return [f"{before - 1} shuffles followed each other and {new['layers'] - 1} do now{cause}"]
+    return [f"the count of consecutive shuffles was {before - 1} and is {new['layers'] - 1}{cause}"]
 
 
 def _with_stored_tags(parts: Parts, tags: dict[int, int]) -> Parts:
@@ -224,8 +224,8 @@ def _moved(before: Parts, now: Parts) -> list[str]:
     was, is_now = (parts["place"].split(", ")[0].removeprefix("layer ") for parts in (before, now))
     name = f"step '{now['label']}'"
     if was == is_now:
-        return [f"{name} reads another kind of shuffle"]
-    return [f"{name} came behind {was} shuffles in a row and comes behind {is_now} now"]
+        return [f"{name} reads a different kind of shuffle"]
+    return [f"{name} was after {was} consecutive shuffles and is after {is_now} now"]
 
 
 def _outputs_gone(before: Parts, now: Parts, old: dict[str, Any]) -> Iterator[str]:
@@ -237,7 +237,7 @@ def _outputs_gone(before: Parts, now: Parts, old: dict[str, Any]) -> Iterator[st
                 {f"'{old['stages'][id]['label']}'" for id in readers if id in old["stages"]}
             )
             for_whom = f" for step {', '.join(labels)}" if labels else ""
-            yield f"what step '{now['label']}' has read{for_whom} would have no reader"
+            yield f"the data that step '{now['label']}' has read{for_whom} would have no reader"
 
 
 def _changed_sources(old: list[Parts], new: list[Parts]) -> Iterator[str]:
@@ -248,7 +248,7 @@ def _changed_sources(old: list[Parts], new: list[Parts]) -> Iterator[str]:
         elif label not in labels[0]:
             yield f"source '{label}' is new"
     if sorted(labels[0]) == sorted(labels[1]) and labels[0] != labels[1]:
-        yield f"the sources are in another order: {', '.join(labels[1])}"
+        yield f"the sources are in a different order: {', '.join(labels[1])}"
     for before, now in zip(old, new, strict=False):
         if before["label"] == now["label"]:
             yield from _changed(before, now, same_python=True, what="source")
@@ -284,7 +284,7 @@ def _changed(before: Parts, now: Parts, *, same_python: bool, what: str = "step"
         if old is None:
             yield f"{name} has a new {part}, {new}"
         elif new is None:
-            yield f"{name} has no {part} any more, which was {old}"
+            yield f"{name} no longer has {part}, which was {old}"
         else:
             told = "output" if is_output(part) else part
             yield f"{name}: its {told} was {old} and is {new}"

@@ -176,7 +176,7 @@ def _aggregator(
 def _in_batch(windowing: Windowing, fires: Windowing | None) -> tuple[GroupStrategy, str]:
     how = "fire once"
     if fires is not None:
-        how = f"come with the number of their elements, by which {fires.triggerfn} fires"
+        how = f"come with their element counts, on which {fires.triggerfn} fires"
     fire_once = f"{_windows(windowing)} {how}"
     if not _fires_once(windowing):
         return GroupStrategy.TRIGGERS, _trigger(windowing)

@@ -46,7 +46,7 @@ def as_side(coder: coders.Coder, pair: Shape, *, keys_only: bool = False) -> Rec
         return Refused(reason)
     back = round_tripped(coder.value_coder(), empty_column(shape), shape)
     if back is None:
-        return Refused(f"the coder {coder.value_coder()} may give back others")
+        return Refused(f"the coder {coder.value_coder()} may decode to other values")
     return RecordShape(tuple, pair.names, (key, back))
 
 

@@ -69,5 +69,5 @@ class JoinSpec:
         """
         how, broadcast = json.loads(payload)
         if how not in HOWS or broadcast not in (AUTO, NEVER, LEFT, RIGHT):
-            raise ValueError("This is no join.")
+            raise ValueError("This is not a join.")
         return cls(how, broadcast)

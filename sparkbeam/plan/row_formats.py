@@ -64,7 +64,7 @@ class GroupRows(RowFormat):
 
     @property
     def arrival(self) -> str:
-        return ", many keys in a row" if self.packed else ", sorted"
+        return ", many keys per row" if self.packed else ", sorted"
 
     @property
     def why_elements(self) -> str | None:
@@ -90,7 +90,7 @@ class AggregateRows(RowFormat):
 
     @property
     def arrival(self) -> str:
-        return ", many keys in a row" if self.packed else ", sorted by session start"
+        return ", many keys per row" if self.packed else ", sorted by session start"
 
     @property
     def why_elements(self) -> str:
@@ -131,7 +131,7 @@ class KeyedRows(RowFormat):
         if self.stored:
             return "state holds elements"
         if self.by_time:
-            return "its elements are sorted by their time"
+            return "its elements are sorted by timestamp"
         return "the elements of a key are read one by one"
 
 

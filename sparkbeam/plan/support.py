@@ -233,7 +233,7 @@ def problems(pipeline: beam_runner_api_pb2.Pipeline) -> Iterator[UnsupportedTran
                     transform.spec.urn,
                     (
                         f"the primitive '{transform.spec.urn}' is unknown.",
-                        "Replace it by a transform of the Python SDK.",
+                        "Replace it with a transform of the Python SDK.",
                     ),
                 ),
             )
@@ -248,8 +248,8 @@ def problems(pipeline: beam_runner_api_pb2.Pipeline) -> Iterator[UnsupportedTran
 
 _OF_RUNNERS = {
     common_urns.composites.PUBSUB_READ.urn: (
-        "each runner brings a source of its own for Pub/Sub.",
-        "Apply apache_beam.io.ReadFromPubSub to a pipeline that has this runner.",
+        "each runner has its own source for Pub/Sub.",
+        "Apply apache_beam.io.ReadFromPubSub to a pipeline with this runner.",
     ),
 }
 """Advice on primitives that Beam leaves to its runners."""

@@ -93,7 +93,7 @@ class ReadBatches(beam.DoFn):
                 column = self._union(field.type, column)
             if column.type != field.type:
                 raise ValueError(
-                    f"the column '{of}{field.name}' is {column.type}, and the schema says "
+                    f"the column '{of}{field.name}' is {column.type}, but the schema has "
                     f"{field.type}"
                 )
             yield column

@@ -93,17 +93,17 @@ class ElementsOfBatches(beam.DoFn):
         """
         names = [name for name in schema.names if name != self._timestamp_column]
         if self._timestamp_column is not None and len(names) + 1 != len(schema.names):
-            raise UnknownShape(f"there is no timestamp column '{self._timestamp_column}'")
+            raise UnknownShape(f"the timestamp column '{self._timestamp_column}' is missing")
         if isinstance(self._kind, tuple):
             if len(names) != 1:
-                raise UnknownShape(f"elements of several types are one column, not {len(names)}")
+                raise UnknownShape(f"elements of several types need one column, not {len(names)}")
             shape = shape_of(schema.field(names[0]).type, self._kind)
             return RowsOfTables(shape, self._timestamp_column, of_one_column=True)
         fields = getattr(self._kind, "_fields", tuple(names))
         if fields != tuple(names):
             raise UnknownShape(
-                f"{self._kind.__name__} has the fields {', '.join(fields)}, and the batch the "
-                f"columns {', '.join(names)}"
+                f"{self._kind.__name__} has the fields {', '.join(fields)}, and the batch has "
+                f"the columns {', '.join(names)}"
             )
         shape = shape_of(pa.struct([schema.field(name) for name in names]), self._kind)
         return RowsOfTables(shape, self._timestamp_column)
@@ -141,7 +141,7 @@ def rows_of_tables(fn: Any, schema: pa.Schema) -> RowsOfTables:
     if row_type is None:
         return RowsOfTables(shape)
     if shape.names != row_type._fields:
-        raise UnknownShape("the table has other columns than its schema says")
+        raise UnknownShape("the columns of the table differ from its schema")
     return RowsOfTables(RecordShape(row_type, shape.names, shape.fields))
 
 

@@ -255,15 +255,15 @@ class _Translation:
                 raise UnsupportedTransform(
                     label,
                     "layout='manifest' is the log of a stream's micro-batches.",
-                    "Leave layout out in batch, or run the pipeline with --streaming.",
+                    "Omit layout in batch, or run the pipeline with --streaming.",
                 )
             if spec.is_complete and self._streaming:
                 other = results.setdefault(stable_name(name), name)
                 if other != name:
                     raise UnsupportedTransform(
                         label,
-                        f"a checkpoint cannot tell the complete results of '{other}' and '{name}' "
-                        "apart, whose names differ only in a line of code.",
+                        f"a checkpoint cannot distinguish the complete results of '{other}' and "
+                        f"'{name}', whose names differ only in a line of code.",
                         "Give the transform around one of them a label.",
                     )
             yield SparkSink(label, name, spec, tags)

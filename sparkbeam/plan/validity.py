@@ -18,7 +18,7 @@ from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError, SparkBeamError, UnsupportedTransform
 from sparkbeam.plan.urns import ASSIGN_WINDOWS
 
-REMEDY = "The proto of the pipeline is damaged: make it again with the program that wrote it."
+REMEDY = "The pipeline proto is damaged: create it again with the program that wrote it."
 
 _PAYLOADS: Mapping[str, Any] = {
     **dict.fromkeys(translations.PAR_DO_URNS, beam_runner_api_pb2.ParDoPayload),
@@ -50,8 +50,8 @@ def damaged(error: Exception) -> SparkBeamError:
     """Return the error for one that a phase raises over a proto that seems whole."""
     text = shortened(f"{type(error).__name__}: {' '.join(str(error).split())}", 200)
     return ConfigurationError(
-        f"The pipeline cannot be translated: {text}. If this is not from a coder or a class of "
-        "its own, the proto is damaged: make it again with the program that wrote it."
+        f"The pipeline cannot be translated: {text}. Unless one of its own coders or classes "
+        "raises this, the proto is damaged: create it again with the program that wrote it."
     )
 
 
@@ -59,17 +59,17 @@ def _check_coders(components: beam_runner_api_pb2.Components) -> None:
     for coder_id in sorted(components.coders):
         for part in components.coders[coder_id].component_coder_ids:
             if part not in components.coders:
-                raise _broken(f"The coder {shown(coder_id)} has a part {shown(part)} that is none")
+                raise _broken(f"The part {shown(part)} of the coder {shown(coder_id)} is missing")
     circle = _circle(components.coders, lambda id: components.coders[id].component_coder_ids)
     if circle is not None:
-        raise _broken(f"The coder {shown(circle)} is a part of itself")
+        raise _broken(f"The coder {shown(circle)} contains itself")
 
 
 def _check_windowings(components: beam_runner_api_pb2.Components) -> None:
     for strategy_id in sorted(components.windowing_strategies):
         strategy = components.windowing_strategies[strategy_id]
         if strategy.window_coder_id not in components.coders:
-            raise _broken(f"The windowing {shown(strategy_id)} has no coder of its windows")
+            raise _broken(f"The windowing {shown(strategy_id)} has no window coder")
         if not strategy.window_fn.urn:
             raise _broken(f"The windowing {shown(strategy_id)} has no WindowFn")
 
@@ -78,14 +78,14 @@ def _check_tree(pipeline: beam_runner_api_pb2.Pipeline) -> None:
     transforms = pipeline.components.transforms
     for root in pipeline.root_transform_ids:
         if root not in transforms:
-            raise _broken(f"There is no transform {shown(root)}, a root of the pipeline")
+            raise _broken(f"The root transform {shown(root)} of the pipeline is missing")
     for transform_id in sorted(transforms):
         for part in transforms[transform_id].subtransforms:
             if part not in transforms:
                 raise _not_whole(transforms[transform_id], f"its part {shown(part)} is missing")
     circle = _circle(transforms, lambda id: transforms[id].subtransforms)
     if circle is not None:
-        raise _not_whole(transforms[circle], "it is a part of itself")
+        raise _not_whole(transforms[circle], "it contains itself")
 
 
 def _reachable(
@@ -107,14 +107,14 @@ def _check_transform(
 ) -> None:
     for pcollection in (*transform.inputs.values(), *transform.outputs.values()):
         if pcollection not in components.pcollections:
-            raise _not_whole(transform, f"there is no PCollection {shown(pcollection)}")
+            raise _not_whole(transform, f"its PCollection {shown(pcollection)} is missing")
         found = components.pcollections[pcollection]
         if found.coder_id not in components.coders:
             raise _not_whole(transform, f"its PCollection {shown(pcollection)} has no coder")
         if found.windowing_strategy_id not in components.windowing_strategies:
             raise _not_whole(transform, f"its PCollection {shown(pcollection)} has no windowing")
     if transform.environment_id and transform.environment_id not in components.environments:
-        raise _not_whole(transform, f"there is no environment {shown(transform.environment_id)}")
+        raise _not_whole(transform, f"its environment {shown(transform.environment_id)} is missing")
     if transform.spec.urn in _PAYLOADS:
         try:
             payload = _PAYLOADS[transform.spec.urn].FromString(transform.spec.payload)
@@ -135,14 +135,14 @@ def _check_flow(reachable: dict[str, beam_runner_api_pb2.PTransform]) -> None:
                 continue  # A composite without parts hands on what it gets.
             if producer.setdefault(pcollection, id) != id:
                 raise _not_whole(
-                    leaves[id], f"another transform has the output {shown(pcollection)} too"
+                    leaves[id], f"another transform also has the output {shown(pcollection)}"
                 )
     circle = _circle(
         leaves,
         lambda id: [producer[p] for p in leaves[id].inputs.values() if producer.get(p, id) != id],
     )
     if circle is not None:
-        raise _not_whole(leaves[circle], "it reads what is made of its own output")
+        raise _not_whole(leaves[circle], "its input depends on its own output")
 
 
 def _circle(ids: Iterable[str], following: Callable[[str], Iterable[str]]) -> str | None:

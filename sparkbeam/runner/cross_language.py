@@ -42,7 +42,7 @@ _PACKAGES: Mapping[str, str] = {
 """Packages of transforms, by a pattern of the transform's name."""
 
 _OTHERS: Mapping[str, str] = {
-    r"WriteToBigTable\b": "Leave use_cross_language out: Beam's Python SDK writes it then.",
+    r"WriteToBigTable\b": "Leave use_cross_language out: then Beam's Python SDK writes the table.",
     r"pubsub": "Use ReadFromPubSub or WriteToPubSub of apache_beam.io: see docs/pubsub.md.",
     "spanner": "Use the transforms of apache_beam.io.gcp.experimental.spannerio.",
     "tfrecord": "Use ReadFromTFRecord or WriteToTFRecord of apache_beam.io.",
@@ -58,7 +58,7 @@ _OTHERS: Mapping[str, str] = {
 _OF_BEAM = re.compile(r"apache_beam\.")
 _GENERAL = (
     "Use a transform of Beam's Python SDK, or sparkbeam.io.ReadFromSpark or WriteToSpark, which "
-    "take any source and sink of Spark's: see docs/io.md."
+    "support any source or sink of Spark: see docs/io.md."
 )
 
 
@@ -115,15 +115,15 @@ def _refusal(pipeline: Pipeline | None, transform: Any = None) -> UnsupportedTra
     kind = f" ({_name(next(of_beam, parts[-1]))})" if parts else ""
     return UnsupportedTransform(
         label,
-        f"{within}{kind} is a cross-language transform, which another process expands and runs, as "
-        "a rule one of Java.",
+        f"{within}{kind} is a cross-language transform, which another process, usually Java, "
+        "expands and runs.",
         _remedy(" ".join(text for part in parts for text in (_name(part), urn_of(part)))),
     )
 
 
 def _named(transform: Any) -> str:
     """Return the class of a transform that has no label yet."""
-    return "of another language" if transform is None else type(transform).__name__
+    return "cross-language" if transform is None else type(transform).__name__
 
 
 def _name(transform: Any) -> str:

@@ -110,7 +110,7 @@ def _checked(pcollection: Any) -> beam.Pipeline:
     resolve.require_spark(pipeline, _NAME)
     if not isinstance(pipeline.runner, SparkRunner):
         raise ConfigurationError(
-            f"{_NAME} takes a pipeline of sparkbeam.SparkRunner itself, not of a runner around it: "
+            f"{_NAME} needs a pipeline on sparkbeam.SparkRunner itself, not on a runner around it: "
             "use beam.Pipeline(SparkRunner())."
         )
     return pipeline
@@ -125,9 +125,9 @@ def _last_applied(proto: Any, options: Any) -> Any:
     part = pruned(proto, last_applied(proto))
     if SparkRunner._is_streaming(part, options):
         raise ConfigurationError(
-            f"{_NAME} is for pipelines in batch, and this one is a stream: use "
-            "sparkbeam.io.ForeachBatch, which has each micro-batch as a DataFrame, or "
-            "WriteToSpark, and read with spark.readStream what it writes."
+            f"{_NAME} needs a batch pipeline, but this one is streaming: use "
+            "sparkbeam.io.ForeachBatch, which gets each micro-batch as a DataFrame, or "
+            "WriteToSpark, and read its output with spark.readStream."
         )
     return part
 
@@ -150,8 +150,8 @@ class _AsDataFrame(beam.PTransform[PCollection[Any], PDone]):
         if self._time is not None:
             if self._time in schema.names:
                 raise ConfigurationError(
-                    f"timestamps={arguments.shown(self._time)}: there is such a column already; "
-                    "use another name."
+                    f"timestamps={arguments.shown(self._time)}: the schema has a column of this "
+                    "name; use another one."
                 )
             schema = StructType([*schema.fields, StructField(self._time, TimestampType())])
         return to_dataframe(elements, schema, whole=whole, timed=self._time is not None)
@@ -170,10 +170,10 @@ class _AsDataFrame(beam.PTransform[PCollection[Any], PDone]):
             return StructType([column]), True
         producer = without_cells(elements.producer.full_label) if elements.producer else "?"
         raise ConfigurationError(
-            f"{_NAME} cannot make columns of what '{producer}' puts out, of the type "
-            f"{shortened(str(kind), 100)}{_which(kind)}. Name its fields and their "
-            "types: with_output_types(…) of a NamedTuple, beam.Row(id=int(…)), or, for "
-            "dictionaries too, schema='id bigint, …'."
+            f"{_NAME} cannot make columns of the output of '{producer}', of the type "
+            f"{shortened(str(kind), 100)}{_which(kind)}. Declare its fields and their "
+            "types: with_output_types(…) of a NamedTuple, beam.Row(id=int(…)) or, also "
+            "for dictionaries, schema='id bigint, …'."
         )
 
 
@@ -181,4 +181,4 @@ def _which(kind: Any) -> str:
     """Describe the fields of a row type that have no Spark type."""
     fields = kind._fields if isinstance(kind, RowTypeConstraint) else ()
     names = [name for name, part in fields if spark_field(name, part) is None]
-    return f", where {arguments.listed(names)} may be anything" if names else ""
+    return f", where {arguments.listed(names)} may have any type" if names else ""

@@ -36,5 +36,5 @@ class _Recordings(PipelineVisitor):
                 without_cells(getattr(transform_node, "full_label", "")),
                 "Interactive Beam records an unbounded source with the clock of Beam's "
                 "DirectRunner, which no other runner has.",
-                "Record it with InteractiveRunner() alone, or look at bounded data.",
+                "Record it with InteractiveRunner() alone, or use bounded data.",
             )

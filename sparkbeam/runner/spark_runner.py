@@ -261,7 +261,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         if streaming and not (has_row_state() or has_pandas_state()):
             raise ConfigurationError(
                 "A streaming pipeline needs Spark's transformWithState, which the installed "
-                "pyspark does not have; pipelines in batch run on it. Install pyspark 4.0 or newer."
+                "pyspark does not have; batch pipelines run on it. Install pyspark 4.0 or newer."
             )
         with stack_depth.allowed(len(proto.components.transforms)):
             return translate(
@@ -287,8 +287,8 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 )
         except UnicodeEncodeError as error:
             raise ConfigurationError(
-                "A label has a character that nothing can encode: "
-                f"{arguments.shown(error.object)}. Give the transform a label of whole characters."
+                "A label has a character that cannot be encoded: "
+                f"{arguments.shown(error.object)}. Give the transform a label of valid Unicode."
             ) from error
         except Exception as error:
             found = unpicklable(pipeline)
@@ -297,7 +297,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             label, reason = without_cells(found[0]), found[1]
             raise PipelineFailed(
                 f"Step '{label}' cannot be pickled: {type(reason).__name__}: {reason}\n"
-                "Its function travels to the workers: create what cannot be pickled "
+                "Its function is sent to the workers: create unpicklable objects "
                 "(connections, locks, generators) in setup(), not in the constructor.",
                 label,
             ) from error

@@ -54,16 +54,15 @@ WITHOUT: Mapping[Capability, str] = {
     "Parquet files under --temp_location, in streaming under --checkpoint_location",
     Capability.LOCAL_CHECKPOINTS: "without persist, rows that several steps read are kept in "
     "Parquet files under --temp_location, in streaming under --checkpoint_location",
-    Capability.PARTITIONS: "no pipeline runs, as the results of a GroupByKey would be wrong",
-    Capability.ARTIFACTS: "workers cannot get --spark_py_files and side inputs above 8 MiB",
-    Capability.JVM: "Spark reads all Parquet files, an upsert over JDBC is refused, and there are "
-    "no figures of Spark's own stages",
-    Capability.FOREACH_BATCH: "no streaming pipeline runs",
-    Capability.STATE: "no streaming pipeline runs",
+    Capability.PARTITIONS: "pipelines cannot run, as the results of a GroupByKey would be wrong",
+    Capability.ARTIFACTS: "workers cannot receive --spark_py_files and side inputs above 8 MiB",
+    Capability.JVM: "Spark reads all Parquet files, upserts over JDBC are not supported, and there "
+    "are no figures of Spark's own stages",
+    Capability.FOREACH_BATCH: "streaming pipelines cannot run",
+    Capability.STATE: "streaming pipelines cannot run",
     Capability.ROW_STATE: "state passes through pandas",
-    Capability.AVAILABLE_NOW: "sparkbeam itself ends a run that processes what is there",
-    Capability.ENDLESS: "a stream processes the data that is there and ends; start it again for "
-    "more",
+    Capability.AVAILABLE_NOW: "sparkbeam itself ends a run that processes the available data",
+    Capability.ENDLESS: "a stream processes the available data and ends; start it again for more",
 }
 """Consequences of each lack."""
 
@@ -238,7 +237,7 @@ def require_partitions(session: Any) -> None:
         raise ConfigurationError(
             f"This Spark Connect server has no {Capability.PARTITIONS.value}: rows of one key "
             "arrive in several tasks, or tasks have no numbers, so that results would be wrong. "
-            "Run the pipeline on a server of Apache Spark, or of a platform that is built on it."
+            "Run the pipeline on a server of Apache Spark, or of a platform built on it."
         )
 
 
@@ -261,7 +260,7 @@ def ship(session: Any, path: str, remedy: str, *, module: bool = False) -> None:
             raise
         reason = shortened(next(iter(str(error).splitlines()), type(error).__name__), 200)
         raise ConfigurationError(
-            f"The Spark session does not take {shown(path)} for its workers ({reason}). {remedy}"
+            f"The Spark session does not accept {shown(path)} for its workers ({reason}). {remedy}"
         ) from error
 
 

@@ -35,9 +35,9 @@ def _full(text: str, found: re.Match[str]) -> str:
     path = _PATH.search(line)
     where = f": {path.group(1) or path.group(2)}" if path is not None else ""
     return (
-        f"{found.group()}{where}. Make room there, in spark.local.dir and under "
-        "--checkpoint_location, and start the program again: a streaming pipeline goes on over the "
-        "same checkpoint, and what is committed is not lost."
+        f"{found.group()}{where}. Free space there, in spark.local.dir and under "
+        "--checkpoint_location, and start the program again: a streaming pipeline continues from "
+        "the same checkpoint, and committed data is not lost."
     )
 
 
@@ -46,8 +46,7 @@ def _broken(text: str, found: re.Match[str]) -> str:
     what = f"The checkpoint file {file.group()}" if file is not None else "A file of the checkpoint"
     return (
         f"{what} cannot be read: {_line(text, found)[:300]} "
-        "Put the checkpoint of a backup in its place, or start with another --checkpoint_location, "
-        "which starts over."
+        "Restore the checkpoint from a backup, or start over with another --checkpoint_location."
     )
 
 

@@ -47,13 +47,13 @@ _OLD_PYTHON = re.compile(r"sparkbeam needs Python [^\n]*")
 """Raised when the package is imported."""
 
 _SAME_PYTHON = (
-    "Point PYSPARK_PYTHON, in the environment of the program, at the Python that runs it "
-    f"({'.'.join(map(str, sys.version_info[:2]))}), with sparkbeam installed, on every worker."
+    "Set PYSPARK_PYTHON, in the environment of the program, to the Python that runs it "
+    f"({'.'.join(map(str, sys.version_info[:2]))}); every worker must have it, with sparkbeam."
 )
 
 _OF_DATABASE = (
-    "If the connection has broken, run the pipeline again; if a value cannot be read, read a query "
-    "that casts its column to a text."
+    "If the connection broke, run the pipeline again; if a value cannot be read, use a query that "
+    "casts its column to text."
 )
 
 _FRAMES_OF_JAVA = re.compile(r"^\s+at [\w.$]+|^JVM stacktrace", re.MULTILINE)
@@ -194,8 +194,8 @@ def _lacking(text: str) -> str | None:
     found = OTHER_PYTHON.search(text)
     if found is not None:
         return (
-            f"The workers run Python {found['worker']}, and the program {found['driver']}: what "
-            f"one pickles the other cannot read. {_SAME_PYTHON}"
+            f"The workers run Python {found['worker']}, but the program runs "
+            f"{found['driver']}: they cannot exchange pickled objects. {_SAME_PYTHON}"
         )
     found = _OLD_PYTHON.search(text)
     if found is not None:
@@ -236,13 +236,13 @@ def _remedy(text: str) -> str:
         return lacking
     if OTHER_VERSION.search(text):
         return (
-            f"A jar of the session is for another Spark than {pyspark.__version__}: look at "
+            f"A jar of the session is not for Spark {pyspark.__version__}: check "
             "spark.jars and spark.jars.packages."
         )
     if OTHER_PLAN.search(text):
         return (
             "A DataFrame, view or query that the pipeline reads has other sources or other state "
-            "than when its checkpoint was begun: make it as it was, or start with another "
+            "than at the start of its checkpoint: undo the change, or start with another "
             "--checkpoint_location."
         )
     if KAFKA_LOST.search(text):
@@ -250,15 +250,15 @@ def _remedy(text: str) -> str:
     if KAFKA_FAILED.search(text) or text.startswith("KafkaError: "):
         return kafka_remedy(text)
     if FULL.search(text):
-        return "Make room in the folder for temporary files, or set spark.local.dir to another one."
+        return "Free space in the folder of temporary files, or set spark.local.dir to another one."
     if _CODER_FAILED.search(text):
         return (
-            "Correct the coder, or give the output of the step another type with "
-            ".with_output_types(...), for which Beam has a coder."
+            "Correct the coder, or give the output of the step a type for which Beam has a coder, "
+            "with .with_output_types(...)."
         )
     if text.startswith(_SIDE_WINDOW_FAILED):
         return (
-            "Put the side input into windows that the timestamp alone decides, such as "
+            "Put the side input into windows that depend only on the timestamp, such as "
             "beam.WindowInto(FixedWindows(60)) or beam.WindowInto(GlobalWindows())."
         )
     return ""

@@ -37,8 +37,8 @@ def add_jars(session: Any, jars: Sequence[str], argument: str) -> None:
                 raise ConfigurationError(
                     f"{argument}: the session does not accept {shown(jar)} "
                     f"({shortened(upstream.first_line(error), 200)}). Start it with the archive: "
-                    "--spark_packages=GROUP:ARTIFACT:VERSION or --spark_conf=spark.jars=PATH; over "
-                    "Spark Connect the server is started with it."
+                    "--spark_packages=GROUP:ARTIFACT:VERSION or --spark_conf=spark.jars=PATH; with "
+                    "Spark Connect, start the server with it."
                 ) from None
 
 

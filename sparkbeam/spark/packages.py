@@ -147,7 +147,7 @@ class _Pip:
         if not _has("pip"):
             raise ConfigurationError(
                 "The Python of this program has no pip, which installs the packages of the "
-                "pipeline: run 'python -m ensurepip', or equip the workers in another way: see "
+                "pipeline: run 'python -m ensurepip', or install them on the workers: see "
                 "docs/cluster.md."
             )
         problems: list[str] = []
@@ -160,16 +160,16 @@ class _Pip:
             if problem is None:
                 if "--no-deps" in attempt:
                     _logger.warning(
-                        "The dependencies of the packages cannot be installed, and are left to "
-                        "the workers' Python: %s",
+                        "The dependencies of the packages cannot be installed; the workers' "
+                        "Python must have them: %s",
                         problems[0],
                     )
                 return
             problems.append(problem)
         raise ConfigurationError(
             f"pip cannot install the packages of the pipeline: {problems[0]} "
-            "Correct the options --requirements_file, --extra_package and --setup_file, or equip "
-            "the workers in another way: see docs/cluster.md."
+            "Correct the options --requirements_file, --extra_package and --setup_file, or "
+            "install the packages on the workers: see docs/cluster.md."
         )
 
     def build(self, source: Path) -> list[str]:
@@ -280,7 +280,7 @@ def _requirements(path: Path | None, *, same_python: bool) -> list[str]:
     except (OSError, UnicodeError) as error:
         raise ConfigurationError(
             f"--requirements_file={shown(str(path))} cannot be read "
-            f"({getattr(error, 'strerror', None) or 'it is no text'}). Correct the path."
+            f"({getattr(error, 'strerror', None) or 'it is not a text file'}). Correct the path."
         ) from None
     kept = []
     for line in re.sub(r"\\\n", " ", text).splitlines():
@@ -311,8 +311,8 @@ def _is_there(line: str, *, same_python: bool) -> bool:
     if name in _of_runner():
         if there is not None and not fits:
             _logger.warning(
-                "--requirements_file: %s is left out, as the workers have %s %s, the version of "
-                "this program.",
+                "--requirements_file: %s is left out because the workers have %s %s, the version "
+                "of this program.",
                 requirement,
                 name,
                 there,

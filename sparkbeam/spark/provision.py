@@ -75,8 +75,8 @@ def _check_platform(session: Any, folder: Path) -> None:
     if found != sysconfig.get_platform():
         raise ConfigurationError(
             f"The packages of the pipeline have parts compiled for {sysconfig.get_platform()} "
-            f"({arguments.listed(sorted(compiled))}), and the workers run {found}. Start the "
-            "program on such a machine, or let Spark bring an environment that has them: see "
+            f"({arguments.listed(sorted(compiled))}), but the workers run {found}. Start the "
+            "program on a machine like theirs, or let Spark ship an environment that has them: see "
             "docs/cluster.md."
         )
 
@@ -119,8 +119,8 @@ def _ship_once(session: Any, file: Path, digest: str) -> None:
     name = file.name
     if known.get(name, digest) != digest:
         raise ConfigurationError(
-            f"--files_to_stage={arguments.shown(name)}: the Spark session has got a file of this "
-            "name with other content, and keeps it. Give the file another name, or start another "
+            f"--files_to_stage={arguments.shown(name)}: the Spark session already has a file of "
+            "this name with other content, and keeps it. Rename the file, or start another "
             "session."
         )
     if name not in known:

@@ -60,7 +60,7 @@ def recovering(
             "An older driver was still writing to the checkpoint"
             if CONCURRENT.search(text)
             else "Spark could not repair the loss of a process",
-            "starts again from the beginning" if steps is None else "goes on from its checkpoint",
+            "starts again from the beginning" if steps is None else "continues from its checkpoint",
             left,
         )
 

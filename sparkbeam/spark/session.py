@@ -124,7 +124,7 @@ def warn_of_version() -> None:
     if not first <= upstream.version() <= last:
         tested = " to ".join(".".join(map(str, version)) for version in upstream.TESTED)
         _LOG.warning(
-            "PySpark %s is installed, and this version of sparkbeam is tested with %s.",
+            "PySpark %s is installed, but this version of sparkbeam is tested with %s.",
             upstream.full_version(),
             tested,
         )
@@ -186,7 +186,7 @@ def _about_packages(conf: dict[str, str]) -> str:
     wanted = conf.get(PACKAGES)
     if not wanted:
         return ""
-    return f", and that Maven has the packages {shortened(wanted, 200)} and what they depend on"
+    return f", and that Maven has the packages {shortened(wanted, 200)} and their dependencies"
 
 
 def _with_packages(session: SparkSession, options: SparkBeamOptions) -> SparkSession:
@@ -222,7 +222,7 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
             f"No Spark Connect session on --spark_connect={shown_url(url)}: "
             f"{_first_line(error, options)}. "
             "Check the URL, and that the client is installed: pip install 'sparkbeam[client]', or "
-            "'sparkbeam[connect]' beside a JVM."
+            "'sparkbeam[connect]' with a JVM."
         ) from None
     return session if launched else _with_packages(session, options)
 
@@ -363,7 +363,7 @@ def _require_java() -> None:
     """
     if not upstream.starts_jvms():
         raise ConfigurationError(
-            "The installed PySpark is a client without a JVM: give --spark_connect=sc://host:15002"
+            "The installed PySpark is a client without a JVM: use --spark_connect=sc://host:15002"
             ", or pip install 'sparkbeam[spark]'."
         )
     home = os.environ.get("JAVA_HOME")
@@ -427,7 +427,7 @@ def _require_spark_connect(url: str) -> None:
         try:
             grpc.channel_ready_future(channel).result(_GRPC_SECONDS)
         except grpc.FutureTimeoutError:
-            raise TimeoutError("the server there is not a Spark Connect server") from None
+            raise TimeoutError("the server is not a Spark Connect server") from None
 
 
 def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> str:
@@ -516,7 +516,7 @@ def check_streaming(session: Any) -> None:
     """
     if setting(session, _UNIX_SOCKETS) == "true":
         raise ConfigurationError(
-            f"Spark cannot stream from Python where {_UNIX_SOCKETS}=true: "
+            f"Spark cannot stream from Python with {_UNIX_SOCKETS}=true: "
             "start the session without this setting."
         )
 

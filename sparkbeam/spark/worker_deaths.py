@@ -92,8 +92,8 @@ class Deaths:
         label, step = self._step()
         if self._kills() > self._before or OF_MEMORY.search(text):
             return PipelineFailed(
-                f"{step}: the worker that ran it was killed for lack of memory. Let fewer tasks "
-                "run at once (--spark_master=local[2], spark.executor.cores), give workers more "
+                f"{step}: the worker that ran it was killed for lack of memory. Run fewer tasks "
+                "at once (--spark_master=local[2], spark.executor.cores), give workers more "
                 "memory (spark.executor.memoryOverhead on a cluster), or make elements smaller.",
                 label,
             )
@@ -124,13 +124,13 @@ class Deaths:
     def _of_jvm(self, code: int) -> PipelineFailed:
         """Return the error for an exit of the driver's JVM."""
         if code == OUT_OF_HEAP:
-            return self._of_heap("Spark's JVM has ended, as it had no memory left")
+            return self._of_heap("Spark's JVM has ended because it had no memory left")
         killed = code < 0 and self._kills() > self._before
         label, step = self._step(self._at())
         return PipelineFailed(
             f"{step}: Spark's JVM has ended (exit code {code}). "
             + (
-                "The system has killed it for lack of memory: let fewer tasks run at once "
+                "The system killed it for lack of memory: run fewer tasks at once "
                 "(--spark_master=local[2]), or lower spark.driver.memory."
                 if killed
                 else "Its last output is above. Start the program again."
@@ -140,11 +140,11 @@ class Deaths:
 
     def _of_heap(self, what: str) -> PipelineFailed:
         heap = self._heap
-        has = f", of {shown_bytes(heap.size)} ({heap.setting})" if heap.size is not None else ""
+        has = f" of its {shown_bytes(heap.size)} ({heap.setting})" if heap.size is not None else ""
         label, step = self._step(self._at())
         return PipelineFailed(
-            f"{step}: {what}{has}: an element, or what several tasks hold at once, is too large "
-            f"for it. Give it more (--spark_conf={heap.setting}=4g), let fewer tasks run at once "
+            f"{step}: {what}{has}: an element, or the data of several tasks, is too large for "
+            f"it. Give it more memory (--spark_conf={heap.setting}=4g), run fewer tasks at once "
             "(--spark_master=local[2], spark.executor.cores), or make elements smaller.",
             label,
         )

@@ -37,8 +37,8 @@ class Callbacks:
         lost = [token for token, n in left.items() if not n]
         if lost:
             _logger.warning(
-                "Callbacks of bundle finalizers are lost with the workers of %d tasks: unconfirmed "
-                "messages may be delivered again.",
+                "Callbacks of bundle finalizers were lost with the workers of %d tasks: "
+                "unconfirmed messages may be delivered again.",
                 len(lost),
             )
         self._left = {token: n for token, n in left.items() if n}

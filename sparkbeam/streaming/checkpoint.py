@@ -154,7 +154,7 @@ class CheckpointContent:
         yield f"  {', '.join(parts)}"
         yield from _in_log("planned", OFFSETS, self.planned)
         yield from _in_log("committed", COMMITS, self.committed)
-        yield f"at a restart {self._restart()}"
+        yield f"at a restart, {self._restart()}"
         for entry in filter(None, [self.committed, self.again]):
             yield f"offsets at the end of micro-batch {entry.micro_batch:,}"
             for label, text in entry.offsets.items():
@@ -165,27 +165,27 @@ class CheckpointContent:
         for step in self.status.progress.stages:
             texts = streaming_texts(step)
             yield f"  {step.name}: in {texts['input']}, out {texts['watermark']}"
-        yield f"behind is {self._who()}"
+        yield f"furthest behind: {self._who()}"
 
     def _restart(self) -> str:
         again = self.again
         if self.status.health is Health.DRAINED:
             return "nothing can run: the checkpoint is drained"
         if again is None and self.status.is_over:
-            return "nothing runs: all is done and committed"
+            return "nothing runs: everything is committed"
         if again is None:
             following = 1 if self.committed is None else self.committed.micro_batch + 1
             return f"nothing runs again: micro-batch {following:,} is the next"
-        taken = "; the sinks have had all of it, and get the same again" if self.delivered else ""
+        taken = "; the sinks have all of it, and get it again" if self.delivered else ""
         return (
-            f"micro-batch {again.micro_batch:,} runs again, with the same offsets: "
-            f"it is in {OFFSETS}/{again.log}, and there is no {COMMITS}/{again.log}{taken}"
+            f"micro-batch {again.micro_batch:,} runs again with the same offsets: "
+            f"it is in {OFFSETS}/{again.log}, but {COMMITS}/{again.log} is missing{taken}"
         )
 
     def _who(self) -> str:
         behind = self.behind
         if behind is None:
-            return "nobody"
+            return "none"
         if isinstance(behind, SourceMark):
             return f"source {behind.label}: {_shown(behind.watermark)}{_slowest(behind)}"
         texts = streaming_texts(behind)
@@ -306,7 +306,7 @@ def _in_log(what: str, log: str, entry: LogEntry | None) -> Iterator[str]:
 def _shown(micros: int | None) -> str:
     if micros is None:
         return "not known"
-    return _moment(micros) or "not begun"
+    return _moment(micros) or "not started"
 
 
 def _moment(micros: int | None) -> str | None:
@@ -315,7 +315,7 @@ def _moment(micros: int | None) -> str | None:
 
 
 def _slowest(source: SourceMark) -> str:
-    return f", by partition {shortened(source.slowest, _MOST)}" if source.slowest else ""
+    return f", held by partition {shortened(source.slowest, _MOST)}" if source.slowest else ""
 
 
 def _source(source: SourceMark) -> dict[str, Any]:

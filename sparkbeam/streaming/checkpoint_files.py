@@ -23,9 +23,7 @@ _ID = "id"
 _EPOCH = "epoch"
 _PLACES = "places"
 
-OTHER_CHECKPOINT = (
-    "Put the one of a backup in its place, or start with another --checkpoint_location."
-)
+OTHER_CHECKPOINT = "Restore it from a backup, or start with another --checkpoint_location."
 """The last remedy."""
 
 
@@ -108,7 +106,7 @@ def next_epoch(files: Files) -> int:
     found = files.read(_EPOCH)
     last = b"0" if found is None else found
     if not re.fullmatch(rb"[0-9]{1,18}", last):
-        raise damaged(files.path(_EPOCH), "Remove it when no older run is left, and start again.")
+        raise damaged(files.path(_EPOCH), "Remove it when no older run remains, and start again.")
     epoch = max(time.time_ns() // 10**6, int(last) + 1)
     files.write(_EPOCH, b"%d" % epoch)
     return epoch
@@ -138,16 +136,16 @@ def not_written(path: str, error: OSError) -> CheckpointFailed:
     """Return the error for a checkpoint file that cannot be written."""
     return CheckpointFailed(
         f"The checkpoint file {path} cannot be written: {error.strerror or error}. "
-        "Make room or give the permission, and start the program again over the same "
-        "--checkpoint_location: what is committed is not lost."
+        "Free space or grant the permission, and start the program again over the same "
+        "--checkpoint_location: committed data is not lost."
     )
 
 
 def not_read(path: str, problem: object) -> CheckpointFailed:
     """Return the error for a checkpoint file that cannot be read."""
     return CheckpointFailed(
-        f"The checkpoint file {path} cannot be read: {problem}. Give the permission, or put the "
-        "one of a backup in its place."
+        f"The checkpoint file {path} cannot be read: {problem}. Grant the permission, or "
+        "restore the file from a backup."
     )
 
 
@@ -211,7 +209,7 @@ class LocalFiles:
         for folder in (self._checkpoint, self._folder):
             reason = local_files.untrusted_reason(folder)
             if reason is not None:
-                return f"of the folder {folder}: {reason}"
+                return f"the folder {folder} is not safe: {reason}"
         return None
 
     def remove_all(self) -> None:

@@ -54,7 +54,7 @@ class CompleteResults:
         content = _packed(result)
         if len(content) > MOST_BYTES:
             raise CheckpointFailed(
-                f"The result of '{name}' has grown to {len(content) >> 20} MiB, and a checkpoint "
+                f"The result of '{name}' has grown to {len(content) >> 20} MiB, but a checkpoint "
                 f"keeps at most {MOST_BYTES >> 20}: use output_mode='update', or a key with fewer "
                 "values."
             )

@@ -83,7 +83,7 @@ _FORM, _PANDAS = "operator", "pandas"
 _MOST_DIFFERENCES = 5
 _LONGEST = 400
 _TYPES = (
-    "A coder follows from the types of a step's output, which .with_output_types(...) can keep. "
+    "Coders are derived from the types of a step's output: .with_output_types(...) can keep them. "
 )
 
 
@@ -601,8 +601,8 @@ def named(name: str | None) -> Iterator[None]:
         if name is None or not NAME_TAKEN.search(str(error)):
             raise
         raise ConfigurationError(
-            f"--query_name={shown(name)}: another query of the session has this name and is "
-            "active. Stop it, or give another name; without one --job_name is the name."
+            f"--query_name={shown(name)}: another query of the session with this name is "
+            "active. Stop it, or choose another name; the default is --job_name."
         ) from error
 
 
@@ -683,8 +683,8 @@ def stored_pipeline(files: Files, checkpoint: str) -> bytes | None:
     except (OSError, ValueError, CheckpointFailed) as error:
         raise ConfigurationError(
             f"The checkpoint location {checkpoint} cannot be read: {str(error).splitlines()[0]} "
-            "Give a folder that this process may use, or the URL of one on storage that Spark "
-            "and Beam's filesystems both know."
+            "Use a folder that this process can access, or a URL that both Spark and Beam's "
+            "filesystems support."
         ) from error
 
 

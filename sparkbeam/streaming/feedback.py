@@ -100,7 +100,7 @@ class FeedbackFiles:
         """Return the error for damaged feedback of a micro-batch."""
         return damaged(
             self._files.path(_name(number)),
-            "It has the counts of metrics. Put the one of a backup in its place; or remove it, "
+            "It holds the counts of metrics. Restore it from a backup; or remove it, "
             "and metrics count from here on. Nothing else is lost.",
         )
 

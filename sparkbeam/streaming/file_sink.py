@@ -97,7 +97,7 @@ class FileSink:
         if self._manifest is None and Manifest(self._kept, self._folder).is_there:
             raise NotSeen(
                 f"{self._folder} has a _spark_metadata, the log of all files that Spark reads "
-                "there. Give WriteToSpark layout='manifest', or write to another folder."
+                "there. Use layout='manifest' in WriteToSpark, or write to another folder."
             )
         self._check_owners()
         self._check()
@@ -201,14 +201,14 @@ class FileSink:
             batch_id, moves = int(batch_id), dict(moves)
         except (ValueError, TypeError):
             raise ValueError(
-                f"{path} is damaged. It tells which files of the last micro-batch are still to be "
-                f"moved to {self._folder}: restore it, or delete it with the newest "
+                f"{path} is damaged. It records files of the last micro-batch that must still be "
+                f"moved to {self._folder}: restore it, or delete it together with the newest "
                 "micro-batch's files, which are then rewritten."
             ) from None
         for source, target in moves.items():
             if not self._is_own(batch_id, source, target):
                 raise NotTrusted(
-                    f"{path} asks for a move of {source!r} to {target!r}, which no sink does: "
+                    f"{path} requests a move of {source!r} to {target!r}, which no sink makes: "
                     f"another user has written it. Check who can write there, remove {path}, and "
                     "start again."
                 )
@@ -227,9 +227,9 @@ class FileSink:
         folder = f"{self._work}/{attempt}"
         if "_SUCCESS" not in self._kept.names(folder):
             raise NotSeen(
-                f"Spark has written to {folder}, but the driver's Python does not see that. "
-                "Give path as a URL that Spark and Beam's filesystems both know, such as "
-                "gs://, s3:// or hdfs://, or as file:// on a file system that all machines share."
+                f"Spark has written to {folder}, but the driver's Python does not see it. "
+                "Set path to a URL that both Spark and Beam's filesystems support, such as "
+                "gs://, s3:// or hdfs://, or to file:// on a file system that all machines share."
             )
         moves = {}
         for number, name in enumerate(data_files(self._kept, folder)):
@@ -253,8 +253,8 @@ class FileSink:
         link = self._kept.escaping(folder, names)
         if link is not None:
             raise NotTrusted(
-                f"A symbolic link leads {folder}/{link} out of {folder}. Put a folder in the "
-                "place of the link, or write to another folder."
+                f"A symbolic link leads {folder}/{link} out of {folder}. Replace the link "
+                "with a folder, or write to another folder."
             )
 
     def _write_mark(self, last: int) -> None:

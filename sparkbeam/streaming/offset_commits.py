@@ -109,8 +109,8 @@ class _Receiver:
         except Exception as error:
             if not self._fails:
                 _LOG.warning(
-                    "Step '%s': the offsets of %s are not committed: %s They will be with those of "
-                    "a later micro-batch.",
+                    "Step '%s': the offsets of %s are not committed: %s They will be committed "
+                    "with those of a later micro-batch.",
                     self._label,
                     self._target,
                     self._hide(str(error)),

@@ -224,9 +224,9 @@ class SourceClock:
             newest.setdefault(partition, MIN_MICROS)
         if len(newest) > MOST_PARTITIONS:
             raise ConfigurationError(
-                f"Step '{self.label}': more than {MOST_PARTITIONS} partitions have a watermark of "
-                "their own. Choose a partition_column= with fewer values, or give idle_timeout= "
-                "so that those without rows are forgotten."
+                f"Step '{self.label}': more than {MOST_PARTITIONS} partitions have their own "
+                "watermark. Choose a partition_column= with fewer values, or set idle_timeout= to "
+                "forget partitions without rows."
             )
         active = {*look.seen, *look.pending}
         silent = {p: since for p, since in marks.silent.items() if p not in active}

@@ -175,8 +175,8 @@ class SparkSinks:
             if not content.isdigit():
                 raise damaged(
                     self._files.path(f"{_NOTES}/{file}"),
-                    f"It has the number of the last micro-batch that '{label}' has written. "
-                    f"If that is {batch_id}, write this number into the file, or else remove it.",
+                    f"It holds the number of the last micro-batch that '{label}' has written. "
+                    f"If that is {batch_id}, write this number into the file; else remove it.",
                 )
             found[file] = int(content)
         last = max(found.values(), default=-1)

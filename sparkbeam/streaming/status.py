@@ -161,7 +161,7 @@ class PipelineStatus:
         if self.starting is not None:
             yield f"the program started {duration(self.starting)} ago"
         if self.pending is not None:
-            yield f"the next one is under way for {duration(self.pending)}"
+            yield f"the next one has been running for {duration(self.pending)}"
         if self.overdue is not None:
             yield f"the next one was due {duration(self.overdue)} ago"
         if progress.lag_seconds is not None:

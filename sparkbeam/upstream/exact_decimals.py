@@ -25,7 +25,7 @@ class ExactDecimals(coder_impl.StreamCoderImpl):
             ValueError: it is infinite or not a number.
         """
         if not value.is_finite():
-            raise ValueError(f"{value} is no number that Beam's coder of decimals can encode")
+            raise ValueError(f"Beam's coder of decimals cannot encode {value}, only finite numbers")
         scale = -int(value.as_tuple().exponent)
         out.write_var_int64(scale)
         _INTEGERS.encode_to_stream(int(value.scaleb(scale, _EXACT)), out, nested)

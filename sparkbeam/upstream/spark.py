@@ -101,7 +101,7 @@ class _PlainTypes:
         if "sqlType" not in told and is_imported(name):
             return self._usual.__get__(None, types.UserDefinedType)(told)
         if "sqlType" not in told:
-            raise ValueError(f"there is a column of the user-defined type {name}")
+            raise ValueError(f"a column has the user-defined type {name}")
         field = {"name": "_", "type": told["sqlType"], "nullable": True, "metadata": {}}
         return types.StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType
 

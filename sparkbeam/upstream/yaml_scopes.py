@@ -73,7 +73,7 @@ def _wrap(
             cycle = [*begun[begun.index(transform) :], transform]
             names = [self.get_transform_spec(each) for each in cycle]
             raise ConfigurationError(
-                "The inputs of the pipeline in YAML go round in a circle: "
+                "The inputs of the YAML pipeline form a cycle: "
                 f"{' reads '.join(str(each.get('name', each['type'])) for each in names)}. "
                 "Give one of them another input."
             )
@@ -95,8 +95,8 @@ def _name_docker() -> None:
 
     def docker(urns: Any, **config: Any) -> Any:
         raise NotImplementedError(
-            "Beam starts no containers for Beam YAML. Use a provider of type python, whose "
-            "packages are installed here and on the workers, or of type yaml."
+            "Beam YAML cannot start containers. Use a provider of type python, whose packages "
+            "are installed here and on the workers, or of type yaml."
         )
 
     ExternalProvider.register_provider_type("docker")(docker)

@@ -47,8 +47,8 @@ class UserAccumulatorForm(VectorizedAccumulator):
         kind = _kind_of(self._type)
         if kind is None or len(list(leaves_of(kind))) > MOST_LEAVES:
             raise ConfigurationError(
-                f"The accumulator_type of {self.name} is {self._type}, and has to be int64, "
-                f"float64, or a struct of these with up to {MOST_LEAVES} numbers in all."
+                f"The accumulator_type of {self.name} is {self._type}, but must be int64, float64, "
+                f"or a struct of these with up to {MOST_LEAVES} numbers in all."
             )
         self.kind = kind
 

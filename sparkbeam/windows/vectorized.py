@@ -159,7 +159,7 @@ class VectorizedCombineFn(beam.CombineFn):
     def _reduced_alone(self, value: Any) -> Any:
         found = self._reduced([value])
         if found is None:
-            raise ValueError(f"{type(self).__name__}.reduce_batch refuses {value!r}")
+            raise ValueError(f"{type(self).__name__}.reduce_batch does not accept {value!r}")
         return found
 
     def _merged(self, accumulators: list[Any]) -> Any:
@@ -203,15 +203,15 @@ def _check(
 ) -> None:
     name = f"{type(combine_fn).__name__}.{method}"
     if not isinstance(found, pa.Array):
-        raise TypeError(f"{name} has to return a pyarrow.Array, not a {type(found).__name__}")
+        raise TypeError(f"{name} must return a pyarrow.Array, not a {type(found).__name__}")
     if len(found) != count:
-        raise ValueError(f"{name} has returned {len(found)} values, not {count}")
+        raise ValueError(f"{name} returned {len(found)} values, not {count}")
     if kind is None:
         return
     if found.type != kind:
-        raise TypeError(f"{name} has returned {found.type}, and its accumulator_type is {kind}")
+        raise TypeError(f"{name} returned {found.type}, but its accumulator_type is {kind}")
     if any(part.null_count for part in _all_of(found)):
-        raise ValueError(f"{name} has returned nulls")
+        raise ValueError(f"{name} returned nulls")
 
 
 def _all_of(column: pa.Array) -> Iterator[pa.Array]:

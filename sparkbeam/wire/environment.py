@@ -129,7 +129,7 @@ def _import(plugin: str) -> None:
         with contextlib.suppress(ImportError, ValueError):
             importlib.import_module(module)
             return
-    _LOG.warning("The workers cannot import '%s', one of the --beam_plugins.", plugin)
+    _LOG.warning("The workers cannot import '%s', which --beam_plugins names.", plugin)
 
 
 def _put(module: str, name: str, kind: Any) -> None:

@@ -229,7 +229,7 @@ def _text(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # A user's class may fail in any way.
-        return "(its text cannot be told)"
+        return "(its message is not available)"
 
 
 def _step_failed(error: BaseException | None) -> StepFailed | None:

@@ -37,15 +37,15 @@ class Heap:
         size = max(sizes)
         if size > _LARGEST:
             raise RowTooLarge(
-                f"an element of {shown_bytes(size)} is too large: Spark takes less than 2 GiB in a "
-                f"row. {_SMALLER}"
+                f"an element of {shown_bytes(size)} is too large: Spark accepts less than 2 GiB "
+                f"per row. {_SMALLER}"
             )
         if size > self.most:
             assert self.size is not None
             raise RowTooLarge(
                 f"an element of {shown_bytes(size)} is too large for Spark's JVM, which has "
                 f"{shown_bytes(self.size)} of memory ({self.setting}) and holds an element "
-                f"{_COPIES} times at least. Give it more "
+                f"at least {_COPIES} times. Increase it "
                 f"(--spark_conf={self.setting}={_enough(size)}g). {_SMALLER}"
             )
 
@@ -56,8 +56,8 @@ class Heap:
 
 
 _SMALLER = (
-    "Elements that are put out in parts, or hold the name of a file in place of its content, "
-    "need no more memory however much data there is."
+    "Elements that are emitted in parts, or hold the name of a file instead of its content, "
+    "need no more memory for more data."
 )
 
 

@@ -240,7 +240,7 @@ class Joiner:
         """
         place = message.tag, message.sender, message.more
         if self._next not in (None, place):
-            raise RuntimeError(f"{place} has come in the place of the piece {self._next}")
+            raise RuntimeError(f"expected the piece {self._next}, got {place}")
         self._pieces.append(message.value)
         if message.more:
             self._next = message.tag, message.sender, message.more - 1
@@ -257,7 +257,7 @@ class Joiner:
             RuntimeError: the last piece of a value is missing.
         """
         if self._next is not None:
-            raise RuntimeError(f"the piece {self._next} has not come")
+            raise RuntimeError(f"the piece {self._next} is missing")
 
 
 _CONTENTS: dict[str, Any] = {

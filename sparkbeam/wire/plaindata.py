@@ -23,7 +23,7 @@ class _Pickler(pickle.Pickler):
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        raise NotPlainData(f"it names {module}.{name}, and plain data names nothing")
+        raise NotPlainData(f"it refers to {module}.{name}, which is not plain data")
 
 
 def dumps(content: Any) -> bytes:

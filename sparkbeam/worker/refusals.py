@@ -5,7 +5,7 @@ from apache_beam.runners.worker import operations
 
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
 
-SCATTERED = "its elements have so many windows that they are few in each"
+SCATTERED = "its elements are spread over too many windows"
 """Reason why blocks whose elements have separate windows are taken apart."""
 
 

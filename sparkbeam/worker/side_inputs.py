@@ -55,8 +55,8 @@ def mapping_windows(label: str) -> AbstractContextManager[None]:
     """
     return within_step(
         label,
-        "the WindowFn of its side input gives no window: it gets the end of a window of the main "
-        "input as the timestamp, and None as the element",
+        "the WindowFn of its side input gives no window: it is called with the end of a "
+        "window of the main input as the timestamp, and with None as the element",
     )
 
 

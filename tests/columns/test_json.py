@@ -239,7 +239,7 @@ def test_a_function_is_compiled_for_a_few_types_of_json() -> None:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda text: json.loads(text, parse_float=str), "arguments by name"),
+        (lambda text: json.loads(text, parse_float=str), "keyword arguments"),
         (lambda text: LOADS(text, None), "calls json.loads"),
         (lambda text: LOADS(3), "calls json.loads with int"),
     ],

@@ -151,7 +151,7 @@ def test_an_explanation_says_that_the_data_tell() -> None:
     p = beam.Pipeline(SparkRunner())
     _ = PIPELINES["in several steps"](p | records(alike))
     stages = SparkRunner().explain(p).stages
-    assert "Parse: columns, if it gets any when it runs" in stages
+    assert "Parse: columns, if it receives any at run time" in stages
 
 
 @pytest.mark.long("half a minute; the others do without Spark")

@@ -265,7 +265,7 @@ def waits(x: Group) -> Iterator[Any]:
         (returns, "it leaves a loop before its end"),
         (first, "it leaves a loop before its end"),
         (waits, "it has a loop"),
-        (lambda x: [pairs(x)], "it gives a generator"),
+        (lambda x: [pairs(x)], "it produces a generator"),
         (lambda x: list(pairs(x)), "it calls list with a generator"),
         (lambda x: x.numbers == x.lists["a"], None),
         (lambda x: 1 in x.numbers, None),

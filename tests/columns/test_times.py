@@ -130,7 +130,7 @@ def test_times_of_our_days_are_not_refused(function: Callable[[Any], Any], zone:
     [
         (lambda row: row["at"].isoformat(), "us", "it calls datetime.isoformat"),
         (lambda row: row["at"].timestamp(), "ns", "it calls timestamp[ns, tz=UTC].timestamp"),
-        (lambda row: TimestampedValue(1, row["at"]), "us", "it takes timestamp[us, tz=UTC] as a"),
+        (lambda row: TimestampedValue(1, row["at"]), "us", "it uses timestamp[us, tz=UTC] as a"),
     ],
 )
 def test_what_else_is_done_with_datetimes_has_a_reason(

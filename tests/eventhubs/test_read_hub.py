@@ -138,15 +138,18 @@ def test_a_connection_is_a_text_a_variable_a_function_or_a_credential(
         ({"starting_position": "start"}, r"starting_position='start' is not an EventPosition"),
         (
             {"starting_positions": {"0": EventPosition.end()}},
-            "must be a dictionary by partition",
+            "must be a dictionary keyed by partition",
         ),
         ({"ending_positions": {0: 5}}, "ending_positions=5 is not an EventPosition"),
         ({"starting_positions": {0: None}}, "starting_positions=None is not an EventPosition"),
-        ({"starting_positions": {-1: EventPosition.end()}}, "must be a dictionary by partition"),
+        (
+            {"starting_positions": {-1: EventPosition.end()}},
+            "must be a dictionary keyed by partition",
+        ),
         ({"max_events_per_trigger": -1}, "max_events_per_trigger=-1 must be at least 0"),
         ({"max_rate_per_partition": {0: 0}}, "max_rate_per_partition=0 must be at least 1"),
         ({"max_rate_per_partition": {0: None}}, "max_rate_per_partition=None must be a whole"),
-        ({"max_rate_per_partition": {"*": 5}}, "must be a dictionary by partition number"),
+        ({"max_rate_per_partition": {"*": 5}}, "must be a dictionary keyed by partition number"),
         ({"max_rate_per_partition": [1]}, r"max_rate_per_partition=\[1\] must be a whole number"),
         ({"max_rate_per_partition": 0}, "max_rate_per_partition=0 must be at least 1"),
         ({"max_rate_per_partition": 60.5}, "max_rate_per_partition=60.5 must be a whole number"),
@@ -176,10 +179,10 @@ def test_a_wrong_argument_is_told_when_it_is_made(given: dict[str, Any], message
 
 
 def test_an_end_is_for_batch() -> None:
-    with pytest.raises(ConfigurationError, match="ending_position= is for pipelines in batch"):
+    with pytest.raises(ConfigurationError, match="ending_position= is for batch pipelines"):
         spec_of(ReadFromEventHubs(GIVEN, ending_position=EventPosition.end()), "--streaming")
 
 
 def test_another_runner_is_told() -> None:
-    with pytest.raises(ConfigurationError, match=r"sparkbeam\.SparkRunner alone"):
+    with pytest.raises(ConfigurationError, match=r"runs only on sparkbeam\.SparkRunner"):
         _ = beam.Pipeline(options=PipelineOptions([])) | ReadFromEventHubs(GIVEN)

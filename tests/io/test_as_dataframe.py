@@ -254,7 +254,7 @@ class TestRefusals:
     @pytest.mark.parametrize("values", [[("a", 1)], [{"a": 1}], [1, "a"], [None], [{1}]])
     def test_of_types_without_columns(self, spark: Any, values: list[Any]) -> None:
         made = pipeline_on(spark) | "Made" >> beam.Create(values)
-        with pytest.raises(ConfigurationError, match=r"what 'Made.*' puts out.*with_output_types"):
+        with pytest.raises(ConfigurationError, match=r"the output of 'Made.*'.*with_output_types"):
             as_dataframe(made)
         assert "as_dataframe" not in made.pipeline.applied_labels
 
@@ -274,7 +274,7 @@ class TestRefusals:
     def test_of_other_runners(self) -> None:
         made = beam.Pipeline(FnApiRunner()) | beam.Create([1])
         with pytest.raises(
-            ConfigurationError, match=r"as_dataframe runs on sparkbeam\.SparkRunner"
+            ConfigurationError, match=r"as_dataframe runs only on sparkbeam\.SparkRunner"
         ):
             as_dataframe(made)
 
@@ -340,13 +340,13 @@ class TestFromDataFrame:
         for given in (None, [1], spark, type(spark.range(1))):
             with pytest.raises(ConfigurationError, match=r"is not a DataFrame of pyspark\.sql"):
                 FromDataFrame(given)
-        with pytest.raises(ConfigurationError, match=r"is a stream.*give it --streaming"):
+        with pytest.raises(ConfigurationError, match=r"is a stream.*run it with --streaming"):
             _ = pipeline_on(spark) | FromDataFrame(spark.readStream.format("rate").load())
         with pytest.raises(ConfigurationError, match="has no column 'no', only id"):
             _ = pipeline_on(spark) | FromDataFrame(spark.range(1), columns=["no"])
         with pytest.raises(ConfigurationError, match="this one has --streaming"):
             _ = pipeline_on(spark, "--streaming") | FromDataFrame(spark.range(1))
         with pytest.raises(
-            ConfigurationError, match=r"FromDataFrame runs on sparkbeam\.SparkRunner"
+            ConfigurationError, match=r"FromDataFrame runs only on sparkbeam\.SparkRunner"
         ):
             _ = beam.Pipeline(FnApiRunner()) | FromDataFrame(spark.range(1))

@@ -196,7 +196,7 @@ def test_no_error_shows_the_secrets_of_a_sink(spark: Any) -> None:
 
 def test_no_error_shows_the_secrets_of_a_source(spark: Any) -> None:
     options = {"url": f"jdbc:nothing://host/?password={SECRET}", "dbtable": "t"}
-    with pytest.raises(ConfigurationError, match="cannot tell the schema of 'jdbc'") as caught:
+    with pytest.raises(ConfigurationError, match="cannot determine the schema of 'jdbc'") as caught:
         _ = pipeline_on(spark) | ReadFromSpark("jdbc", options)
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -220,7 +220,7 @@ def test_a_column_that_is_not_there_is_an_error_when_the_source_is_applied(spark
 
 def test_another_runner_is_an_error_when_a_transform_is_applied() -> None:
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    with pytest.raises(ConfigurationError, match=r"runs on sparkbeam\.SparkRunner alone"):
+    with pytest.raises(ConfigurationError, match=r"runs only on sparkbeam\.SparkRunner"):
         _ = pipeline | ReadFromSpark("rate")
 
 

@@ -161,7 +161,7 @@ def test_nothing_is_added_to_a_table_whose_files_a_log_tells(spark: Any, tmp_pat
     ("schema", "told"),
     [
         ("no double", "has no column no, only id, day"),
-        ("id double", "'id' is of type double, .* has bigint there, which would cut digits off"),
+        ("id double", "'id' is of type double, .* has bigint there, which would truncate digits"),
     ],
 )
 def test_rows_that_a_table_cannot_take_are_told(
@@ -185,7 +185,8 @@ def test_a_table_of_files_has_no_rows_that_are_replaced(
         rows = p | ReadFromSpark("json", {"path": tmp_path / "in"}, SCHEMA)
         _ = rows | "Add" >> WriteToSpark(table=clicks, schema=SCHEMA, **more)
 
-    with pytest.raises(PipelineFailed, match=r"Add.*is of json, which has no output_mode='update'"):
+    told = r"Add.*is of json, which does not support output_mode='update'"
+    with pytest.raises(PipelineFailed, match=told):
         streams.run_available(spark, tmp_path / "checkpoint", build)
     assert rows_of(spark, clicks) == [(1, "mon"), (2, "tue")]
 
@@ -196,7 +197,7 @@ def test_a_table_of_files_has_no_rows_that_are_replaced(
         (
             {"table": "shop.nothing"},
             [],
-            r"'Read': Spark cannot tell the schema of the table 'shop.nothing': .*NOT_FOUND.* "
+            r"'Read': Spark cannot determine the schema of the table 'shop.nothing': .*NOT_FOUND.* "
             r"Correct the name",
         ),
         ({"query": "SELECT * FROM nothing"}, [], "schema of the query: .*NOT_FOUND.* Correct the"),
@@ -204,16 +205,16 @@ def test_a_table_of_files_has_no_rows_that_are_replaced(
         (
             {"query": "SELECT 1 AS a"},
             ["--streaming"],
-            "'Read': the query is for pipelines in batch",
+            "'Read': the query is for batch pipelines",
         ),
         ({"query": "SELECT * FROM a_stream"}, [], "'Read': the query is a stream.* --streaming"),
         ({"table": "a_stream"}, [], "'Read': the table 'a_stream' is a stream"),
         (
             {"table": "a_table"},
             ["--streaming"],
-            "reads temporary views of streams, one without it all others",
+            "reads temporary views of streams; one without it reads all others",
         ),
-        ({"table": "shop.mondays"}, ["--streaming"], r"can be a query of STREAM\(table\)"),
+        ({"table": "shop.mondays"}, ["--streaming"], r"with a query of STREAM\(table\)"),
         ({"table": "shop.clicks", "columns": ["no"]}, [], "the table 'shop.clicks' has no column"),
     ],
 )
@@ -232,9 +233,12 @@ def test_what_cannot_be_read_is_told_as_it_is_applied(
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: ReadFromSpark(), "was given nothing to read: give either a format"),
-        (lambda: ReadFromSpark("json", table="t"), "was given format='json' and table='t'"),
-        (lambda: ReadFromSpark(table="t", query="SELECT 1"), "given table='t' and query="),
+        (lambda: ReadFromSpark(), "ReadFromSpark has no source: give either a format"),
+        (
+            lambda: ReadFromSpark("json", table="t"),
+            "reads one source, got format='json' and table='t'",
+        ),
+        (lambda: ReadFromSpark(table="t", query="SELECT 1"), "got table='t' and query="),
         (lambda: ReadFromSpark(table=" "), "table=.* is empty"),
         (
             lambda: ReadFromSpark(table="t", options={"Path": "/x"}),
@@ -242,17 +246,17 @@ def test_what_cannot_be_read_is_told_as_it_is_applied(
         ),
         (
             lambda: ReadFromSpark(table="t", schema=SCHEMA),
-            "schema= is for files, and the table 't'",
+            "schema= is only for files, but the table 't'",
         ),
-        (lambda: ReadFromSpark(query="SELECT 1", options={"a": 1}), "takes no options"),
-        (lambda: WriteToSpark(), "WriteToSpark was given nothing to write to"),
+        (lambda: ReadFromSpark(query="SELECT 1", options={"a": 1}), "does not accept options"),
+        (lambda: WriteToSpark(), "WriteToSpark has no destination"),
         (
             lambda: WriteToSpark(table="t", options={"path": "/x"}),
             "table='t' and the option 'path'",
         ),
         (
             lambda: WriteToSpark("json", table="t", layout="manifest"),
-            "layout='manifest' is for files .*, not for tables",
+            "layout='manifest' requires a file format, .* does not support table=",
         ),
     ],
 )

@@ -41,7 +41,7 @@ def applied(transform: Any, *options: str) -> tuple[list[tuple[str, Any]], ReadS
 
 def test_a_path_gives_a_field_with_its_last_name() -> None:
     names = ["id", "inner.deep", "maybe.deep", "_metadata.file_path"]
-    with pytest.raises(ConfigurationError, match="two that would be called 'deep'"):
+    with pytest.raises(ConfigurationError, match="two of them would be named 'deep'"):
         applied(read(names))
     names.remove("maybe.deep")
     fields, spec = applied(read(names))

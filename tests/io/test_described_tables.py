@@ -67,8 +67,8 @@ def test_a_temporary_view_is_no_table() -> None:
 @pytest.mark.parametrize(
     ("format", "partition_by", "told"),
     [
-        ("json", (), "is of parquet, and format='json' was given: leave format out"),
-        (None, ("id",), r"is divided by day, and partition_by=\['id'\] was given: leave it out"),
+        ("json", (), "is of parquet, but format='json' was given: leave format out"),
+        (None, ("id",), r"partitioned by day, but partition_by=\['id'\] was given: leave it out"),
     ],
 )
 def test_files_of_another_form_are_refused(

@@ -323,15 +323,15 @@ def test_panes_of_the_global_window_are_counted(tmp_path: Path) -> None:
     [
         (
             lambda out: fileio.WriteToFiles(str(out)),
-            "'Write': in a stream the files of a window are written when it fires, and the global "
-            "window never does. Apply beam.WindowInto(FixedWindows(60)) before, or give it a "
-            "trigger.",
+            "'Write': in a stream, the files of a window are written when it fires, and the global "
+            "window never fires. Apply beam.WindowInto(FixedWindows(60)) before the write, or set "
+            "a trigger.",
         ),
         (
             lambda out: beam.io.WriteToText(str(out)),
-            "'Write/Write/WriteImpl': in a stream the files of a window are written when it fires, "
-            "and the global window never does. Apply beam.WindowInto(FixedWindows(60)) before, or "
-            "set triggering_frequency=60 of the write.",
+            "'Write/Write/WriteImpl': in a stream, the files of a window are written when it "
+            "fires, and the global window never fires. Apply beam.WindowInto(FixedWindows(60)) "
+            "before the write, or set its triggering_frequency=60.",
         ),
     ],
 )
@@ -351,7 +351,7 @@ def test_names_without_the_window_are_an_error(tmp_path: Path, template: str) ->
         run(Spark(), tmp_path, sink)
     assert str(error.value) == (
         f"'Write/Write/WriteImpl': shard_name_template='{template}' gives the files of all windows "
-        "the same names, so that each window would replace the one before. Put W, the window, into "
+        "the same names, so each window would overwrite the previous one. Add W, the window, to "
         "it, for example '-W-SSSSS-of-NNNNN'."
     )
 

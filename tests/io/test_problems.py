@@ -57,7 +57,7 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         ),
         (
             "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized",
-            *("kafka", {}, "Give the login the rights to the topics"),
+            *("kafka", {}, "Grant the login access to the topics"),
         ),
         (
             "KafkaIllegalStateException: Partition t-0's offset was changed from 10 to 3",
@@ -65,11 +65,11 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         ),
         (NO_HADOOP, "parquet", {}, "--spark_packages=org.apache.hadoop:hadoop-aws:VERSION"),
         (TOO_LONG, "jdbc", {}, "too long for type. Correct the rows, or the table."),
-        ("[COLUMN_ALREADY_EXISTS] `a`", "jdbc", {}, "Read a query or a view in which"),
+        ("[COLUMN_ALREADY_EXISTS] `a`", "jdbc", {}, "Read a query or a view whose"),
         ("[JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR.X] y", "jdbc", {}, "Correct the name of the table"),
-        ("[FAILED_JDBC.CONNECTION] x", "jdbc", {}, "Check the host and the port, the user and"),
+        ("[FAILED_JDBC.CONNECTION] x", "jdbc", {}, "Check the host, the port, the user and"),
         (WRAPPED, "delta", {}, "NoSuchMethodError: 'void org.apache.spark.Y.z()'."),
-        (WRAPPED, "delta", {}, f"for another Spark than {pyspark.__version__}"),
+        (WRAPPED, "delta", {}, f"for another Spark version than {pyspark.__version__}"),
         ("[DATA_SOURCE_NOT_FOUND] x", "kafka", {}, f"{package_for('kafka', pyspark.__version__)}"),
         ("[DATA_SOURCE_NOT_FOUND] x", "Delta", {}, f"io.delta:delta-spark_{MINOR}_2.13:VERSION"),
         ("[DATA_SOURCE_NOT_FOUND] x", "nosuchformat", {}, "Correct the name"),

@@ -268,10 +268,15 @@ def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path:
 @pytest.mark.parametrize(
     ("format", "options", "more", "said"),
     [
-        ("parquet", {}, {"output_mode": "update", "key": ["name"]}, "'Store': parquet has no outp"),
+        (
+            "parquet",
+            {},
+            {"output_mode": "update", "key": ["name"]},
+            "'Store': parquet does not support outp",
+        ),
         ("parquet", {}, {"output_mode": "update"}, "'Store': output_mode='update' needs key="),
         ("console", {}, {"output_mode": "complete"}, "'Store': output_mode='complete' needs key="),
-        ("console", {}, {"key": ["name"]}, "'Store': key=… is for output_mode='update' or"),
+        ("console", {}, {"key": ["name"]}, "'Store': key=… requires output_mode='update' or"),
         ("console", {}, {"output_mode": "Append"}, "output_mode='Append' must be one of append"),
         (
             "console",
@@ -279,9 +284,9 @@ def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path:
             {"output_mode": "update", "key": ["id"]},
             "'Store': key: the schema has",
         ),
-        ("console", {}, {"output_mode": "update", "key": ["tags"]}, "'tags' is of type map<string"),
+        ("console", {}, {"output_mode": "update", "key": ["tags"]}, "'tags' has type map<string"),
         ("console", {}, {"order_by": ["count down"]}, "'Store': order_by: the schema has no"),
-        ("console", {}, {"order_by": ["tags"]}, "order_by: the column 'tags' is of a type that"),
+        ("console", {}, {"order_by": ["tags"]}, "order_by: the column 'tags' has a type without"),
         (
             "console",
             {"numRows": "many"},
@@ -293,13 +298,13 @@ def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path:
             "console",
             {},
             {"output_mode": "update", "key": ["name"], "mode": "overwrite"},
-            "'Store': mode='overwrite' is for output_mode='append'",
+            "'Store': mode='overwrite' requires output_mode='append'",
         ),
         (
             "Kafka",
             {},
             {"output_mode": "complete", "key": ["name"]},
-            "'Store': 'Kafka' can only add rows: use output_mode='append'",
+            "'Store': 'Kafka' can only append rows: use output_mode='append'",
         ),
         (
             "jdbc",
@@ -311,9 +316,14 @@ def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path:
             "parquet",
             {},
             {"output_mode": "update", "key": ["name"], "table": "t"},
-            "'Store': output_mode='update' is for a table= of delta or iceberg, not of 'parquet'",
+            "'Store': output_mode='update' requires a table= of delta or iceberg, not of 'parquet'",
         ),
-        ("console", {}, {"table": "t"}, "'Store': the format 'console' is not for table="),
+        (
+            "console",
+            {},
+            {"table": "t"},
+            "'Store': the format 'console' is not supported with table=",
+        ),
         ("memory", {}, {}, r"'Store': Spark's format 'memory' .* ForeachBatch\(function, schema\)"),
     ],
 )

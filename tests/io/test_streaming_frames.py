@@ -143,11 +143,9 @@ def test_what_spark_cannot_run_as_a_stream_is_told_with_the_step(spark: Any) -> 
 
 def test_a_stream_needs_a_stream(spark: Any) -> None:
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(ConfigurationError, match=r"the DataFrame is a stream.*give it --streaming"):
+    with pytest.raises(ConfigurationError, match=r"DataFrame is a stream.*run it with --streaming"):
         _ = pipeline_on(spark) | FromDataFrame(stream)
-    with pytest.raises(
-        ConfigurationError, match="'Table': the DataFrame is for pipelines in batch"
-    ):
+    with pytest.raises(ConfigurationError, match="'Table': the DataFrame is for batch pipelines"):
         _ = pipeline_on(spark, "--streaming") | "Table" >> FromDataFrame(spark.range(1))
 
 

@@ -149,7 +149,7 @@ def test_no_job_runs_while_a_pipeline_is_built(spark: Any, tmp_path: Path) -> No
 
 def test_a_file_that_is_none_is_the_error_that_it_was(spark: Any, tmp_path: Path) -> None:
     damaged(spark, tmp_path / "files")
-    with pytest.raises(Exception, match="Spark cannot tell the schema of 'parquet'"):
+    with pytest.raises(Exception, match="Spark cannot determine the schema of 'parquet'"):
         beam.Pipeline(SparkRunner(spark)) | ReadFromSpark(
             "parquet", {"path": str(tmp_path / "files")}
         )

@@ -183,10 +183,10 @@ def test_a_stream_moves_shows_what_is_held_and_its_end(
     try:
         opened(browser, result.page)
         assert text(browser, "state") == "RUNNING"
-        until(lambda: "holds it" in text(browser, "stages"), seconds=_PATIENCE)
+        until(lambda: "held for" in text(browser, "stages"), seconds=_PATIENCE)
         (holding,) = browser.find_elements(By.CSS_SELECTOR, ".stage[data-state='holding']")
         assert "3 keys" in holding.text
-        assert "the oldest window of " in holding.text.replace("\n", " ")
+        assert "held by window of " in holding.text.replace("\n", " ")
         assert browser.find_elements(By.CSS_SELECTOR, "#graph [data-state='holding'] .figure")
         before = text(browser, "facts")
         until(lambda: text(browser, "facts") != before, seconds=_PATIENCE)

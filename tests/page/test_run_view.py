@@ -127,10 +127,10 @@ def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.Monke
     pipeline.run().wait_until_finish()
     held = [
         (
-            facts(stage)["holds it"],
+            facts(stage)["held for"],
             stage["box"][1],
             facts(stage)["state"].partition(",")[0],
-            facts(stage)["the oldest"],
+            facts(stage)["held by"],
         )
         for page in seen
         for stage in page["stages"]

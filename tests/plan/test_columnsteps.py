@@ -15,7 +15,7 @@ from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromArrow
 from sparkbeam.plan.column_steps import steps_by_stage
 
-MAYBE = "columns, if it gets any when it runs"
+MAYBE = "columns, if it receives any at run time"
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
 
@@ -141,7 +141,7 @@ class ByElement(NonMergingWindowFn):
     ("step", "reason"),
     [
         (beam.ParDo(Tagging()).with_outputs("other"), "it has several outputs"),
-        (beam.WindowInto(ByElement()), "its WindowFn asks for more than the timestamp"),
+        (beam.WindowInto(ByElement()), "its WindowFn needs more than the timestamp"),
         (
             beam.WithKeys(1) | beam.CombinePerKey(ToListCombineFn()),
             "its CombineFn has no vectorized form",
@@ -178,7 +178,7 @@ def test_keys_that_are_not_told_apart_are_named() -> None:
         _ = pairs | "sum" >> beam.CombinePerKey(sum)
 
     assert said(build)["sum/Precombine"] == (
-        "elements, because its keys are Row, which are not told apart over columns"
+        "elements, because its keys are Row, which cannot be distinguished over columns"
     )
 
 

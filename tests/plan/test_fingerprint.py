@@ -269,7 +269,7 @@ TOLD: dict[str, tuple[Build, Build, str]] = {
     "state: another name": (
         stateful(BAG),
         stateful(BagStateSpec("z", VarIntCoder())),
-        "step 'Keep' has no state 's' any more.*has a new state 'z', bag of varint",
+        "step 'Keep' no longer has state 's'.*has a new state 'z', bag of varint",
     ),
     "a timer more": (
         stateful(BAG),
@@ -594,7 +594,7 @@ def test_a_format_that_this_version_does_not_read_is_told() -> None:
     other = stored | {"format": STATE_FORMAT + 1, "versions": {"sparkbeam": "9.9"}}
     assert unreadable_format(other) == (
         f"its state has the format {STATE_FORMAT + 1}, written by sparkbeam 9.9, "
-        f"and this version reads {STATE_FORMAT}"
+        f"but this version reads the format {STATE_FORMAT}"
     )
     assert "format 1, written by sparkbeam an older version" in str(unreadable_format({}))
 

@@ -65,7 +65,7 @@ HOT = "1.0 MiB, 20.0 MiB, 600.0 MiB (stage 3.0: task 7)"
 @pytest.mark.parametrize("metric", [ADAPTIVE, READ])
 def test_a_group_much_larger_than_the_median_is_told_with_what_helps(metric: str) -> None:
     text = told(grouped, HOT, metric)
-    assert text.startswith("the largest partition has 629.1 MB, 30 times as much as the median: ")
+    assert text.startswith("the largest partition has 629.1 MB, 30 times the median: ")
     assert "sparkbeam.Join" in text
     assert "with_hot_key_fanout" in text
     docs = Path(__file__).parents[2] / "docs" / "metrics.md"

@@ -262,7 +262,7 @@ def test_a_full_disk_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("sparkbeam.worker.batch.spilling.pa.OSFile", Full)
-    with pytest.raises(PipelineFailed, match=r"(?s)No space left on device.*Make room"):
+    with pytest.raises(PipelineFailed, match=r"(?s)No space left on device.*Free space"):
         results(BatchRunner(), rows)
 
 

@@ -157,9 +157,9 @@ def unreadable(pipeline: Proto) -> None:
     ("damage", "reason"),
     [
         (without_coder, "has no coder"),
-        (without_input, "there is no PCollection 'none'"),
-        (own_input, "it reads what is made of its own output"),
-        (own_part, "it is a part of itself"),
+        (without_input, "its PCollection 'none' is missing"),
+        (own_input, "its input depends on its own output"),
+        (own_part, "it contains itself"),
         (unreadable, "its payload cannot be read"),
     ],
 )
@@ -178,4 +178,4 @@ def test_a_coder_that_is_its_own_part_is_told() -> None:
     pipeline.components.coders[id].component_coder_ids[0] = id
     error = error_of(pipeline)
     assert isinstance(error, ConfigurationError)
-    assert f"The coder '{id}' is a part of itself" in str(error)
+    assert f"The coder '{id}' contains itself" in str(error)

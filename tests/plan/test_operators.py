@@ -104,19 +104,19 @@ STEPS: dict[str, tuple[Any, type[Operator], str | None]] = {
     "asking for the pane": (
         beam.Map(lambda one, pane=beam.DoFn.PaneInfoParam: one),
         Beam,
-        "it asks for the pane",
+        "it uses the pane",
     ),
     "process": (beam.ParDo(Alone()), Process, None),
     "life": (beam.ParDo(Counting()), DoFn, "it has a setup"),
     "timed": (beam.ParDo(Timed()), FunctionWithArguments, None),
     "timed life": (beam.ParDo(TimedLife()), DoFn, "it has a start_bundle"),
     "stateful": (beam.ParDo(Stateful()), StatefulDoFn, "it has state or timers"),
-    "finalizer": (beam.ParDo(Finalizing()), Beam, "it asks for a bundle finalizer"),
+    "finalizer": (beam.ParDo(Finalizing()), Beam, "it uses a bundle finalizer"),
     "windows": (beam.WindowInto(FixedWindows(3)), Windows, None),
     "windows of elements": (
         beam.WindowInto(ByElement()),
         Windows,
-        "its WindowFn asks for more than the timestamp",
+        "its WindowFn needs more than the timestamp",
     ),
 }
 

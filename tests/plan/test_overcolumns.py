@@ -127,10 +127,10 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it gives a Timestamp"),
+        (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it produces a Timestamp"),
         (
             lambda rows: rows | "x" >> beam.ParDo(Windowed()),
-            "it asks for a window that",
+            "it uses a window that",
         ),
         (
             lambda rows: rows | beam.WindowInto(FixedWindows(3)) | "x" >> beam.ParDo(Windowed()),
@@ -143,7 +143,7 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
                 | "y" >> beam.WindowInto(Sessions(3))
                 | "x" >> beam.Map(lambda row: TimestampedValue(row.id, row.id))
             ),
-            "its results bring their timestamps into windows",
+            "its results set their timestamps within windows",
         ),
         (
             lambda rows: (
@@ -159,7 +159,7 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
                 | "y" >> beam.Map(lambda row: (row.name, row.name))
                 | "x" >> beam.CombinePerKey(sum)
             ),
-            "its values are not for sum over columns",
+            "its values are not supported by sum over columns",
         ),
         (
             lambda rows: (
@@ -167,7 +167,7 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
                 | "y" >> beam.Map(lambda row: (row.name, (row.id, row.at)))
                 | "x" >> beam.CombinePerKey(TupleCombineFn(sum, max))
             ),
-            "its values are not for (sum, max) over columns",
+            "its values are not supported by (sum, max) over columns",
         ),
         (
             lambda rows: (
@@ -199,7 +199,7 @@ WHY_ELEMENTS: list[tuple[Callable[[Any], Any], beam.WindowInto, str]] = [
     (
         lambda row: (row.id, row.id / 2),
         beam.WindowInto(Sessions(3)),
-        "mean adds floats up as they come, and sessions have them in another order",
+        "mean adds up floats as they arrive, and sessions have a different order",
     ),
     (
         lambda row: (row.id, row.id),
@@ -213,7 +213,7 @@ WHY_ELEMENTS: list[tuple[Callable[[Any], Any], beam.WindowInto, str]] = [
     (
         lambda row: (row.id, row.id),
         beam.WindowInto(Sessions(1.0005)),
-        "its windows are not those that add up over columns",
+        "its windows cannot be added up over columns",
     ),
 ]
 
@@ -282,7 +282,7 @@ def test_what_chooses_among_values_takes_columns_before_the_shuffle() -> None:
         _ = names | beam.WindowInto(Sessions(3)) | "of sessions" >> beam.CombinePerKey(max)
 
     steps = told(build)
-    assert steps.pop("of sessions/Precombine") == "its values are not for max over columns"
+    assert steps.pop("of sessions/Precombine") == "its values are not supported by max over columns"
     assert steps.keys() > {
         "names",
         "least/Precombine",
@@ -312,7 +312,7 @@ def test_an_aggregator_of_sessions_that_takes_elements_is_named(aggregator: str)
 
 
 def test_what_adds_floats_up_in_sessions_takes_elements() -> None:
-    reason = "mean adds floats up as they come, and sessions have them in another order"
+    reason = "mean adds up floats as they arrive, and sessions have a different order"
     assert of_sessions(MeanCombineFn(), lambda row: row.id / 2) == reason
     assert of_sessions(MeanCombineFn(), lambda row: row.id) is None
     both = TupleCombineFn(max, MeanCombineFn())
@@ -324,7 +324,7 @@ def test_what_adds_floats_up_in_sessions_takes_elements() -> None:
     ("schema", "reason"),
     [
         (pa.schema([("id", pa.int64()), ("other", pa.int8())]), None),
-        (pa.schema([("id", pa.string())]), "int is not string for certain"),
+        (pa.schema([("id", pa.string())]), "int may not convert exactly to string"),
         (pa.schema([pa.field("gone", pa.int8(), nullable=False)]), "gone is missing"),
     ],
 )
@@ -536,7 +536,7 @@ def test_of_the_side_of_a_join_that_is_no_columns_it_is_said_why() -> None:
         ),
         "inner",
     )
-    assert "may give back others" in str(found["J (right)"])
+    assert "may decode to other values" in str(found["J (right)"])
     assert found["J (left)"] is None
     assert "J/Result" not in found
 

@@ -202,7 +202,7 @@ def test_state_of_another_format_is_refused_with_the_remedy(
     stored.write_text(json.dumps(content | {"format": 1, "versions": {"sparkbeam": "0.0.1"}}))
     with pytest.raises(ConfigurationError) as caught:
         program.start(build)
-    assert "has the format 1, written by sparkbeam 0.0.1, and this version reads" in str(
+    assert "has the format 1, written by sparkbeam 0.0.1, but this version reads" in str(
         caught.value
     )
     assert "Drain it with the version that wrote it" in str(caught.value)
@@ -319,7 +319,7 @@ def test_what_has_been_read_finds_its_readers_behind_new_steps_and_outputs(
 
 def test_what_has_been_read_is_not_lost_with_its_reader(program: Program) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"what step 'Read' has read.* would have no reader"
+        ConfigurationError, match=r"data that step 'Read' has read.* would have no reader"
     ):
         program.run(edited("dead letters before", reads=True), edited(reads=True))
 

@@ -100,9 +100,9 @@ def test_after_a_kill_between_the_logs_it_says_which_micro_batch_runs_again(
     assert found["runs_again"] == {"micro_batch": LAST + 1, "log": LAST}
     assert found["delivered"] is delivered
     text = asked(program.folder).output
-    words = f"at a restart micro-batch {LAST + 1} runs again, with the same offsets: it is in "
-    assert f"{words}offsets/{LAST}, and there is no commits/{LAST}" in text
-    assert ("the sinks have had all of it" in text) is delivered
+    words = f"at a restart, micro-batch {LAST + 1} runs again with the same offsets: it is in "
+    assert f"{words}offsets/{LAST}, but commits/{LAST} is missing" in text
+    assert ("the sinks have all of it" in text) is delivered
     first, *_ = program.run()
     assert first == LAST
 
@@ -111,7 +111,7 @@ def test_after_a_commit_nothing_runs_again(program: Program) -> None:
     program.run(until="committed")
     assert told(program.folder)["runs_again"] is None
     text = asked(program.folder).output
-    assert f"at a restart nothing runs again: micro-batch {LAST + 2} is the next" in text
+    assert f"at a restart, nothing runs again: micro-batch {LAST + 2} is the next" in text
     first, *_ = program.run()
     assert first == LAST + 1
 
@@ -128,14 +128,14 @@ def test_it_shows_offsets_watermarks_and_who_is_behind(program: Program) -> None
     assert step["output_watermark"] == "1970-01-01T00:00:01Z"
     assert found["behind"]["source"] == "Events"
     text = asked(program.folder).output
-    assert "behind is source Events: 1970-01-01T00:00:01Z" in text
+    assert "furthest behind: source Events: 1970-01-01T00:00:01Z" in text
 
 
 def test_when_all_is_done_nobody_is_behind(program: Program) -> None:
     program.run()
     found = told(program.folder)
     assert (found["health"], found["runs_again"], found["behind"]) == ("finished", None, None)
-    assert "at a restart nothing runs: all is done and committed" in asked(program.folder).output
+    assert "at a restart, nothing runs: everything is committed" in asked(program.folder).output
 
 
 def test_what_somebody_has_written_in_its_logs_is_shown_as_text(program: Program) -> None:

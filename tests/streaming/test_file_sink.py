@@ -231,7 +231,7 @@ def test_what_is_damaged_is_named_with_the_remedy(
     run(folder, LocalStorage(), random.Random(1), lambda: None)
     damaged = tmp_path / ".out.sparkbeam" / name
     LocalStorage().write(str(damaged), content)
-    with pytest.raises(ValueError, match=r"is damaged\. It tells .*: restore it, or") as caught:
+    with pytest.raises(ValueError, match=r"is damaged\. It records .*: restore it, or") as caught:
         FileSink(str(folder), WRITER).resume()
     assert str(damaged) in str(caught.value)
 
@@ -280,7 +280,7 @@ def test_moves_of_another_form_are_refused(moves: object, tmp_path: Path) -> Non
     work = tmp_path / ".out.sparkbeam" / WRITER
     LocalStorage().write(str(work / "moves"), json.dumps([2, moves]).encode())
     if moves:
-        with pytest.raises((NotTrusted, ValueError), match=r"is damaged|asks for a move"):
+        with pytest.raises((NotTrusted, ValueError), match=r"is damaged|requests a move"):
             FileSink(str(folder), WRITER).resume()
     else:
         FileSink(str(folder), WRITER).resume()

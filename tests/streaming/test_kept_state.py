@@ -248,7 +248,7 @@ def test_a_coder_that_only_the_program_knows_takes_the_program(tmp_path: Path) -
 def test_the_program_has_to_be_that_of_the_checkpoint(tmp_path: Path) -> None:
     run = remembering(tmp_path / "one", PointCoder(), lambda: Place(3, 4))
     other = remembering(tmp_path / "other", VarIntCoder(), lambda: 1)
-    with pytest.raises(ConfigurationError, match=r"--program is not the one .*state 'kept'"):
+    with pytest.raises(ConfigurationError, match=r"--program has not written .*state 'kept'"):
         read_state(str(tmp_path / "one"), run.store, other.plan())
 
 
@@ -432,7 +432,7 @@ def test_before_the_first_commit_there_is_no_state(counted: StoredState) -> None
         (["--step", "Count"], "There is no checkpoint of a sparkbeam pipeline at"),
         ([], "Missing option '--step'"),
         (["--step", "Count", "--program", "none.py"], "There is no file 'none.py'"),
-        (["--step", "Count", "more"], "ARGUMENTS need a --program."),
+        (["--step", "Count", "more"], "ARGUMENTS require --program."),
     ],
 )
 def test_the_command_refuses_what_is_wrong(

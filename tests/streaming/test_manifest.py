@@ -134,7 +134,7 @@ def test_a_damaged_log_is_named_with_the_remedy(content: bytes, tmp_path: Path) 
         Manifest(LocalStorage(), str(tmp_path)).files,
         lambda: committed_files(str(tmp_path)),
     ):
-        with pytest.raises(ValueError, match=r"_spark_metadata/0 is damaged\. It tells .*restore"):
+        with pytest.raises(ValueError, match=r"_spark_metadata/0 is damaged\. It lists .*restore"):
             use()
 
 
@@ -143,5 +143,5 @@ def test_a_log_with_gaps_or_another_interval_is_not_written_to(names: Any, tmp_p
     (tmp_path / "_spark_metadata").mkdir()
     for name in names:
         (tmp_path / "_spark_metadata" / name).write_bytes(b"v1")
-    with pytest.raises(ValueError, match="restore what has been removed, or write to another"):
+    with pytest.raises(ValueError, match="restore the removed files, or write to another"):
         Manifest(LocalStorage(), str(tmp_path)).add([put(tmp_path, "x.txt")])

@@ -242,7 +242,7 @@ def test_interactive_beam_over_this_runner_is_none() -> None:
 
 
 def test_a_coder_that_keeps_no_order_is_an_error_that_names_another() -> None:
-    with pytest.raises(ConfigurationError, match=r"'s' does not keep.*take OrderedIntCoder\(\)"):
+    with pytest.raises(ConfigurationError, match=r"'s' does not preserve.*use OrderedIntCoder\(\)"):
         SortedMultimapStateSpec("s", coders.VarIntCoder(), coders.BytesCoder())
 
 
@@ -259,5 +259,5 @@ def test_what_is_no_coder_or_name_is_an_error(spec: Any) -> None:
 def test_keys_whose_coder_is_not_deterministic_get_one_or_an_error() -> None:
     spec = MapStateSpec("s", coders.FastPrimitivesCoder(), coders.VarIntCoder())
     assert spec.key_coder.is_deterministic()
-    with pytest.raises(ConfigurationError, match="'s' may encode equal keys in two ways"):
+    with pytest.raises(ConfigurationError, match="'s' may encode equal keys in different ways"):
         MapStateSpec("s", coders.PickleCoder(), coders.VarIntCoder())

@@ -240,10 +240,10 @@ class TestComplete:
         with pytest.raises(UnsupportedTransform) as refused:
             run(Spark(), tmp_path, build)
         assert str(refused.value) == (
-            "Transform 'Of <lambda at a.py:2>' cannot run on Spark: a checkpoint cannot tell the "
-            "complete results of 'Of <lambda at a.py:1>/Counts' and 'Of <lambda at a.py:2>/Counts' "
-            "apart, whose names differ only in a line of code. Give the transform around one of "
-            "them a label."
+            "Transform 'Of <lambda at a.py:2>' cannot run on Spark: a checkpoint cannot "
+            "distinguish the complete results of 'Of <lambda at a.py:1>/Counts' and "
+            "'Of <lambda at a.py:2>/Counts', whose names differ only in a line of code. "
+            "Give the transform around one of them a label."
         )
 
     @pytest.mark.parametrize("damage", ["missing", "damaged"])

@@ -216,7 +216,7 @@ def test_events_of_nexmark_are_made_of_what_a_query_looks_at(
         (pa.table({"at": [1], "inner": VALUES["inner"][:1]}), "no column 'sensor'"),
         (
             pa.table({"at": [1], "inner": VALUES["inner"][:1], "sensor": [3]}),
-            "'sensor' is int64, and the schema says string",
+            "'sensor' is int64, but the schema has string",
         ),
     ],
 )
@@ -229,9 +229,12 @@ def test_batches_that_do_not_fit_are_told(batch: pa.Table, message: str) -> None
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (ODD, "schema is 5: give the pyarrow.Schema"),
-        (SCHEMA.remove(0), "schema does not fit the elements: Reading has the fields sensor"),
-        (SCHEMA.remove(2), "schema does not fit the elements: there is no timestamp column 'at'"),
+        (ODD, "schema=5 must be the pyarrow.Schema"),
+        (SCHEMA.remove(0), "schema does not match the elements: Reading has the fields sensor"),
+        (
+            SCHEMA.remove(2),
+            "schema does not match the elements: the timestamp column 'at' is missing",
+        ),
     ],
 )
 def test_schemas_that_cannot_be_are_told(schema: Any, message: str) -> None:

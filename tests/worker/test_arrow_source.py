@@ -139,9 +139,9 @@ def test_a_declared_type_is_that_of_the_elements() -> None:
         ),
         (
             lambda: ReadFromArrow([1], readings, Reading, timestamp_column="t"),
-            "no timestamp column",
+            "the timestamp column 't' is missing",
         ),
-        (lambda: ReadFromArrow([1], readings, (Reading,)), "are one column, not 3"),
+        (lambda: ReadFromArrow([1], readings, (Reading,)), "need one column, not 3"),
         (lambda: ReadFromArrow([1], without_time, timestamp_column="at"), "'at' has a null"),
         (lambda: ReadFromArrow([1], lambda _: ODD), "int"),
     ],
@@ -159,7 +159,10 @@ def without_time(_: int) -> list[pa.RecordBatch]:
     ("make", "message"),
     [
         (lambda: ReadFromArrow([1], ODD), "read"),
-        (lambda: ReadFromArrow([1], readings, int), "element_type is <class 'int'>: give"),
+        (
+            lambda: ReadFromArrow([1], readings, int),
+            "element_type=<class 'int'> is not supported: give",
+        ),
         (lambda: ReadFromArrow([1], readings, ()), "element_type"),
         (lambda: ReadFromArrow([1], readings, (Reading, beam.Row)), "element_type"),
         (lambda: ReadFromArrow([1], readings, timestamp_column=ODD), "timestamp_column"),

@@ -463,7 +463,7 @@ def test_an_error_in_the_compiled_function_is_none_of_the_user_s(
     expected = run(PIPELINES["map"], tables, columns=True)
     monkeypatch.setattr(Compiled, "evaluate", broken)
     assert run(PIPELINES["map"], tables, columns=True) == expected
-    assert list(refused_by("Map(<lambda")) == ["an error of the runner"]
+    assert list(refused_by("Map(<lambda")) == ["an internal error of the runner"]
 
 
 def test_an_error_is_that_of_the_element(run: Callable[..., list[Any]]) -> None:

@@ -68,7 +68,7 @@ def test_workers_import_plugins(
     environment(options, shares_files=False).enter()
     assert sys.modules.pop("plugged").Files
     assert [record.getMessage() for record in caplog.records] == [
-        "The workers cannot import 'missing.Files', one of the --beam_plugins."
+        "The workers cannot import 'missing.Files', which --beam_plugins names."
     ]
 
 

@@ -222,9 +222,9 @@ def test_a_window_of_a_side_input_that_fails_is_named_with_the_step_that_asks(
 
     error = failure_of(streaming, build, tmp_path)
     assert error.label.partition("/")[0] == "Ask"
-    assert "gives no window: it gets the end of a window of the main input" in str(error)
+    assert "gives no window: it is called with the end of a window of the main input" in str(error)
     assert {Assigning: "ValueError: no window", Choosing: "IndexError"}[window_fn] in str(error)
-    assert "windows that the timestamp alone decides" in str(error)
+    assert "windows that depend only on the timestamp" in str(error)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a function": (lambda rows: rows | "x" >> beam.Map(hash), "it calls hash"),
     "a DoFn that asks for more": (
         lambda rows: rows | "x" >> beam.ParDo(Paned()),
-        "it asks for the pane",
+        "it uses the pane",
     ),
     "a DoFn with bundles": (
         lambda rows: rows | "x" >> beam.ParDo(Begun()),
@@ -96,11 +96,11 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
                 beam.pvalue.AsSingleton(rows.pipeline | beam.Create([3j])),
             )
         ),
-        "a side input is no column",
+        "a side input is not a column",
     ),
     "a WindowFn of one's own": (
         lambda rows: rows | "x" >> beam.WindowInto(ByElement()),
-        "its WindowFn asks for more than the timestamp",
+        "its WindowFn needs more than the timestamp",
     ),
     "a combine without a form": (
         lambda rows: pairs(rows) | "x" >> beam.CombinePerKey(ToListCombineFn()),
@@ -110,7 +110,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda rows: (
             rows | beam.Map(lambda row: (row.id, row.id > 3)) | "x" >> beam.CombinePerKey(sum)
         ),
-        "values are not for sum over columns",
+        "values are not supported by sum over columns",
     ),
     "timestamps of a combine": (
         lambda rows: (
@@ -127,7 +127,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
             | beam.WindowInto(Sessions(3))
             | "x" >> beam.CombinePerKey(beam.combiners.MeanCombineFn())
         ),
-        "mean adds floats up as they come, and sessions have them in another order",
+        "mean adds up floats as they arrive, and sessions have a different order",
     ),
     "groups of elements": (
         lambda rows: (

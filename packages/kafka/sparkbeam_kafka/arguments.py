@@ -60,26 +60,26 @@ def checked_read(given: Mapping[str, Any]) -> Mapping[str, Any]:
     _check_servers("consumer_config", config)
     if "interceptor.classes" in config:
         raise ConfigurationError(
-            "consumer_config: interceptor.classes has classes of Java that change records, which "
-            "Spark's source does not allow: leave it out, and change them in a step of the "
-            "pipeline."
+            "consumer_config: interceptor.classes is not supported, because Spark's source does "
+            "not allow Java classes that change records: leave it out, and change the records in "
+            "a pipeline step."
         )
     if config.get(RESET, LATEST) not in RESETS:
         raise ConfigurationError(
-            f"consumer_config: {RESET}={shown(config[RESET])} must be one of {listed(RESETS)}; a "
-            "time is start_read_time, in milliseconds."
+            f"consumer_config: {RESET}={shown(config[RESET])} must be one of {listed(RESETS)}. "
+            "To start at a time, use start_read_time, in milliseconds."
         )
     if bool(found.get("topics")) == bool(found.get("topic_pattern")):
-        raise ConfigurationError("topics= must have the name of at least one topic.")
+        raise ConfigurationError("topics= must name at least one topic.")
     _check_topics("topics", found.get("topics") or ())
     for name in BOUNDS & found.keys():
         if found[name] <= 0:
             raise ConfigurationError(f"{name}={found[name]} must be above 0, or None for no limit.")
         if found.get("topic_pattern"):
-            raise ConfigurationError(f"{name} needs topics= in the place of topic_pattern=.")
+            raise ConfigurationError(f"{name} needs topics= instead of topic_pattern=.")
     if found.get("commit_offset_in_finalize") and GROUP not in config:
         raise ConfigurationError(
-            "commit_offset_in_finalize=True needs the group that offsets are committed for: give "
+            "commit_offset_in_finalize=True needs a consumer group for committed offsets: set "
             "group.id in consumer_config."
         )
     return found
@@ -95,8 +95,8 @@ def checked_write(given: Mapping[str, Any]) -> Mapping[str, Any]:
         producer_config(config)
         if not found.get("topic"):
             raise ConfigurationError(
-                f"producer_config: {TRANSACTIONAL_ID} needs topic=, which has the numbers of the "
-                "micro-batches."
+                f"producer_config: {TRANSACTIONAL_ID} needs topic=, for which the numbers of "
+                "micro-batches are committed."
             )
     return found
 
@@ -143,14 +143,14 @@ _LETTERS = 3
 def _check_topics(argument: str, topics: Sequence[str]) -> None:
     if len(topics) >= _LETTERS and all(len(topic) == 1 for topic in topics):
         raise ConfigurationError(
-            f"{argument}={shown(list(topics))} are single letters, as if a text was given: give a "
+            f"{argument}={shown(list(topics))} are single letters, as if from a string: use a "
             f"list, {argument}=[{shown(''.join(topics))}]."
         )
     wrong = next((topic for topic in topics if not _TOPIC.fullmatch(topic)), None)
     if wrong is not None:
         what = "…" if "@" in wrong else shown(wrong)  # Perhaps a URL with a password.
         raise ConfigurationError(
-            f"{argument}: {what} is not the name of a topic, which has up to 249 letters "
+            f"{argument}: {what} is not a valid topic name. Use up to 249 letters "
             "(A to Z, a to z), digits, dots, underscores and hyphens."
         )
 

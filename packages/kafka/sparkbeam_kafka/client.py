@@ -176,7 +176,7 @@ class Client:
         while offset < end:
             message = retried(lambda: self._consumer.poll(SECONDS))
             if message is None:
-                raise KafkaError(f"No answer for {SECONDS:.0f} seconds.")
+                raise KafkaError(f"Kafka did not answer within {SECONDS:.0f} seconds.")
             error = message.error()
             if error is not None and error.name() != _END:
                 topic, number = partition
@@ -273,8 +273,8 @@ def confluent_kafka() -> Any:
         import confluent_kafka.admin
     except ImportError:
         raise ConfigurationError(
-            "Reads of Kafka with group.id, max_num_records, max_read_time, or timestamps under "
-            "isolation.level=read_committed ask it for offsets with the package confluent-kafka: "
-            "pip install 'sparkbeam[kafka]', on the executors too, or leave these out."
+            "Kafka reads with group.id, max_num_records, max_read_time, or timestamps under "
+            "isolation.level=read_committed look up offsets with the package confluent-kafka: "
+            "pip install 'sparkbeam[kafka]', on the executors too, or leave these settings out."
         ) from None
     return confluent_kafka

@@ -78,7 +78,7 @@ def client_config(config: Mapping[str, str], use: Use = _OFFSETS) -> dict[str, s
         algorithm = config["ssl.endpoint.identification.algorithm"]
         found["ssl.endpoint.identification.algorithm"] = algorithm or "none"
     if "config.providers" in config:
-        remedy = "give the secrets themselves, read in the program such as from os.environ"
+        remedy = "pass the secrets themselves, read in the program, for example from os.environ"
         raise _unknown(use, "config.providers", remedy)
     found |= dict(_stores(config, use))
     if config.get("sasl.mechanism", "PLAIN") not in _MECHANISMS:
@@ -111,8 +111,8 @@ def _login(jaas: str, use: Use) -> dict[str, str]:
         raise _unknown(
             use,
             "sasl.jaas.config",
-            "log in with PlainLoginModule or ScramLoginModule, and a username and a password in "
-            "double quotes",
+            "use PlainLoginModule or ScramLoginModule, with a username and a password in double "
+            "quotes",
         )
     return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", options[name]) for name in _LOGIN_NAMES}
 
@@ -122,5 +122,5 @@ _LOGIN_NAMES = ("username", "password")
 
 def _unknown(use: Use, what: str, remedy: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{use.argument}: {what} cannot be used by {use.client}: {remedy}, or {use.remedy}."
+        f"{use.argument}: {what} is not supported by {use.client}: {remedy}, or {use.remedy}."
     )

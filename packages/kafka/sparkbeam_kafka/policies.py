@@ -49,6 +49,6 @@ def policy(name: str, label: str, *, streaming: bool) -> Policy:
 def wrong_type(name: str, found: str) -> str:
     """Return the error of a policy about a record whose timestamp has another type."""
     return (
-        f"timestamp_policy={name} needs the topic setting message.timestamp.type={name}, and a "
+        f"timestamp_policy={name} needs the topic setting message.timestamp.type={name}, but a "
         f"record has a timestamp of type {found}."
     )

@@ -47,7 +47,7 @@ def messages(name: str, path: str, message: str) -> "Messages":
         _schema(found.descriptor, ())
     except (OSError, DecodeError, TypeError) as error:
         raise ConfigurationError(
-            f"{name}: file_descriptor_path={shown(path)} cannot be read as a set of descriptors "
+            f"{name}: file_descriptor_path={shown(path)} cannot be read as a descriptor set "
             f"({type(error).__name__}); {REMEDY}."
         ) from None
     except KeyError:
@@ -112,8 +112,8 @@ class Messages:
         unknown = [one for one in fields if one not in self.descriptor.fields_by_name]
         if unknown:
             raise ConfigurationError(
-                f"{name}: the rows have {listed(unknown)}, which message {shown(self._name)} has "
-                "not: leave them out before the write."
+                f"{name}: the rows have {listed(unknown)}, which message {shown(self._name)} "
+                "does not have: drop them before the write."
             )
 
 
@@ -136,7 +136,7 @@ def _type(message: Descriptor, outer: tuple[str, ...]) -> Any:
         ValueError: a message contains itself.
     """
     if message.full_name in outer:
-        raise ValueError(f"Message {shown(message.full_name)} contains itself, as no row can.")
+        raise ValueError(f"Message {shown(message.full_name)} contains itself, which a row cannot.")
     within = (*outer, message.full_name)
     fields = [(one.name, _type_of_field(one, within)) for one in message.fields]
     return beam.typehints.row_type.RowTypeConstraint.from_fields(fields)
@@ -203,7 +203,7 @@ def _from(field: FieldDescriptor) -> Callable[[Any], Any]:
 
 def _within(number: int) -> int:
     if number > _LARGEST:
-        raise ValueError(f"{number} exceeds the 64 bits of an integer in a row.")
+        raise ValueError(f"{number} is too large for a 64-bit integer in a row.")
     return number
 
 

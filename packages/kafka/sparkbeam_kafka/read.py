@@ -26,7 +26,7 @@ from sparkbeam_kafka.source import KafkaSource
 from sparkbeam_kafka.subscription import EARLIEST, LATEST, Subscription
 from sparkbeam_kafka.values import Format, format_of
 
-_BYTES_REMEDY = "Read bytes, which is the default, and decode them in a step of the pipeline."
+_BYTES_REMEDY = "Read bytes, the default, and decode them in a pipeline step."
 
 
 def read(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
@@ -105,19 +105,19 @@ def _required_subscription(given: Mapping[str, Any], *, streaming: bool) -> Subs
     found = kafka_arguments.subscription(given)
     if found.commits and not streaming:
         raise ConfigurationError(
-            "Offsets are committed (commit_offset_in_finalize, enable.auto.commit) in streaming, "
-            "or with max_num_records or max_read_time: give --streaming --trigger=available-now to "
-            "read what is there and end."
+            "Offsets are committed (commit_offset_in_finalize, enable.auto.commit) only in "
+            "streaming, or with max_num_records or max_read_time: use --streaming "
+            "--trigger=available-now to read the available records and stop."
         )
     starts = found.start_time is None and (found.group is not None or found.reset not in _BY_SPARK)
     if not starts and not streaming and found.start_time is None and found.reset == LATEST:
         raise ConfigurationError(
-            "A read in batch from auto.offset.reset=latest, the default, finds nothing: give "
+            "A batch read from auto.offset.reset=latest, the default, finds no records: set "
             "earliest in consumer_config, a group.id with committed offsets, start_read_time, "
-            "max_num_records or max_read_time; or give --streaming to read without end."
+            "max_num_records or max_read_time; or use --streaming to read continuously."
         )
     if starts and given.get("topic_pattern"):
-        raise ConfigurationError("group.id needs topics= in the place of topic_pattern=.")
+        raise ConfigurationError("group.id needs topics= instead of topic_pattern=.")
     if not starts and not found.commits:
         return None
     found.check()

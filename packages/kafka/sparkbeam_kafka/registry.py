@@ -93,12 +93,10 @@ class Registry:
         except urllib.error.HTTPError as error:
             if error.code == HTTPStatus.NOT_FOUND:
                 raise RegistryError(f"{place} has no {what}.") from None
-            raise RegistryUnavailable(f"{place} answers with {error.code}.") from None
+            raise RegistryUnavailable(f"{place} answered with HTTP status {error.code}.") from None
         except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
-            raise RegistryUnavailable(
-                f"{place} cannot be asked for the {what}: {reason}."
-            ) from None
+            raise RegistryUnavailable(f"{place} did not return the {what}: {reason}.") from None
 
 
 @lru_cache(maxsize=1000)
@@ -112,11 +110,13 @@ def _tree(answer: Mapping[str, Any], what: str, kind: str) -> dict[str, Any]:
     found = answer.get("schemaType", AVRO)
     if found != kind or answer.get("references"):
         other = f"of type {shown(found)}" if found != kind else "with references to others"
-        raise RegistryError(f"The {what} has a schema {other}; only whole {kind} schemas work.")
+        raise RegistryError(
+            f"The {what} has a schema {other}; only {kind} schemas without references work."
+        )
     try:
         return loaded(str(answer["schema"]))
     except (KeyError, ValueError):
-        raise RegistryError(f"The {what} has a schema that is no {kind} object.") from None
+        raise RegistryError(f"The {what} has a schema that is not a valid {kind} object.") from None
 
 
 def registry(name: str, url: str, config: Mapping[str, str]) -> Registry:
@@ -137,7 +137,7 @@ def registry(name: str, url: str, config: Mapping[str, str]) -> Registry:
         host, port = None, None
     if host is None or parts.scheme not in ("http", "https"):
         raise ConfigurationError(
-            f"{name}: confluent_schema_registry_url must be a URL of http or https, such as "
+            f"{name}: confluent_schema_registry_url must be an http or https URL, such as "
             "'http://registry:8081'."
         )
     of_url = None
@@ -157,9 +157,8 @@ def split_header(data: bytes) -> tuple[int, bytes]:
     """
     if len(data) < _HEADER or data[0] != _MAGIC:
         raise ValueError(
-            "The value of a record is not in the form of Confluent's serializers, which begin with "
-            "a zero and the id of a schema: leave confluent_schema_registry_url out, and give the "
-            "schema."
+            "A record value is not in the format of Confluent's serializers, which begins with a "
+            "zero byte and a schema id: leave confluent_schema_registry_url out, and set schema."
         )
     return int.from_bytes(data[1:_HEADER], "big"), data[_HEADER:]
 

@@ -66,8 +66,8 @@ def formatter(name: str, registry: Registry, subject: str, kind: Any) -> Callabl
     if unknown or missing:
         problem = f"lacks {listed(unknown)}" if unknown else f"needs {listed(missing)}"
         raise ConfigurationError(
-            f"{name}: the latest schema of {subject} {problem}, and the rows have "
-            f"{listed(given)}. Register a schema of the rows, or select their fields."
+            f"{name}: the latest schema of {subject} {problem}, but the rows have "
+            f"{listed(given)}. Register a schema that matches the rows, or select its fields."
         )
     return Formatter(schema.number, yaml_payloads.formatter(AVRO, schema.tree, kind))
 

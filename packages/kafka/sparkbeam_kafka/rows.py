@@ -26,8 +26,8 @@ _READ = ("RAW", "STRING", "JSON", "AVRO", "PROTO")
 _WRITTEN = ("RAW", "JSON", "AVRO", "PROTO")
 _REGISTRY, _SUBJECT = "confluent_schema_registry_url", "confluent_schema_registry_subject"
 _REMEDY = (
-    "Correct it or the schema, or give error_handling, whose output gets such records and the "
-    "errors."
+    "Correct the record or the schema, or set error_handling, whose output gets these records and "
+    "their errors."
 )
 _VALUE = Optional[bytes]  # noqa: UP045 - Beam's own types.
 _HINTS = (
@@ -114,8 +114,8 @@ class _Checked:
         except RegistryUnavailable:
             raise
         except Exception as error:
-            problem = f"A record of topic {shown(self.topic)} makes no row: {error_text(error)}."
-            raise ValueError(f"{problem} {_REMEDY}") from error
+            problem = f"A record of topic {shown(self.topic)} cannot be read as a row"
+            raise ValueError(f"{problem}: {error_text(error)}. {_REMEDY}") from error
         return row
 
 
@@ -175,8 +175,8 @@ def _check_registry(
 ) -> None:
     if not (config.text(_REGISTRY) and config.text(_SUBJECT)) or schema or format not in known:
         raise ConfigurationError(
-            f"{config.name}: a schema registry needs {_REGISTRY} and {_SUBJECT}, the format "
-            f"{' or '.join(known)}, and no schema besides."
+            f"{config.name}: a schema registry needs {_REGISTRY} and {_SUBJECT} and the format "
+            f"{' or '.join(known)}; leave schema out."
         )
 
 
@@ -185,7 +185,7 @@ def _messages(config: ManagedConfig, schema: Mapping[str, Any] | None) -> proto_
     if schema or not (path and message):
         raise ConfigurationError(
             f"{config.name}: format='PROTO' needs file_descriptor_path and message_name; "
-            f"{proto_rows.REMEDY}. A schema as text would need a compiler."
+            f"{proto_rows.REMEDY}. A text schema is not supported, because it needs a compiler."
         )
     return proto_rows.messages(config.name, path, message)
 
@@ -211,12 +211,12 @@ def _format(config: ManagedConfig, known: tuple[str, ...], default: str) -> str:
     format = (config.text("format") or default).upper()
     if format not in known:
         raise ConfigurationError(
-            f"{config.name}: format={shown(format)} is not supported here. Give one of "
-            f"{listed(known)}, or use ReadFromKafka and WriteToKafka, whose values are bytes, and "
-            "decode or encode them in a step of the pipeline."
+            f"{config.name}: format={shown(format)} is not supported. Use one of "
+            f"{listed(known)}, or use ReadFromKafka or WriteToKafka, whose values are bytes, and "
+            "decode or encode them in a pipeline step."
         )
     return format
 
 
 def _wrong_schema(config: ManagedConfig, error: Exception) -> ConfigurationError:
-    return ConfigurationError(f"{config.name}: the schema does not fit the format: {error}")
+    return ConfigurationError(f"{config.name}: the schema does not match the format: {error}")

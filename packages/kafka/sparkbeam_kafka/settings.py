@@ -64,7 +64,7 @@ def _argument(name: str, value: Any) -> Any:
     if (name in _CLASSES and not isinstance(value, str)) or (
         name == "topic" and not isinstance(value, str | None)
     ):
-        what = "a topic" if name == "topic" else "a class of Java"
+        what = "a topic" if name == "topic" else "a Java class"
         raise ConfigurationError(f"{name}={shown(value)} must be the name of {what}.")
     return "" if value is None and name == "topic" else value
 
@@ -94,7 +94,7 @@ def settings(argument: str, config: Any) -> dict[str, str]:
     """
     if not isinstance(config, Mapping):
         raise ConfigurationError(
-            f"{argument} must be a dictionary of Kafka's settings, such as {{'bootstrap.servers': "
+            f"{argument} must be a dictionary of Kafka settings, such as {{'bootstrap.servers': "
             f"'broker:9092'}}, not {_kind(config)}."
         )
     found = {_name(argument, name): value for name, value in config.items()}
@@ -114,10 +114,10 @@ def client_settings(config: ManagedConfig, key: str) -> dict[str, str]:
 def _name(argument: str, name: Any) -> str:
     if not isinstance(name, str):
         raise ConfigurationError(
-            f"{argument}: the name of a setting must be a text, not {_kind(name)}."
+            f"{argument}: the name of a setting must be a string, not {_kind(name)}."
         )
     if name.split() != [name]:
-        problem = "has a blank" if name else "is not the name of a setting"
+        problem = "contains whitespace" if name else "is not the name of a setting"
         raise ConfigurationError(f"{argument}: {shown(name)} {problem}.")
     return name
 
@@ -139,7 +139,7 @@ def _text(argument: str, name: str, value: Any) -> str:
     if isinstance(value, list | tuple) and not any(isinstance(one, list | tuple) for one in value):
         return ",".join(_text(argument, name, one) for one in value)
     raise ConfigurationError(
-        f"{argument}: {shown(name)} must be a text, a number, a bool or a list of these, not "
+        f"{argument}: {shown(name)} must be a string, a number, a bool or a list of these, not "
         f"{_kind(value)}."
     )
 

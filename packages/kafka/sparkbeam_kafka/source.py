@@ -30,12 +30,11 @@ _KAFKA = "kafka."
 
 _STARTS = "startingOffsets"
 _ISOLATION, _COMMITTED = "isolation.level", "read_committed"
-_ANEW = "Start with another --checkpoint_location, to read the topic as a new pipeline does."
+_ANEW = "Use another --checkpoint_location to read the topic as a new pipeline does."
 _USE = Use(
     "isolation.level=read_committed",
     "the client that asks Kafka whether a partition has an open transaction",
-    "leave out isolation.level, or the timestamps of the records (timestamp_policy, "
-    "timestamp_column)",
+    "leave out isolation.level or the record timestamps (timestamp_policy, timestamp_column)",
 )
 
 
@@ -91,7 +90,7 @@ class KafkaSource(SourceHooks):
             raise ConfigurationError(hide(str(error))) from None
         except KafkaError as error:
             raise PipelineFailed(
-                "Kafka cannot be asked for the offsets to start at: "
+                "Kafka did not return the starting offsets: "
                 f"{hide(str(error))} Check bootstrap.servers, the login and the topics."
             ) from None
         topics: dict[str, dict[str, int]] = defaultdict(dict)
@@ -125,9 +124,9 @@ class KafkaSource(SourceHooks):
         for topic in sorted(topics & before.keys()):
             if before[topic] != ids.get(topic):
                 raise PipelineFailed(
-                    f"topic '{topic}' was deleted and created again after the checkpoint was "
-                    f"written, which continues at offset {at.get((topic, 0), 0)} of partition 0: "
-                    f"the records before it would be skipped. {_ANEW}"
+                    f"topic '{topic}' was deleted and recreated after the checkpoint was "
+                    f"written. The checkpoint continues at offset {at.get((topic, 0), 0)} of "
+                    f"partition 0, so the records before it would be skipped. {_ANEW}"
                 )
         for partition, offset in sorted(at.items()):
             self._check_bounds(label, partition, offset, bounds[partition])
@@ -143,16 +142,16 @@ class KafkaSource(SourceHooks):
             return
         topic, number = partition
         gone = (
-            f"the records of partition {number} of topic '{topic}' from offset {offset}, at which "
+            f"the records of partition {number} of topic '{topic}' from offset {offset}, where "
             f"the checkpoint continues, to {first - 1} have expired"
         )
         if dict(self.options).get("failOnDataLoss", "true").lower() == "false":
-            _LOG.warning("Step '%s': %s. It goes on with offset %d.", label, gone, first)
+            _LOG.warning("Step '%s': %s. Reading continues at offset %d.", label, gone, first)
             return
-        remedy = "auto.offset.reset=earliest in consumer_config (with ReadFromSpark failOnDataLoss="
+        remedy = "auto.offset.reset=earliest in consumer_config (in ReadFromSpark, failOnDataLoss="
         raise PipelineFailed(
-            f"{gone}. Give {remedy}false) to go on with offset {first}, or start with another "
-            "--checkpoint_location; a longer retention.ms of the topic keeps records for longer."
+            f"{gone}. Set {remedy}false) to continue at offset {first}, or use another "
+            "--checkpoint_location. A longer retention.ms of the topic keeps records longer."
         )
 
     def check_offsets(self, before: Mapping[str, int], now: Mapping[str, int]) -> None:
@@ -211,6 +210,6 @@ def _shrunk(partition: Partition, before: int, now: int) -> PipelineFailed:
     topic, number = partition
     return PipelineFailed(
         f"partition {number} of topic '{topic}' ends at offset {now}, before offset {before} of "
-        "the checkpoint: the topic was deleted and created again, or has lost records, and what it "
-        f"has now would be skipped. {_ANEW}"
+        "the checkpoint: the topic was deleted and recreated, or has lost records, and its current "
+        f"records would be skipped. {_ANEW}"
     )

@@ -70,8 +70,8 @@ class Subscription:
         if self.reset == NONE:
             topic, number = partition
             raise ConfigurationError(
-                f"auto.offset.reset=none, and partition {number} of topic '{topic}' has no "
-                f"committed offset in group '{self.group}' that still exists: commit one, or give "
+                f"auto.offset.reset=none, but partition {number} of topic '{topic}' has no "
+                f"committed offset in group '{self.group}' that still exists: commit one, or set "
                 "earliest or latest."
             )
         return first if self.reset == EARLIEST else end

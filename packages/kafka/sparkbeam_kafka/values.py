@@ -53,8 +53,8 @@ class Format:
             return struct.pack(self.code, value)
         except (struct.error, OverflowError):
             raise ValueError(
-                f"{shown(value)} is out of the range of Kafka's {self.name}Serializer: choose "
-                "another one."
+                f"{shown(value)} is out of range for Kafka's {self.name}Serializer: choose "
+                "another serializer."
             ) from None
 
     def deserialized(self, data: bytes | None) -> Any:
@@ -99,8 +99,8 @@ class Format:
 
     def _wrong_size(self, size: str) -> str:
         return (
-            f"{self.name}Deserializer takes {struct.calcsize(self.code)} bytes, and a record of "
-            f"Kafka has {size}: choose the deserializer that goes with its serializer."
+            f"{self.name}Deserializer takes {struct.calcsize(self.code)} bytes, but a Kafka "
+            f"record has {size}: choose the deserializer that matches its serializer."
         )
 
 
@@ -178,11 +178,11 @@ def format_of(argument: str, name: str, kind: str, remedy: str) -> Format:
     if found is None or not name.startswith(_PACKAGE) or not name.endswith(kind):
         near = _meant(name)
         raise ConfigurationError(
-            f"{argument}={shown(name)} is a class of Java that is not known here. "
+            f"{argument}={shown(name)} is a Java class that is not supported. "
             + (
-                f"Give {_PACKAGE}{near}{kind}."
+                f"Use {_PACKAGE}{near}{kind}."
                 if near is not None
-                else f"Known are {listed(f'{each}{kind}' for each in _FORMATS)} of {_PACKAGE[:-1]}."
+                else f"Use {listed(f'{each}{kind}' for each in _FORMATS)} of {_PACKAGE[:-1]}."
             )
             + f" {remedy}"
         )

@@ -21,7 +21,7 @@ from sparkbeam_kafka import arguments as kafka_arguments
 from sparkbeam_kafka.transactions import TRANSACTIONAL_ID, TransactionWriter
 from sparkbeam_kafka.values import BYTES, Format, format_of
 
-_REMEDY = "Write bytes, which is the default, and encode them in a step of the pipeline."
+_REMEDY = "Write bytes, the default, and encode them in a pipeline step."
 _SERIALIZERS = ("key.serializer", "value.serializer")
 _PAIRS = StructType().add("key", BinaryType()).add("value", BinaryType())
 _ROWS = (
@@ -31,8 +31,8 @@ _ROWS = (
     .add("partition", IntegerType())
 )
 _NO_TIMESTAMP = (
-    "timestamp: Spark's sink of Kafka cannot set the timestamps of records, which get the time at "
-    "which they are sent. Leave the field out; a header can hold the time."
+    "timestamp: Spark's Kafka sink cannot set record timestamps, which are the times when the "
+    "records are sent. Leave the field out; a header can hold the time."
 )
 
 
@@ -147,7 +147,7 @@ class _Row:
             raise ValueError(_NO_TIMESTAMP)
         topic = getattr(row, "topic", None) or self._topic
         if not topic:
-            raise ValueError("topic: neither the row nor WriteToKafka has one: give it.")
+            raise ValueError("topic: missing from the row and from WriteToKafka. Set one of them.")
         return {
             "key": BYTES.serialized(row.key),
             "value": BYTES.serialized(row.value),

@@ -219,7 +219,7 @@ def test_metadata_includes_headers() -> None:
         ({"interceptor.classes": "X"}, {}, STREAMING, "interceptor.classes"),
         ({"groupid": "g"}, {}, STREAMING, "Kafka has no setting 'groupid': use 'group.id'"),
         ({"auto.ofset.reset": "none"}, {}, STREAMING, "use 'auto.offset.reset'"),
-        ({}, {"topics": []}, STREAMING, "topics= must have"),
+        ({}, {"topics": []}, STREAMING, "topics= must name"),
         (
             {},
             {"topics": "clicks"},
@@ -239,21 +239,21 @@ def test_metadata_includes_headers() -> None:
                 ("metadata.broker.list", "bootstrap.servers"),
             )
         ),
-        ({}, {"topics": ["//me:hidden@h"]}, STREAMING, "topics: … is not the name"),
+        ({}, {"topics": ["//me:hidden@h"]}, STREAMING, "topics: … is not a valid topic name"),
         *(
-            ({}, {"topics": [name]}, STREAMING, "topics: .* is not the name of a topic")
+            ({}, {"topics": [name]}, STREAMING, "topics: .* is not a valid topic name")
             for name in ("", " ", "a,b", "a b/c", "..", "ü", "x" * 250)
         ),
         ({}, {"max_num_records": 0}, (), "max_num_records=0 must be above 0"),
         ({}, {"max_read_time": -1}, (), "max_read_time=-1 must be above 0"),
-        ({}, {"commit_offset_in_finalize": True}, STREAMING, "give group.id in consumer_config"),
+        ({}, {"commit_offset_in_finalize": True}, STREAMING, "set group.id in consumer_config"),
         ({}, {"consumer_factory_fn_class": "a.B"}, STREAMING, r"\(consumer_factory_fn_class=…\)"),
         ({}, {"consumer_factory_fn_params": {"a": "b"}}, STREAMING, "consumer_factory_fn_params"),
-        ({}, {"key_deserializer": "a.Avro"}, STREAMING, "key_deserializer='a.Avro' is a class"),
+        ({}, {"key_deserializer": "a.Avro"}, STREAMING, "key_deserializer='a.Avro' is a Java"),
         ({}, {"value_deserializer": "StringDeserializer"}, STREAMING, "value_deserializer="),
-        ({"sasl.mechanism": "GSSAPI"}, {"max_num_records": 5}, (), "sasl.mechanism='GSSAPI' can"),
+        ({"sasl.mechanism": "GSSAPI"}, {"max_num_records": 5}, (), "sasl.mechanism='GSSAPI' is"),
         ({"sasl.mechanism": "GSSAPI", "group.id": "g"}, {}, STREAMING, "sasl.mechanism='GSSAPI'"),
-        ({}, {}, (), "from auto.offset.reset=latest, the default, finds nothing"),
+        ({}, {}, (), "from auto.offset.reset=latest, the default, finds no records"),
         ({"group.id": "g", "enable.auto.commit": "true"}, {}, (), "--trigger=available-now"),
     ],
 )
@@ -299,14 +299,14 @@ def test_settings_have_the_types_of_kafkas_clients(
         *(
             (partial(ReadFromKafka, config, ["t"]), f"ReadFromKafka: consumer_config.* {told}")
             for config, told in [
-                (None, "must be a dictionary of Kafka's settings, .* not None"),
+                (None, "must be a dictionary of Kafka settings, .* not None"),
                 ("bootstrap.servers=h:1", "not of type str"),
                 ([("bootstrap.servers", "h:1")], "not of type list"),
-                ({5: "x"}, "the name of a setting must be a text, not of type int"),
+                ({5: "x"}, "the name of a setting must be a string, not of type int"),
                 ({b"acks": "1"}, "not of type bytes"),
                 ({"": "x"}, "'' is not the name of a setting"),
-                ({" acks": "x"}, "' acks' has a blank"),
-                ({"sasl.jaas.config": SECRET.encode()}, "'sasl.jaas.config' must be a text"),
+                ({" acks": "x"}, "' acks' contains whitespace"),
+                ({"sasl.jaas.config": SECRET.encode()}, "'sasl.jaas.config' must be a string"),
                 ({"bootstrap.servers": {"h": 1}}, "'bootstrap.servers' must be .* of type dict"),
                 ({"bootstrap.servers": [["h:1"]]}, "'bootstrap.servers' must be .* of type list"),
                 ({"bootstrap.servers": ["h:1", None]}, "'bootstrap.servers' must be .* not None"),
@@ -326,14 +326,14 @@ def test_settings_have_the_types_of_kafkas_clients(
                 ({"start_read_time": "now"}, "start_read_time='now' must be a whole number"),
                 ({"commit_offset_in_finalize": "yes"}, "'yes' must be True or False"),
                 ({"redistribute": 1}, "redistribute=1 must be True or False"),
-                ({"key_deserializer": None}, "key_deserializer=None must be the name of a class"),
-                ({"value_deserializer": bytes}, "value_deserializer=.* must be the name of a cl"),
+                ({"key_deserializer": None}, "key_deserializer=None must be the name of a Java"),
+                ({"value_deserializer": bytes}, "value_deserializer=.* must be the name of a Ja"),
             ]
         ),
         (lambda: WriteToKafka(None, "t"), "WriteToKafka: producer_config must be a dictionary"),
         (lambda: WriteToKafka(SERVER, 5), "topic=5 must be the name of a topic"),
         (lambda: WriteToKafka(SERVER, ["t"]), r"topic=\['t'\] must be the name of a topic"),
-        (lambda: WriteToKafka(SERVER, "t", None), "key_serializer=None must be the name of a cl"),
+        (lambda: WriteToKafka(SERVER, "t", None), "key_serializer=None must be the name of a Ja"),
         (lambda: WriteToKafka(SERVER, "t", with_headers="no"), "with_headers='no' must be True"),
     ],
 )
@@ -442,8 +442,8 @@ def test_a_row_with_headers_is_a_record_of_its_topic_and_partition() -> None:
 @pytest.mark.parametrize(
     ("topic", "fields", "message"),
     [
-        (None, {}, "topic: neither the row nor WriteToKafka has one"),
-        ("t", {"timestamp": 5}, "timestamp: Spark's sink of Kafka cannot set"),
+        (None, {}, "topic: missing from the row and from WriteToKafka"),
+        ("t", {"timestamp": 5}, "timestamp: Spark's Kafka sink cannot set"),
     ],
 )
 def test_a_row_that_cannot_be_written_is_an_error_that_names_the_field(
@@ -463,14 +463,14 @@ def test_rows_with_headers_choose_their_topics() -> None:
     [
         ([(b"", b"")], {"producer_config": {"acks": "1"}}, "producer_config lacks bootstrap"),
         ([(b"", b"")], {"topic": ""}, "topic= must be"),
-        ([(b"", b"")], {"topic": "a,b"}, "topic: 'a,b' is not the name of a topic"),
+        ([(b"", b"")], {"topic": "a,b"}, "topic: 'a,b' is not a valid topic name"),
         (
             [(b"", b"")],
             {"producer_config": {"bootstrap_servers": "h:1"}},
             "producer_config: Kafka has no setting 'bootstrap_servers': use 'bootstrap.servers'",
         ),
-        ([(b"", b"")], {"key_serializer": "a.B"}, "key_serializer='a.B' is a class of Java"),
-        ([(b"", b"")], {"value_serializer": "a.B"}, "value_serializer='a.B' is a class of Java"),
+        ([(b"", b"")], {"key_serializer": "a.B"}, "key_serializer='a.B' is a Java class"),
+        ([(b"", b"")], {"value_serializer": "a.B"}, "value_serializer='a.B' is a Java class"),
         (
             [(b"", b"")],
             {
@@ -480,7 +480,7 @@ def test_rows_with_headers_choose_their_topics() -> None:
                     "sasl.mechanism": "GSSAPI",
                 }
             },
-            "producer_config: sasl.mechanism='GSSAPI' cannot be used by the client that writes",
+            "producer_config: sasl.mechanism='GSSAPI' is not supported by the client that writes",
         ),
         (
             [beam.Row(key=b"", value=b"")],
@@ -494,7 +494,7 @@ def test_rows_with_headers_choose_their_topics() -> None:
         (
             [beam.Row(key=b"", value=b"", timestamp=5)],
             {"with_headers": True},
-            "timestamp: Spark's sink of Kafka cannot set",
+            "timestamp: Spark's Kafka sink cannot set",
         ),
     ],
 )
@@ -515,14 +515,14 @@ def test_errors_name_the_step_once() -> None:
     whole = pipeline()
     bounds: tuple[dict[str, Any], ...] = ({}, {"max_num_records": 1})
     for more in bounds:
-        with pytest.raises(ConfigurationError, match=r"^'Fetch': topics= must have"):
+        with pytest.raises(ConfigurationError, match=r"^'Fetch': topics= must name"):
             _ = pipeline() | "Fetch" >> ReadFromKafka(config, [], **more)
     with pytest.raises(ConfigurationError, match=r"^'Send': topic= must be"):
         _ = pipeline() | beam.Create([(b"", b"")]) | "Send" >> WriteToKafka(config, "")
-    with pytest.raises(ConfigurationError, match="'Get': A read in batch from"):
+    with pytest.raises(ConfigurationError, match="'Get': A batch read from"):
         _ = whole | "Get" >> ReadFromKafka(config, ["t"])
     rows = whole | beam.Create([beam.Row(key=b"", value=b"", timestamp=5)])
-    with pytest.raises(ConfigurationError, match="'Put': timestamp: Spark's sink"):
+    with pytest.raises(ConfigurationError, match="'Put': timestamp: Spark's Kafka sink"):
         _ = rows | "Put" >> WriteToKafka(config, "t", with_headers=True)
 
 

@@ -118,12 +118,12 @@ def test_a_topic_that_is_not_what_it_was_is_an_error_that_names_step_and_partiti
     for name in ("fewer", "more"):
         read, error = told[name]
         assert read == 10
-        assert f"Step 'Read it/Records' failed: topic '{name}' was deleted and created" in error
+        assert f"Step 'Read it/Records' failed: topic '{name}' was deleted and recreated" in error
         assert "--checkpoint_location" in error
     read, error = told["expired"]
     assert read == [*range(5), 8, 9]
     assert "Step 'Read it/Records' failed: the records of partition 0 of topic 'exp" in error
-    assert "from offset 5, at which the checkpoint continues, to 7 have expired" in error
+    assert "from offset 5, where the checkpoint continues, to 7 have expired" in error
 
 
 @long
@@ -180,7 +180,7 @@ def test_a_transaction_that_is_left_open_holds_readers_back_for_its_timeout(
 @long
 def test_what_cannot_be_read_is_told_with_the_remedy(found: dict[str, Any]) -> None:
     told = found["refusals"]
-    assert "LongDeserializer takes 8 bytes, and a record of Kafka has 1" in told["size"]
+    assert "LongDeserializer takes 8 bytes, but a Kafka record has 1" in told["size"]
     assert "message.timestamp.type=LogAppendTime" in told["type"]
     assert "Step 'Read it/Records' failed" in told["topic"]
     assert "Topic 'missing'" in told["topic"]

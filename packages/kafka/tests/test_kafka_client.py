@@ -88,7 +88,7 @@ def test_certificates_in_pem_and_pkcs12_are_kept() -> None:
 def test_a_login_without_a_counterpart_is_an_error_that_names_it(
     config: dict[str, str], name: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=f"{name} cannot be used") as raised:
+    with pytest.raises(ConfigurationError, match=f"{name} is not supported") as raised:
         client_config(config)
     assert "geheim" not in str(raised.value)
 

@@ -111,24 +111,24 @@ def test_rows_become_values() -> None:
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ({"format": "XML"}, "format='XML' is not supported here"),
+        ({"format": "XML"}, "format='XML' is not supported"),
         ({"format": "PROTO", "schema": JSON}, "needs file_descriptor_path and message_name"),
         ({"format": "PROTO", "message_name": "a"}, "needs file_descriptor_path and message_name"),
         (
             {"format": "PROTO", "message_name": "a", "file_descriptor_path": "/nowhere"},
             "file_descriptor_path='/nowhere' cannot be read",
         ),
-        ({"confluent_schema_registry_url": "http://r"}, "confluent_schema_registry_subject, the"),
+        ({"confluent_schema_registry_url": "http://r"}, "schema_registry_subject and the"),
         (
             {"confluent_schema_registry_url": "r:1", "confluent_schema_registry_subject": "s"},
-            "must be a URL of http or https",
+            "must be an http or https URL",
         ),
         (
             {
                 "confluent_schema_registry_url": "http://127.0.0.1:1",
                 "confluent_schema_registry_subject": "s",
             },
-            "cannot be asked for the subject 's'",
+            "did not return the subject 's'",
         ),
         (
             {
@@ -138,11 +138,11 @@ def test_rows_become_values() -> None:
             },
             "the format AVRO or JSON",
         ),
-        ({"format": "RAW", "message_name": "a"}, "message_name, which has no meaning here"),
-        ({"format": "JSON"}, "the schema does not fit the format"),
+        ({"format": "RAW", "message_name": "a"}, "message_name, which is not supported"),
+        ({"format": "JSON"}, "the schema does not match the format"),
         ({"format": "JSON", "schema": "["}, "'schema' must be a dictionary"),
         ({"format": "RAW", "schema": JSON}, "RAW format does not take a schema"),
-        ({"topics": ["a"]}, "topics, which has no meaning here"),
+        ({"topics": ["a"]}, "topics, which is not supported"),
         ({"topic": None}, "needs 'topic'"),
         ({"max_read_time_seconds": "5"}, "must be a whole number"),
     ],
@@ -416,5 +416,5 @@ def test_poison_without_dead_letters_is_an_error_that_names_step_topic_field_and
         parsed(monkeypatch, [value], repr, FORMATS[format][0], BatchRunner)
     told = str(failed.value).splitlines()[0]
     assert told.startswith("Step 'Read it/Parse' failed: ")
-    assert "A record of topic 't' makes no row: " in told
-    assert "give error_handling" in told
+    assert "A record of topic 't' cannot be read as a row: " in told
+    assert "set error_handling" in told

@@ -50,19 +50,19 @@ def test_another_type_is_an_error_that_names_it(name: str, value: Any) -> None:
     ("name", "value"), [("Short", 2**15), ("Integer", -(2**40)), ("Float", 1e300)]
 )
 def test_a_number_out_of_range_is_an_error(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"out of the range of Kafka's {name}Serializer"):
+    with pytest.raises(ValueError, match=f"out of range for Kafka's {name}Serializer"):
         form(name).serialized(value)
 
 
 @pytest.mark.parametrize("name", CODES)
 def test_bytes_of_another_length_are_an_error(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}Deserializer takes . bytes, and a record"):
+    with pytest.raises(ValueError, match=f"{name}Deserializer takes . bytes, but a Kafka record"):
         form(name).deserialized(b"abc")
 
 
 def test_other_classes_are_an_error_that_tells_what_is_known() -> None:
     for name in (f"{SERIALIZATION}UUIDDeserializer", "", "a.LongDeserializer"):
-        with pytest.raises(ConfigurationError, match="Known are ByteArrayDeserializer"):
+        with pytest.raises(ConfigurationError, match="Use ByteArrayDeserializer"):
             format_of("key_deserializer", name, "Deserializer", "")
 
 
@@ -77,7 +77,7 @@ def test_other_classes_are_an_error_that_tells_what_is_known() -> None:
     ],
 )
 def test_a_class_that_means_one_of_kafkas_is_an_error_with_its_name(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"Give {SERIALIZATION}StringDeserializer"):
+    with pytest.raises(ConfigurationError, match=f"Use {SERIALIZATION}StringDeserializer"):
         format_of("key_deserializer", name, "Deserializer", "")
 
 
@@ -122,7 +122,5 @@ def test_malformed_text_is_replaced_by_spark_too(spark: Any) -> None:
 
 def test_bytes_of_another_length_are_an_error_of_spark_too(spark: Any) -> None:
     rows = spark.createDataFrame([(b"abc",)], "b binary")
-    with pytest.raises(
-        Exception, match="LongDeserializer takes 8 bytes, and a record of Kafka has 3"
-    ):
+    with pytest.raises(Exception, match="LongDeserializer takes 8 bytes, but a Kafka record has 3"):
         rows.selectExpr(f"{form('Long').expression('b', 'L')} AS v").collect()

@@ -55,8 +55,8 @@ def found(options: Sequence[str]) -> tuple[list[AvailableRunner], list[str]]:
     program = _prism(options)
     if program is None:
         return places, [
-            f"PrismRunner is left out: its program is not in '{_shelf()}'. Nothing is downloaded "
-            "unasked: give --prism_location, or name it with --runners."
+            f"PrismRunner is skipped: its program is not in '{_shelf()}', and nothing is "
+            "downloaded automatically. Give --prism_location, or name the runner with --runners."
         ]
     return [*places, AvailableRunner("PrismRunner", program)], []
 

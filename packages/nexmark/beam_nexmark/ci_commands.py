@@ -35,8 +35,8 @@ _REPEATS = 3
 @commandline.SETTINGS
 @click.option(
     "--runners",
-    help="Names with commas between them, each as --runner of 'sparkbeam nexmark' has it.  "
-    "[default: those of this machine]",
+    help="Comma-separated names, each as for --runner of 'sparkbeam nexmark'.  "
+    "[default: those available on this machine]",
 )
 @click.option(
     "--modes", default=",".join(_MODES), show_default=True, help="batch, streaming, or both."
@@ -47,8 +47,8 @@ _REPEATS = 3
     "--tolerance",
     type=Number(min=0, max=1_000_000),
     metavar="PERCENT",
-    help="Fail if a query takes longer than on the builds before by more than this, and two "
-    "more runs confirm it.  [default: no limit]",
+    help="Fail if a query is slower than on earlier builds by more than this, and two more "
+    "runs confirm it.  [default: no limit]",
 )
 @commandline.PAGE
 @commandline.HISTORY
@@ -69,15 +69,15 @@ def ci(
 ) -> None:
     """Run queries in all modes on all runners, check them, and add them to the history.
 
-    Without --runners these are the runners that are there on this machine: SparkRunner,
-    Beam's FnApiRunner, and its PrismRunner where --prism_location names its program or
-    Beam has kept it. Those of Beam run each query once, over 10,000 events at most. What
-    is left out is told. Nothing is downloaded.
+    Without --runners these are the runners available on this machine: SparkRunner,
+    Beam's FnApiRunner, and its PrismRunner if --prism_location names its program or Beam
+    has stored it. Beam's runners run each query once, over 10,000 events at most. Skipped
+    runners are printed. Nothing is downloaded.
 
-    Each run is kept with the commit of sparkbeam and the machine, for 'report'. Ends
-    with 1 if a query fails, has a wrong result or is slower than --tolerance allows;
-    what a runner cannot do is told and kept as that. Options that are not listed below
-    go to each runner.
+    Each run is stored with the commit of sparkbeam and the machine, for 'report'. The
+    exit code is 1 if a query fails, has a wrong result or is slower than --tolerance
+    allows; known limits of a runner are printed and stored as such. Options that are
+    not listed below go to each runner.
     """
     wanted = _checked_modes(modes)
     names = None if runners is None else _listed(runners, "--runners")
@@ -133,7 +133,7 @@ def ci(
         except Unstarted as error:
             if place.is_chosen:
                 raise
-            click.echo(f"{place.runner} is left out in {mode}: {error}")
+            click.echo(f"{place.runner} is skipped in {mode}: {error}")
             continue
         click.echo(f"{place.runner}, {mode}")
         tables.show_runs(runs)
@@ -141,7 +141,7 @@ def ci(
         for number in dict.fromkeys(run.query for run in runs):
             grown = growth([run for run in runs if run.query == number])
             if grown is not None:
-                click.echo(f"q{number} is slower than on the builds before: {percent(grown)}")
+                click.echo(f"q{number} is slower than on earlier builds: {percent(grown)}")
                 is_right = False
     click.echo(f"Added to the history: {file}", err=True)
     if page:
@@ -168,5 +168,5 @@ def _listed(text: str, option: str) -> list[str]:
     """
     names = list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
     if not names:
-        raise click.BadParameter("It names none.", param_hint=option)
+        raise click.BadParameter("The list is empty.", param_hint=option)
     return names

@@ -67,7 +67,7 @@ def nexmark() -> None:
 
 @nexmark.command(
     context_settings={"ignore_unknown_options": True},
-    short_help="Run queries; 'sparkbeam nexmark' alone means this.",
+    short_help="Run queries; the default of 'sparkbeam nexmark'.",
 )
 @commandline.QUERY
 @EVENTS

@@ -48,7 +48,7 @@ SETTINGS = click.option(
     metavar="NAME=NUMBER",
     multiple=True,
     help="A setting of the generator or of a query, such as window_size=20; repeatable. "
-    "A wrong name lists all.",
+    "An unknown name lists all.",
 )
 
 
@@ -132,8 +132,8 @@ def selected(text: str, *, sql: bool = False) -> "list[Query]":
     unknown = [name for name in names if (name.lstrip("0") or name[:1]) not in known]
     if unknown:
         raise click.BadParameter(
-            f"Unknown query {shown(unknown[0])}: use {_numbers(queries, sql=sql)} with commas "
-            "between them, or all.",
+            f"Unknown query {shown(unknown[0])}: use {_numbers(queries, sql=sql)} separated "
+            "by commas, or all.",
             param_hint="--query",
         )
     return [queries[number] for number in dict.fromkeys(map(int, names))]

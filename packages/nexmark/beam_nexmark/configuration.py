@@ -78,11 +78,11 @@ class Configuration:
             least = 0 if field.name in ("base_time", "in_flight_auctions") else 1
             if type(value) is not int or not least <= value < 2**62:
                 raise ConfigurationError(
-                    f"'{field.name}' is {shown(value)}, but must be a whole number from {least} up."
+                    f"'{field.name}' is {shown(value)}, but must be a whole number >= {least}."
                 )
         if self.event_rate > _MAX_RATE:
             raise ConfigurationError(
-                f"'event_rate' is {self.event_rate}, but timestamps allow for at most {_MAX_RATE}."
+                f"'event_rate' is {self.event_rate}, but timestamps allow at most {_MAX_RATE}."
             )
 
     @classmethod

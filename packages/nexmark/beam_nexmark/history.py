@@ -70,8 +70,8 @@ def read(path: Path) -> Sequence[QueryRun]:
     """
     if not path.exists():
         raise ConfigurationError(
-            f"The history '{path}' does not exist: 'sparkbeam nexmark' creates it, --history "
-            "names another."
+            f"The history '{path}' does not exist: 'sparkbeam nexmark' creates it. Name "
+            "another with --history."
         )
     if path.suffix == _LINES:
         return read_lines(path)
@@ -118,8 +118,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         return
     if application == _APPLICATION:
         raise ConfigurationError(
-            f"The history '{path}' has form {version}, this version of sparkbeam uses form "
-            f"{SCHEMA}: move it away, or name another with --history."
+            f"The history '{path}' has format {version}, but this version of sparkbeam uses "
+            f"format {SCHEMA}: move it away, or name another with --history."
         )
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise sqlite3.DatabaseError("another program's tables")

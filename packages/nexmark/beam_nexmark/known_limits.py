@@ -40,9 +40,9 @@ LIMITS = (
     Limit(
         "PrismRunner",
         '"WindowingStrategy.MergeStatus" set with value NEEDS_MERGE',
-        "it merges no windows but sessions",
+        "it merges no windows other than sessions",
     ),
-    Limit("PrismRunner", "features unimplemented in prism", "it lacks a feature, as it says"),
+    Limit("PrismRunner", "features unimplemented in prism", "it reports that it lacks a feature"),
 )
 """Known limits. SparkRunner has none: each of its failures is an error."""
 

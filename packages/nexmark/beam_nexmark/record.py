@@ -149,7 +149,7 @@ def read_json(path: Path) -> Sequence[QueryRun]:
     """
     runs = read_lines(path)
     if not runs:
-        raise ConfigurationError(f"'{path}' holds no runs.")
+        raise ConfigurationError(f"'{path}' contains no runs.")
     return runs
 
 
@@ -178,8 +178,8 @@ def _parsed(line: str, path: Path, number: int) -> QueryRun:
         raise ConfigurationError(_foreign(path, number))
     if schema != SCHEMA and schema not in ADDED:
         raise ConfigurationError(
-            f"'{path}' has runs in form {schema}, this version of sparkbeam reads form "
-            f"{SCHEMA}: repeat the measurement, or read it with the version that wrote it."
+            f"'{path}' has runs in format {schema}, but this version of sparkbeam reads "
+            f"format {SCHEMA}: repeat the measurement, or read it with the version that wrote it."
         )
     try:
         return restored({**dict.fromkeys(ADDED.get(schema, ())), **values})

@@ -178,8 +178,8 @@ class TestBadInput:
             (["generate", "--format", "csv", "out"], "'--format'"),
             (["generate", "none/out"], "There is no folder 'none'"),
             (["ci", "--modes", "fast"], "'fast' is not a mode: use batch, streaming, or both."),
-            (["ci", "--modes", ","], "It names none."),
-            (["ci", "--runners", " "], "It names none."),
+            (["ci", "--modes", ","], "The list is empty."),
+            (["ci", "--runners", " "], "The list is empty."),
             (["ci", "--runners", "FnApiRunner,No", "--history", "new.db"], "Unknown runner 'No'"),
             (["ci", "--evnets", "5"], "Unknown option or command '--evnets'"),
             (["ci", "--report", "none/page.html"], "There is no folder 'none'"),
@@ -194,7 +194,7 @@ class TestBadInput:
             (["--set", "log_folder=/tmp"], "Unknown setting 'log_folder'"),
             (["--set", "window_size="], "'window_size' is '', but must be a whole number"),
             (["--set", "window_size=1.5"], "'window_size' is '1.5', but must be a whole number"),
-            (["--set", "window_size=0"], "'window_size' is 0, but must be a whole number from 1"),
+            (["--set", "window_size=0"], "'window_size' is 0, but must be a whole number >= 1"),
             (["--set", "event_rate=9999999"], "'event_rate' is 9999999"),
             (["--set", "events=5"], "Use --events"),
             (["generate", "--set", "generators=-1", "out"], "'generators' is -1"),
@@ -224,8 +224,8 @@ class TestBadInput:
         history.append([a_run()], tmp_path / "history.db")
         with sqlite3.connect(tmp_path / "history.db") as connection:
             connection.execute("PRAGMA user_version = 9")
-        assert "has form 9" in problem(run("--history", "history.db"))
-        assert "has form 9" in problem(run("report", "--history", "history.db"))
+        assert "has format 9" in problem(run("--history", "history.db"))
+        assert "has format 9" in problem(run("report", "--history", "history.db"))
 
     def test_a_missing_extra_is_told_with_its_remedy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
@@ -298,7 +298,7 @@ class TestOverTime:
             ("FnApiRunner", 12, 1, 200),
         ]
         assert [one.is_right for one in runs] == [True, True, False, False, True, True]
-        assert "PrismRunner is left out: its program is not in" in result.stdout
+        assert "PrismRunner is skipped: its program is not in" in result.stdout
         assert "q12 processing time windows cannot run here: it has no clock" in result.stdout
 
     def test_ci_leaves_a_runner_of_this_machine_out_that_does_not_start(
@@ -318,7 +318,7 @@ class TestOverTime:
         arguments = ("--query", 2, "--modes", "batch", "--events", 500, "--repeat", 1)
         result = run("ci", *arguments, f"--prism_location={tmp_path}")
         assert result.exit_code == 0, result.output
-        assert "PrismRunner is left out in batch: PrismRunner does not start" in result.stdout
+        assert "PrismRunner is skipped in batch: PrismRunner does not start" in result.stdout
         assert "OSError: Exec format error" in result.stdout
         assert {one.runner for one in history.read(history.default_path())} == {
             "SparkRunner",
@@ -335,7 +335,7 @@ class TestOverTime:
             ([1.2], {}, ""),
             ([1.4, 1.2], {}, ""),
             ([1.4, 1.5, 1.0], {}, ""),
-            ([1.4, 1.5, 1.35], {}, "q2 is slower than on the builds before: +35 %"),
+            ([1.4, 1.5, 1.35], {}, "q2 is slower than on earlier builds: +35 %"),
             ([9.0], {"pace": 9.0}, ""),
             ([9.0], {"machine": "another"}, ""),
             ([1.0], {"checked": "7 results expected"}, "7 results expected"),

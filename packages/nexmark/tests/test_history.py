@@ -83,7 +83,7 @@ class TestHistory:
         history.append([a_run()], file)
         with sqlite3.connect(file) as connection:
             connection.execute(f"PRAGMA user_version = {SCHEMA + 1}")
-        with pytest.raises(ConfigurationError, match=f"has form {SCHEMA + 1}"):
+        with pytest.raises(ConfigurationError, match=f"has format {SCHEMA + 1}"):
             history.read(file)
 
     def test_a_folder_in_its_place_is_told(self, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ class TestJson:
 
     def test_an_empty_file_is_told(self, tmp_path: Path) -> None:
         (tmp_path / "runs.json").touch()
-        with pytest.raises(ConfigurationError, match="holds no runs"):
+        with pytest.raises(ConfigurationError, match="contains no runs"):
             read_json(tmp_path / "runs.json")
 
     def test_a_place_that_cannot_be_written_is_told(self, tmp_path: Path) -> None:

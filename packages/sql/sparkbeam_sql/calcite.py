@@ -171,15 +171,15 @@ def has_windows(query: ParsedQuery) -> bool:
 def _query(text: str) -> exp.Query:
     found = statements(text)
     if not found:
-        raise ConfigurationError("The query is empty: give a SELECT.")
+        raise ConfigurationError("The query is empty. Write a SELECT.")
     if len(found) > 1:
-        raise ConfigurationError(f"The query has {len(found)} statements: give one query.")
+        raise ConfigurationError(f"The query has {len(found)} statements. Write one query.")
     query = _as_query(found[0])
     if query is not None:
         return query
     if isinstance(found[0], exp.Condition | exp.Alias):
         raise ConfigurationError(
-            "The query is not valid SQL: it does not begin with SELECT."
+            "The query is not valid SQL: it does not start with SELECT."
             + meant_word(text.split()[0])
         )
     remedy = (

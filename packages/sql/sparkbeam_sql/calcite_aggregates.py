@@ -96,7 +96,7 @@ class Aggregation:
         if is_distinct and isinstance(node, exp.Count):
             return Value(self._add("distinct", value), int)
         if value.kind not in NUMBERS and not isinstance(node, exp.Count):
-            raise QueryRefused(f"{node.sql_name()} of what is no number in windows or in streaming")
+            raise QueryRefused(f"{node.sql_name()} of a value that is not a number{IN_STEPS}")
         if spread:
             return self._spread(node, spread, value, is_distinct=is_distinct)
         if is_distinct:

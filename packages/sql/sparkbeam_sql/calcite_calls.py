@@ -35,7 +35,7 @@ def check_name(name: str) -> None:
         call = None
     if not isinstance(call, exp.Anonymous) or name.upper() in special:
         raise ConfigurationError(
-            f"The parser of SQL has a function {shown(name)}: give yours another name."
+            f"The SQL parser already has a function {shown(name)}. Rename your function."
         )
 
 
@@ -49,7 +49,7 @@ def called(tree: exp.Query, functions: Mapping[str, SqlFunction]) -> exp.Query:
         if not function.least <= given <= most:
             wanted = f"{most}" if function.least == most else f"{function.least} to {most}"
             raise ConfigurationError(
-                f"The function {function.name} has {wanted} arguments, and the query gives {given}."
+                f"The function {function.name} got {given} arguments, but expects {wanted}."
             )
         for argument, parameter in zip(list(node.expressions), function.parameters, strict=False):
             _put_within(argument, exp.Cast(to=data_type(parameter.column)))
@@ -101,8 +101,8 @@ def check_arguments(tree: exp.Query, functions: Mapping[str, SqlFunction]) -> No
             if function is not None and not _fits(given.type, cast.to):
                 wanted, found = cast.to.sql(Calcite), given.type.sql(Calcite)
                 raise ConfigurationError(
-                    f"The function {function.name} takes {wanted}, and the query gives "
-                    f"{shown(given.sql(Calcite))}, which is {found}: CAST it."
+                    f"The function {function.name} expects {wanted}, got "
+                    f"{shown(given.sql(Calcite))} of type {found}. CAST it."
                 )
 
 
@@ -173,8 +173,8 @@ def _query_of_windows(call: exp.Anonymous, alias: exp.TableAlias | None) -> exp.
     given = [named.get(name) for name in names] if named else call.expressions
     if len(given) != len(names) or None in given or len(named) not in (0, len(names)):
         raise QueryRefused(
-            f"TABLE({function}(…)) with other arguments{place(call)}",
-            f"Give {', '.join(names)}: TABLE t, DESCRIPTOR(time) and INTERVALs.",
+            f"TABLE({function}(…)) with these arguments{place(call)}",
+            f"Pass {', '.join(names)}: TABLE t, DESCRIPTOR(time) and INTERVALs.",
         )
     data, descriptor, *intervals = (each for each in given if each is not None)
     if isinstance(data, exp.Column) and not data.table:
@@ -183,7 +183,7 @@ def _query_of_windows(call: exp.Anonymous, alias: exp.TableAlias | None) -> exp.
     if not isinstance(data, exp.Table | exp.Subquery) or not is_column:
         raise QueryRefused(
             f"TABLE({function}(…)) without a table and DESCRIPTOR(column){place(call)}",
-            "Give TABLE t and DESCRIPTOR(time) as the first arguments.",
+            "Pass TABLE t and DESCRIPTOR(time) as the first arguments.",
         )
     windows = exp.Anonymous(this=function, expressions=[descriptor.expressions[0], *intervals])
     bounds = [

@@ -45,7 +45,7 @@ _WORDS: Mapping[str, str] = {
     "Star.except_": "* EXCEPT",
     "Star.rename": "* RENAME",
     "Star.replace": "* REPLACE",
-    "Table.hints": "a hint of a table",
+    "Table.hints": "a table hint",
     "Table.joins": "a JOIN in parentheses",
     "Table.pivots": "PIVOT",
     "Table.sample": "TABLESAMPLE",
@@ -89,12 +89,12 @@ _NODE_WORDS: Mapping[type[exp.Expr], str] = {
 
 _REMEDIES: Mapping[str, str] = {
     "DISTINCT ON": "Number the rows with ROW_NUMBER() OVER (…) in a subquery.",
-    "QUALIFY": "Put the query into a subquery, and the condition into its WHERE.",
+    "QUALIFY": "Make the query a subquery, and move the condition to the outer WHERE.",
     "LEFT SEMI JOIN": "Use WHERE EXISTS (SELECT …), or WHERE … IN (SELECT …).",
     "LEFT ANTI JOIN": "Use WHERE NOT EXISTS (SELECT …).",
-    "FOR SYSTEM_TIME AS OF": "Leave it out: a table has no versions here.",
-    "a hint (/*+ … */)": "Leave it out.",
-    "FOR UPDATE": "Leave it out: a query locks nothing.",
+    "FOR SYSTEM_TIME AS OF": "Remove it: tables have no versions here.",
+    "a hint (/*+ … */)": "Remove it.",
+    "FOR UPDATE": "Remove it: queries do not lock rows.",
     "LIMIT of VALUES": "Put VALUES into FROM: SELECT * FROM (VALUES …) AS t(x) LIMIT 1.",
 }
 
@@ -230,17 +230,16 @@ def check_tables(tree: exp.Query, tables: Mapping[str, Types]) -> None:
         twice = [name for name in names if name and names.count(name) > 1]
         if twice:
             raise ConfigurationError(
-                f"FROM has two tables named {shown(twice[0])}: give one of them another name "
-                "with AS."
+                f"FROM has two tables named {shown(twice[0])}. Rename one of them with AS."
             )
 
 
 def known(tables: Mapping[str, Types]) -> str:
     """Return a sentence with the tables that a query can read."""
     if not tables:
-        return "The query has no input: apply it to a PCollection, or to a dictionary of them."
+        return "The query has no input. Apply it to a PCollection or a dictionary of PCollections."
     columns = (f"{name} ({', '.join(types)})" for name, types in tables.items())
-    return f"The tables are {listed(list(columns))}; the case of names matters."
+    return f"The tables are {listed(list(columns))}. Names are case-sensitive."
 
 
 def _meant(name: str, names: Iterable[str]) -> str:
@@ -259,7 +258,7 @@ def unresolved(problem: str, tree: exp.Query, tables: Mapping[str, Types]) -> Co
     number = re.match(r"Unknown output column: (\d+)", problem)
     if number is not None:
         return ConfigurationError(
-            f"The query does not select {number[1]} columns, by which it is grouped or ordered."
+            f"GROUP BY or ORDER BY refers to column {number[1]}, which the query does not select."
         )
     table = re.match(r"Unknown table: (.+?)\.?$", problem)
     if table is not None:
@@ -267,7 +266,7 @@ def unresolved(problem: str, tree: exp.Query, tables: Mapping[str, Types]) -> Co
     using = re.match(r"Cannot automatically join: (.+?)\.?$", problem)
     if using is not None:
         return ConfigurationError(
-            f"The column {shown(using[1])} of USING is not one of both sides. {known(tables)}"
+            f"The column {shown(using[1])} of USING must be on both sides. {known(tables)}"
         )
     name = re.search(r"[Cc]olumn:? '?([^':]+)'?", problem)
     columns = [
@@ -286,9 +285,7 @@ def unresolved(problem: str, tree: exp.Query, tables: Mapping[str, Types]) -> Co
         having = [source for source, names in sources.items() if column.name in names]
         if not column.table and len(having) > 1:
             choice = " or ".join(shown(f"{source}.{column.name}") for source in having)
-            return ConfigurationError(
-                f"The column {of} is ambiguous{place(column)}: write {choice}."
-            )
+            return ConfigurationError(f"The column {of} is ambiguous{place(column)}. Use {choice}.")
         if column.name not in (sources.get(column.table, ()) if column.table else having or ()):
             names = [each for found in sources.values() for each in found]
             if not having:

@@ -42,7 +42,7 @@ TEXTS = (
     exp.DataType.Type.NCHAR,
 )
 
-_UNENDED = "a text in quotes, or a comment, does not end"
+_UNENDED = "a quoted string or a comment is not closed"
 # Parts of the parser's messages that name its own classes.
 _TOKEN = re.compile(r" but got <Token.*")
 _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '.*\b(\w+)'>")
@@ -76,7 +76,7 @@ class QueryRefused(Exception):
     def __init__(self, clause: str, remedy: str = "") -> None:
         super().__init__(clause)
         self.clause = clause
-        self.remedy = remedy or ("Write it in another way: docs/sql.md lists what is translated.")
+        self.remedy = remedy or "Rewrite it: docs/sql.md lists the supported SQL."
 
 
 def _is_known(function: str) -> bool:
@@ -163,7 +163,7 @@ def _with_deep_stack(call: Callable[[], _R]) -> _R:
             sys.setrecursionlimit(200_000)
             return threads.submit(call).result()
         except RecursionError:
-            raise ConfigurationError("The query is nested too deeply: divide it.") from None
+            raise ConfigurationError("The query is nested too deeply. Split it.") from None
         finally:
             sys.setrecursionlimit(limit)
             threading.stack_size(size)
@@ -184,7 +184,7 @@ def statements(text: str) -> list[exp.Expr]:
         ConfigurationError: they are not valid, or too long.
     """
     if not isinstance(text, str):
-        raise ConfigurationError(f"query={shown(text)} is not a text.")
+        raise ConfigurationError(f"query={shown(text)} is not a string.")
     try:
         found = Calcite().parser().parse(_checked(sqlglot.tokenize(text, dialect=Calcite)), text)
     except sqlglot.errors.TokenError:  # Its message has a part of the text.
@@ -196,9 +196,9 @@ def statements(text: str) -> list[exp.Expr]:
         _check_depth(_balanced(tree))
     for part in chain.from_iterable(each.walk() for each in trees):
         if isinstance(part, exp.Identifier) and not part.name:
-            raise ConfigurationError('The query is not valid SQL: "" is no name.')
+            raise ConfigurationError('The query is not valid SQL: "" is not a name.')
         if isinstance(part, exp.Select) and not part.expressions:
-            raise ConfigurationError("The query is not valid SQL: SELECT names no columns.")
+            raise ConfigurationError("The query is not valid SQL: SELECT has no columns.")
     return trees
 
 
@@ -234,8 +234,8 @@ def _check_depth(tree: exp.Expr) -> None:
         level, depth = [part for node in level for part in node.iter_expressions()], depth + 1
     if depth > _DEEPEST_TREE:
         raise ConfigurationError(
-            f"The query is nested too deeply: {depth:,} operators or queries within each other, "
-            f"more than {_DEEPEST_TREE:,}. Divide it."
+            f"The query is nested too deeply: {depth:,} nested operators or queries, more than "
+            f"{_DEEPEST_TREE:,}. Split it."
         )
 
 
@@ -247,19 +247,19 @@ def _checked(tokens: list[Token]) -> list[Token]:
     """
     if len(tokens) > _MOST_TOKENS:
         raise ConfigurationError(
-            f"The query has {len(tokens):,} words and signs, more than {_MOST_TOKENS:,}: divide "
-            "it, or join it to a table of its constants."
+            f"The query has {len(tokens):,} tokens, more than {_MOST_TOKENS:,}. Split it, or "
+            "join it to a table of its constants."
         )
     if tokens and tokens[0].token_type is TokenType.FROM:
         raise ConfigurationError("The query is not valid SQL: SELECT is missing before FROM.")
     depth = 0
     for token, following in zip_longest(tokens, tokens[1:]):
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        where = f"in line {token.line}, column {token.col}"
+        where = f"at line {token.line}, column {token.col}"
         if depth > _DEEPEST:
             raise ConfigurationError(
-                f"The query is nested too deeply: more than {_DEEPEST} parentheses within each "
-                f"other {where}. Divide it."
+                f"The query is nested too deeply: more than {_DEEPEST} nested parentheses "
+                f"{where}. Split it."
             )
         is_last = following is None or following.token_type in _BEHIND_LISTS
         if token.token_type is TokenType.COMMA and is_last:
@@ -304,7 +304,7 @@ def place(node: exp.Expr) -> str:
         return ""
     first = min(found, key=lambda meta: int(meta["start"]))
     column = first["col"] - first["end"] + first["start"]
-    return f" in line {first['line']}, column {column}"
+    return f" at line {first['line']}, column {column}"
 
 
 def first_line(error: Exception) -> str:
@@ -316,12 +316,12 @@ def first_line(error: Exception) -> str:
     found = _TOKEN.sub("", where["description"])
     token = where.get("highlight") or ""
     if found.startswith("Invalid expression") and token.isidentifier():
-        found = f"{shown(token.upper() if token.upper() in _WORDS else token)} is not expected"
+        found = f"unexpected {shown(token.upper() if token.upper() in _WORDS else token)}"
     elif found.startswith("Invalid expression"):
         found = f"unexpected {token}" if re.fullmatch(r"\W{1,2}", token) else "unexpected value"
     found = _MISSING.sub(lambda each: _lacking(each[1]), found)
-    found = _TOO_MANY.sub(r"\1 arguments are given to a function that has \2", found)
-    at = f" in line {where['line']}, column {where['col']}" if where.get("line") else ""
+    found = _TOO_MANY.sub(r"\1 arguments are passed to a function that takes \2", found)
+    at = f" at line {where['line']}, column {where['col']}" if where.get("line") else ""
     return f"{found.rstrip('.')}{at}.{_meant(where)}"
 
 
@@ -331,7 +331,7 @@ def _lacking(kind: str) -> str:
     if issubclass(made, exp.Binary) and not is_function:
         return "an operand is missing"
     return (
-        f"{made.sql_name()} lacks an argument" if is_function else f"{kind.upper()} lacks something"
+        f"{made.sql_name()} lacks an argument" if is_function else f"{kind.upper()} is incomplete"
     )
 
 
@@ -347,4 +347,4 @@ def meant_word(word: str) -> str:
     names = (*_WORDS, *Calcite.Tokenizer.KEYWORDS, *exp.FUNCTION_BY_NAME)
     is_known = word.upper() in names
     meant = None if is_known else nearest(word, _WORDS)
-    return f" Did you mean {meant} in place of {shown(word)}?" if meant else ""
+    return f" Did you mean {meant} instead of {shown(word)}?" if meant else ""

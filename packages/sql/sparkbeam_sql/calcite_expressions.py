@@ -208,7 +208,7 @@ class Expressions:
         if not self._may_be_null(node):
             return Value(true, bool)
         if len(true) > _LONGEST:
-            raise QueryRefused("conditions within conditions, nested deeply,")
+            raise QueryRefused("deeply nested conditions")
         false = self.holds(node, negated=True)
         return Value(f"(True if {true} else False if {false} else None)", bool, nullable=True)
 

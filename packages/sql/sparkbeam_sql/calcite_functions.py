@@ -317,7 +317,7 @@ def _like_in_spark(node: exp.Like) -> exp.Expr:
 def _similar_in_spark(node: exp.SimilarTo) -> exp.Expr:
     pattern = node.expression
     if not isinstance(pattern, exp.Literal) or not pattern.is_string:
-        raise QueryRefused("SIMILAR TO with a pattern that is no text in the query")
+        raise QueryRefused("SIMILAR TO with a pattern that is not a string literal")
     regex = exp.Literal.string(rf"(?s)^(?:{regex_of_similar(pattern.this)})\z")
     return exp.RegexpLike(this=node.this, expression=regex)
 
@@ -617,7 +617,7 @@ _TABLE = (
     Function("CARDINALITY", "CARDINALITY", "any", Kind.INT, _size,
              "IF({0} IS NULL, NULL, SIZE({0}))"),
     Function("ELEMENT", "ELEMENT", "any", _element_type, _element,
-             "IF(SIZE({0}) > 1, RAISE_ERROR('ELEMENT of several'), TRY_ELEMENT_AT({0}, 1))"),
+             "IF(SIZE({0}) > 1, RAISE_ERROR('ELEMENT: array too long'), TRY_ELEMENT_AT({0}, 1))"),
     Function("NULLIF", exp.Nullif, "", _same, _nullif),
     Function("IS NOT DISTINCT FROM", exp.NullSafeEQ, "", Kind.BOOLEAN, _same_value("({} == {})")),
     Function("IS DISTINCT FROM", exp.NullSafeNEQ, "", Kind.BOOLEAN, _same_value("({} != {})")),

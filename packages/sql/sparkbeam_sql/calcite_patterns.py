@@ -56,7 +56,7 @@ def _parts_of_like(pattern: str, escape: str) -> list[tuple[str, bool]]:
             following = next(characters, "")
             if following not in ("%", "_", escape) or not following:
                 raise QueryRefused(
-                    f"the pattern {pattern[:40]!r}, whose escape is before no wildcard"
+                    f"the pattern {pattern[:40]!r}, whose escape is not before a wildcard"
                 )
             parts.append((following, False))
         else:

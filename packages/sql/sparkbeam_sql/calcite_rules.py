@@ -61,21 +61,21 @@ def _check_parts(node: exp.SetOperation) -> None:
     for column in order.find_all(exp.Column) if order is not None else ():
         if column.name not in node.named_selects:
             raise ConfigurationError(
-                f"ORDER BY of {name} names {shown(column.name)}{place(column)}, which is no column "
-                f"of its result: {listed(node.named_selects)}."
+                f"ORDER BY of {name} refers to {shown(column.name)}{place(column)}, which is not "
+                f"one of the columns of its result: {listed(node.named_selects)}."
             )
     parts = [part.unnest() for part in (node.left, node.right)]
     left, right = (part.selects for part in parts if isinstance(part, exp.Query))
     if len(left) != len(right):
         raise ConfigurationError(
-            f"The parts of {name} have {len(left)} and {len(right)} columns: select as many."
+            f"The parts of {name} have {len(left)} and {len(right)} columns. The counts must match."
         )
     for at, (one, other) in enumerate(zip(left, right, strict=True), 1):
         kinds = [_type(each.type) for each in (one, other)]
         if not _fit(one.type, other.type):
             raise ConfigurationError(
                 f"Column {at} of the parts of {name} is {kinds[0]} and {kinds[1]}"
-                f"{place(one)}: CAST one of them."
+                f"{place(one)}. CAST one of them."
             )
 
 
@@ -112,7 +112,7 @@ def _check_number(node: exp.Limit | exp.Offset | exp.Fetch) -> None:
     )
     if number is not None and (is_wrong or number.find(exp.Column)):
         raise ConfigurationError(
-            f"{node.key.upper()} {text_of(number)} is no number of rows{place(number)}: give a "
+            f"{node.key.upper()} {text_of(number)} is not a number of rows{place(number)}. Use a "
             "whole number."
         )
 
@@ -121,7 +121,7 @@ def _check_rows(node: exp.Values) -> None:
     widths = {len(row.expressions) for row in node.expressions}
     if len(widths) > 1:
         raise ConfigurationError(
-            f"Rows of VALUES have {listed(map(str, sorted(widths)))} columns: give each as many."
+            f"Rows of VALUES have {listed(map(str, sorted(widths)))} columns. Counts must match."
         )
     alias = node.args.get("alias")
     if alias is not None and alias.columns:
@@ -131,7 +131,7 @@ def _check_rows(node: exp.Values) -> None:
 def _check_names(alias: str, names: int, columns: int) -> None:
     if names != columns:
         raise ConfigurationError(
-            f"{shown(alias)} names {names} columns, and there are {columns}: name all of them."
+            f"{shown(alias)} names {names} columns, but there are {columns}. Name all of them."
         )
 
 
@@ -163,7 +163,7 @@ def _check_interval(node: exp.Interval) -> None:
     is_text = isinstance(plain, exp.Literal)
     if is_text and not re.fullmatch(rf"\s*[-+]?\s*{pattern}\s*", plain.name):
         raise ConfigurationError(
-            f"INTERVAL {shown(plain.name)} {said} is not valid{place(node)}: give for example "
+            f"INTERVAL {shown(plain.name)} {said} is not valid{place(node)}. Use for example "
             f"INTERVAL '1' MINUTE, or INTERVAL '1:30' MINUTE TO SECOND."
         )
 
@@ -172,7 +172,7 @@ def _check_condition(node: exp.Expr, clause: str) -> None:
     kind = node.type
     if kind is not None and not kind.is_type(*_CONDITIONS):
         raise ConfigurationError(
-            f"{clause} needs a condition, and {text_of(node)} is {_type(kind)}{place(node)}."
+            f"{clause} needs a condition, but {text_of(node)} is {_type(kind)}{place(node)}."
         )
 
 
@@ -199,7 +199,7 @@ def _check_select(select: exp.Select) -> None:
         inner = [each for part in node.iter_expressions() for each in _within(part)]
         if any(_gathers(each) or isinstance(each, exp.Window) for each in inner):
             raise ConfigurationError(
-                f"{_called(node)} is an aggregate of an aggregate{place(node)}: compute the inner "
+                f"{_called(node)} is an aggregate of an aggregate{place(node)}. Compute the inner "
                 "one in a subquery."
             )
     where = select.args.get("where")
@@ -210,14 +210,14 @@ def _check_select(select: exp.Select) -> None:
     if group is not None or found:
         _check_grouped(select, [*parts, *ordered])
     elif having is not None:
-        raise ConfigurationError("HAVING needs GROUP BY, or an aggregate: use WHERE.")
+        raise ConfigurationError("HAVING needs GROUP BY or an aggregate. Use WHERE.")
 
 
 def _check_plain(node: exp.Expr, clause: str) -> None:
     if isinstance(node, exp.AggFunc | exp.Window) and not isinstance(node.parent, exp.Window):
         is_filter = clause == "WHERE" and isinstance(node, exp.AggFunc)
-        remedy = "use HAVING" if is_filter else "compute it in a subquery"
-        raise ConfigurationError(f"{_called(node)} stands in {clause}{place(node)}: {remedy}.")
+        remedy = "Use HAVING" if is_filter else "Compute it in a subquery"
+        raise ConfigurationError(f"{_called(node)} is invalid in {clause}{place(node)}. {remedy}.")
 
 
 def _check_grouped(select: exp.Select, parts: list[exp.Expr]) -> None:
@@ -261,8 +261,8 @@ def _check_bounds(select: exp.Select, parts: list[exp.Expr]) -> None:
                     f"{node.name.upper()} needs {function}(…) in GROUP BY{place(node)}."
                 )
             raise ConfigurationError(
-                f"{node.name.upper()} has other arguments than the window in GROUP BY"
-                f"{place(node)}: repeat those of {keys[0].sql()}."
+                f"{node.name.upper()} must have the arguments of the window in GROUP BY"
+                f"{place(node)}. Repeat those of {keys[0].sql()}."
             )
 
 

@@ -268,7 +268,7 @@ def _unnest(node: exp.Unnest) -> exp.Expr:
         rows = _numbered(array, columns[0], position)
         alias.append("columns", position.copy())
     else:
-        raise QueryRefused("WITH ORDINALITY without a name of the element and of its position")
+        raise QueryRefused("WITH ORDINALITY without names for the element and its position")
     if not is_joined:
         return exp.Subquery(this=rows.this, alias=alias)
     return exp.Lateral(this=rows, alias=alias)

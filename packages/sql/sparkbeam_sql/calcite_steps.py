@@ -203,7 +203,7 @@ class _Lowering:
         group, having = tree.args.get("group"), tree.args.get("having")
         further = further_keys(tree, items)
         if further and tree.args.get("distinct"):
-            raise QueryRefused("DISTINCT with ORDER BY of what is not selected")
+            raise QueryRefused("DISTINCT with ORDER BY of an expression that is not selected")
         parts = [*items, *further, *([having.this] if having else [])]
         if group or any(part.find(exp.AggFunc) for part in parts):
             all_items = [*items, *further]
@@ -251,9 +251,9 @@ class _Lowering:
         if not keys and how == "inner":
             keys = _pairs(conditions, set(scope), name)
         if not keys:
-            raise QueryRefused(f"a JOIN without equal columns{IN_STEPS}{place(join)}")
+            raise QueryRefused(f"a JOIN without an equality of columns{IN_STEPS}{place(join)}")
         if rest and how != "inner":
-            raise QueryRefused(f"a condition of a {side.upper()} JOIN beside equal columns")
+            raise QueryRefused(f"a {side.upper()} JOIN with more than equalities of columns")
         of_left, of_right = (
             self._expressions(left_scope),
             self._expressions(right_scope),
@@ -301,7 +301,7 @@ class _Lowering:
             or any(each.side or each.args.get("on") for each in query.args.get("joins") or ())
         ):
             raise QueryRefused(
-                "LATERAL other than of expressions of the row and of elements of its arrays in "
+                "LATERAL with anything but expressions of the row and elements of its arrays in "
                 "windows or in streaming"
             )
         inner = scope
@@ -322,7 +322,7 @@ class _Lowering:
     ) -> tuple[Step, Scope]:
         alias = unnest.args.get("alias")
         if len(unnest.expressions) != 1 or alias is None or unnest.args.get("offset"):
-            raise QueryRefused("UNNEST other than of one array in FROM in windows or in streaming")
+            raise QueryRefused(f"UNNEST of anything but one array in FROM{IN_STEPS}")
         whole, columns = _positioned(step, scope)
         array = self._expressions(columns).value(unnest.expressions[0])
         hint = convert_to_beam_type(array.kind)
@@ -333,8 +333,8 @@ class _Lowering:
             rows = None
         if inner is Any or len(names) != (1 if rows is None else len(rows._fields)):
             raise QueryRefused(
-                f"UNNEST of what is no array, or with another number of columns than its rows have,"
-                f"{IN_STEPS}{place(unnest)}"
+                "UNNEST of a value that is not an array, or with more or fewer columns than its "
+                f"rows have,{IN_STEPS}{place(unnest)}"
             )
         element = Value(f"row.c{len(whole.values)}", inner, nullable or outer)
         found = {names[0]: element}
@@ -602,7 +602,7 @@ def _windows(function: str, parts: list[exp.Expr], expressions: "Expressions") -
         raise QueryRefused(f"{function} with {len(parts)} arguments")
     time = expressions.value(parts[0])
     if time.kind is not Timestamp:
-        raise QueryRefused(f"{function} of a column that is no TIMESTAMP")
+        raise QueryRefused(f"{function} of a column that is not a TIMESTAMP")
     if function == "HOP":
         return Windows(function, time, _micros(parts[2]), _micros(parts[1]))
     return Windows(function, time, _micros(parts[1]))

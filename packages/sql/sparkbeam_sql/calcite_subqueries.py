@@ -64,7 +64,7 @@ class _Joining:
         is_grouped = self._select.args.get("group") or any(map(_aggregates, items))
         for item in [*(items if is_grouped else ()), *([having] if having else [])]:
             if item.find(exp.Query):
-                raise _refused("a subquery beside aggregates", item)
+                raise _refused("a subquery next to aggregates", item)
 
     def _replaced(self, condition: exp.Expr) -> exp.Expr | None:
         """Return what is left of a condition, for which a join may have been added."""
@@ -212,7 +212,7 @@ class _Joining:
         }
         for column in derived.find_all(exp.Column):
             if column.table and column.table not in known:
-                raise _refused(f"a subquery with {text_of(column)} of the query around it", column)
+                raise _refused(f"a subquery with {text_of(column)} of the outer query", column)
         on = [
             exp.EQ(this=key.copy(), expression=exp.column(f"k{at}", table=name))
             for at, key in enumerate(keys)
@@ -262,7 +262,7 @@ def _of(node: exp.Expr) -> set[str]:
 def _query_of(node: exp.Expr, condition: exp.Expr) -> exp.Query:
     query = node.unnest()
     if not isinstance(query, exp.Query):
-        raise _refused("EXISTS of what is no query", condition)
+        raise _refused("EXISTS without a query", condition)
     return query
 
 

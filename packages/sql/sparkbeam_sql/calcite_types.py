@@ -81,7 +81,7 @@ def require_known(*nodes: exp.Expr) -> None:
             text = written(node)
             raise QueryRefused(
                 f"{text}, whose type is unknown",
-                f"Give it a type: CAST({text} AS …) with the type that it has.",
+                f"Declare its type: CAST({text} AS …).",
             )
 
 

@@ -28,5 +28,5 @@ def with_sql_dead_letters(transform: "beam.PTransform[Any, Any]", /) -> "beam.PT
     if isinstance(transform, SqlTransform):
         transform = sql.with_functions(transform, {})
     if not isinstance(transform, sql.SparkSql):
-        raise ConfigurationError(f"{shown(transform)} is no SqlTransform.")
+        raise ConfigurationError(f"{shown(transform)} is not a SqlTransform.")
     return transform.with_dead_letters()

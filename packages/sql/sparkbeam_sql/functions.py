@@ -63,7 +63,7 @@ def position(text: str, part: str, start: int) -> int:
         ValueError: ``start`` is 0.
     """
     if start == 0:
-        raise ValueError("The FROM of POSITION in SQL is 0.")
+        raise ValueError("The FROM of POSITION in SQL must not be 0.")
     if start > 0:
         return 0 if start > len(text) else text.find(part, start - 1) + 1
     last = len(text) + start
@@ -77,7 +77,7 @@ def substring(text: Any, start: int, length: int | None = None) -> Any:
         ValueError: the length is negative.
     """
     if length is not None and length < 0:
-        raise ValueError("The length of a SUBSTRING in SQL is negative.")
+        raise ValueError("The length of a SUBSTRING in SQL must not be negative.")
     end = len(text) if length is None else max(start + length - 1, 0)
     return text[max(start - 1, 0) : end]
 
@@ -102,7 +102,7 @@ def of_hex(text: str) -> bytes:
         ValueError: it has others.
     """
     if re.fullmatch("(?:[0-9a-fA-F]{2})*", text) is None:
-        raise ValueError("A text in SQL has no hexadecimal digits of bytes.")
+        raise ValueError("A string in SQL does not consist of pairs of hexadecimal digits.")
     return bytes.fromhex(text)
 
 
@@ -119,7 +119,7 @@ def boolean_of_text(text: str) -> bool:
     """
     found = {"TRUE": True, "FALSE": False}.get(text.strip(" ").upper())
     if found is None:
-        raise ValueError("A text in SQL is no BOOLEAN.")
+        raise ValueError("A string in SQL is not a BOOLEAN.")
     return found
 
 
@@ -217,7 +217,7 @@ def real_of_text(text: str) -> float:
 def _of_number(text: str, what: str) -> str:
     """Return a text that has nothing that Python alone takes for a part of a number."""
     if not text.isascii() or "_" in text:
-        raise ValueError(f"A text in SQL is no {what}.")
+        raise ValueError(f"A string in SQL is not a {what}.")
     return text
 
 
@@ -259,7 +259,7 @@ def decimal_remainder(left: Decimal, right: Decimal) -> Decimal:
 
 def _divisor(number: Decimal) -> Decimal:
     if not number:
-        raise ZeroDivisionError("A division by zero in SQL.")
+        raise ZeroDivisionError("Decimal division by zero in SQL.")
     return number
 
 
@@ -288,13 +288,13 @@ def decimal_of(value: Any, precision: int, scale: int) -> Decimal | None:
             return None
         value = repr(float(value))
     elif isinstance(value, str) and (not value.isascii() or "_" in value):
-        raise ValueError("A text in SQL is no number.")
+        raise ValueError("A string in SQL is not a number.")
     try:
         exact = Decimal(_plain(value))
     except DecimalException:
-        raise ValueError("A text in SQL is no number.") from None
+        raise ValueError("A string in SQL is not a number.") from None
     if not exact.is_finite():
-        raise ValueError("A text in SQL is no number.")
+        raise ValueError("A string in SQL is not a number.")
     with localcontext() as context:
         context.prec = 400
         found = exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP) + 0
@@ -419,7 +419,7 @@ def only_element(array: Sequence[Any]) -> Any:
         ValueError: there are more.
     """
     if len(array) > 1:
-        raise ValueError("ELEMENT in SQL is of an array of several elements.")
+        raise ValueError("ELEMENT in SQL got an array of several elements, expected one.")
     return array[0] if array else None
 
 
@@ -466,7 +466,7 @@ def day_of_text(text: str) -> date:
     """
     found = _DAY.fullmatch(text.strip())
     if found is None:
-        raise ValueError("A text in SQL is no date.")
+        raise ValueError("A string in SQL is not a date.")
     year, month, day = (int(part or 1) for part in found.groups())
     return date(year, month, day)
 
@@ -479,7 +479,7 @@ def micros_of_text(text: str) -> int:
     """
     found = _CLOCK.fullmatch(text.strip())
     if found is None:
-        raise ValueError("A text in SQL is no timestamp.")
+        raise ValueError("A string in SQL is not a timestamp.")
     hour, minute, second = (int(part or 0) for part in found.groups()[:3])
     micros = int(((found[4] or "") + "000000")[:6])
     day = datetime.combine(day_of_text(text), datetime.min.time(), UTC)

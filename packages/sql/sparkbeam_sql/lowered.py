@@ -304,9 +304,9 @@ class Lowered:
         windows = [part.windowing.windowfn for part in parts]
         if any(each != windows[0] for each in windows):
             raise ConfigurationError(
-                "The parts of UNION are in different windows: give all the same "
-                "beam.WindowInto(…). Rows of VALUES, and of a query without FROM, are in the "
-                "global window."
+                "The parts of UNION are in different windows. Apply the same beam.WindowInto(…) "
+                "to all of them. Rows of VALUES, and of a query without FROM, are in the global "
+                "window."
             )
         return parts | self._label("Union") >> beam.Flatten()
 
@@ -458,8 +458,8 @@ def _check_ends(rows: PCollection[Any], clause: str) -> None:
     """
     if not rows.is_bounded and is_whole(rows):
         raise ConfigurationError(
-            f"{clause} of a stream in the global window would wait for its end: give the input "
-            "windows or a trigger with beam.WindowInto(…), or use GROUP BY TUMBLE(…)."
+            f"{clause} of a stream in the global window would wait forever. Set windows or a "
+            "trigger for the input with beam.WindowInto(…), or use GROUP BY TUMBLE(…)."
         )
 
 

@@ -57,9 +57,9 @@ class SqlRows:
         rows = row_constraint(kind)
         if rows is None:
             raise ConfigurationError(
-                f"The input {shown(name)} has no schema, as its elements are of the type "
-                f"{shortened(str(kind), 80)}. Make rows of them, with beam.Row(id=…) or "
-                "beam.Select, or give them a NamedTuple with with_output_types(…)."
+                f"The input {shown(name)} has no schema: its elements are of type "
+                f"{shortened(str(kind), 80)}. Convert them to rows with beam.Row(id=…) or "
+                "beam.Select, or declare a NamedTuple as their type with with_output_types(…)."
             )
         opaque: dict[str, Any] = {}
         fields: list[st.StructField] = []

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _CALCITE = "calcite"
 _SETTINGS = re.compile(r"\s*(?:SET\b[^;]*(?:;\s*|$))*", re.IGNORECASE)
 _READ_TABLES = (
-    "Read tables with transforms, such as managed.Read, ReadFromSpark or ReadFromParquet, and give "
+    "Read tables with transforms, such as managed.Read, ReadFromSpark or ReadFromParquet, and pass "
     "their rows by name: {'orders': orders} | SqlTransform(…)."
 )
 
@@ -132,7 +132,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             return self._result(pipeline, query, rows)
         except QueryRefused as refused:
             raise UnsupportedTransform(
-                self._applied, f"SQL on Spark does not translate {refused.clause}.", refused.remedy
+                self._applied, f"SQL on Spark does not support {refused.clause}.", refused.remedy
             ) from None
         except ConfigurationError as error:
             raise ConfigurationError(f"'{self._applied}': {error}") from None
@@ -298,7 +298,7 @@ def _tables(inputs: Any) -> tuple[Pipeline, dict[str, PCollection[Any]]]:
     tables = dict(_named(inputs))
     for name, each in tables.items():
         if not isinstance(each, PCollection):
-            raise ConfigurationError(f"The input {shown(name)} of SqlTransform is no PCollection.")
+            raise ConfigurationError(f"Input {shown(name)} of SqlTransform is not a PCollection.")
     (pipeline,) = {each.pipeline for each in tables.values()}
     if len(tables) == 1:
         tables["PCOLLECTION"] = next(iter(tables.values()))

@@ -65,7 +65,7 @@ def with_sql_functions(
     from sparkbeam_sql.transform import with_functions
 
     if not isinstance(transform, SqlTransform):
-        raise ConfigurationError(f"{shown(transform)} is no SqlTransform.")
+        raise ConfigurationError(f"{shown(transform)} is not a SqlTransform.")
     return with_functions(transform, signatures(functions))
 
 
@@ -131,9 +131,7 @@ def signatures(functions: Mapping[str, Any]) -> dict[str, SqlFunction]:
     found: dict[str, SqlFunction] = {}
     for name, function in functions.items():
         if name.lower() in found:
-            raise ConfigurationError(
-                f"Two functions have the name {shown(name)}, whose case does not matter."
-            )
+            raise ConfigurationError(f"Two functions have the name {shown(name)}. Case is ignored.")
         found[name.lower()] = _signature(name, function)
     return found
 
@@ -171,7 +169,7 @@ def _signature(name: str, function: Any) -> SqlFunction:
         least = sum(not has_default for _, _, has_default in arguments)
         result = _parameter(name, "the result", typing.get_type_hints(code).get("return"))
     else:
-        raise ConfigurationError(f"{name}={shown(function)} is no function and no CombineFn.")
+        raise ConfigurationError(f"{name}={shown(function)} is neither a function nor a CombineFn.")
     digest = blake2b(pickler.dumps(function), digest_size=8).hexdigest()
     alias = f"sparkbeam_{digest}_{name}".lower()
     return SqlFunction(name, function, tuple(parameters), least, result, alias)
@@ -186,7 +184,7 @@ def _annotated(name: str, code: Any) -> list[tuple[str, Any, bool]]:
     found = []
     for each in signature.parameters.values():
         if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.KEYWORD_ONLY):
-            raise ConfigurationError(f"{name} has the argument '{each}', which SQL cannot give.")
+            raise ConfigurationError(f"{name} has the argument '{each}', which SQL cannot pass.")
         found.append((each.name, hints.get(each.name), each.default is not each.empty))
     return found
 
@@ -195,12 +193,12 @@ def _parameter(name: str, what: str, annotation: Any) -> Parameter:
     kind, nullable = without_none(annotation)
     if annotation is None or annotation is type(None):
         raise ConfigurationError(
-            f"{name} lacks the type of {what}: annotate it, as in def twice(n: int) -> int."
+            f"{name} lacks the type of {what}. Annotate it, as in def twice(n: int) -> int."
         )
     if not isinstance(kind, type) or kind not in _COLUMNS:
         raise ConfigurationError(
-            f"{name} has the type {shown(kind)} for {what}; known are "
-            f"{listed(each.__name__ for each in _COLUMNS)}, each of them also as Optional."
+            f"{name} has the unsupported type {shown(kind)} for {what}. Use one of "
+            f"{listed(each.__name__ for each in _COLUMNS)}, or Optional of one of them."
         )
     return Parameter(kind, nullable)
 
@@ -272,11 +270,11 @@ def _to_column(result: Parameter, value: Any) -> Any:
     if kind in _BITS and isinstance(value, int) and not isinstance(value, bool):
         if -(1 << _BITS[kind] - 1) <= value < 1 << _BITS[kind] - 1:
             return value
-        raise OverflowError(f"it returned {shown(value)}, which is no {_COLUMNS[kind]}")
+        raise OverflowError(f"it returned {shown(value)}, which is not a {_COLUMNS[kind]}")
     if kind in (float, np.float32) and isinstance(value, int | float):
         return float(value)
     if kind is Timestamp and isinstance(value, Timestamp):
         return value.to_utc_datetime()
     if kind in (bool, str, bytes, Decimal, date) and isinstance(value, kind):
         return value
-    raise TypeError(f"it returned {shown(value)}, which is no {kind.__name__}")
+    raise TypeError(f"it returned {shown(value)}, which is not of type {kind.__name__}")

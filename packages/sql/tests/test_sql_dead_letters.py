@@ -98,5 +98,5 @@ def test_a_stream_goes_on_behind_a_row_that_fails(spark: Any) -> None:
 
 
 def test_what_is_no_query_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match="is no SqlTransform"):
+    with pytest.raises(ConfigurationError, match="is not a SqlTransform"):
         with_sql_dead_letters(beam.Map(str))

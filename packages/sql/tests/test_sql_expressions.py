@@ -211,7 +211,7 @@ def test_expressions_are_computed_in_windows() -> None:
     [
         ("s SIMILAR TO '[a'", "pattern '\\[a' of SIMILAR TO"),
         ("s SIMILAR TO 'a|*'", "of SIMILAR TO, which is not valid"),
-        ("s LIKE 'a!b' ESCAPE '!'", "escape is before no wildcard"),
+        ("s LIKE 'a!b' ESCAPE '!'", "escape is not before a wildcard"),
         ("s LIKE s", "s"),
         ("MAP['a', 1]", "MAP"),
         ("FLOOR(t TO ISOYEAR)", "ISOYEAR"),

@@ -440,7 +440,7 @@ def _plain(value: Any) -> Any:
         ("SELECT id FROM PCOLLECTION INTERSECT SELECT n FROM PCOLLECTION", "INTERSECT"),
         ("SELECT SUM(id) FROM PCOLLECTION GROUP BY GROUPING SETS ((user), ())", "GROUPING SETS"),
         ("SELECT VAR_POP(DISTINCT id) FROM PCOLLECTION", "DISTINCT"),
-        ("SELECT SUM(user) FROM PCOLLECTION", "SUM of what is no number"),
+        ("SELECT SUM(user) FROM PCOLLECTION", "SUM of a value that is not a number"),
         ("SELECT user = id FROM PCOLLECTION", "user"),
         ("SELECT user / 2 FROM PCOLLECTION", "user"),
         ("SELECT CASE WHEN n > 1 THEN id ELSE user END FROM PCOLLECTION", "CASE"),
@@ -462,14 +462,14 @@ def _plain(value: Any) -> Any:
         (
             "SELECT user FROM PCOLLECTION GROUP BY user "
             "HAVING COUNT(*) > (SELECT MIN(n) FROM PCOLLECTION)",
-            "a subquery beside aggregates",
+            "a subquery next to aggregates",
         ),
         ("SELECT COUNT(DISTINCT id, n) FROM PCOLLECTION", "several columns in windows"),
         (
             f"SELECT * FROM TABLE(SESSION(TABLE PCOLLECTION, DESCRIPTOR(at), {TEN}))",
             "TABLE.SESSION",
         ),
-        ("SELECT * FROM TABLE(TUMBLE(TABLE PCOLLECTION, DESCRIPTOR(at)))", "other arguments"),
+        ("SELECT * FROM TABLE(TUMBLE(TABLE PCOLLECTION, DESCRIPTOR(at)))", "these arguments"),
         (f"SELECT * FROM TABLE(TUMBLE(TABLE PCOLLECTION, at, {TEN}))", "DESCRIPTOR.column"),
         ("SELECT 1 FROM PCOLLECTION p JOIN PCOLLECTION q ON p.id = q.user", "different types"),
         (

@@ -199,7 +199,7 @@ def test_an_empty_input_has_no_rows(spark: Any) -> None:
         (
             SqlTransform("SELECT 1", ddl="CREATE EXTERNAL TABLE t (a INT) TYPE text LOCATION 's'"),
             UnsupportedTransform,
-            r"translate ddl other than SET.*Read tables with transforms.*\| SqlTransform",
+            r"support ddl other than SET.*Read tables with transforms.*\| SqlTransform",
         ),
     ],
 )

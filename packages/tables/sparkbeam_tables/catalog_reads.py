@@ -61,7 +61,7 @@ class TableFormat:
             raise ConfigurationError(
                 f"The session lacks the package of '{self.name}', and no release for Spark "
                 f"{pyspark.__version__} is known: use PySpark {' or '.join(versions_of(self.name))}"
-                ", or give the session one with --spark_packages=GROUP:ARTIFACT:VERSION."
+                ", or add one to the session with --spark_packages=GROUP:ARTIFACT:VERSION."
             )
         add_jars(session, [package], "--spark_packages")
         return session
@@ -234,10 +234,10 @@ class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
             found = self._collected(source_frames.timed(resolve.session_of(pipeline), spec, label))
             if found.nbytes > _MOST_BYTES:
                 raise ConfigurationError(
-                    f"The table has {found.nbytes >> 20} MiB, and in a streaming pipeline a table "
-                    f"that is read once passes through the driver, up to {_MOST_BYTES >> 20} MiB: "
-                    "read fewer rows or columns, read it in a batch pipeline, or look rows up in a "
-                    "DoFn: see docs/lookups.md."
+                    f"The table has {found.nbytes >> 20} MiB, but a table that a streaming "
+                    f"pipeline reads once passes through the driver, up to {_MOST_BYTES >> 20} "
+                    "MiB: read fewer rows or columns, read it in a batch pipeline, or look up rows "
+                    "in a DoFn (see docs/lookups.md)."
                 )
         parts = pbegin | "Collected" >> beam.Create([*map(_stream, found.to_batches(_ROWS))])
         return parts | "Rows" >> beam.FlatMap(CollectedRows(spec)).with_output_types(kind)

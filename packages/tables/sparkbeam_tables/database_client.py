@@ -110,9 +110,9 @@ class StatementWriter:
         scheme = _scheme(self.url)
         if scheme not in _CLIENTS:
             raise ConfigurationError(
-                "statement and connection_init_sqls of a write are run by a Python client. There "
-                f"is one for {listed(_CLIENTS)}, not for '{scheme}': leave them out, so that Spark "
-                "writes the rows, or write with sparkbeam.io.Foreach and a client of your own."
+                "statement and connection_init_sqls of a write need a Python client, which exists "
+                f"for {listed(_CLIENTS)}, but not for '{scheme}': leave them out, so that Spark "
+                "writes the rows, or write with sparkbeam.io.Foreach and your own client."
             )
         module, package = _CLIENTS[scheme]
         if importlib.util.find_spec(module) is None:
@@ -124,9 +124,9 @@ class StatementWriter:
         marks = translated(self.statement, scheme)[1]
         if marks != len(self.fields):
             raise ConfigurationError(
-                f"statement has {marks} parameters (?), and the rows have {len(self.fields)} "
-                f"fields ({listed(self.fields)}): each field is a parameter, in their order. An "
-                "operator with ? is written with ??, such as ??|."
+                f"statement has {marks} parameters (?), but the rows have {len(self.fields)} "
+                f"fields ({listed(self.fields)}): use one parameter per field, in field order. "
+                "Write an operator that contains ? with ??, such as ??|."
             )
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
@@ -397,6 +397,6 @@ def _of_ssl(mode: str) -> dict[str, Any]:
 def _refuse_unknown(name: str) -> None:
     if name not in _IGNORED:
         raise ConfigurationError(
-            f"The parameter {shown(name)} of jdbc_url or connection_properties means nothing to "
+            f"The parameter {shown(name)} of jdbc_url or connection_properties is not supported by "
             "the Python client that runs statement and connection_init_sqls: leave it out."
         )

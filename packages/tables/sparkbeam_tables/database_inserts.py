@@ -52,9 +52,9 @@ class InsertRows:
         table = DatabaseTable(self.database, self.table).schema(session)
         if len(rows.columns) > len(table):
             raise ConfigurationError(
-                f"the rows have {len(rows.columns)} fields ({listed(rows.columns)}), and the table "
-                f"{shown(self.table)} has {len(table)} columns ({listed(table.names)}): fields go "
-                "to columns by their position."
+                f"the rows have {len(rows.columns)} fields ({listed(rows.columns)}), but the table "
+                f"{shown(self.table)} has {len(table)} columns ({listed(table.names)}): fields are "
+                "assigned to columns by position."
             )
         pairs = [*zip(rows.schema, table, strict=False)]
         check_assignment(pairs, self.table)
@@ -83,11 +83,11 @@ class InsertRows:
         wrong, problem = None, ""
         if isinstance(fields, st.StringType) and self.database.scheme == "postgresql":
             wrong = value.contains("\0")
-            problem = f"has the character NUL, which {place} of PostgreSQL does not hold"
+            problem = f"has the character NUL, which {place} of PostgreSQL cannot hold"
         elif isinstance(fields, st.FractionalType) and self.database.scheme in ("mysql", "mariadb"):
             # Neither NaN nor an infinite number equals itself less itself.
             wrong = (value - value) != sf.lit(0.0)
-            problem = f"is infinite or not a number, which {place} does not hold"
+            problem = f"is infinite or not a number, which {place} cannot hold"
         elif isinstance(fields, st.IntegralType) and type(column.dataType) in _INTEGERS:
             bound = 1 << (_INTEGERS[type(column.dataType)] - 1)
             wrong = ~value.between(-bound, bound - 1)

@@ -187,13 +187,13 @@ class DatabaseTable:
         field = fields.get(column.strip('"`[]').lower())
         if field is None:
             raise ConfigurationError(
-                f"partition_column={shown(column)}: there is no such column, only "
+                f"partition_column={shown(column)}: column not found. Use one of "
                 f"{listed(schema.names)}."
             )
         if not isinstance(field.dataType, _DIVISIBLE):
             raise ConfigurationError(
-                f"partition_column={shown(column)} is of type {_type_name(field)}, and rows are "
-                "divided by numbers, dates or timestamps: choose another column, or leave it out."
+                f"partition_column={shown(column)} is of type {_type_name(field)}, but rows are "
+                "divided only by numbers, dates or timestamps: choose another column, or omit it."
             )
         wanted = count or planned_splits(session) or 1
         wanted = min(wanted, self.database.max_connections or wanted)
@@ -264,8 +264,8 @@ def _converted(value: Any, kind: st.DataType, place: str) -> Any:
         sf.lit(f"{place} has the value '"),
         value,
         sf.lit(
-            "', which rows cannot have: read a query that leaves such rows out, or that casts the "
-            "column to a text."
+            "', which rows cannot hold: read a query that omits these rows, or that casts the "
+            "column to text."
         ),
     )
     return sf.when(value.isNotNull() & found.isNull(), sf.raise_error(wrong)).otherwise(found)

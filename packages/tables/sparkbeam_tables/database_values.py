@@ -81,16 +81,16 @@ def unstorable(value: Any, scheme: str) -> str | None:
     if isinstance(value, list):
         return next(filter(None, (unstorable(item, scheme) for item in value)), None)
     if isinstance(value, str) and "\0" in value and scheme == "postgresql":
-        return "has a text with the character NUL, which PostgreSQL does not store"
+        return "has a string with the character NUL, which PostgreSQL cannot store"
     if isinstance(value, str) and not _is_encodable(value):
-        return "has a text with half of a surrogate pair, which is not UTF-8"
+        return "has a string with half of a surrogate pair, which is not UTF-8"
     infinite = isinstance(value, float | Decimal) and not _is_finite(value)
     if infinite and scheme in _FINITE:
-        return f"has the value {value}, which {scheme} does not store"
+        return f"has the value {value}, which {scheme} cannot store"
     if isinstance(value, float) and math.isnan(value) and scheme == "sqlite":
         return "has the value nan, which SQLite stores as null"
     if isinstance(value, int) and scheme == "sqlite" and not -(1 << 63) <= value < 1 << 63:
-        return "has a number of more than 64 bits, which SQLite does not store"
+        return "has a number of more than 64 bits, which SQLite cannot store"
     return None
 
 
@@ -202,7 +202,7 @@ def _from_text(name: str, kind: str, text: str) -> time | Decimal:
     except ValueError:
         raise ValueError(
             f"the column '{name}' has the value '{text}', which is not a time of day from 00:00:00 "
-            "to 23:59:59.999999: read a query that casts the column to a text"
+            "to 23:59:59.999999: read a query that casts the column to text"
         ) from None
 
 

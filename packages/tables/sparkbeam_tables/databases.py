@@ -90,7 +90,7 @@ class Database:
         """
         if not self.scheme:
             raise ConfigurationError(
-                "jdbc_url is not the URL of a database: it begins with jdbc:, such as "
+                "jdbc_url is not the URL of a database: it must begin with jdbc:, such as "
                 "jdbc:postgresql://host:5432/database."
             )
         problem = account_problem("jdbc_url", self.url, self.driver)
@@ -100,7 +100,7 @@ class Database:
             if name.lower() in _OF_SPARK:
                 raise ConfigurationError(
                     f"connection_properties: {shown(name)} is an option of Spark's JDBC source. "
-                    "Write a property of the driver with this name into jdbc_url."
+                    "Set a driver property with this name in jdbc_url."
                 )
 
     @property
@@ -129,8 +129,8 @@ class Database:
         statements = [text.strip().rstrip(";") for text in self.init_sqls if text.strip()]
         if len(statements) > 1 and self.scheme not in _SEVERAL_STATEMENTS:
             raise ConfigurationError(
-                f"connection_init_sqls has {len(statements)} statements, and a connection to "
-                f"'{self.scheme}' takes one: combine them, for example in a block or a procedure."
+                f"connection_init_sqls has {len(statements)} statements, but a connection to "
+                f"'{self.scheme}' accepts only one: combine them, e.g. in a block or a procedure."
             )
         if not statements:
             return {}

@@ -60,8 +60,8 @@ def read_changes(system: str, config: ManagedConfig) -> "beam.PTransform[Any, An
     for name in wanted:
         if name not in _CHANGES:
             raise ConfigurationError(
-                f"{config.name}: include_metadata_columns has {shown(name)}, and the columns of a "
-                f"change are {', '.join(_CHANGES)}."
+                f"{config.name}: include_metadata_columns has {shown(name)}, but the metadata "
+                f"columns of a change are {', '.join(_CHANGES)}."
             )
     config.finish()
     options = {"readChangeFeed": "true", **hadoop, **starts, **ends}
@@ -110,7 +110,7 @@ def _check_order(config: ManagedConfig, starts: dict[str, str], ends: dict[str, 
         if is_wrong:
             raise ConfigurationError(
                 f"{config.name}: end_{kind}={shown(values[1])} is before start_{kind}="
-                f"{shown(values[0])}: exchange them."
+                f"{shown(values[0])}: swap them."
             )
 
 
@@ -124,8 +124,8 @@ def hadoop_options(config: ManagedConfig) -> dict[str, str]:
     for name in found:
         if not name.startswith(("fs.", "dfs.")):
             raise ConfigurationError(
-                f"{config.name}: hadoop_config has {shown(name)}, and a read takes settings of "
-                "file systems alone: give the session --spark_conf=spark.hadoop.NAME=VALUE."
+                f"{config.name}: hadoop_config has {shown(name)}, but a read accepts only file "
+                "system settings: set it in the session with --spark_conf=spark.hadoop.NAME=VALUE."
             )
     return found
 

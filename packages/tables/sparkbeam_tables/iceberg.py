@@ -124,7 +124,7 @@ class Selection:
         unknown = [name for name in (*self.keep, *self.drop) if name not in known]
         if unknown:
             raise ConfigurationError(
-                f"keep or drop has {listed(unknown)}, and the table has {listed(known)}."
+                f"keep or drop has {listed(unknown)}, but the table has {listed(known)}."
             )
         return [*self.keep] or [name for name in columns if name not in self.drop]
 
@@ -138,7 +138,7 @@ def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     table, catalog = config.required("table"), catalog_of(config)
     fields = _Chosen(config.names("keep"), config.names("drop"), config.text("only"))
     if sum(map(bool, (fields.keep, fields.drop, fields.only))) > 1:
-        raise ConfigurationError(f"{config.name}: give one of keep, drop and only.")
+        raise ConfigurationError(f"{config.name}: give only one of keep, drop and only.")
     mode = config.text("distribution_mode")
     written = WriteMicroBatch(
         catalog,
@@ -156,7 +156,7 @@ def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     ):
         if config.has(name):
             raise ConfigurationError(
-                f"{config.name}: {name} has no counterpart in a write of Spark. {remedy}."
+                f"{config.name}: {name} is not supported by Spark's writes. {remedy}."
             )
     config.ignore(*_HINTS)
     config.finish()
@@ -174,7 +174,7 @@ def _merge(config: ManagedConfig) -> ChangeMerge | None:
         given = [name for name in _OF_MERGES if config.has(name)]
         if given:
             raise ConfigurationError(
-                f"{config.name}: {given[0]} is for mode={shown(_MERGE)}, and the mode is "
+                f"{config.name}: {given[0]} needs mode={shown(_MERGE)}, but the mode is "
                 f"{shown(_APPEND)}."
             )
         return None
@@ -252,7 +252,7 @@ class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
         self._write.catalog.check(session, self._write.table)
         if self._write.sort_fields and _EXTENSIONS not in (setting(session, _SETTING) or ""):
             raise ConfigurationError(
-                "sort_fields needs Iceberg's SQL, which the session lacks: start it with "
+                "sort_fields needs Iceberg's SQL, which the session lacks: start the session with "
                 f"--spark_conf={_SETTING}={_EXTENSIONS}."
             )
 
@@ -262,7 +262,7 @@ class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
         for name in (*fields.keep, *fields.drop, *filter(None, [fields.only])):
             if name not in kinds:
                 raise ConfigurationError(
-                    f"keep, drop or only has {shown(name)}, and the rows have {listed(kinds)}."
+                    f"keep, drop or only has {shown(name)}, but the rows have {listed(kinds)}."
                 )
         if fields.only:
             return kinds_of(without_none(kinds[fields.only])[0])
@@ -276,8 +276,8 @@ def _column(name: str, kind: Any) -> tuple[st.StructField, st.DataType]:
     in_table = spark_field(name, kind, _DECIMALS)
     if found is None or in_table is None:
         raise ConfigurationError(
-            f"The field {arguments.shown(name)} is of type {shortened(str(kind), 60)}, and a table "
-            "has no column of that type: convert it, for example to a text."
+            f"The field {arguments.shown(name)} is of type {shortened(str(kind), 60)}, but "
+            "tables have no column of that type: convert it, for example to a string."
         )
     return found, in_table.dataType
 
@@ -313,9 +313,9 @@ def _text_type(field: str, path: Sequence[str], kinds: Mapping[str, Any]) -> st.
     for depth, name in enumerate(path):
         if name not in kinds:
             of = f"the field {shown('.'.join(path[:depth]))} has" if depth else "the rows have"
-            there = f"only {listed(kinds)}" if kinds else "as it is no row"
+            there = f"only {listed(kinds)}" if kinds else "because it is not a row"
             raise ConfigurationError(
-                f"table has the field {shown(field)}, and {of} no {shown(name)}, {there}."
+                f"table has the field {shown(field)}, but {of} no {shown(name)}, {there}."
             )
         kind = without_none(kinds[name])[0]
         if depth < len(path) - 1:
@@ -323,7 +323,7 @@ def _text_type(field: str, path: Sequence[str], kinds: Mapping[str, Any]) -> st.
     found = spark_field(path[-1], kind, st.StringType())
     if found is None or not isinstance(found.dataType, _IN_NAMES):
         raise ConfigurationError(
-            f"table has the field {shown(field)}, which is of type {shortened(str(kind), 60)}: the "
-            "name of a table has texts, numbers, booleans and dates. Convert it to a text."
+            f"table has the field {shown(field)}, which is of type {shortened(str(kind), 60)}: a "
+            "table name may have strings, numbers, booleans and dates. Convert it to a string."
         )
     return found.dataType

@@ -33,7 +33,7 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     first, since = config.number("from_snapshot"), config.number("from_timestamp")
     if given and (first, since) != (None, None):
         raise ConfigurationError(
-            f"{config.name}: starting_strategy is for a read without from_snapshot and "
+            f"{config.name}: starting_strategy cannot be combined with from_snapshot or "
             "from_timestamp: leave one of them out."
         )
     try:
@@ -74,14 +74,14 @@ def _check_endless(config: ManagedConfig, wanted: SnapshotRange, chosen: Selecti
     for name, end in (("to_snapshot", wanted.last), ("to_timestamp", wanted.until)):
         if end is not None:
             raise ConfigurationError(
-                f"{config.name}: {name} is the end of a read, and one with streaming has none: "
+                f"{config.name}: {name} ends a read, but a read with streaming has no end: "
                 "leave one of them out."
             )
     hidden = [name for name in chosen.keep if name in _CHANGES]
     if hidden:
         raise ConfigurationError(
-            f"{config.name}: keep has {shown(hidden[0])}, and a read with streaming has nothing "
-            "but appended rows: leave it out."
+            f"{config.name}: keep has {shown(hidden[0])}, but a read with streaming has only "
+            "appended rows: leave it out."
         )
 
 
@@ -99,10 +99,10 @@ def _changes(session: Any, name: str, wanted: SnapshotRange, chosen: Selection) 
     removing = next((each for each in found if each.removes_rows), None)
     if removing is not None and _KIND not in names:
         raise ConfigurationError(
-            f"The snapshot {removing.id} deletes rows or replaces them ({removing.operation}), and "
-            f"the rows do not tell deleted ones from others: name {shown(_KIND)} in keep, with the "
-            f"columns to read, and rows have the field {shown(_FIELDS[_KIND])}, INSERT or DELETE; "
-            "or end the range before it."
+            f"The snapshot {removing.id} deletes or replaces rows ({removing.operation}), but the "
+            f"rows do not show which are deleted: add {shown(_KIND)} to keep, with the columns to "
+            f"read, for rows with the field {shown(_FIELDS[_KIND])}, INSERT or DELETE; or end the "
+            "range before this snapshot."
         )
     if not found:
         changes = changes.where("false")

@@ -107,7 +107,7 @@ class ChangeMerge:
             for each in wanted:
                 if each not in there:
                     raise ConfigurationError(
-                        f"{argument}: there is no column {shown(each)}, only {listed(there)}."
+                        f"{argument}: column {shown(each)} not found. Use one of {listed(there)}."
                     )
 
     def _latest(self, rows: Any, key: tuple[str, ...]) -> Any:
@@ -127,7 +127,7 @@ class ChangeMerge:
             return sf.lit(INSERT)
         given = sf.col(quoted(self.kind))
         problem = sf.concat(
-            sf.lit(f"{self.kind} is no kind of change: "), sf.coalesce(given, sf.lit("null"))
+            sf.lit(f"{self.kind} is not a kind of change: "), sf.coalesce(given, sf.lit("null"))
         )
         kind = sf.raise_error(problem).cast("string")
         for value, known in self.kinds or [(each, each) for each in KINDS]:

@@ -91,7 +91,7 @@ class SnapshotRange:
                 raise ConfigurationError(f"give either {one} or {other}, not both.")
         if self.since is not None and self.until is not None and self.until < self.since:
             raise ConfigurationError(
-                f"to_timestamp={self.until} is before from_timestamp={self.since}: exchange them."
+                f"to_timestamp={self.until} is before from_timestamp={self.since}: swap them."
             )
 
     def within(self, known: Sequence[Snapshot]) -> Sequence[Snapshot]:
@@ -115,16 +115,16 @@ class SnapshotRange:
             end = _place(known, self.last, "to_snapshot") + 1
         if known and end == 0:
             raise ConfigurationError(
-                f"to_timestamp={self.until} is before the oldest snapshot, {known[0].id}, of the "
-                f"time {known[0].millis}: give a later one, in milliseconds."
+                f"to_timestamp={self.until} is before the oldest snapshot, {known[0].id}, at "
+                f"the time {known[0].millis}: use a later time, in milliseconds."
             )
         of_snapshot = self.first is not None or self.latest
         is_late = self.since is not None and self.last is not None
         if known and (end <= begin if of_snapshot else is_late and known[end - 1].millis < since):
             raise ConfigurationError(
-                f"The range begins {self._start(known)} and ends with the snapshot "
-                f"{known[end - 1].id}, of the time {known[end - 1].millis}, which is older: "
-                "exchange from_… and to_…, or leave one of them out."
+                f"The range begins {self._start(known)} and ends with the older snapshot "
+                f"{known[end - 1].id}, at the time {known[end - 1].millis}: "
+                "swap from_… and to_…, or leave one of them out."
             )
         return known[begin:end]
 
@@ -140,7 +140,7 @@ def _place(known: Sequence[Snapshot], id: int, name: str) -> int:
     ids = [each.id for each in known]
     if id not in ids:
         raise ConfigurationError(
-            f"{name}={shown(id)} is none of the {len(ids)} snapshots that led to the current one "
-            "and have not expired: SELECT * FROM TABLE.snapshots lists them."
+            f"{name}={shown(id)} is not one of the {len(ids)} unexpired snapshots that led to the "
+            "current one. SELECT * FROM TABLE.snapshots lists them."
         )
     return ids.index(id)

@@ -82,10 +82,10 @@ class IcebergCatalog:
         known = _catalogs(session)
         if known and name not in known and (self.name or _is_default(session)):
             raise ConfigurationError(
-                f"{argument}: the session has no catalog {shown(name)}, only {listed(known)}. Give "
-                "catalog_properties, with which it gets one, such as {'type': 'hadoop', "
-                "'warehouse': '/data/warehouse'}, or start it with "
-                f"--spark_conf=spark.sql.catalog.{name}={CATALOG} and the properties below that."
+                f"{argument}: the session has no catalog {shown(name)}, only {listed(known)}. Set "
+                "catalog_properties to add one, for example {'type': 'hadoop', 'warehouse': "
+                "'/data/warehouse'}, or start the session with "
+                f"--spark_conf=spark.sql.catalog.{name}={CATALOG} and the properties under it."
             )
 
     def _configured(self, session: Any) -> str:
@@ -99,9 +99,9 @@ class IcebergCatalog:
             whole = f"spark.sql.catalog.{name}{key}"
             if setting(session, whole) != value and not set_setting(session, whole, value):
                 raise ConfigurationError(
-                    "catalog_properties: the session refuses the settings of a catalog. Leave "
-                    "catalog_properties out, and give the name of a catalog that it knows as "
-                    "catalog_name."
+                    "catalog_properties: the session rejects the settings of a catalog. Leave "
+                    "catalog_properties out, and set catalog_name to the name of a catalog of the "
+                    "session."
                 )
         return name
 
@@ -349,7 +349,7 @@ def _value(
     if has_texts:
         value = _with_decimals(value, given.dataType, part.dataType, f"{part.name} of {table}")
     if not part.nullable and given.nullable:
-        wrong = f"The column {part.name} of {table} has no nulls, and a row has one."
+        wrong = f"The column {part.name} of {table} does not allow nulls, but a row has one."
         value = sf.when(value.isNull(), sf.raise_error(sf.lit(wrong))).otherwise(value)
     local = isinstance(part.dataType, st.TimestampNTZType)
     return in_utc(value) if local and isinstance(given.dataType, st.TimestampType) else value
@@ -391,9 +391,9 @@ def _decimal(value: Any, kind: st.DecimalType, place: str) -> Any:
     fraction = sf.regexp_extract(value, r"[.]([0-9]*?)0*$", 1)
     fits = number.isNotNull() & (sf.length(fraction) <= kind.scale)
     wrong = sf.concat(
-        sf.lit(f"The column {place} of type {kind.simpleString()} does not hold "),
+        sf.lit(f"The column {place} of type {kind.simpleString()} cannot hold "),
         value,
-        sf.lit(" exactly: round the field, or create the table with another type of decimals."),
+        sf.lit(" exactly: round the field, or create the table with another decimal type."),
     )
     return sf.when(value.isNotNull() & ~fits, sf.raise_error(wrong)).otherwise(number)
 
@@ -414,8 +414,8 @@ def _transform(text: str, argument: str = "partition_fields") -> str:
     if kind in ("bucket", "truncate") and number and end:
         return f"{kind}({number}, {column})"
     raise ConfigurationError(
-        f"{argument}: {shown(text)} is not a partition transform. There are 'name', "
-        "'year(name)', 'month(name)', 'day(name)', 'hour(name)', 'bucket(name, 4)' and "
+        f"{argument}: {shown(text)} is not a partition transform. Use 'name', "
+        "'year(name)', 'month(name)', 'day(name)', 'hour(name)', 'bucket(name, 4)' or "
         "'truncate(name, 4)'."
     )
 
@@ -453,7 +453,7 @@ def _sort_field(text: str) -> str:
     """
     found = _SORT.fullmatch(text.strip())
     if found is None:
-        raise ConfigurationError("sort_fields has an empty text: name a field, as 'name desc'.")
+        raise ConfigurationError("sort_fields has an empty string: use for example 'name desc'.")
     term, direction, nulls = found.groups()
     return " ".join(filter(None, [_transform(term, "sort_fields"), direction, nulls]))
 

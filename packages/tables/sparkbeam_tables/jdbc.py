@@ -228,7 +228,7 @@ def _of_class(kind: Any, schema: st.StructType, texts: Mapping[str, str]) -> Typ
     """Return the function from rows of columns to those of a NamedTuple class."""
     if len(kind._fields) != len(schema):
         raise ConfigurationError(
-            f"schema has {len(kind._fields)} fields ({arguments.listed(kind._fields)}), and the "
+            f"schema has {len(kind._fields)} fields ({arguments.listed(kind._fields)}), but the "
             f"rows have {len(schema)} columns ({arguments.listed(schema.names)})."
         )
     return Typed(texts, kind)
@@ -284,8 +284,8 @@ def kinds_of(element_type: Any) -> dict[str, Any]:
     rows = row_constraint(element_type)
     if rows is None:
         raise ConfigurationError(
-            f"The elements are of type {shortened(str(element_type), 100)}, and a table takes rows "
-            "with a schema: make them beam.Row(…) or a NamedTuple, with with_output_types(…)."
+            f"The elements are of type {shortened(str(element_type), 100)}, but a table needs rows "
+            "with a schema: use beam.Row(…) or a NamedTuple, with with_output_types(…)."
         )
     return dict(rows._fields)
 
@@ -297,14 +297,14 @@ def _column(name: str, kind: Any, scheme: str) -> tuple[st.StructField, bool]:
         return st.StructField(name, st.StringType()), True
     if isinstance(found.dataType, (st.MapType, st.StructType)):
         raise ConfigurationError(
-            f"The field {arguments.shown(name)} is of type {shortened(str(kind), 60)}, and tables "
-            "have no column of that type: write it as a text, for example with json.dumps."
+            f"The field {arguments.shown(name)} is of type {shortened(str(kind), 60)}, but tables "
+            "have no column of that type: write it as a string, for example with json.dumps."
         )
     if isinstance(found.dataType, st.ArrayType):
         if scheme != "postgresql":
             raise ConfigurationError(
-                f"The field {arguments.shown(name)} is a list, and PostgreSQL alone has arrays: "
-                "write it as a text, for example with json.dumps."
+                f"The field {arguments.shown(name)} is a list, but only PostgreSQL has arrays: "
+                "write it as a string, for example with json.dumps."
             )
         return st.StructField(name, st.StringType()), True
     return found, False

@@ -77,13 +77,13 @@ def _database(system: str, config: ManagedConfig) -> Database:
     schemes = _SCHEMES.get(system)
     if schemes is not None and found.scheme not in schemes:
         raise ConfigurationError(
-            f"{config.name}: jdbc_url is the address of another database than "
+            f"{config.name}: jdbc_url must begin with "
             f"{' or '.join(f'jdbc:{name}:' for name in schemes)}."
         )
     driver = found.driver or DRIVERS.get(found.scheme)
     if not driver:
         raise ConfigurationError(
-            f"{config.name}: give the class of the driver as driver_class_name; that of "
-            f"jdbc:{found.scheme}: is not known."
+            f"{config.name}: set driver_class_name to the class of the driver; the driver "
+            f"of jdbc:{found.scheme}: is not known."
         )
     return replace(found, driver=driver)

@@ -75,22 +75,22 @@ def test_decimals_are_exact_at_any_depth(names: dict[str, Any]) -> None:
     ("problem", "message"),
     [
         ("no name", "the name 'shop.' has an empty part"),
-        ("digits", "column price of shop.new_new of type decimal(38,18) does not hold 0.12345"),
-        ("nested digits", "column shares of shop.new of type decimal(38,18) does not hold 0.123"),
-        ("narrow", "column price of shop.narrow of type decimal(5,2) does not hold 0.12345"),
-        ("not a number", "column price of shop.new of type decimal(38,18) does not hold NaN"),
-        ("no field", "'Visits': table has the field 'town', and the rows have no 'town', only id"),
-        ("no inner field", "and the field 'place' has no 'town', only zip, share"),
-        ("no row", "and the field 'id' has no 'town', as it is no row"),
-        ("a list", "the field 'shares', which is of type list[decimal.Decimal]: the name of a"),
+        ("digits", "column price of shop.new_new of type decimal(38,18) cannot hold 0.12345"),
+        ("nested digits", "column shares of shop.new of type decimal(38,18) cannot hold 0.123"),
+        ("narrow", "column price of shop.narrow of type decimal(5,2) cannot hold 0.12345"),
+        ("not a number", "column price of shop.new of type decimal(38,18) cannot hold NaN"),
+        ("no field", "'Visits': table has the field 'town', but the rows have no 'town', only id"),
+        ("no inner field", "but the field 'place' has no 'town', only zip, share"),
+        ("no row", "but the field 'id' has no 'town', because it is not a row"),
+        ("a list", "the field 'shares', which is of type list[decimal.Decimal]: a table name"),
         ("other columns", "The table 'shop.narrow' has no column day, only price, id"),
         ("no catalog", "'Visits': catalog_name: the session has no catalog 'sea', only"),
-        ("no catalog", "spark_catalog. Give catalog_properties"),
+        ("no catalog", "spark_catalog. Set catalog_properties"),
         ("no catalog to write to", "'Visits': catalog_name: the session has no catalog 'sea'"),
         ("no catalog in the name", "'sea.shop.visits', which begins with the catalog: the session"),
         ("empty part", "'Visits': table: the name 'shop..visits' has an empty part"),
         ("no table", "'Visits': Spark cannot read the Iceberg table 'shop.visits'"),
-        ("no namespace", "Correct the name, with its catalog and schema if need be, or create"),
+        ("no namespace", "Correct the name, with its catalog and schema if needed, or create"),
     ],
 )
 def test_what_cannot_be_written_or_read_is_named(
@@ -117,8 +117,8 @@ def test_a_table_that_is_created_has_the_sort_order(others: dict[str, Any]) -> N
 
 @LONG
 def test_an_argument_without_a_meaning_is_named(others: dict[str, Any]) -> None:
-    assert "sequence_number_column is for mode='merge-on-read'" in others["mode"]
-    assert "error_handling has no counterpart" in others["error_handling"]
+    assert "sequence_number_column needs mode='merge-on-read'" in others["mode"]
+    assert "error_handling is not supported by Spark's writes" in others["error_handling"]
     assert "change_type_map='ADD'" in others["kinds"]
 
 
@@ -144,4 +144,4 @@ def test_the_program_of_the_page_runs(others: dict[str, Any]) -> None:
 @LONG
 def test_values_that_a_table_cannot_have_are_named(others: dict[str, Any]) -> None:
     assert "column 'id' of the schema is of type bigint and not nullable" in others["null"]
-    assert "'id' is of type double, and the table 'shop.of_1' has bigint" in others["cut"]
+    assert "'id' is of type double, but the table 'shop.of_1' has bigint" in others["cut"]

@@ -49,13 +49,13 @@ def test_rows_tell_the_kind_of_their_change_where_some_are_deleted(found: dict[s
         [4, 40, "DELETE"],
         [4, 40, "INSERT"],
     ]
-    assert "name '_change_type' in keep" in found["hidden"]
+    assert "add '_change_type' to keep" in found["hidden"]
 
 
 @LONG
 def test_an_argument_without_a_meaning_is_named(found: dict[str, Any]) -> None:
-    assert "from_snapshot=5 is none of the 5 snapshots" in found["unknown"]
-    assert "to_snapshot is the end of a read" in found["end"]
+    assert "from_snapshot=5 is not one of the 5 unexpired snapshots" in found["unknown"]
+    assert "to_snapshot ends a read" in found["end"]
     assert "keep has '_change_type'" in found["kind"]
 
 
@@ -85,14 +85,14 @@ def test_a_range_has_both_ends(wanted: SnapshotRange, ids: list[int]) -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (SnapshotRange(first=30, last=10), "begins with from_snapshot=30 and ends with .* 10, of"),
+        (SnapshotRange(first=30, last=10), "begins with from_snapshot=30 and ends with .* 10, at"),
         (SnapshotRange(first=30, until=2999), "begins with from_snapshot=30 and ends with .* 20"),
-        (SnapshotRange(since=2001, last=20), "at from_timestamp=2001 and ends with .* 20, of the"),
-        (SnapshotRange(since=9000, last=30), "at from_timestamp=9000 and ends with .* 30, of the"),
+        (SnapshotRange(since=2001, last=20), "at from_timestamp=2001 and ends with .* 20, at the"),
+        (SnapshotRange(since=9000, last=30), "at from_timestamp=9000 and ends with .* 30, at the"),
         (SnapshotRange(latest=True, last=20), "begins with the current snapshot, 30 .*latest"),
-        (SnapshotRange(until=999), "to_timestamp=999 is before the oldest snapshot, 10, of the"),
-        (SnapshotRange(first=11), "from_snapshot=11 is none of the 3 snapshots"),
-        (SnapshotRange(last=-1), "to_snapshot=-1 is none of the 3 snapshots"),
+        (SnapshotRange(until=999), "to_timestamp=999 is before the oldest snapshot, 10, at the"),
+        (SnapshotRange(first=11), "from_snapshot=11 is not one of the 3 unexpired"),
+        (SnapshotRange(last=-1), "to_snapshot=-1 is not one of the 3 unexpired"),
     ],
 )
 def test_a_range_that_ends_before_it_begins_is_an_error(

@@ -97,15 +97,15 @@ def test_fields_are_written_by_position_and_a_column_without_one_has_its_default
             {"query": 'SELECT id AS "a b" FROM pairs'},
             "^'Read/Read': A column cannot be an attribute of a row: .*'a b'.* Read a query",
         ),
-        ({"partition_column": "id2"}, "partition_column='id2': there is no such column, only ID"),
+        ({"partition_column": "id2"}, "partition_column='id2': column not found. Use one of ID"),
         (
             {"partition_column": "name"},
             "'name' is of type (varchar|string).*: choose another column",
         ),
-        ({"schema": Pair}, r"schema has 2 fields \(key, value\), and the rows have 3 columns"),
+        ({"schema": Pair}, r"schema has 2 fields \(key, value\), but the rows have 3 columns"),
         (
             {"connection_init_sqls": ["a", "b"]},
-            "connection_init_sqls has 2 statements, and a connection to 'derby' takes one",
+            "connection_init_sqls has 2 statements, but a connection to 'derby' accepts only one",
         ),
         (
             {"driver_class_name": "no.such.Driver", "driver_jars": "/no/such.jar"},
@@ -132,7 +132,7 @@ def test_what_cannot_be_read_is_an_error_with_label_and_argument(
             Wide,
             Wide(1, 2, 3, 4),
             "pairs",
-            r"the rows have 4 fields \(a, b, c, d\), and the table 'pairs' has 3 columns",
+            r"the rows have 4 fields \(a, b, c, d\), but the table 'pairs' has 3 columns",
         ),
     ],
 )

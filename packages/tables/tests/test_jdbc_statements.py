@@ -184,11 +184,11 @@ def test_errors_of_databases_have_names_and_no_values(message: str, shown: str |
 @pytest.mark.parametrize(
     ("value", "scheme", "problem"),
     [
-        ("a\0b", "postgresql", "has a text with the character NUL"),
-        (["a", ["\0"]], "postgresql", "has a text with the character NUL"),
+        ("a\0b", "postgresql", "has a string with the character NUL"),
+        (["a", ["\0"]], "postgresql", "has a string with the character NUL"),
         ("a\0b", "mariadb", None),
         ("\ud800", "sqlite", "half of a surrogate pair"),
-        (float("nan"), "mysql", "has the value nan, which mysql does not store"),
+        (float("nan"), "mysql", "has the value nan, which mysql cannot store"),
         (Decimal("-Infinity"), "mariadb", "has the value -Infinity"),
         (Decimal("sNaN"), "mariadb", "has the value sNaN"),
         (np.float32("inf"), "mysql", "has the value inf"),
@@ -220,7 +220,7 @@ class Secret(NamedTuple):
         ([Secret(1, SECRET)] * 2, {}, r"\(SQLITE_CONSTRAINT_UNIQUE\): UNIQUE .* failed: t.id"),
         ([Secret(None, SECRET)], {}, "rows of id, word failed with .* NOT NULL .* t.id"),
         ([Secret(1, "a")], {"statement": f"INSERT INTO t VALUES (?, ?) {SECRET}"}, "near '…'"),
-        ([Secret(1, "\ud800")], {}, "the field 'word' has a text with half of a surrogate pair"),
+        ([Secret(1, "\ud800")], {}, "the field 'word' has a string with half of a surrogate pair"),
         ([Secret(1 << 63, SECRET)], {}, "the field 'id' has a number of more than 64 bits"),
         (
             [Secret(1, "a")],
@@ -243,7 +243,7 @@ def test_a_refused_statement_tells_names_and_no_values(
 
 @pytest.mark.parametrize("elements", [[1], [{"a": 1}]])
 def test_elements_without_a_schema_are_refused(elements: list[Any]) -> None:
-    with pytest.raises(ConfigurationError, match="a table takes rows with a schema"):
+    with pytest.raises(ConfigurationError, match="a table needs rows with a schema"):
         written("jdbc:sqlite:x", elements, Any)
 
 

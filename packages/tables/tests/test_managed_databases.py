@@ -112,19 +112,19 @@ def test_sources_and_sinks_of_spark_take_the_url_of_mariadb(spark: Any, mariadb:
 WRONG_READS: list[tuple[str, Any, str]] = [
     ("postgres", {"location": "t"}, "needs 'jdbc_url'"),
     ("postgres", PLACE, "give either location or read_query"),
-    ("postgres", {**PLACE, "location": "t", "tabel": 1}, "has tabel, which has no meaning"),
-    ("postgres", {**PLACE, "location": 3}, "'location' in the configuration must be a text"),
+    ("postgres", {**PLACE, "location": "t", "tabel": 1}, "has tabel, which is not supported"),
+    ("postgres", {**PLACE, "location": 3}, "'location' in the configuration must be a string"),
     (
         "postgres",
         {**PLACE, "location": "t", "secret_manager": "GoogleCloudSecretManager"},
-        "secret_manager is not supported: .* os.environ, give it as password",
+        "secret_manager is not supported: .* os.environ, pass it as password",
     ),
     (
         "kafka",
         {"bootstrap_servers": "h:1", "topic": "t", "secret_manager_name": "x"},
-        "secret_manager_name is not supported: .* give it as the secret",
+        "secret_manager_name is not supported: .* pass it as the secret",
     ),
-    ("mysql", {**PLACE, "location": "t"}, "another database than jdbc:mysql"),
+    ("mysql", {**PLACE, "location": "t"}, "jdbc_url must begin with jdbc:mysql"),
     (
         "postgres",
         {"jdbc_url": f"jdbc:postgresql://me:{SECRET}@h/d", "location": "t"},
@@ -133,13 +133,13 @@ WRONG_READS: list[tuple[str, Any, str]] = [
     (
         "mysql",
         {"jdbc_url": f"jdbc:mariadb://me:{SECRET}@h/d", "location": "t"},
-        "the driver of mariadb does not take",
+        "the driver of mariadb does not accept",
     ),
     ("postgres", {**PLACE, "locaton": "t"}, "in the configuration; it has 'locaton"),
     ("delta", {"tabel": "/t"}, "the configuration needs 'table'; it has 'tabel'"),
-    ("delta", {"table": "/t", "versoin": 1}, "has versoin, .* For 'versoin' use 'version'. Known"),
+    ("delta", {"table": "/t", "versoin": 1}, "versoin, .* For 'versoin' use 'version'. Supported"),
     ("postgres", None, "the configuration must be a dictionary"),
-    ("postgres", json.dumps(PLACE), "must be a dictionary, which json.loads makes of a text"),
+    ("postgres", json.dumps(PLACE), "must be a dictionary; parse JSON text with json.loads"),
     ("delta", {"table": "/t", "version": 1, "timestamp": "x"}, "give either version or timestamp"),
     ("delta", {"table": "/t", "hadoop_config": {"a": 1}}, "hadoop_config has 'a'"),
     ("delta_cdc", {"table": "/t"}, "give start_version or start_timestamp"),
@@ -151,7 +151,7 @@ WRONG_READS: list[tuple[str, Any, str]] = [
     (
         "delta_cdc",
         {"table": "/t", "start_version": 2, "end_version": 1},
-        "end_version='1' is before start_version='2': exchange them",
+        "end_version='1' is before start_version='2': swap them",
     ),
     (
         "delta_cdc",
@@ -172,12 +172,12 @@ WRONG_READS: list[tuple[str, Any, str]] = [
     (
         "iceberg_cdc",
         {"table": "t", "from_timestamp": 2, "to_timestamp": 1},
-        "to_timestamp=1 is before from_timestamp=2: exchange them",
+        "to_timestamp=1 is before from_timestamp=2: swap them",
     ),
     (
         "iceberg_cdc",
         {"table": "t", "from_snapshot": 2, "starting_strategy": "latest"},
-        "starting_strategy is for a read without from_snapshot and from_timestamp",
+        "starting_strategy cannot be combined with from_snapshot or from_timestamp",
     ),
     ("iceberg_cdc", {"table": "t", "from_snapshot": "2"}, "must be a whole number"),
     ("iceberg_cdc", {"table": "t", "to_timestamp": True}, "must be a whole number"),
@@ -265,9 +265,9 @@ def test_a_write_to_nothing_is_an_error_with_label_and_argument(
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"table": "t", "keep": ["a"], "only": "b"}, "give one of keep, drop and only"),
+        ({"table": "t", "keep": ["a"], "only": "b"}, "give only one of keep, drop and only"),
         ({"table": "t", "partition_fields": ["bucket(a)"]}, r"'bucket\(a\)' is not a partition"),
-        ({"table": "t", "write_properties": {"a": "b"}}, "write_properties has no counterpart"),
+        ({"table": "t", "write_properties": {"a": "b"}}, "write_properties is not supported"),
     ],
 )
 def test_a_wrong_write_is_an_error_with_label_and_key(config: dict[str, Any], message: str) -> None:

@@ -29,8 +29,8 @@ def check_installed(kind: str, packages: Iterable[str]) -> None:
     if missing:
         names = ", ".join(map(repr, missing))
         raise ConfigurationError(
-            f"{kind} needs {names}, not installed here. Install packages for the driver and the "
-            "workers, for example with pip: a pipeline installs none."
+            f"{kind} needs packages that are not installed here: {names}. Install them on the "
+            "driver and the workers, for example with pip. A pipeline does not install packages."
         )
 
 

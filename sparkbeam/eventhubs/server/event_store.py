@@ -115,7 +115,7 @@ class Partition:
         if name == "x-opt-offset":
             number = number // OFFSET if after else -(-number // OFFSET)
         if number + after > self.end:
-            raise BadSelectorError(f"the position {value} is behind the last event")
+            raise BadSelectorError(f"the position {value} is after the last event")
         return max(self.first, number + after)
 
     def event(self, number: int) -> StoredEvent:

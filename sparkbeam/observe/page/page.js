@@ -185,7 +185,7 @@ async function look() {
   const timer = setTimeout(() => ended.abort(), PATIENCE);
   try {
     const answer = await fetch(`state.json?since=${since}`, { signal: ended.signal });
-    if (answer.status === 404) seen = "This page is not kept any more.";
+    if (answer.status === 404) seen = "This page is no longer available.";
     else if (!answer.ok) seen = "The page cannot show the pipeline now.";
     else {
       const page = await answer.json();

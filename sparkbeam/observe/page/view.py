@@ -161,9 +161,9 @@ def streaming_stages(
         summary = summary or StageSummary(stage.name, ())
         facts = (
             *((column, texts[column]) for column in ("elements", "rate", "watermark")),
-            ("of its input", texts["input"]),
-            ("holds it", texts["held"].removeprefix("held ")),
-            ("the oldest", texts["holder"]),
+            ("input watermark", texts["input"]),
+            ("held for", texts["held"].removeprefix("held ")),
+            ("held by", texts["holder"]),
             ("busy tasks", texts["busy"]),
             ("state", texts["state"]),
             ("dropped", texts["late"]),

@@ -137,7 +137,7 @@ class _Server(ThreadingWSGIServer):
             time.sleep(PAUSE_SECONDS)
             connection = None
         if connection is None:
-            raise OSError("there is nobody")
+            raise OSError("no connection")
         connection.setblocking(True)
         self._asking.enter(connection)
         return connection, ("", 0)

@@ -66,9 +66,9 @@ def array_of_values(values: Sequence[Any], field: pa.Field, path: str) -> pa.Arr
     kind, types = field.type, set(map(type, values))
     if NoneType in types and not field.nullable:
         raise ValueError(
-            f"the column '{path}' of the schema is of type {_name(kind)} and not nullable, and a "
-            "value is None or missing: leave such elements out, or make the column nullable, "
-            "without NOT NULL or as Optional[…] in the type of a row"
+            f"the column '{path}' of the schema is of type {_name(kind)} and not nullable, but a "
+            "value is None or missing: filter these elements out, or make the column nullable, "
+            "without NOT NULL or as Optional[…] in the row type"
         )
     if not pa.types.is_nested(kind):
         return _scalars(values, types, kind, path)
@@ -111,7 +111,7 @@ def _check_keys(keys: pa.Array, ends: np.ndarray[Any, Any], path: str) -> None:
         if len({*found[start:end]}) < end - start:
             raise ValueError(
                 f"the column '{path}' of the schema is of type {_name(keys.type)}, and two keys of "
-                "a dictionary become the same one: make them different values of this type"
+                "a dictionary become equal: make them different values of this type"
             )
 
 
@@ -327,32 +327,32 @@ class _Scalar:
     takes: str
     convert: Callable[[Any, pa.DataType], Any]
     exact: frozenset[type]
-    limit: str = "is out of its range"
+    limit: str = "is out of range"
 
 
 def _scalar(
     takes: str,
     convert: Callable[[Any, pa.DataType], Any],
     *exact: type,
-    limit: str = "is out of its range",
+    limit: str = "is out of range",
 ) -> _Scalar:
     return _Scalar(takes, convert, frozenset([NoneType, *exact]), limit)
 
 
 _YEARS = "is outside the years 1 to 9999, or between two microseconds"
-_RANGE = "is out of its range, or between two microseconds"
+_RANGE = "is out of range, or between two microseconds"
 _INTEGERS = (*(int, np.int8, np.int16, np.int32, np.int64), *(np.uint8, np.uint16, np.uint32))
 _FLOATS = (float, np.float16, np.float32, np.float64)
 _WHOLE = _scalar("an int", _integer, *_INTEGERS)
-_REAL = _scalar("a float", _float, int, *_FLOATS, limit="is out of its range or precision")
+_REAL = _scalar("a float", _float, int, *_FLOATS, limit="exceeds its range or precision")
 _SCALARS: Mapping[int, _Scalar] = {
     **{kind().id: _WHOLE for kind in (pa.int8, pa.int16, pa.int32, pa.int64)},
     **{kind().id: _REAL for kind in (pa.float32, pa.float64)},
     pa.bool_().id: _scalar("a bool", _of(bool), bool, np.bool_),
-    pa.string().id: _scalar("a str", _of(str), str, limit="has a surrogate without its pair"),
+    pa.string().id: _scalar("a str", _of(str), str, limit="has an unpaired surrogate"),
     pa.binary().id: _scalar("bytes", _binary, bytes, bytearray),
     pa.decimal128(1).id: _scalar(
-        "a Decimal", _decimal, Decimal, limit="has more digits, or is no finite number"
+        "a Decimal", _decimal, Decimal, limit="has too many digits, or is not finite"
     ),
     pa.date32().id: _scalar("a date, datetime or Timestamp", _date, date, limit=_YEARS),
     pa.timestamp("us").id: _scalar("a Timestamp or datetime", _timestamp, datetime, limit=_YEARS),
@@ -377,7 +377,7 @@ def _misfit(value: Any, kind: pa.DataType, path: str, limit: str = "") -> ValueE
         takes = "a list"
     else:
         takes = _scalar_of(kind).takes
-    problem = f"a value of type {_type_name(value)}{limit and ' '}{limit}"
+    problem = f"a value of type {_type_name(value)} {limit or 'does not fit'}"
     return ValueError(
         f"the column '{path}' of the schema is of type {_name(kind)}, and {problem}: give {takes}, "
         "or change the type of the column"

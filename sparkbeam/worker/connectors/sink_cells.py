@@ -269,7 +269,7 @@ class CellsToWriter:
         if wanted is None:
             raise TypeError(
                 f"{type(writer).__name__}.open returned None: return True, "
-                "or False to leave out the elements of the partition."
+                "or False to skip the elements of the partition."
             )
         try:
             if wanted:

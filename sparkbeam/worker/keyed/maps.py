@@ -92,7 +92,7 @@ class EncodedMultimap:
         for entry in self._bag.range(low, end, reverse=reverse):
             yield entry
             if self._version != version:
-                raise RuntimeError("the state has changed while it was iterated over")
+                raise RuntimeError("the state was changed while it was iterated over")
 
     def distinct(self) -> Iterator[bytes]:
         """Yield all keys, each once; of one with many entries only some are read."""

@@ -107,7 +107,7 @@ class StageStateHandler(sdk_worker.CachingStateHandler):
                 request = state_key.multimap_side_input
                 key = request.key
             case other:
-                raise NotImplementedError(f"state of kind {other}")
+                raise NotImplementedError(f"state of kind {other} is not supported")
         assert self.side_inputs is not None
         return self.side_inputs.values(
             request.transform_id, request.side_input_id, request.window, key, coder

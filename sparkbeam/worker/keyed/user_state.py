@@ -154,7 +154,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
         try:
             state.commit()
         except Exception as error:
-            problem = f"the coder of its state '{name}' cannot encode what is in it"
+            problem = f"the coder of its state '{name}' cannot encode its content"
             raise StepFailed(self._label, problem) from error
 
     def reset(self) -> None:

@@ -76,11 +76,11 @@ class ColumnCoder:
         if not tells_all(column.shape):
             raise FallBack("its elements hold structs in lists or maps")
         if round_tripped(self._value, column.array, column.shape) is None:
-            raise FallBack(f"the coder {self._value} may give back others")
+            raise FallBack(f"the coder {self._value} may decode to other values")
         given = block.assigned
         times = block.time_column() if block.is_stamped else None
         if not _are_coded(times, given):
-            raise FallBack("its times are no whole milliseconds")
+            raise FallBack("its timestamps are not whole milliseconds")
         columns = {_VALUES: column.array}
         if times is not None:
             columns[_TIMES] = pa.array(times)

@@ -89,10 +89,10 @@ class PackedGroupSink(Sink):
         """Add pairs in columns; return why they have to be added one by one."""
         halves = None if block.column is None else halves_of(block.column)
         if halves is None:
-            return "its elements are no columns of pairs"
+            return "its elements are not columns of pairs"
         cells = self._cells.encode(*halves[1])
         if cells is None:
-            return f"values are not for cells: {halves[1][1]}"
+            return f"values cannot be stored as cells: {halves[1][1]}"
         some = CellsOfKeys(self._keys.of(*halves[0]), cells)
         if self._is_global:
             self._wait(some)
@@ -101,7 +101,7 @@ class PackedGroupSink(Sink):
         most = column_rows(len(some), size) // max(1, len(some))
         windows = self._windows(block, max(1, most))
         if windows is None:
-            return "its windows are in no slices of time"
+            return "its windows cannot be divided into time slices"
         for spans in windows:
             self._wait(_with_spans(some, spans))
         return None

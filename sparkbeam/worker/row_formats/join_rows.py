@@ -95,7 +95,7 @@ class JoinSideSink(Sink):
         halves = None if block.column is None else halves_of(block.column)
         if halves is None:
             if block.column is not None:
-                self.refused("its elements are no columns of pairs")
+                self.refused("its elements are not columns of pairs")
             return False
         (keys, of_keys), (values, shape) = halves
         keys = self._keys.of(keys, of_keys)
@@ -123,7 +123,7 @@ class JoinSideSink(Sink):
         if cells is not None:
             self._extend_columns(keys, cells)
         elif len(at):
-            self.refused("its values are not for cells")
+            self.refused("its values cannot be stored as cells")
             values = block.values
             self._extend(keys.to_pylist(), [self._encode_value(values[n][1]) for n in at.tolist()])
 

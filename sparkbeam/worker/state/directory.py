@@ -128,7 +128,7 @@ class Directory:
             found = self._cache.fetch([self._name(segment) for segment in missing])
             for segment, data in zip(missing, found, strict=True):
                 if data is None:
-                    raise KeyError(f"The state has lost segment {segment} of a directory")
+                    raise KeyError(f"Segment {segment} of a state directory is missing")
                 self._add_segment(segment, data)
 
     def page_size(self, page: int) -> int:

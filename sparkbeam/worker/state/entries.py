@@ -112,7 +112,7 @@ class EntryCache:
         if missing:
             for name, data in zip(missing, self._map.get(missing), strict=True):
                 if data is None:
-                    raise KeyError(f"The state has lost its entry {name.hex()}")
+                    raise KeyError(f"The entry {name.hex()} of the state is missing")
                 known[name] = Entry(name, loads(data), len(data), stored=True)
                 self.size += len(data)
         found = [known[name] for name in names]
@@ -140,7 +140,7 @@ class EntryCache:
         found = self._map.get(missing) if missing else ()
         for name, data in zip(missing, found, strict=True):
             if data is None:
-                raise KeyError(f"The state has lost its entry {name.hex()}")
+                raise KeyError(f"The entry {name.hex()} of the state is missing")
             contents[name] = loads(data)
         return [contents[name] for name in names]
 

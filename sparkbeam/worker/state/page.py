@@ -156,7 +156,7 @@ class Page(Entry):
         for stripe in stripes:
             known = self.stripes.setdefault(stripe.window.cell, stripe)
             if known is not stripe and not known.replace(stripe):
-                raise ValueError("the parts of a page do not belong together")
+                raise ValueError("the parts of a page do not match")
 
     def __len__(self) -> int:
         """Return the number of records; a key in several stripes counts several times."""

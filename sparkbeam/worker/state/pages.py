@@ -325,7 +325,7 @@ class KeyedState:
             name, base = next(parts)
             delta = next(parts)[1] if stored[number] else None
             if base is None or (stored[number] and delta is None):
-                raise KeyError(f"The state has lost page {number} of a stage")
+                raise KeyError(f"Page {number} of the state of a stage is missing")
             self._add(number, name, (base, delta))
 
     def _add(

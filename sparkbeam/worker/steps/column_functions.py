@@ -54,7 +54,7 @@ class ColumnFunction:
         except Exception:
             # Its elements tell whether that is an error of the user's code.
             _LOG.warning("A function cannot be evaluated over columns.", exc_info=True)
-            reason = "an error of the runner"
+            reason = "an internal error of the runner"
         count_refused(reason)
         return None
 
@@ -70,7 +70,7 @@ class ColumnFunction:
         if isinstance(compiled, Refused):
             raise FallBack(compiled.reason)
         if compiled.is_timestamped and len(block.windowing.windows) != 1:
-            raise FallBack("its results bring their timestamps into windows")
+            raise FallBack("its results set their timestamps within windows")
         return _applied(compiled, column, [argument.array for argument in further], block)
 
     def _compile(self, shape: Shape, *further: Shape) -> Compiled | Refused | DataDependent:

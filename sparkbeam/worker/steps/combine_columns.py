@@ -38,7 +38,7 @@ from sparkbeam.worker.steps.combine_windows import (
 )
 from sparkbeam.worker.value_columns import Column
 
-OTHER_KEYS = "keys are not told apart over columns"
+OTHER_KEYS = "keys cannot be distinguished over columns"
 """Reason why pairs are taken as elements."""
 
 _OBJECTS = 1000
@@ -130,7 +130,7 @@ class ColumnCombine:
     def _pairs(self, column: Column | None) -> PlainPairs | str:
         """Return the pairs of a column, or the reason if they are not supported."""
         if column is None:
-            return "its elements are no columns"
+            return "its elements are not columns"
         halves = halves_of(column)
         if halves is None:
             return OTHER_KEYS
@@ -251,7 +251,7 @@ class ColumnCombine:
 
 def other_values(name: str) -> str:
     """Return the reason why values are no numbers of a form, or none to choose from."""
-    return f"values are not for {name} over columns"
+    return f"values are not supported by {name} over columns"
 
 
 def ready_sessions(keys: list[Any] | Column, rows: Aggregates) -> Iterator[Partials]:

@@ -85,7 +85,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
     def _why_elements(self) -> str | None:
         """Return why some groups made as columns become elements; None if none do."""
         if isinstance(self.format, GroupRows) and self.format.packed:
-            return "groups are large, or hold elements that were no columns"
+            return "groups are large, or hold elements that were not columns"
         return None
 
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
