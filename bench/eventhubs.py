@@ -19,16 +19,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam.eventhubs.amqp_client import AmqpClient
-from sparkbeam.eventhubs.placement import PLACEMENTS, place
-from sparkbeam.eventhubs.planning import Planner
-from sparkbeam.eventhubs.pool import Pool
-from sparkbeam.eventhubs.positions import EventPosition
-from sparkbeam.eventhubs.range_reader import Range, RangeReader
-from sparkbeam.eventhubs.settings import ConnectionSettings
-from sparkbeam.eventhubs.slow_partitions import Factors, RangeRead, SlowPartitions
-from sparkbeam.eventhubs.source_options import SourceOptions
-from sparkbeam.testing import EventHubsServer
+from pyspark_eventhubs.amqp_client import AmqpClient
+from pyspark_eventhubs.placement import PLACEMENTS, place
+from pyspark_eventhubs.planning import Planner
+from pyspark_eventhubs.pool import Pool
+from pyspark_eventhubs.positions import EventPosition
+from pyspark_eventhubs.range_reader import Range, RangeReader
+from pyspark_eventhubs.settings import ConnectionSettings
+from pyspark_eventhubs.slow_partitions import Factors, RangeRead, SlowPartitions
+from pyspark_eventhubs.source_options import SourceOptions
+from pyspark_eventhubs.testing import EventHubsServer
 
 HUB = "bench"
 
@@ -87,7 +87,7 @@ def by_the_sdk(text: str, events: int) -> None:
 
 def by_ours(text: str, events: int) -> None:
     """The data source's way: receivers of exact credit, events as Arrow columns."""
-    from sparkbeam.eventhubs.event_rows import arrow_schema, batch, schema
+    from pyspark_eventhubs.event_rows import arrow_schema, batch, schema
 
     of_rows = arrow_schema(schema(event_time=False))
     client = AmqpClient(ConnectionSettings(text=text))
@@ -140,7 +140,7 @@ def planning(console: Console, partitions: int) -> None:
 
 def stream(console: Console, partitions: int, events: int, batches: int) -> None:
     """Prints what a stream to a count takes under Spark, and how many receivers."""
-    from sparkbeam.eventhubs import EventHubsSource
+    from pyspark_eventhubs import EventHubsSource
     from sparkbeam.options.spark_options import SparkBeamOptions
     from sparkbeam.spark.session import obtain
 

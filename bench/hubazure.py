@@ -7,7 +7,7 @@ needs the rights Send and Listen; nobody else should read in the consumer group 
 ``--spark`` also goes from a DataFrame to the hub and back, and through a stream.
 
 ``--stand-in`` runs the same checks against the server for tests, so that what fails in Azure alone
-is a difference between the two. ``tests/eventhubs/test_hub_azure.py`` does so.
+is a difference between the two. ``packages/eventhubs/tests/test_hub_azure.py`` does so.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sparkbeam.eventhubs import EventHubsSource, EventPosition
-from sparkbeam.eventhubs.event_writer import HubWriter, Sending
-from sparkbeam.eventhubs.events import Bounds, EventHubsError, Events, StolenError
-from sparkbeam.eventhubs.pool import POOL
-from sparkbeam.eventhubs.positions import all_as_text
-from sparkbeam.eventhubs.settings import ConnectionSettings
-from sparkbeam.testing import EventHubsServer
+from pyspark_eventhubs import EventHubsSource, EventPosition
+from pyspark_eventhubs.event_writer import HubWriter, Sending
+from pyspark_eventhubs.events import Bounds, EventHubsError, Events, StolenError
+from pyspark_eventhubs.pool import POOL
+from pyspark_eventhubs.positions import all_as_text
+from pyspark_eventhubs.settings import ConnectionSettings
+from pyspark_eventhubs.testing import EventHubsServer
 
 _VARIABLE = "HUB"
 _SECONDS = 30

@@ -31,7 +31,7 @@ from crash import show, tell
 from killing import DRIVER, EXECUTOR, WORKER, Kill, Killing
 from standalone import Cluster
 
-from sparkbeam.testing import EventHubsServer
+from pyspark_eventhubs.testing import EventHubsServer
 
 PARTITIONS = 4
 _KILLS_EVERY = (0.2, 3.0)

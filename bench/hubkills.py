@@ -26,12 +26,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from sparkbeam.eventhubs import EventHubsSource
-from sparkbeam.eventhubs.event_writer import HubWriter, Sending
-from sparkbeam.eventhubs.events import EventHubsError
-from sparkbeam.eventhubs.settings import ConnectionSettings
+from pyspark_eventhubs import EventHubsSource
+from pyspark_eventhubs.event_writer import HubWriter, Sending
+from pyspark_eventhubs.events import EventHubsError
+from pyspark_eventhubs.settings import ConnectionSettings
+from pyspark_eventhubs.testing import EventHubsServer
 from sparkbeam.streaming.checkpoint_files import LocalFiles, next_epoch
-from sparkbeam.testing import EventHubsServer
 from sparkbeam.upstream.stream_readers import ReadMaxRows
 
 IN, OUT = "in", "out"
@@ -299,8 +299,8 @@ class Run:
         import apache_beam as beam
         from apache_beam.utils.timestamp import Timestamp
 
-        from sparkbeam.hubs.repeats import DropRepeats
-        from sparkbeam.io.eventhubs import EventHubsEvent
+        from sparkbeam_eventhubs import EventHubsEvent
+        from sparkbeam_eventhubs.repeats import DropRepeats
 
         events = [
             EventHubsEvent(

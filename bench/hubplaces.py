@@ -29,12 +29,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 
 from standalone import Cluster
 
-from sparkbeam.eventhubs import data_source
-from sparkbeam.eventhubs.placement import PLACEMENTS
-from sparkbeam.eventhubs.source_options import SourceOptions
-from sparkbeam.hubs import source as hub_source
+from pyspark_eventhubs import data_source
+from pyspark_eventhubs.placement import PLACEMENTS
+from pyspark_eventhubs.source_options import SourceOptions
 from sparkbeam.io import ForeachBatch
-from sparkbeam.io.eventhubs import EventPosition, ReadFromEventHubs
+from sparkbeam_eventhubs import EventPosition, ReadFromEventHubs
+from sparkbeam_eventhubs import source as hub_source
 
 
 class NotingSource(hub_source.PipelineHubSource):
@@ -56,7 +56,7 @@ class NotingReader(data_source.EventHubsStreamReader):
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Notes what comes of a read; called in a task."""
-        from sparkbeam.eventhubs.pool import POOL
+        from pyspark_eventhubs.pool import POOL
 
         def counts() -> dict[str, int]:
             return {"own": POOL.reused, "neighbour": POOL.borrowed, "new": POOL.made}

@@ -18,13 +18,13 @@ from apache_beam.coders.coders import Coder
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.transforms.userstate import StateSpec
 
+import pyspark_eventhubs
+import pyspark_eventhubs.testing
 import sparkbeam.coders
-import sparkbeam.eventhubs
 import sparkbeam.hooks
 import sparkbeam.io
-import sparkbeam.io.eventhubs
 import sparkbeam.state
-import sparkbeam.testing
+import sparkbeam_eventhubs
 import sparkbeam_sql
 from sparkbeam.cli.commands import main
 
@@ -46,10 +46,10 @@ _MODULES = {
     "sparkbeam.io": sparkbeam.io,
     "sparkbeam.coders": sparkbeam.coders,
     "sparkbeam.state": sparkbeam.state,
-    "sparkbeam.io.eventhubs": sparkbeam.io.eventhubs,
-    "sparkbeam.eventhubs": sparkbeam.eventhubs,
+    "sparkbeam_eventhubs": sparkbeam_eventhubs,
+    "pyspark_eventhubs": pyspark_eventhubs,
     "sparkbeam.hooks": sparkbeam.hooks,
-    "sparkbeam.testing": sparkbeam.testing,
+    "pyspark_eventhubs.testing": pyspark_eventhubs.testing,
     "sparkbeam_sql": sparkbeam_sql,
 }
 _BEAMS = "Beam's hook"

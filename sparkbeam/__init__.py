@@ -4,9 +4,9 @@ The public names are loaded on first use, so that ``import sparkbeam`` costs
 neither an import of Beam nor one of PySpark.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sparkbeam.common.lazy_names import loader
 from sparkbeam.version import __version__
 
 if TYPE_CHECKING:
@@ -115,15 +115,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        try:
-            return getattr(import_module(_HOMES[name]), name)
-        except ModuleNotFoundError as error:
-            if error.name != "pyspark":
-                raise
-        import_module("sparkbeam.common.pyspark_needed")  # Raises the error with the remedy.
-    raise AttributeError(f"module 'sparkbeam' has no attribute {name!r}")
+__getattr__ = loader(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

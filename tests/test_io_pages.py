@@ -33,8 +33,8 @@ TRANSFORMS = [
     ("files", "apache_beam.io.fileio", "MatchContinuously"),
     ("files", "apache_beam.io.fileio", "WriteToFiles"),
     ("files", "apache_beam.io", "WriteToText"),
-    ("eventhubs", "sparkbeam.io.eventhubs", "ReadFromEventHubs"),
-    ("eventhubs", "sparkbeam.io.eventhubs", "WriteToEventHubs"),
+    ("eventhubs", "sparkbeam_eventhubs", "ReadFromEventHubs"),
+    ("eventhubs", "sparkbeam_eventhubs", "WriteToEventHubs"),
 ]
 DATABASE = {"jdbc_url": "jdbc:postgresql://host/shop", "location": "orders"}
 TABLE = {"table": "shop.orders"}

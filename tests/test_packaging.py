@@ -66,7 +66,7 @@ def runner_by_name():
 
 public = ("SparkRunner", "as_dataframe")
 uses = {name: lambda name=name: getattr(sparkbeam, name) for name in public}
-for name in ("sparkbeam.io", "sparkbeam.eventhubs", "sparkbeam.io.eventhubs"):
+for name in ("sparkbeam.io", "pyspark_eventhubs", "sparkbeam_eventhubs"):
     uses[name] = lambda name=name: importlib.import_module(name)
 uses["by name"] = runner_by_name
 found = {name: of_error(use) for name, use in uses.items()}

@@ -10,7 +10,7 @@ LOADS = frozenset(
 
 KNOWN = {
     "connectors/delivery.py": "the user's function, out of the plan",
-    "eventhubs/settings.py": "the user's function or credential, out of the plan",
+    "pyspark_eventhubs/settings.py": "the user's function or credential, out of the plan",
     "beam_nexmark/events.py": "events that the generator has encoded",
     "plan/events.py": "the events of a TestStream, out of the plan",
     "plan/fingerprint.py": "the functions and windows of the pipeline",
@@ -35,13 +35,12 @@ KNOWN = {
 }
 
 IMPORTS = {
-    "__init__.py": "a name of the package's own",
-    "eventhubs/monitoring.py": "the function that the option slowPartitionMonitor names",
+    "pyspark_eventhubs/monitoring.py": "the function that the option slowPartitionMonitor names",
     "observe/sinks/sink_factory.py": "a sink of the package, or the class of --metrics_sink",
     "observe/views/notebook.py": "a module of IPython",
+    "common/lazy_names.py": "the modules of public names",
     "inspection/worker_checks.py": "the runner's packages, and what the program of doctor imports",
     "sparkbeam_pubsub/read.py": "Google's client of Pub/Sub",
-    "sparkbeam_sql/__init__.py": "a name of the package's own",
     "upstream/client_packages.py": "modules of Beam",
     "upstream/logical_types.py": "the modules of the logical types that the driver has registered",
     "upstream/spark.py": "modules of PySpark",

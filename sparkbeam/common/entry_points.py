@@ -87,6 +87,7 @@ def prepare() -> None:
         function(PREPARATIONS, name)()
 
 
+@functools.cache
 def packages() -> frozenset[str]:
     """Return the import names of sparkbeam and of the packages of the runner beside it."""
     return frozenset({"sparkbeam", *(point.value for point in scanned().select(group=PACKAGES))})

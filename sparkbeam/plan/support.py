@@ -120,7 +120,7 @@ FEATURES = (
         "in streaming each pane has its own files, each written once; see [files.md](files.md)",
     ),
     Feature(
-        "`sparkbeam.io.eventhubs`: Azure Event Hubs",
+        "`sparkbeam_eventhubs`: Azure Event Hubs",
         "yes",
         "yes",
         "tested with our own server, never with Azure; see [eventhubs.md](eventhubs.md)",

@@ -71,6 +71,6 @@ def test_it_is_an_option_of_the_source(ends: ExhaustedPartitions) -> None:
 
 def test_who_plans_and_who_reads_an_event_hub_do_without_beam() -> None:
     """Their processes start with each query, and Beam would take them seconds."""
-    modules = "sparkbeam.streaming.tick_source, sparkbeam.hubs.source, sparkbeam.hooks"
+    modules = "sparkbeam.streaming.tick_source, sparkbeam_eventhubs.source, sparkbeam.hooks"
     code = f"import sys, {modules}; sys.exit('apache_beam' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

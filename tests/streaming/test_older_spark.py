@@ -13,7 +13,6 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from in_process import Crash, Spark, StreamingRunner
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.hubs.hooks import HubSource
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming import execution, tick_source
 from sparkbeam.streaming.available_now import AvailableNowRun, has_caught_up
@@ -29,6 +28,7 @@ from sparkbeam.upstream.stream_readers import (
 )
 from sparkbeam.wire.messages import SCHEMA, Message
 from sparkbeam.worker.streaming import spark_operators
+from sparkbeam_eventhubs.hooks import HubSource
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import apache_beam as beam
 import pyarrow.dataset as ds
 
 from sparkbeam.io import WriteToSpark
-from sparkbeam.io.eventhubs import (
+from sparkbeam_eventhubs import (
     EventHubsEvent,
     EventPosition,
     ReadFromEventHubs,

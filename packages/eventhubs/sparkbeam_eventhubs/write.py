@@ -1,0 +1,156 @@
+"""Elements of a PCollection as events of an event hub."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection, PDone
+
+from pyspark_eventhubs import kafka
+from pyspark_eventhubs.event_writer import (
+    BATCH_BYTES,
+    LEAST_BATCH_BYTES,
+    MOST_BATCH_BYTES,
+    HubWriter,
+    Sending,
+    check_properties,
+)
+from pyspark_eventhubs.events import EventHubsError
+from pyspark_eventhubs.settings import ConnectionSettings
+from sparkbeam.common import arguments
+from sparkbeam.connectors import resolve
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.io.write import to_writer
+from sparkbeam_eventhubs.kafka_endpoint import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
+
+_LONGEST = 1e6
+_AMQP_ONLY = ("max_batch_bytes", "operation_timeout")
+
+
+class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
+    """Sends elements to an event hub, from the tasks, in batches.
+
+    Events are sent at least once: a repeated task sends its events again. Each event has the
+    property ``sparkbeam-sent``, by which ``ReadFromEventHubs(drop_repeats=True)`` finds the
+    repeats.
+
+    Args:
+        connection_string: of the hub or its namespace, ``env:NAME`` for an environment variable, or
+            a function that returns it; resolved in each process that connects.
+        event_hub: its name, if the connection string does not contain it.
+        fully_qualified_namespace: instead of the connection string, with a ``credential``.
+        credential: a picklable one of ``azure-identity``, or a function that returns one.
+        body: a function that returns the body of an element, bytes or a string. None for elements
+            that are bytes or strings themselves.
+        properties: the properties of all events, or a function that returns those of an element.
+        partition_key: of all events, or a function that returns that of an element: events of one
+            key are in one partition, in order.
+        partition_id: the number of the partition of all events, or a function that returns that of
+            an element, None for any. Without a key and an id, batches rotate through the
+            partitions.
+        max_batch_bytes: the maximum size of a batch; None for 1 MiB, the most that a hub accepts.
+            If it accepts less, as in the basic tier, a batch is split.
+        operation_timeout: seconds of retries of a batch before the pipeline fails.
+        client: has no meaning any more, as there is one client; ``sdk`` or ``slim``.
+        endpoint: ``amqp``, or ``kafka`` for Spark's Kafka sink, which supports fewer arguments.
+
+    Raises:
+        ConfigurationError: when it is created or applied: an argument is wrong or missing, or the
+            pipeline has another runner.
+        PipelineFailed: from the run, with the label of this transform: events cannot be sent.
+    """
+
+    def __init__(
+        self,
+        connection_string: str | Callable[[], str] | None = None,
+        event_hub: str | None = None,
+        *,
+        fully_qualified_namespace: str | None = None,
+        credential: Any = None,
+        body: Callable[[Any], Any] | None = None,
+        properties: Mapping[str, Any] | Callable[[Any], Mapping[str, Any]] | None = None,
+        partition_key: str | Callable[[Any], str | None] | None = None,
+        partition_id: int | Callable[[Any], int | None] | None = None,
+        max_batch_bytes: int | None = None,
+        operation_timeout: float = 300,
+        client: str | None = None,
+        endpoint: str = AMQP,
+    ) -> None:
+        super().__init__()
+        connection = ConnectionSettings.from_arguments(
+            connection_string, event_hub, fully_qualified_namespace, credential, client
+        )
+        if partition_key is not None and partition_id is not None:
+            raise ConfigurationError("Give partition_key= or partition_id=, not both.")
+        if body is not None:
+            arguments.function("body", body, "use one that returns bytes or a string")
+        self._options = tuple(sorted(connection.options().items()))
+        self._sending = Sending(
+            connection,
+            body,
+            _properties(properties),
+            _key(partition_key),
+            _partition(partition_id),
+            _bytes(max_batch_bytes),
+            arguments.duration("operation_timeout", operation_timeout, "seconds", most=_LONGEST),
+        )
+
+        self._over_kafka: WriteOverKafka | None = None
+        if arguments.one_of("endpoint", endpoint, ENDPOINTS) == KAFKA:
+            refuse(WriteToEventHubs, locals(), _AMQP_ONLY)
+            self._over_kafka = WriteOverKafka(lambda: kafka.writing(connection), self._sending)
+
+    def default_label(self) -> str:
+        return "WriteToEventHubs"
+
+    def expand(self, elements: PCollection[Any]) -> PDone:
+        resolve.require_spark(elements.pipeline, "WriteToEventHubs")
+        if self._over_kafka is not None:
+            return elements | self._over_kafka
+        return to_writer(elements, HubWriter(self._sending), self._options)
+
+
+class _Always:
+    """A constant function of elements."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __call__(self, element: Any) -> Any:
+        return self._value
+
+
+def _bytes(given: int | None) -> int:
+    if given is None:
+        return BATCH_BYTES
+    return arguments.whole_number(
+        "max_batch_bytes", given, least=LEAST_BATCH_BYTES, most=MOST_BATCH_BYTES
+    )
+
+
+def _properties(given: Any) -> Callable[[Any], Mapping[str, Any]] | None:
+    if given is None or callable(given):
+        return given
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(
+            f"properties={arguments.shown(given)} must be a dictionary: use "
+            "{'kind': 'click'}, or a function that returns one for an element."
+        )
+    try:
+        check_properties(given)
+    except EventHubsError as error:
+        raise ConfigurationError(str(error)) from None
+    return _Always(dict(given))
+
+
+def _key(given: Any) -> Callable[[Any], str | None] | None:
+    if given is None or callable(given):
+        return given
+    remedy = "use a string, or a function that returns one for an element"
+    return _Always(arguments.text("partition_key", given, remedy))
+
+
+def _partition(given: Any) -> Callable[[Any], int | None] | None:
+    if given is None or callable(given):
+        return given
+    return _Always(arguments.whole_number("partition_id", given, least=0, most=2**31))

@@ -1,0 +1,50 @@
+"""The program that checks a real hub passes with the server for tests."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hubs import connection
+
+from pyspark_eventhubs.testing import EventHubsServer
+
+pytestmark = pytest.mark.hub_partitions(4)
+
+BENCH = Path(__file__).parents[3] / "bench"
+sys.path.insert(0, str(BENCH))
+
+import hubazure  # noqa: E402
+
+
+@pytest.mark.part(4)
+@pytest.mark.parametrize("check", hubazure.CHECKS, ids=lambda check: check.__name__)
+def test_the_server_for_tests_passes(
+    server: EventHubsServer, check: Callable[[hubazure.Hub], None]
+) -> None:
+    check(hubazure.Hub(connection(server), "$Default"))
+
+
+def test_a_check_that_fails_is_told_without_a_secret(
+    server: EventHubsServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(hub: hubazure.Hub) -> None:
+        hub.send([5])
+
+    hub = hubazure.Hub(connection(server), "$Default")
+    assert hubazure.run(hub, (hubazure.partitions_have_bounds, broken)) == ["broken"]
+    told = capsys.readouterr().out
+    assert "partitions have bounds: ok" in told
+    assert "broken: FAILED: EventHubsError: a int cannot be the body" in told
+    assert (hub.connection.endpoint().key or "?") not in told
+
+
+def test_without_a_connection_string_it_says_what_it_wants() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "HUB"}
+    run = subprocess.run(
+        [sys.executable, BENCH / "hubazure.py"], env=environment, capture_output=True, text=True
+    )
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1].startswith("Set HUB to the connection string")

@@ -1,0 +1,188 @@
+"""What the transform that reads a hub is told becomes options of the data source, or an error."""
+
+import pickle
+from datetime import UTC, datetime
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pyspark_eventhubs.settings import ConnectionSettings
+from pyspark_eventhubs.source_options import SourceOptions
+from sparkbeam import SparkRunner
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.spark_io import READ_URN, ReadSpec
+from sparkbeam_eventhubs import EventHubsEvent, EventPosition, ReadFromEventHubs, SlowPartitions
+
+TEXT = "Endpoint=sb://hub.example/;SharedAccessKeyName=a;SharedAccessKey=geheim"
+GIVEN = "Endpoint=sb://hub.example/;SharedAccessKeyName=a;SharedAccessKey=other;EntityPath=views"
+
+
+def spec_of(transform: ReadFromEventHubs, *arguments: str) -> ReadSpec:
+    """What Spark is told to read."""
+    pipeline = beam.Pipeline(runner=SparkRunner(), options=PipelineOptions([*arguments]))
+    events = pipeline | transform
+    assert events.element_type is EventHubsEvent
+    found = [
+        part.spec.payload
+        for part in pipeline.to_runner_api().components.transforms.values()
+        if part.spec.urn == READ_URN
+    ]
+    return ReadSpec.unpack(found[0])
+
+
+def test_arguments_become_options() -> None:
+    spec = spec_of(
+        ReadFromEventHubs(
+            TEXT,
+            "clicks",
+            starting_position=EventPosition.sequence_number(5),
+            starting_positions={1: EventPosition.start()},
+            ending_position=EventPosition.offset("700", inclusive=False),
+            max_events_per_trigger=0,
+            max_rate_per_partition={0: 7},
+            discover_partitions=None,
+            exclusive=False,
+            slow_partitions=SlowPartitions(threshold=7),
+            placement="hash",
+            fail_on_data_loss=False,
+            timestamp="at",
+            watermark_delay=3,
+            idle_timeout=None,
+        )
+    )
+    found = SourceOptions.parse(dict(spec.options))
+    assert found.start == EventPosition.sequence_number(5)
+    assert found.starts == {"1": EventPosition.start()}
+    assert found.end == EventPosition.offset("700", inclusive=False)
+    assert (found.most, found.rate, found.discover) == (0, {"0": 7}, None)
+    assert (found.exclusive, found.fail_on_data_loss) == (False, False)
+    assert found.timestamp_property == "at"
+    assert (found.slow, found.placement) == (SlowPartitions(7), "hash")
+    assert found.connection.endpoint().hub == "clicks"
+    assert (spec.timestamp_column, spec.delay, spec.idle) == ("event_time", 3_000_000, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, {"most": None, "rate": {}, "start": None, "end": None, "slow": None}),
+        ({"consumer_group": "counts"}, {"group": "counts"}),
+        ({"starting_position": EventPosition.start()}, {"start": EventPosition.start()}),
+        ({"starting_positions": {}}, {"starts": {}}),
+        (
+            {"starting_positions": {np.int64(1): EventPosition.sequence_number(7)}},
+            {"starts": {"1": EventPosition.sequence_number(7)}},
+        ),
+        (
+            {"ending_positions": {0: EventPosition.enqueued(datetime(2030, 1, 31))}},
+            {"ends": {"0": EventPosition.enqueued(datetime(2030, 1, 31, tzinfo=UTC))}},
+        ),
+        ({"max_events_per_trigger": 0}, {"most": 0}),
+        ({"max_events_per_trigger": np.int32(70)}, {"most": 70}),
+        ({"max_rate_per_partition": 60}, {"rate": {"*": 60}}),
+        ({"max_rate_per_partition": np.int64(60)}, {"rate": {"*": 60}}),
+        ({"max_rate_per_partition": {0: 5, 12: 6}}, {"rate": {"0": 5, "12": 6}}),
+        ({"max_rate_per_partition": {}}, {"rate": {}}),
+        ({"prefetch": 7}, {"prefetch": 7}),
+        ({"receiver_timeout": 0.5}, {"receiver_timeout": 0.5}),
+        ({"operation_timeout": 7}, {"operation_timeout": 7.0}),
+        ({"discover_partitions": 0}, {"discover": 0.0}),
+        ({"exclusive": None}, {"exclusive": True}),
+        ({"timestamp": "enqueued"}, {"timestamp_property": None}),
+        ({"placement": "hash"}, {"placement": "hash"}),
+        ({"slow_partitions": SlowPartitions()}, {"slow": SlowPartitions(30)}),
+    ],
+)
+def test_each_form_of_an_argument_is_an_option(given: Any, found: dict[str, Any]) -> None:
+    options = SourceOptions.parse(dict(spec_of(ReadFromEventHubs(GIVEN, **given)).options))
+    assert {name: getattr(options, name) for name in found} == found
+
+
+def test_each_partition_has_a_watermark() -> None:
+    spec = spec_of(ReadFromEventHubs(GIVEN), "--streaming")
+    assert spec.is_partitioned
+    assert spec.tells_partitions
+    assert spec.partition_columns == ("event_hub", "partition")
+    assert spec.columns == EventHubsEvent._fields
+
+
+def test_the_key_is_known_to_be_secret_and_shown_nowhere() -> None:
+    transform = ReadFromEventHubs(TEXT, "clicks")
+    spec = spec_of(transform)
+    assert "geheim" not in f"{spec}{transform}{SourceOptions.parse(dict(spec.options))}"
+    assert "geheim" not in Redaction(spec.options)("the key is geheim, yes")
+
+
+def test_a_connection_is_a_text_a_variable_a_function_or_a_credential(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HUB", GIVEN)
+    for given in ("env:HUB", lambda: GIVEN, GIVEN):
+        made = ConnectionSettings.from_arguments(given, None, None, None)
+        assert GIVEN not in repr(made)
+        again = ConnectionSettings.of_options({n.lower(): v for n, v in made.options().items()})
+        assert pickle.loads(pickle.dumps(again)).endpoint().hub == "views"
+    assert ConnectionSettings.from_arguments("env:HUB", "own", None, None).endpoint().hub == "own"
+    made = ConnectionSettings.from_arguments(None, "clicks", "hub.example", lambda: "credential")
+    assert made.endpoint().host == "hub.example"
+    assert made.endpoint().credential == "credential"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"starting_position": "start"}, r"starting_position='start' is not an EventPosition"),
+        (
+            {"starting_positions": {"0": EventPosition.end()}},
+            "must be a dictionary keyed by partition",
+        ),
+        ({"ending_positions": {0: 5}}, "ending_positions=5 is not an EventPosition"),
+        ({"starting_positions": {0: None}}, "starting_positions=None is not an EventPosition"),
+        (
+            {"starting_positions": {-1: EventPosition.end()}},
+            "must be a dictionary keyed by partition",
+        ),
+        ({"max_events_per_trigger": -1}, "max_events_per_trigger=-1 must be at least 0"),
+        ({"max_rate_per_partition": {0: 0}}, "max_rate_per_partition=0 must be at least 1"),
+        ({"max_rate_per_partition": {0: None}}, "max_rate_per_partition=None must be a whole"),
+        ({"max_rate_per_partition": {"*": 5}}, "must be a dictionary keyed by partition number"),
+        ({"max_rate_per_partition": [1]}, r"max_rate_per_partition=\[1\] must be a whole number"),
+        ({"max_rate_per_partition": 0}, "max_rate_per_partition=0 must be at least 1"),
+        ({"max_rate_per_partition": 60.5}, "max_rate_per_partition=60.5 must be a whole number"),
+        ({"max_rate_per_partition": "60"}, "max_rate_per_partition='60' must be a whole number"),
+        ({"max_rate_per_partition": True}, "max_rate_per_partition=True must be a whole number"),
+        ({"receiver_timeout": -1}, "receiver_timeout=-1"),
+        ({"prefetch": 0}, "prefetch=0"),
+        ({"placement": "near"}, "placement='near' must be one of balanced, hash"),
+        (
+            {"slow_partitions": 30},
+            r"slow_partitions=30 must be SlowPartitions: use SlowPartitions\(threshold=30\)",
+        ),
+        ({"consumer_group": ""}, "consumer_group='' is empty"),
+        ({"timestamp": None}, "timestamp=None must be a string"),
+        ({"watermark_delay": "soon"}, "watermark_delay='soon'"),
+        ({"idle_timeout": -1}, "idle_timeout=-1"),
+        ({"idle_timeout": True}, "idle_timeout=True"),
+        ({"exclusive": 1}, "exclusive=1"),
+        ({"client": "fast"}, "client='fast'"),
+        ({"credential": object()}, "credential= requires"),
+    ],
+)
+def test_a_wrong_argument_is_told_when_it_is_made(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        ReadFromEventHubs(**({"connection_string": TEXT, "event_hub": "clicks"} | given))
+    assert "geheim" not in str(raised.value)
+
+
+def test_an_end_is_for_batch() -> None:
+    with pytest.raises(ConfigurationError, match="ending_position= is for batch pipelines"):
+        spec_of(ReadFromEventHubs(GIVEN, ending_position=EventPosition.end()), "--streaming")
+
+
+def test_another_runner_is_told() -> None:
+    with pytest.raises(ConfigurationError, match=r"runs only on sparkbeam\.SparkRunner"):
+        _ = beam.Pipeline(options=PipelineOptions([])) | ReadFromEventHubs(GIVEN)
