@@ -174,7 +174,7 @@ def test_a_checkpoint_to_which_others_may_write_is_named(folder: str, tmp_path: 
     LocalFiles(str(tmp_path)).write("id", b"")
     (tmp_path / folder).chmod(0o777)
     reason = files(str(tmp_path)).untrusted_reason() or ""
-    assert reason == f"the folder {tmp_path / folder} is not safe: all users may write to it"
+    assert reason == f"the folder {tmp_path / folder} is not private: all users may write to it"
 
 
 def test_a_file_that_cannot_be_saved_is_an_error_with_the_remedy(tmp_path: Path) -> None:

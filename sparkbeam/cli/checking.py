@@ -207,7 +207,7 @@ def _without_pipeline(program: str, found: Examined, seconds: float) -> Verdict:
 
 
 _ASKS_SPARK = "It needs Spark while the pipeline is built, but this command does not start it."
-_EXPLAIN = "Use sparkbeam explain, which starts Spark."
+_EXPLAIN = "To see how it runs, use sparkbeam explain, which starts Spark."
 _ARGUMENTS = "Give it the arguments with which it runs a pipeline, after --."
 
 

@@ -71,7 +71,7 @@ def _message(error: Exception) -> str:
     if mark is not None:  # A part of a line may be one of a secret.
         told = getattr(error, "problem", None) or "cannot be read as YAML"
         before = getattr(error, "context", None) or ""
-        return f"{before} {told} in line {mark.line + 1}, column {mark.column + 1}"
+        return f"{before} {told} at line {mark.line + 1}, column {mark.column + 1}"
     # That of a schema prints the schema too.
     return str(getattr(error, "message", error))
 

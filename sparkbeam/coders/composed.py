@@ -155,7 +155,7 @@ def ordered_coder(kind: Any) -> OrderedCoder:
     raise ConfigurationError(
         f"No coder preserves the order of {shown(kind)}: supported types are int, float, bool, "
         "str, bytes, Decimal, date, datetime, Timestamp, and tuples, NamedTuples and Optional of "
-        "these. A custom coder declares that it does with preserves_order = True."
+        "these. A custom coder that preserves order declares it with preserves_order = True."
     )
 
 

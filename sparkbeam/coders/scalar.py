@@ -119,7 +119,7 @@ class OrderedDecimalCoder(OrderedCoder):
         if not isinstance(value, decimal.Decimal):
             raise self._wrong(value, "Decimals")
         if value.is_nan():
-            raise ValueError(f"{self!r} does not accept NaN, which has no order")
+            raise ValueError(f"{self!r} does not accept NaN, which has no place in an order")
         if not value:
             return b"\2"
         if value.is_infinite():

@@ -59,7 +59,7 @@ def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
             return as_type(array, kind)
         except pa.ArrowException as error:
             raise FallBack(f"{shape} does not fit in {kind}") from error
-    raise FallBack(f"{shape} may not convert exactly to {kind}")
+    raise FallBack(f"{shape} might not convert exactly to {kind}")
 
 
 def arrays_of_dicts(array: pa.Array, shape: Shape, schema: pa.Schema) -> list[pa.Array]:

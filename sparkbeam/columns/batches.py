@@ -121,7 +121,7 @@ def _frame(dtypes: dict[str, Any], array: pa.Array, shape: Shape) -> pd.DataFram
     names = list(dtypes)
     # Beam takes the fields by their places.
     if not isinstance(shape, RecordShape) or not issubclass(shape.type, tuple | Row):
-        raise FallBack(f"the fields of {shape} have no positions")
+        raise FallBack(f"{shape} has no fields with positions")
     if shape.names != tuple(names):
         raise FallBack(f"{shape} does not have the fields of its batches")
     parts = zip(names, _fields(names, array, shape), strict=True)
@@ -139,7 +139,7 @@ def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
     is_masked = isinstance(dtype, pd.core.dtypes.dtypes.BaseMaskedDtype)
     plain = dtype.numpy_dtype if is_masked else dtype
     if shape not in _NUMPY or getattr(plain, "kind", None) != _NUMPY[shape].kind:
-        raise FallBack(f"{shape} may not convert exactly to {dtype}")
+        raise FallBack(f"{shape} might not convert exactly to {dtype}")
     kind = pa.from_numpy_dtype(plain)
     if not is_masked:
         return _in_numpy(array, shape, kind)
@@ -151,7 +151,7 @@ def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
 def _in_objects(array: pa.Array, shape: Shape) -> Any:
     """Return Python's own objects; of None among them pandas may make something else."""
     if shape not in _OF_OBJECTS.values() or array.null_count:
-        raise FallBack(f"{shape} may not convert exactly to object")
+        raise FallBack(f"{shape} might not convert exactly to object")
     return array.to_numpy(zero_copy_only=False).astype(object)
 
 
@@ -197,7 +197,7 @@ def _elements_of(converter: Converter, batch: Any) -> Elements:
         case SeriesBatchConverter(), pd.Series():
             array, shape = _of_series(batch, nulls=is_nullable(converter.element_type))
             return Elements([array], shape)
-    raise FallBack(f"elements of {_name(converter)} are not built-in Python types")
+    raise FallBack(f"elements of {_name(converter)} do not have built-in Python types")
 
 
 def elements_declared(converter: Converter) -> Shape | None:
@@ -247,7 +247,7 @@ def _of_series(series: pd.Series, *, nulls: bool) -> tuple[pa.Array, Shape]:
         values = series.to_numpy(copy=True)
         return pa.array(values, from_pandas=nulls), _KINDS[dtype.kind]
     if dtype.kind != "O" and not isinstance(dtype, pd.StringDtype):
-        raise FallBack(f"elements of a Series of {dtype} are not built-in Python types")
+        raise FallBack(f"elements of a Series of {dtype} do not have built-in Python types")
     objects = [None if value is pd.NA else value for value in series]
     shape = _OF_OBJECTS.get(frozenset(map(type, objects)) - {type(None)})
     if shape is None or (None in objects and not nulls):
@@ -255,7 +255,7 @@ def _of_series(series: pd.Series, *, nulls: bool) -> tuple[pa.Array, Shape]:
     try:
         return pa.array(objects, arrow_type_of(shape), from_pandas=nulls), shape
     except (ValueError, OverflowError) as error:
-        raise FallBack(f"Arrow cannot hold each {shape} of its batches") from error
+        raise FallBack(f"Arrow cannot hold some {shape} values of its batches") from error
 
 
 def _name(converter: Converter) -> str:

@@ -417,7 +417,7 @@ def _read(lines: bytes, count: int, tree: _Tree) -> pa.StructArray:
     except pa.ArrowException:
         raise FallBack("its JSON has values of another type, or Arrow cannot read it") from None
     if table.num_rows != count:
-        raise FallBack("a text has several JSON values")
+        raise FallBack("a string has several JSON values")
     if not tree.schema.names:
         return pa.array([{}] * count, pa.struct([]))
     columns = [table.column(name).combine_chunks() for name in tree.schema.names]
@@ -467,7 +467,7 @@ def _check(texts: pa.Array, found: pa.StructArray, tree: _Tree, rows: Any) -> No
         FallBack: they are not the same, or are many.
     """
     if len(rows) > max(_SAMPLED, len(texts) * _MOST_DOUBTS):
-        raise FallBack("much of its JSON has None, or whole numbers among floats")
+        raise FallBack("much of its JSON has None, or integers among floats")
     places = pa.array(rows)
     made = found.take(places).to_pylist()
     for row, text, one in zip(rows.tolist(), texts.take(places).to_pylist(), made, strict=True):

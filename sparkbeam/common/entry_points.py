@@ -67,7 +67,7 @@ def function(group: str, name: str) -> Any:
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(
             f"{_owner(point)} registers {point.value!r} for {name!r} in {group}, which cannot be "
-            f"imported: {error}. Reinstall it."
+            f"imported: {error}. Reinstall that package."
         ) from error
 
 
@@ -81,7 +81,7 @@ def prepare() -> None:
     if _WRITES not in registered(REPLACEMENTS):
         raise ConfigurationError(
             "sparkbeam's package metadata, which names the transforms it replaces, is missing: "
-            "install sparkbeam with pip, also from a copy of its sources ('pip install -e .')."
+            "install sparkbeam with pip, even from a copy of its sources ('pip install -e .')."
         )
     for name in registered(PREPARATIONS):
         function(PREPARATIONS, name)()

@@ -42,8 +42,8 @@ def kafka_remedy(text: str) -> str:
 
 
 KAFKA_GAP = (
-    "The records have expired, or the topic was deleted and recreated: give "
-    "auto.offset.reset=earliest in consumer_config (with ReadFromSpark failOnDataLoss=false) to "
+    "The records have expired, or the topic was deleted and recreated: set "
+    "auto.offset.reset=earliest in consumer_config (in ReadFromSpark, failOnDataLoss=false) to "
     "continue with the first remaining record, or start with another --checkpoint_location."
 )
 """The remedy for records that are gone."""

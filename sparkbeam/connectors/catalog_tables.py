@@ -43,8 +43,8 @@ class CatalogTable:
         own = self.format or ""
         if self.folder and (format or own).lower() != own.lower():
             raise ConfigurationError(
-                f"The table {shown(self.name)} is of {own}, but format={shown(format)} was "
-                "given: leave format out, or write to another table."
+                f"The table {shown(self.name)} has the format {own}, but format={shown(format)} "
+                "was given: leave format out, or write to another table."
             )
         if self.folder and partition_by and partition_by != self.partition_by:
             divided = listed(self.partition_by) or "nothing"
@@ -57,8 +57,8 @@ class CatalogTable:
         """Raise a ConfigurationError if rows cannot be merged into the table."""
         if self.folder:
             raise ConfigurationError(
-                f"The table {shown(self.name)} is of {self.format}, which does not "
-                "support output_mode='update': write to a table of delta or iceberg."
+                f"The table {shown(self.name)} has the format {self.format}, which does not "
+                "support output_mode='update': write to a Delta or Iceberg table."
             )
 
     def fitted(self, rows: Any) -> Any:
@@ -99,8 +99,8 @@ def found_table(session: Any, name: str) -> CatalogTable | None:
     titles = [title for title, _ in rows]
     if _DETAILS not in titles:
         raise ConfigurationError(
-            f"table={shown(name)} is a temporary view: use the name of a table, or qualify it with "
-            "its schema, such as 'default.clicks'."
+            f"table={shown(name)} is a temporary view: use the name of a table. If a table has the "
+            "same name, write it with its schema, such as 'default.clicks'."
         )
     details = dict(rows[titles.index(_DETAILS) + 1 :])
     format = details.get("Provider", "")

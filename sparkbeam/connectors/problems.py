@@ -81,7 +81,7 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
     package = _package(format, options)
     if OTHER_VERSION.search(text):
         return (
-            f"The package of '{format}' is for another Spark version than {pyspark.__version__}: "
+            f"The package of '{format}' is for a Spark version other than {pyspark.__version__}: "
             f"add one for this version (--spark_packages={package or '…'})."
         )
     file_system = _FILE_SYSTEM.search(text)
@@ -131,7 +131,7 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
     if OTHER_VIEW.search(text):
         return (
             "A pipeline with --streaming reads temporary views of streams; one without it reads "
-            "all others. Replace a permanent view with a query of STREAM(table)."
+            "all others. With --streaming, replace a permanent view with a query of STREAM(table)."
         )
     return "Correct the format and its options." if format else "Correct the table or the query."
 

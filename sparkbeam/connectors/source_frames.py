@@ -30,9 +30,10 @@ _GENERATED = frozenset(["rate", "rate-micro-batch"])
 
 _STREAM = "is a stream, but the pipeline is not: run it with --streaming."
 _NO_STREAM = (
-    "is for batch pipelines, but this one has --streaming or contains a stream: create it with "
-    "spark.readStream, in SQL with STREAM(table) or a view of a stream, or leave the option out. "
-    "Data that a stream only looks up can be a side input, or Spark can join it to the stream."
+    "is for batch pipelines, but this pipeline has --streaming or contains a stream: create the "
+    "source with spark.readStream, in SQL with STREAM(table) or a view of a stream, or leave out "
+    "--streaming. Data that a stream only looks up can be a side input, or Spark can join it to "
+    "the stream."
 )
 
 _given: WeakValueDictionary[str, Any] = WeakValueDictionary()

@@ -95,7 +95,7 @@ def remove_at(session: Any, folder: str) -> None:
         else:
             storage(folder).remove(folder)
     except Exception as error:
-        _LOG.warning("The folder %s is left over. Remove it: %s", folder, type(error).__name__)
+        _LOG.warning("The folder %s is left over (%s). Remove it.", folder, type(error).__name__)
 
 
 class _Removal:

@@ -171,7 +171,7 @@ class _Target:
             if count:
                 raise NullKey(
                     f"The column '{name}' of key=… is null in {count} of the rows, but a database "
-                    "cannot find a row by null: leave these rows out, or set a value."
+                    "cannot find a row by a null key: leave these rows out, or set a value."
                 )
 
     def _bring(self, stage: str, columns: Mapping[str, str], keys: Mapping[str, str]) -> None:

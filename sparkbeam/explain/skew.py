@@ -23,9 +23,9 @@ _COMBINE = (
     "CombinePerKey(…).with_hot_key_fanout(…) merges the accumulators of a key in several tasks"
 )
 _GROUP = (
-    "sparkbeam.Join instead of a CoGroupByKey splits hot keys between tasks, and "
-    "CombinePerKey instead of a GroupByKey combines before the shuffle, and with "
-    "with_hot_key_fanout(…) in several tasks after it"
+    "sparkbeam.Join instead of a CoGroupByKey splits hot keys between tasks; "
+    "CombinePerKey instead of a GroupByKey combines before the shuffle and, using "
+    "with_hot_key_fanout(…), in several tasks after it"
 )
 _STATE = "the elements and the state of a key are in one task: use a finer key to spread them"
 

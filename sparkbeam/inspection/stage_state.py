@@ -196,13 +196,13 @@ def _stages(stored: dict[str, Any], plan: Plan, checkpoint: str) -> dict[str, St
     """Return the stages of a program by their addresses in a checkpoint."""
     if not plan.streaming:
         raise ConfigurationError(
-            "--program: its pipeline runs in batch. Give it the arguments of the stream."
+            "--program: its pipeline runs in batch. Give it the arguments that make it stream."
         )
     now = fingerprint(topology(plan), stored["shards"])
     found = differences(stored, now)
     if found:
         raise ConfigurationError(
-            f"--program has not written the state under {checkpoint}: {'; '.join(found[:3])}."
+            f"--program did not write the state under {checkpoint}: {'; '.join(found[:3])}."
         )
     return {stage.address: stage for stage in addresses(stored, now).applied(plan).stages}
 

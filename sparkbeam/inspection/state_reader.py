@@ -99,7 +99,7 @@ class SparkStore:
         first = line(shortened(next(iter(str(error).splitlines()), ""), _MOST))
         return CheckpointFailed(
             f"Spark cannot read the state under {self._location} as of the micro-batch "
-            f"{self._batch} in its log: {first} Spark must have access to the storage; give its "
-            "settings with --spark_conf. If the pipeline has committed many micro-batches since, "
+            f"{self._batch} in its log: {first} Spark needs access to the storage: set it up with "
+            "--spark_conf. If the pipeline has committed many micro-batches since, "
             "try again."
         )

@@ -80,7 +80,7 @@ class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
             arguments.text("timestamp_column", timestamp_column, "use the name of a column")
         if not isinstance(splits, Iterable):
             raise ConfigurationError(
-                f"splits={arguments.shown(splits)} must be a list: give the arguments of `read`."
+                f"splits={arguments.shown(splits)} must be a list: one item per call of `read`."
             )
         self._splits = list(splits)
         self._element_type = element_type

@@ -67,8 +67,8 @@ def of_rows(spec: WriteSpec, schema: st.StructType, order_by: Sequence[str]) -> 
         if not isinstance(_column("key", schema, name).dataType, _KEYS):
             raise ConfigurationError(
                 f"key: the column {arguments.shown(name)} has type "
-                f"{schema[name].dataType.simpleString()}, whose values cannot be compared: use "
-                "one of strings, bytes, integers, decimals, dates or timestamps."
+                f"{schema[name].dataType.simpleString()}, which is not supported in a key: use a "
+                "column of strings, bytes, integers, decimals, dates or timestamps."
             )
     order = _ordering(schema, order_by)
     spec = replace(spec, schema=schema.json(), order_by=order)
@@ -83,7 +83,7 @@ def _ordering(schema: st.StructType, names: Sequence[str]) -> tuple[tuple[str, b
     for name, _ in found:
         if _column("order_by", schema, name).dataType.typeName() in _UNSORTED:
             raise ConfigurationError(
-                f"order_by: the column {arguments.shown(name)} has a type without an order."
+                f"order_by: the column {arguments.shown(name)} has a type that cannot be sorted."
             )
     return found
 
@@ -102,7 +102,7 @@ def _problem(spec: WriteSpec) -> str | None:
     if spec.table and spec.source == console.FORMAT:
         return f"the format '{console.FORMAT}' is not supported with table=: omit one of them."
     if spec.output_mode == APPEND:
-        return "key=… requires output_mode='update' or 'complete': add it." if spec.key else None
+        return "key=… requires output_mode='update' or 'complete': set one." if spec.key else None
     if not spec.key:
         return f"{mode} needs key=[…], the columns that identify a row, such as key=['id']."
     if spec.mode != APPEND and (spec.output_mode, spec.mode) != (COMPLETE, "overwrite"):
@@ -114,7 +114,7 @@ def _problem(spec: WriteSpec) -> str | None:
     if spec.table:
         if spec.source in ("", *MERGED):
             return None
-        return f"{mode} requires a table= of {' or '.join(MERGED)}, not of '{spec.format}'."
+        return f"{mode} with table= requires {' or '.join(MERGED)}, not '{spec.format}'."
     if spec.source not in (*UPSERTS, console.FORMAT):
         return (
             f"{arguments.shown(spec.format)[1:-1]} does not support {mode}, only "

@@ -278,8 +278,8 @@ def _origin(
     if len(names) != 1:
         what = f"reads one source, got {' and '.join(names)}" if names else "has no source"
         raise ConfigurationError(
-            f"ReadFromSpark {what}: give either a format, such as 'parquet', table= with the name "
-            "of a table or view, or query= with a query in SQL."
+            f"ReadFromSpark {what}: give a format, such as 'parquet', or table= with the name of a "
+            "table or view, or query= with a query in SQL."
         )
     source = None if format is None else resolve.source_format(format)
     known = resolve.checked_options(options, source)

@@ -137,7 +137,8 @@ class Join(beam.PTransform[Any, Any]):
             remedy = f"broadcast '{others[0]}', or let" if others else "let"
             raise ConfigurationError(
                 f"broadcast='{self._broadcast}' is not supported with how='{self._how}', which "
-                f"needs the whole side in one place: {remedy} Spark choose with broadcast='{AUTO}'."
+                f"needs all of that side in one place: {remedy} Spark choose with "
+                f"broadcast='{AUTO}'."
             )
         return side
 

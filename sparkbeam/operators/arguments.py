@@ -139,7 +139,7 @@ def _compiled(
     assert found is not None
     fn, arguments = found
     if arguments.asks_for(Windowing.WINDOW) and not in_intervals:
-        return [Refused("it uses a window that is not an interval")]
+        return [Refused("it uses a window that is not an IntervalWindow")]
     return [
         over_columns(fn.process, shape, *sides, arguments=arguments, may_stamp=may_stamp)
         for sides in dict.fromkeys((kind,) * arguments.sides for kind in _SIDE_INPUTS)
@@ -314,7 +314,7 @@ def _bounds_of(windows: Sequence[BoundedWindow], places: Positions) -> Intervals
         places: the index of each element's window.
     """
     if not all(type(window) is IntervalWindow for window in windows):
-        count_refused("a window is not an interval")
+        count_refused("a window is not an IntervalWindow")
         return None
     starts = np.array([window.start.micros for window in windows], np.int64)
     ends = np.array([window.end.micros for window in windows], np.int64)

@@ -136,7 +136,7 @@ def _why_other_values(step: PlannedStep, shape: Shape, plan: CombinePlan) -> str
         return f"its input is not a pair, but {shape}"
     key, values = pair
     if not is_key(key):
-        return f"its keys are {key}, which cannot be distinguished over columns"
+        return f"its keys are {key}, which cannot be compared over columns"
     if choice is not None and choice.is_for(values):
         return None
     kind = None if form is None else form.kind_of(empty_column(values), values)

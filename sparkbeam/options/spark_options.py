@@ -229,8 +229,8 @@ def _check_packages(options: SparkBeamOptions) -> None:
         if problem is not None:
             raise ConfigurationError(
                 f"--spark_packages={arguments.shown(package)} {problem}, and PySpark "
-                f"{full_version()} is installed: use a package for this version, or "
-                "install the PySpark version of the package."
+                f"{full_version()} is installed: use a package for this version, or install the "
+                "PySpark version that the package needs."
             )
 
 

@@ -36,8 +36,8 @@ _OWN_ENVIRONMENTS = frozenset(
 _ARCHIVES = (".tar", ".tar.gz", ".whl", ".zip")
 _SETUPS = ("setup.py", "pyproject.toml")
 _CONTAINER = (
-    "the workers are Spark's own processes, and no container is started. Leave it out, set "
-    "their Python with PYSPARK_PYTHON and, on Kubernetes, their container with "
+    "the workers are Spark's own processes, and no container is started. Leave it out; set the "
+    "workers' Python with PYSPARK_PYTHON and, on Kubernetes, their container image with "
     "spark.kubernetes.container.image: see docs/cluster.md."
 )
 
@@ -127,7 +127,7 @@ def _check_file(option: str, given: object) -> None:
     if option == "--setup_file" and os.path.basename(path) not in _SETUPS:
         raise ConfigurationError(
             f"{option}={arguments.shown(path)} is not a {' or a '.join(_SETUPS)}: "
-            "use the file of the package."
+            "use the one of your package."
         )
     if option == "--extra_package" and not path.endswith(_ARCHIVES):
         raise ConfigurationError(

@@ -37,7 +37,7 @@ class CombinePlan:
 
 
 NO_FORM = "its CombineFn has no vectorized form"
-OTHER_SLICES = "its windows cannot be added up over columns"
+OTHER_SLICES = "its windows cannot be combined over columns"
 ALONE = "its sessions are merged one by one"
 """Reasons why a combine takes elements; the last is for sessions with a non-default trigger."""
 
@@ -68,7 +68,7 @@ def in_another_order(form: VectorizedAccumulator, kind: Kind) -> str | None:
     """Return the reason for elements if numbers add up in an order unlike sessions'; else None."""
     if form.is_ordered or not form.needs_order(kind):
         return None
-    return f"{form.name} adds up floats as they arrive, and sessions have a different order"
+    return f"{form.name} adds up floats as they arrive, and sessions reorder them"
 
 
 _KEYS = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])

@@ -284,7 +284,7 @@ def _changed(before: Parts, now: Parts, *, same_python: bool, what: str = "step"
         if old is None:
             yield f"{name} has a new {part}, {new}"
         elif new is None:
-            yield f"{name} no longer has {part}, which was {old}"
+            yield f"{name} no longer has its {part}, which was {old}"
         else:
             told = "output" if is_output(part) else part
             yield f"{name}: its {told} was {old} and is {new}"

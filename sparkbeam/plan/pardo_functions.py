@@ -189,7 +189,7 @@ def suited(compiled: Compiled | Refused, *, may_stamp: bool) -> Compiled | Refus
     if isinstance(compiled, Refused):
         return compiled
     if compiled.is_timestamped and not may_stamp:
-        return Refused("its results set their timestamps within windows")
+        return Refused("it sets the timestamps of windowed elements")
     if not compiled.is_filter and not tells_all(compiled.result):
         return Refused("its results hold structs in lists or maps")
     return compiled

@@ -48,7 +48,7 @@ _OLD_PYTHON = re.compile(r"sparkbeam needs Python [^\n]*")
 
 _SAME_PYTHON = (
     "Set PYSPARK_PYTHON, in the environment of the program, to the Python that runs it "
-    f"({'.'.join(map(str, sys.version_info[:2]))}); every worker must have it, with sparkbeam."
+    f"({'.'.join(map(str, sys.version_info[:2]))}); install it, with sparkbeam, on every worker."
 )
 
 _OF_DATABASE = (
@@ -242,7 +242,7 @@ def _remedy(text: str) -> str:
     if OTHER_PLAN.search(text):
         return (
             "A DataFrame, view or query that the pipeline reads has other sources or other state "
-            "than at the start of its checkpoint: undo the change, or start with another "
+            "than when the checkpoint was created: undo the change, or start with another "
             "--checkpoint_location."
         )
     if KAFKA_LOST.search(text):

@@ -160,8 +160,8 @@ class _Pip:
             if problem is None:
                 if "--no-deps" in attempt:
                     _logger.warning(
-                        "The dependencies of the packages cannot be installed; the workers' "
-                        "Python must have them: %s",
+                        "The dependencies of the packages cannot be installed: %s The workers' "
+                        "Python must have them.",
                         problems[0],
                     )
                 return

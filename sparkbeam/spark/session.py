@@ -222,7 +222,7 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
             f"No Spark Connect session on --spark_connect={shown_url(url)}: "
             f"{_first_line(error, options)}. "
             "Check the URL, and that the client is installed: pip install 'sparkbeam[client]', or "
-            "'sparkbeam[connect]' with a JVM."
+            "'sparkbeam[connect]' if a JVM is installed."
         ) from None
     return session if launched else _with_packages(session, options)
 

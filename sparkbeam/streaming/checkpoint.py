@@ -172,11 +172,11 @@ class CheckpointContent:
         if self.status.health is Health.DRAINED:
             return "nothing can run: the checkpoint is drained"
         if again is None and self.status.is_over:
-            return "nothing runs: everything is committed"
+            return "nothing runs: everything is done and committed"
         if again is None:
             following = 1 if self.committed is None else self.committed.micro_batch + 1
             return f"nothing runs again: micro-batch {following:,} is the next"
-        taken = "; the sinks have all of it, and get it again" if self.delivered else ""
+        taken = "; the sinks already have all of it, and get it again" if self.delivered else ""
         return (
             f"micro-batch {again.micro_batch:,} runs again with the same offsets: "
             f"it is in {OFFSETS}/{again.log}, but {COMMITS}/{again.log} is missing{taken}"

@@ -209,7 +209,7 @@ class LocalFiles:
         for folder in (self._checkpoint, self._folder):
             reason = local_files.untrusted_reason(folder)
             if reason is not None:
-                return f"the folder {folder} is not safe: {reason}"
+                return f"the folder {folder} is not private: {reason}"
         return None
 
     def remove_all(self) -> None:

@@ -83,7 +83,7 @@ _FORM, _PANDAS = "operator", "pandas"
 _MOST_DIFFERENCES = 5
 _LONGEST = 400
 _TYPES = (
-    "Coders are derived from the types of a step's output: .with_output_types(...) can keep them. "
+    "Coders are derived from a step's output types, which .with_output_types(...) can preserve. "
 )
 
 

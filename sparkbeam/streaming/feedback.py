@@ -100,8 +100,8 @@ class FeedbackFiles:
         """Return the error for damaged feedback of a micro-batch."""
         return damaged(
             self._files.path(_name(number)),
-            "It holds the counts of metrics. Restore it from a backup; or remove it, "
-            "and metrics count from here on. Nothing else is lost.",
+            "It holds the counts of metrics. Restore it from a backup, or remove it: "
+            "metrics then count from here on. Nothing else is lost.",
         )
 
     def readable(self, number: int) -> Feedback | None:

@@ -176,7 +176,7 @@ class SparkSinks:
                 raise damaged(
                     self._files.path(f"{_NOTES}/{file}"),
                     f"It holds the number of the last micro-batch that '{label}' has written. "
-                    f"If that is {batch_id}, write this number into the file; else remove it.",
+                    f"If that is {batch_id}, write this number into the file; otherwise remove it.",
                 )
             found[file] = int(content)
         last = max(found.values(), default=-1)

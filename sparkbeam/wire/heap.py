@@ -45,7 +45,7 @@ class Heap:
             raise RowTooLarge(
                 f"an element of {shown_bytes(size)} is too large for Spark's JVM, which has "
                 f"{shown_bytes(self.size)} of memory ({self.setting}) and holds an element "
-                f"at least {_COPIES} times. Increase it "
+                f"at least {_COPIES} times. Increase this memory "
                 f"(--spark_conf={self.setting}={_enough(size)}g). {_SMALLER}"
             )
 

@@ -344,7 +344,7 @@ class TestFromDataFrame:
             _ = pipeline_on(spark) | FromDataFrame(spark.readStream.format("rate").load())
         with pytest.raises(ConfigurationError, match="has no column 'no', only id"):
             _ = pipeline_on(spark) | FromDataFrame(spark.range(1), columns=["no"])
-        with pytest.raises(ConfigurationError, match="this one has --streaming"):
+        with pytest.raises(ConfigurationError, match="this pipeline has --streaming"):
             _ = pipeline_on(spark, "--streaming") | FromDataFrame(spark.range(1))
         with pytest.raises(
             ConfigurationError, match=r"FromDataFrame runs only on sparkbeam\.SparkRunner"

@@ -233,7 +233,7 @@ def test_what_cannot_be_read_is_told_as_it_is_applied(
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: ReadFromSpark(), "ReadFromSpark has no source: give either a format"),
+        (lambda: ReadFromSpark(), "ReadFromSpark has no source: give a format"),
         (
             lambda: ReadFromSpark("json", table="t"),
             "reads one source, got format='json' and table='t'",

@@ -69,7 +69,7 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         ("[JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR.X] y", "jdbc", {}, "Correct the name of the table"),
         ("[FAILED_JDBC.CONNECTION] x", "jdbc", {}, "Check the host, the port, the user and"),
         (WRAPPED, "delta", {}, "NoSuchMethodError: 'void org.apache.spark.Y.z()'."),
-        (WRAPPED, "delta", {}, f"for another Spark version than {pyspark.__version__}"),
+        (WRAPPED, "delta", {}, f"for a Spark version other than {pyspark.__version__}"),
         ("[DATA_SOURCE_NOT_FOUND] x", "kafka", {}, f"{package_for('kafka', pyspark.__version__)}"),
         ("[DATA_SOURCE_NOT_FOUND] x", "Delta", {}, f"io.delta:delta-spark_{MINOR}_2.13:VERSION"),
         ("[DATA_SOURCE_NOT_FOUND] x", "nosuchformat", {}, "Correct the name"),

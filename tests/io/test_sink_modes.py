@@ -286,7 +286,12 @@ def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path:
         ),
         ("console", {}, {"output_mode": "update", "key": ["tags"]}, "'tags' has type map<string"),
         ("console", {}, {"order_by": ["count down"]}, "'Store': order_by: the schema has no"),
-        ("console", {}, {"order_by": ["tags"]}, "order_by: the column 'tags' has a type without"),
+        (
+            "console",
+            {},
+            {"order_by": ["tags"]},
+            "order_by: the column 'tags' has a type that cannot be sorted",
+        ),
         (
             "console",
             {"numRows": "many"},
@@ -316,7 +321,7 @@ def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path:
             "parquet",
             {},
             {"output_mode": "update", "key": ["name"], "table": "t"},
-            "'Store': output_mode='update' requires a table= of delta or iceberg, not of 'parquet'",
+            "'Store': output_mode='update' with table= requires delta or iceberg, not 'parquet'",
         ),
         (
             "console",

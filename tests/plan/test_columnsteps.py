@@ -178,7 +178,7 @@ def test_keys_that_are_not_told_apart_are_named() -> None:
         _ = pairs | "sum" >> beam.CombinePerKey(sum)
 
     assert said(build)["sum/Precombine"] == (
-        "elements, because its keys are Row, which cannot be distinguished over columns"
+        "elements, because its keys are Row, which cannot be compared over columns"
     )
 
 

@@ -143,7 +143,7 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
                 | "y" >> beam.WindowInto(Sessions(3))
                 | "x" >> beam.Map(lambda row: TimestampedValue(row.id, row.id))
             ),
-            "its results set their timestamps within windows",
+            "it sets the timestamps of windowed elements",
         ),
         (
             lambda rows: (
@@ -199,7 +199,7 @@ WHY_ELEMENTS: list[tuple[Callable[[Any], Any], beam.WindowInto, str]] = [
     (
         lambda row: (row.id, row.id / 2),
         beam.WindowInto(Sessions(3)),
-        "mean adds up floats as they arrive, and sessions have a different order",
+        "mean adds up floats as they arrive, and sessions reorder them",
     ),
     (
         lambda row: (row.id, row.id),
@@ -213,7 +213,7 @@ WHY_ELEMENTS: list[tuple[Callable[[Any], Any], beam.WindowInto, str]] = [
     (
         lambda row: (row.id, row.id),
         beam.WindowInto(Sessions(1.0005)),
-        "its windows cannot be added up over columns",
+        "its windows cannot be combined over columns",
     ),
 ]
 
@@ -312,7 +312,7 @@ def test_an_aggregator_of_sessions_that_takes_elements_is_named(aggregator: str)
 
 
 def test_what_adds_floats_up_in_sessions_takes_elements() -> None:
-    reason = "mean adds up floats as they arrive, and sessions have a different order"
+    reason = "mean adds up floats as they arrive, and sessions reorder them"
     assert of_sessions(MeanCombineFn(), lambda row: row.id / 2) == reason
     assert of_sessions(MeanCombineFn(), lambda row: row.id) is None
     both = TupleCombineFn(max, MeanCombineFn())
@@ -324,7 +324,7 @@ def test_what_adds_floats_up_in_sessions_takes_elements() -> None:
     ("schema", "reason"),
     [
         (pa.schema([("id", pa.int64()), ("other", pa.int8())]), None),
-        (pa.schema([("id", pa.string())]), "int may not convert exactly to string"),
+        (pa.schema([("id", pa.string())]), "int might not convert exactly to string"),
         (pa.schema([pa.field("gone", pa.int8(), nullable=False)]), "gone is missing"),
     ],
 )

@@ -106,7 +106,7 @@ def test_a_restart_over_damaged_feedback_ends_and_loses_nothing(
         for path in (*folder.glob("feedback/*"), *folder.glob("finished")):
             damage(path)
     assert written(tmp_path) == NUMBERS
-    assert all("or remove it, and metrics count from here on" in text for text in told)
+    assert all("or remove it: metrics then count from here on" in text for text in told)
     assert bool(told) == (damage is not Path.unlink)
 
 

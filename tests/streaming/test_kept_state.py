@@ -248,7 +248,7 @@ def test_a_coder_that_only_the_program_knows_takes_the_program(tmp_path: Path) -
 def test_the_program_has_to_be_that_of_the_checkpoint(tmp_path: Path) -> None:
     run = remembering(tmp_path / "one", PointCoder(), lambda: Place(3, 4))
     other = remembering(tmp_path / "other", VarIntCoder(), lambda: 1)
-    with pytest.raises(ConfigurationError, match=r"--program has not written .*state 'kept'"):
+    with pytest.raises(ConfigurationError, match=r"--program did not write .*state 'kept'"):
         read_state(str(tmp_path / "one"), run.store, other.plan())
 
 

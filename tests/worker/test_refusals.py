@@ -127,7 +127,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
             | beam.WindowInto(Sessions(3))
             | "x" >> beam.CombinePerKey(beam.combiners.MeanCombineFn())
         ),
-        "mean adds up floats as they arrive, and sessions have a different order",
+        "mean adds up floats as they arrive, and sessions reorder them",
     ),
     "groups of elements": (
         lambda rows: (

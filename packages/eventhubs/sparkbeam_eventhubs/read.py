@@ -234,7 +234,7 @@ def _slow(given: object) -> _Options:
         )
     found: _Options = {"slowPartitionThreshold": str(given.threshold)}
     if given.monitor is not None:
-        remedy = "use a function of a module that can be pickled"
+        remedy = "use a function of a module, without objects that cannot be pickled"
         found[PICKLED_MONITOR] = packed("monitor", given.monitor, remedy)
     return found
 

@@ -139,7 +139,7 @@ def test_the_key_is_known_to_be_secret_and_shown_nowhere() -> None:
         ({"drop_repeats": True}, "drop_repeats=True is not supported"),
         (
             {"starting_position": EventPosition.sequence_number(3)},
-            "starting_position= must be EventPosition.start",
+            "starting_position=: endpoint='kafka' supports only EventPosition.start",
         ),
         (
             {"ending_position": EventPosition.offset("3")},

@@ -113,8 +113,8 @@ def _required_subscription(given: Mapping[str, Any], *, streaming: bool) -> Subs
     if not starts and not streaming and found.start_time is None and found.reset == LATEST:
         raise ConfigurationError(
             "A batch read from auto.offset.reset=latest, the default, finds no records: set "
-            "earliest in consumer_config, a group.id with committed offsets, start_read_time, "
-            "max_num_records or max_read_time; or use --streaming to read continuously."
+            "auto.offset.reset=earliest or a group.id with offsets in consumer_config, or "
+            "start_read_time, max_num_records or max_read_time; or read a stream with --streaming."
         )
     if starts and given.get("topic_pattern"):
         raise ConfigurationError("group.id needs topics= instead of topic_pattern=.")

@@ -111,7 +111,8 @@ def _tree(answer: Mapping[str, Any], what: str, kind: str) -> dict[str, Any]:
     if found != kind or answer.get("references"):
         other = f"of type {shown(found)}" if found != kind else "with references to others"
         raise RegistryError(
-            f"The {what} has a schema {other}; only {kind} schemas without references work."
+            f"The {what} has a schema {other}: only {kind} schemas without references are "
+            "supported."
         )
     try:
         return loaded(str(answer["schema"]))

@@ -72,6 +72,6 @@ class Subscription:
             raise ConfigurationError(
                 f"auto.offset.reset=none, but partition {number} of topic '{topic}' has no "
                 f"committed offset in group '{self.group}' that still exists: commit one, or set "
-                "earliest or latest."
+                "auto.offset.reset to earliest or latest."
             )
         return first if self.reset == EARLIEST else end

@@ -182,7 +182,7 @@ def format_of(argument: str, name: str, kind: str, remedy: str) -> Format:
             + (
                 f"Use {_PACKAGE}{near}{kind}."
                 if near is not None
-                else f"Use {listed(f'{each}{kind}' for each in _FORMATS)} of {_PACKAGE[:-1]}."
+                else f"Allowed: {listed(f'{each}{kind}' for each in _FORMATS)} of {_PACKAGE[:-1]}."
             )
             + f" {remedy}"
         )

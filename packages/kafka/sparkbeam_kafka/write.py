@@ -147,7 +147,7 @@ class _Row:
             raise ValueError(_NO_TIMESTAMP)
         topic = getattr(row, "topic", None) or self._topic
         if not topic:
-            raise ValueError("topic: missing from the row and from WriteToKafka. Set one of them.")
+            raise ValueError("topic: neither the row nor WriteToKafka has one. Set it in either.")
         return {
             "key": BYTES.serialized(row.key),
             "value": BYTES.serialized(row.value),

@@ -442,7 +442,7 @@ def test_a_row_with_headers_is_a_record_of_its_topic_and_partition() -> None:
 @pytest.mark.parametrize(
     ("topic", "fields", "message"),
     [
-        (None, {}, "topic: missing from the row and from WriteToKafka"),
+        (None, {}, "topic: neither the row nor WriteToKafka has one"),
         ("t", {"timestamp": 5}, "timestamp: Spark's Kafka sink cannot set"),
     ],
 )

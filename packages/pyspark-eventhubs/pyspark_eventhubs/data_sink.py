@@ -68,7 +68,7 @@ def check_columns(schema: StructType) -> None:
         if isinstance(column.dataType, MapType):
             _check_properties(column.dataType)
     if BODY not in schema.names:
-        raise ConfigurationError("An event needs a body: add a column 'body', binary or string.")
+        raise ConfigurationError("An event needs a body: add a binary or string column 'body'.")
 
 
 def _check_properties(properties: MapType) -> None:

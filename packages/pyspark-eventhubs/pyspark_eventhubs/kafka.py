@@ -97,8 +97,8 @@ def _ended(position: EventPosition) -> dict[str, str]:
 def _unknown(name: str) -> ConfigurationError:
     which = "start(), end()" if name == "starting_position" else "end()"
     return ConfigurationError(
-        f"{name}= must be EventPosition.{which} or enqueued(…) with endpoint='kafka', for all "
-        "partitions: use one of these, or endpoint='amqp'."
+        f"{name}=: endpoint='kafka' supports only EventPosition.{which} or enqueued(…), the "
+        "same for all partitions: use one of these, or endpoint='amqp'."
     )
 
 

@@ -197,8 +197,8 @@ class Planner:
             message = (
                 f"Partition {partition} of '{self.hub()}' ends at event "
                 f"{bounds[partition].end - 1}, but the checkpoint continues at "
-                f"{start[partition]}: the event hub was deleted and recreated, or is a different "
-                "one with this name"
+                f"{start[partition]}: the event hub was deleted and recreated, or another event "
+                "hub now has this name"
             )
             if self._options.fail_on_data_loss:
                 raise DataLossError(

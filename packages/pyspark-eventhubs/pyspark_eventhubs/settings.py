@@ -142,8 +142,8 @@ class ConnectionSettings:
         get_token = getattr(credential, "get_token", None)
         if inspect.iscoroutinefunction(get_token) or not callable(get_token or credential):
             raise ConfigurationError(
-                f"credential=<{type(credential).__name__}> does not provide tokens: use one "
-                "of azure.identity, or a connection string for a key or a signature."
+                f"credential=<{type(credential).__name__}> does not provide tokens: use a "
+                "credential of azure.identity, or a connection string for a key or a signature."
             )
         pickled = packed("credential", credential)
         return cls(namespace=namespace, credential=pickled, hub=hub)

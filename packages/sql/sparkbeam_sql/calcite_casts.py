@@ -153,7 +153,7 @@ def cast_in_spark(node: exp.Cast) -> exp.Expr:
 
 _BOOLEAN = (
     "CASE UPPER(TRIM({0})) WHEN 'TRUE' THEN TRUE WHEN 'FALSE' THEN FALSE "
-    "ELSE IF({0} IS NULL, NULL, CAST(RAISE_ERROR('A string is not a BOOLEAN.') AS BOOLEAN)) END"
+    "ELSE IF({0} IS NULL, NULL, CAST(RAISE_ERROR('A SQL string is not a BOOLEAN.') AS BOOLEAN)) END"
 )
 
 

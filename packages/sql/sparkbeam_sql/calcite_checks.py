@@ -266,7 +266,8 @@ def unresolved(problem: str, tree: exp.Query, tables: Mapping[str, Types]) -> Co
     using = re.match(r"Cannot automatically join: (.+?)\.?$", problem)
     if using is not None:
         return ConfigurationError(
-            f"The column {shown(using[1])} of USING must be on both sides. {known(tables)}"
+            f"The column {shown(using[1])} of USING must be on both sides of the JOIN. "
+            f"{known(tables)}"
         )
     name = re.search(r"[Cc]olumn:? '?([^':]+)'?", problem)
     columns = [

@@ -617,7 +617,7 @@ _TABLE = (
     Function("CARDINALITY", "CARDINALITY", "any", Kind.INT, _size,
              "IF({0} IS NULL, NULL, SIZE({0}))"),
     Function("ELEMENT", "ELEMENT", "any", _element_type, _element,
-             "IF(SIZE({0}) > 1, RAISE_ERROR('ELEMENT: array too long'), TRY_ELEMENT_AT({0}, 1))"),
+             "IF(SIZE({0}) > 1, RAISE_ERROR('ELEMENT: several values'), TRY_ELEMENT_AT({0}, 1))"),
     Function("NULLIF", exp.Nullif, "", _same, _nullif),
     Function("IS NOT DISTINCT FROM", exp.NullSafeEQ, "", Kind.BOOLEAN, _same_value("({} == {})")),
     Function("IS DISTINCT FROM", exp.NullSafeNEQ, "", Kind.BOOLEAN, _same_value("({} != {})")),

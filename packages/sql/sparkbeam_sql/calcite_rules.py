@@ -163,7 +163,7 @@ def _check_interval(node: exp.Interval) -> None:
     is_text = isinstance(plain, exp.Literal)
     if is_text and not re.fullmatch(rf"\s*[-+]?\s*{pattern}\s*", plain.name):
         raise ConfigurationError(
-            f"INTERVAL {shown(plain.name)} {said} is not valid{place(node)}. Use for example "
+            f"INTERVAL {shown(plain.name)} {said} is not valid{place(node)}. Use, for example, "
             f"INTERVAL '1' MINUTE, or INTERVAL '1:30' MINUTE TO SECOND."
         )
 
@@ -210,7 +210,7 @@ def _check_select(select: exp.Select) -> None:
     if group is not None or found:
         _check_grouped(select, [*parts, *ordered])
     elif having is not None:
-        raise ConfigurationError("HAVING needs GROUP BY or an aggregate. Use WHERE.")
+        raise ConfigurationError("HAVING needs GROUP BY or an aggregate. Use WHERE instead.")
 
 
 def _check_plain(node: exp.Expr, clause: str) -> None:

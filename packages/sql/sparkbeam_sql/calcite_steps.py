@@ -251,9 +251,9 @@ class _Lowering:
         if not keys and how == "inner":
             keys = _pairs(conditions, set(scope), name)
         if not keys:
-            raise QueryRefused(f"a JOIN without an equality of columns{IN_STEPS}{place(join)}")
+            raise QueryRefused(f"a JOIN without a condition a.x = b.y{IN_STEPS}{place(join)}")
         if rest and how != "inner":
-            raise QueryRefused(f"a {side.upper()} JOIN with more than equalities of columns")
+            raise QueryRefused(f"a {side.upper()} JOIN with a condition other than a.x = b.y")
         of_left, of_right = (
             self._expressions(left_scope),
             self._expressions(right_scope),

@@ -81,7 +81,7 @@ def require_known(*nodes: exp.Expr) -> None:
             text = written(node)
             raise QueryRefused(
                 f"{text}, whose type is unknown",
-                f"Declare its type: CAST({text} AS …).",
+                f"Declare the type that it has: CAST({text} AS …).",
             )
 
 

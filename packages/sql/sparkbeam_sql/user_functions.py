@@ -131,7 +131,7 @@ def signatures(functions: Mapping[str, Any]) -> dict[str, SqlFunction]:
     found: dict[str, SqlFunction] = {}
     for name, function in functions.items():
         if name.lower() in found:
-            raise ConfigurationError(f"Two functions have the name {shown(name)}. Case is ignored.")
+            raise ConfigurationError(f"Two functions have the name {shown(name)}, ignoring case.")
         found[name.lower()] = _signature(name, function)
     return found
 
@@ -270,7 +270,9 @@ def _to_column(result: Parameter, value: Any) -> Any:
     if kind in _BITS and isinstance(value, int) and not isinstance(value, bool):
         if -(1 << _BITS[kind] - 1) <= value < 1 << _BITS[kind] - 1:
             return value
-        raise OverflowError(f"it returned {shown(value)}, which is not a {_COLUMNS[kind]}")
+        raise OverflowError(
+            f"it returned {shown(value)}, which is out of range for {_COLUMNS[kind]}"
+        )
     if kind in (float, np.float32) and isinstance(value, int | float):
         return float(value)
     if kind is Timestamp and isinstance(value, Timestamp):

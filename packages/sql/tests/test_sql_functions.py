@@ -256,7 +256,10 @@ def failing(n: int) -> int:
     ("function", "message"),
     [
         (wrong, "f: TypeError: it returned 3.5, which is not of type int"),
-        (huge, "f: OverflowError: it returned 9223372036854775815, which is not a bigint"),
+        (
+            huge,
+            "f: OverflowError: it returned 9223372036854775815, which is out of range for bigint",
+        ),
         (failing, "f: KeyError: 'nothing'"),
     ],
 )

@@ -61,7 +61,7 @@ class TableFormat:
             raise ConfigurationError(
                 f"The session lacks the package of '{self.name}', and no release for Spark "
                 f"{pyspark.__version__} is known: use PySpark {' or '.join(versions_of(self.name))}"
-                ", or add one to the session with --spark_packages=GROUP:ARTIFACT:VERSION."
+                ", or add a package to the session with --spark_packages=GROUP:ARTIFACT:VERSION."
             )
         add_jars(session, [package], "--spark_packages")
         return session
@@ -235,9 +235,9 @@ class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
             if found.nbytes > _MOST_BYTES:
                 raise ConfigurationError(
                     f"The table has {found.nbytes >> 20} MiB, but a table that a streaming "
-                    f"pipeline reads once passes through the driver, up to {_MOST_BYTES >> 20} "
-                    "MiB: read fewer rows or columns, read it in a batch pipeline, or look up rows "
-                    "in a DoFn (see docs/lookups.md)."
+                    "pipeline reads once passes through the driver, which accepts up to "
+                    f"{_MOST_BYTES >> 20} MiB: read fewer rows or columns, read it in a batch "
+                    "pipeline, or look up rows in a DoFn (see docs/lookups.md)."
                 )
         parts = pbegin | "Collected" >> beam.Create([*map(_stream, found.to_batches(_ROWS))])
         return parts | "Rows" >> beam.FlatMap(CollectedRows(spec)).with_output_types(kind)

@@ -126,7 +126,7 @@ class StatementWriter:
             raise ConfigurationError(
                 f"statement has {marks} parameters (?), but the rows have {len(self.fields)} "
                 f"fields ({listed(self.fields)}): use one parameter per field, in field order. "
-                "Write an operator that contains ? with ??, such as ??|."
+                "Write a ? in an operator as ??, such as ??|."
             )
 
     def open(self, partition_id: int, epoch_id: int) -> bool:

@@ -192,7 +192,7 @@ class DatabaseTable:
             )
         if not isinstance(field.dataType, _DIVISIBLE):
             raise ConfigurationError(
-                f"partition_column={shown(column)} is of type {_type_name(field)}, but rows are "
+                f"partition_column={shown(column)} is of type {_type_name(field)}, but rows can be "
                 "divided only by numbers, dates or timestamps: choose another column, or omit it."
             )
         wanted = count or planned_splits(session) or 1
@@ -264,7 +264,7 @@ def _converted(value: Any, kind: st.DataType, place: str) -> Any:
         sf.lit(f"{place} has the value '"),
         value,
         sf.lit(
-            "', which rows cannot hold: read a query that omits these rows, or that casts the "
+            "', which a row cannot hold: read a query that omits such rows, or that casts the "
             "column to text."
         ),
     )

@@ -324,6 +324,6 @@ def _text_type(field: str, path: Sequence[str], kinds: Mapping[str, Any]) -> st.
     if found is None or not isinstance(found.dataType, _IN_NAMES):
         raise ConfigurationError(
             f"table has the field {shown(field)}, which is of type {shortened(str(kind), 60)}: a "
-            "table name may have strings, numbers, booleans and dates. Convert it to a string."
+            "table name accepts strings, numbers, booleans and dates. Convert it to a string."
         )
     return found.dataType

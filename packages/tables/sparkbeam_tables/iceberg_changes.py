@@ -100,9 +100,9 @@ def _changes(session: Any, name: str, wanted: SnapshotRange, chosen: Selection) 
     if removing is not None and _KIND not in names:
         raise ConfigurationError(
             f"The snapshot {removing.id} deletes or replaces rows ({removing.operation}), but the "
-            f"rows do not show which are deleted: add {shown(_KIND)} to keep, with the columns to "
-            f"read, for rows with the field {shown(_FIELDS[_KIND])}, INSERT or DELETE; or end the "
-            "range before this snapshot."
+            f"rows do not show which are deleted: list {shown(_KIND)} and the columns to read in "
+            f"keep, so that rows have the field {shown(_FIELDS[_KIND])} (INSERT or DELETE), or end "
+            "the range before this snapshot."
         )
     if not found:
         changes = changes.where("false")

@@ -127,7 +127,8 @@ class ChangeMerge:
             return sf.lit(INSERT)
         given = sf.col(quoted(self.kind))
         problem = sf.concat(
-            sf.lit(f"{self.kind} is not a kind of change: "), sf.coalesce(given, sf.lit("null"))
+            sf.lit(f"The column {self.kind} has an unknown kind of change: "),
+            sf.coalesce(given, sf.lit("null")),
         )
         kind = sf.raise_error(problem).cast("string")
         for value, known in self.kinds or [(each, each) for each in KINDS]:

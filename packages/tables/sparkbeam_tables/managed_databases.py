@@ -83,7 +83,7 @@ def _database(system: str, config: ManagedConfig) -> Database:
     driver = found.driver or DRIVERS.get(found.scheme)
     if not driver:
         raise ConfigurationError(
-            f"{config.name}: set driver_class_name to the class of the driver; the driver "
-            f"of jdbc:{found.scheme}: is not known."
+            f"{config.name}: set driver_class_name to the class of the driver, because no "
+            f"driver is known for 'jdbc:{found.scheme}:'."
         )
     return replace(found, driver=driver)

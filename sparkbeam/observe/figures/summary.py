@@ -193,5 +193,5 @@ def _again(stage: SparkStage) -> str:
 def _of_tasks(stage: StageSummary) -> str:
     if not stage.tasks:
         return ""
-    skew = f"median {stage.median_task:,} elements, at most {stage.largest_task:,}"
+    skew = f"median {stage.median_task:,} elements per task, at most {stage.largest_task:,}"
     return f": {joined(counted(stage.tasks, 'task'), skew if stage.tasks > 1 else '')}"

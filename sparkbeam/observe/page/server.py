@@ -253,7 +253,7 @@ class _Handler(RequestHandler):
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.finish("Page not found.\n" if status_code < 500 else "The page failed.\n")
+        self.finish("Page not found.\n" if status_code < 500 else "Internal server error.\n")
 
     def log_exception(self, *args: Any) -> None:
         """Do nothing, as errors are logged elsewhere."""

@@ -163,7 +163,7 @@ def streaming_stages(
             *((column, texts[column]) for column in ("elements", "rate", "watermark")),
             ("input watermark", texts["input"]),
             ("held for", texts["held"].removeprefix("held ")),
-            ("held by", texts["holder"]),
+            ("oldest holder", texts["holder"]),
             ("busy tasks", texts["busy"]),
             ("state", texts["state"]),
             ("dropped", texts["late"]),

@@ -70,7 +70,7 @@ class ColumnFunction:
         if isinstance(compiled, Refused):
             raise FallBack(compiled.reason)
         if compiled.is_timestamped and len(block.windowing.windows) != 1:
-            raise FallBack("its results set their timestamps within windows")
+            raise FallBack("it sets the timestamps of windowed elements")
         return _applied(compiled, column, [argument.array for argument in further], block)
 
     def _compile(self, shape: Shape, *further: Shape) -> Compiled | Refused | DataDependent:

@@ -38,7 +38,7 @@ from sparkbeam.worker.steps.combine_windows import (
 )
 from sparkbeam.worker.value_columns import Column
 
-OTHER_KEYS = "keys cannot be distinguished over columns"
+OTHER_KEYS = "keys cannot be compared over columns"
 """Reason why pairs are taken as elements."""
 
 _OBJECTS = 1000
