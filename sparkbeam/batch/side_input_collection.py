@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from sparkbeam.common.temporary_folders import RunFolder, served_folder
 from sparkbeam.plan.model import SideInput
 from sparkbeam.spark import session as sessions
@@ -55,7 +53,9 @@ class SideInputStore:
         # In one job. A job per partition, as in toLocalIterator, could see the outputs of two
         # attempts of an earlier stage.
         for batch in collected(rows).to_batches():
-            for tag, key, order, value in _tuples(batch):
+            for tag, key, order, value in zip(
+                *(column.to_pylist() for column in batch.columns), strict=True
+            ):
                 if tag == METRICS_TAG:
                     reports.append(value)
                 else:
@@ -94,10 +94,6 @@ class SideInputStore:
         """Remove the files except those served by Spark."""
         if "_folder" in vars(self):
             self._folder.cleanup()
-
-
-def _tuples(batch: pa.RecordBatch) -> Iterable[tuple[int, bytes, int, bytes]]:
-    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 class _PortContent:

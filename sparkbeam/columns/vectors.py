@@ -178,7 +178,7 @@ def selected(mask: Bools, yes: Value, no: Value, shape: Shape) -> Vector:
         if isinstance(one, Vector)
         else repeated(None, shape, len(mask)).data
         if one is None
-        else _scalar(one, shape)
+        else pa.scalar(one, arrow_type_of(shape))
         for one in (yes, no)
     ]
     return Vector(pc.if_else(pa.array(mask), *sides), nulls)
@@ -198,10 +198,6 @@ def _numbers(value: Value, shape: Shape) -> Any:
     if isinstance(value, Vector):
         return value.data
     return _DTYPES[shape].type(0 if value is None else value)
-
-
-def _scalar(value: Value, shape: Shape) -> pa.Scalar:
-    return pa.scalar(value, arrow_type_of(shape))
 
 
 def are_neighbours(positions: Positions) -> bool:

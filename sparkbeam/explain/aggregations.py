@@ -46,7 +46,11 @@ def aggregations(
         shuffles: descriptions of the shuffles before stages after a run, by stage id; None before
             one.
     """
-    figures = {} if summary is None else dict(zip(_ids(plan), summary.stages, strict=True))
+    figures = (
+        {}
+        if summary is None
+        else {stage.id: found for stage, found in zip(plan.stages, summary.stages, strict=True)}
+    )
     edges = describe.edges(plan)
     hosts = _hosts(plan)
     blocks = []
@@ -191,10 +195,6 @@ def _combines_groups(stage: Stage) -> list[str]:
 def _transforms(stage: Stage, urn: str) -> list[str]:
     """Return the names of a stage's transforms with a URN."""
     return sorted(one.unique_name for one in parsed(stage).with_urn(urn))
-
-
-def _ids(plan: Plan) -> list[str]:
-    return [stage.id for stage in plan.stages]
 
 
 def _hosts(plan: Plan) -> dict[str, str]:

@@ -124,7 +124,10 @@ def stages(
             *([("parts", shuffles[stage.id])] if shuffles and stage.id in shuffles else []),
             *([("hot", hot[stage.id])] if hot and stage.id in hot else []),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
-            *(("step", _of_tables(*found)) for found in read_of_tables(stage)),
+            *(
+                ("step", f"{printable(reading)}: {needed} of {there} columns")
+                for reading, needed, there in read_of_tables(stage)
+            ),
             *(
                 ("step", line)
                 for line in _steps(stage, taken.get(stage.id, []), refused.get(stage.id, {}))
@@ -207,11 +210,6 @@ def grouping(how: Grouping) -> str:
     )
 
 
-def _of_tables(reading: str, needed: int, there: int) -> str:
-    """Describe the fraction of columns that is read of Parquet files or record batches."""
-    return f"{printable(reading)}: {needed} of {there} columns"
-
-
 def _refused(
     plan: Plan, summary: Iterable[StageSummary]
 ) -> dict[str, dict[str, Mapping[str, int]]]:
@@ -274,7 +272,7 @@ def _port_names(stage: Stage) -> dict[int, str]:
         for tag, pcollection in transform.outputs.items()
     }
     full = {port.tag: writers.get(port.pcollection, (stage.labels[-1], "")) for port in stage.ports}
-    short = {tag: _outermost(name) + output for tag, (name, output) in full.items()}
+    short = {tag: name.split("/", 1)[0] + output for tag, (name, output) in full.items()}
     unique = Counter(short.values())
     return {
         tag: short[tag] if unique[short[tag]] == 1 else name + output
@@ -413,10 +411,6 @@ def wrapped(head: str, text: str) -> str:
 def _listed(names: list[str]) -> str:
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def _outermost(name: str) -> str:
-    return name.split("/", 1)[0]
 
 
 def printable(label: str) -> str:

@@ -79,7 +79,10 @@ class ManagedConfig:
 
     def texts(self, key: str) -> dict[str, str]:
         """Return a dictionary of strings; empty if it is missing."""
-        return {str(name): _text(value) for name, value in self.mapping(key).items()}
+        return {
+            str(name): str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in self.mapping(key).items()
+        }
 
     def mapping(self, key: str) -> dict[Any, Any]:
         """Return a dictionary; empty if it is missing."""
@@ -150,10 +153,6 @@ class ManagedConfig:
                 f"not of type {type(found).__name__}."
             )
         return found
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def loaded(name: str, text: str, url: str | None) -> ManagedConfig:

@@ -111,7 +111,9 @@ def _window(
     if accumulator is None:
         values, count = _first(record.bag(VALUES + cell), known.value)
     else:
-        values, count = (_accumulator(accumulator, known.value),), 1
+        if isinstance(accumulator, bytes):  # Else its numbers; see .worker.state.stripes.
+            accumulator = known.value.decoded(accumulator)
+        values, count = (accumulator,), 1
     return StateItem(
         "window",
         window=window_text(known.window.decoded(cell[len(CELL) :])),
@@ -125,11 +127,6 @@ def _window(
             "holds_watermark_at": _time(record.hold(cell)),
         },
     )
-
-
-def _accumulator(stored: Any, decoder: Decoder) -> Any:
-    """Decode an accumulator, or return its numbers; see :mod:`.worker.state.stripes`."""
-    return decoder.decoded(stored) if isinstance(stored, bytes) else stored
 
 
 def _first(

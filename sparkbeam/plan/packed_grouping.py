@@ -16,7 +16,8 @@ def with_packed_groups(plan: Plan) -> Plan:
     begins = Origins()
     for stage in () if plan.streaming else plan.stages:
         if _may_group(plan, stage) and any(begins.pairs(plan, tag) for tag in stage.inputs):
-            plan = _packed(plan, frozenset(stage.inputs))
+            tags = frozenset(stage.inputs)
+            plan = replace(plan, stages=tuple(_with_packs(each, tags) for each in plan.stages))
     return plan
 
 
@@ -37,11 +38,6 @@ def _takes_packs(stage: Stage) -> bool:
     assert stage.grouped is not None
     windowing = parsed(stage).windowing(stage.grouped)
     return makes_totals(windowing.windowfn) and stamp_of(windowing) is None
-
-
-def _packed(plan: Plan, tags: frozenset[int]) -> Plan:
-    """Return the plan with packs in some ports and on the way to all that read them."""
-    return replace(plan, stages=tuple(_with_packs(stage, tags) for stage in plan.stages))
 
 
 def _with_packs(stage: Stage, tags: frozenset[int]) -> Stage:

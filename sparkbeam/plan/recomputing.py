@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sparkbeam.plan.column_steps import applied, steps_by_stage
-from sparkbeam.plan.model import Exchange, Plan, Source, Stage
+from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.plan.pardo_functions import is_decoding_for_create
 from sparkbeam.plan.parsed_stage import parsed
 
@@ -38,7 +38,7 @@ def _uncertain(plan: Plan, stage: Stage) -> Iterator[str]:
     """Yield the uncertain steps of a stage: sources, joins, and functions that are called."""
     for tag in stage.inputs:
         source = plan.source(tag)
-        if source is not None and not _is_of_files(source):
+        if source is not None and (source.read is None or source.read.format.lower() not in _FILES):
             yield source.label
     if stage.exchange is Exchange.JOIN:
         yield stage.name
@@ -52,7 +52,3 @@ def _uncertain(plan: Plan, stage: Stage) -> Iterator[str]:
         is_known = operator.creates or operator.hands_on or operator.label in over_columns
         if not (is_known or is_decoding_for_create(transforms[operator.label])):
             yield applied(stage, operator.label)
-
-
-def _is_of_files(source: Source) -> bool:
-    return source.read is not None and source.read.format.lower() in _FILES

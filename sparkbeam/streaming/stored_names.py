@@ -38,7 +38,7 @@ class StoredNames:
         self._stages = plan.stages
         self._ids = {stage.address: stage.id for stage in plan.stages}
         self._addresses = {stage.id: stage.address for stage in plan.stages}
-        transforms = {stage.id: _transforms(stage) for stage in plan.stages}
+        transforms = {stage.id: parsed(stage).transforms for stage in plan.stages}
         steps = steady_names(label for of_stage in transforms.values() for label in of_stage)
         self._stored = {
             stage.id: dict(_names(stage, transforms[stage.id], steps)) for stage in plan.stages
@@ -91,10 +91,6 @@ def _renamed(infos: Infos, names: Labels) -> Infos:
 
 def _inverse(names: Labels) -> dict[str, str]:
     return {stored: own for own, stored in names.items()}
-
-
-def _transforms(stage: Stage) -> Mapping[str, Any]:
-    return parsed(stage).transforms
 
 
 def _names(stage: Stage, transforms: Mapping[str, Any], steps: Labels) -> Iterator[Name]:

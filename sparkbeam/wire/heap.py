@@ -46,7 +46,7 @@ class Heap:
                 f"an element of {shown_bytes(size)} is too large for Spark's JVM, which has "
                 f"{shown_bytes(self.size)} of memory ({self.setting}) and holds an element "
                 f"at least {_COPIES} times. Increase this memory "
-                f"(--spark_conf={self.setting}={_enough(size)}g). {_SMALLER}"
+                f"(--spark_conf={self.setting}={1 + 8 * size // _GIB}g). {_SMALLER}"
             )
 
     @property
@@ -59,11 +59,6 @@ _SMALLER = (
     "Elements that are emitted in parts, or hold the name of a file instead of its content, "
     "need no more memory for more data."
 )
-
-
-def _enough(size: int) -> int:
-    """Return the gibibytes in which a row fits among others."""
-    return 1 + 8 * size // _GIB
 
 
 def shown_bytes(size: int) -> str:

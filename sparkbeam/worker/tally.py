@@ -138,7 +138,10 @@ class Tally:
         self._send(SignalKind.FINISHED, self._so_far())
         unique = dict.fromkeys(
             TaskWarning(
-                _qualified(w.category), OUTPUT_SOCKET.hidden(str(w.message)), w.filename, w.lineno
+                f"{w.category.__module__}:{w.category.__qualname__}",
+                OUTPUT_SOCKET.hidden(str(w.message)),
+                w.filename,
+                w.lineno,
             )
             for w in caught
         )
@@ -217,7 +220,3 @@ class Bundle:
         """Return the counts of elements so far."""
         elements = 0 if self._elements is None else self._elements.value()
         return ElementCounts(elements, max((counter.value() for counter in self._all), default=0))
-
-
-def _qualified(category: type[Warning]) -> str:
-    return f"{category.__module__}:{category.__qualname__}"

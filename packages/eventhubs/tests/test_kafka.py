@@ -143,9 +143,12 @@ def test_the_key_is_known_to_be_secret_and_shown_nowhere() -> None:
         ),
         (
             {"ending_position": EventPosition.offset("3")},
-            "ending_position= must be EventPosition.end",
+            "ending_position=: endpoint='kafka' supports only EventPosition.end",
         ),
-        ({"ending_position": EventPosition.start()}, "ending_position= must be EventPosition.end"),
+        (
+            {"ending_position": EventPosition.start()},
+            "ending_position=: endpoint='kafka' supports only EventPosition.end",
+        ),
         ({"connection_string": "env:NO_SUCH_HUB"}, "environment variable is not set"),
         (
             {

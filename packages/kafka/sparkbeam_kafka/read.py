@@ -24,7 +24,7 @@ from sparkbeam_kafka.policies import TIME, Policy, policy
 from sparkbeam_kafka.records import RecordForm
 from sparkbeam_kafka.source import KafkaSource
 from sparkbeam_kafka.subscription import EARLIEST, LATEST, Subscription
-from sparkbeam_kafka.values import Format, format_of
+from sparkbeam_kafka.values import format_of
 
 _BYTES_REMEDY = "Read bytes, the default, and decode them in a pipeline step."
 
@@ -36,16 +36,15 @@ def read(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
         ConfigurationError: an argument has no meaning here.
     """
     given = kafka_arguments.checked_read(arguments_of(transform))
-    key, value = (_format(name, given) for name in ("key_deserializer", "value_deserializer"))
+    key, value = (
+        format_of(name, given[name], "Deserializer", _BYTES_REMEDY)
+        for name in ("key_deserializer", "value_deserializer")
+    )
     form = RecordForm(key, value, urn_of(transform) == ReadFromKafka.URN_WITH_METADATA)
     bounded = given.keys() & kafka_arguments.BOUNDS
     found = ReadRanges(given, form) if bounded else _ReadTopics(given, form)
     found.label = transform.label
     return found
-
-
-def _format(name: str, given: Mapping[str, Any]) -> Format:
-    return format_of(name, given[name], "Deserializer", _BYTES_REMEDY)
 
 
 class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):

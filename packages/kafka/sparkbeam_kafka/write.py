@@ -1,6 +1,5 @@
 """Beam's ``WriteToKafka`` on Spark's sink."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -47,7 +46,10 @@ def write(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
     with_headers = urn_of(transform) == WriteToKafka.URN_WITH_HEADERS
     if topic is None and not with_headers:
         raise ConfigurationError("topic= must be the name of a topic.")
-    formats = [_format(name, given) for name in ("key_serializer", "value_serializer")]
+    formats = [
+        format_of(name, given[name], "Serializer", _REMEDY)
+        for name in ("key_serializer", "value_serializer")
+    ]
     record = _Row(topic) if with_headers else _Pair(*formats)
     options = kafka_arguments.spark_options(config, _SERIALIZERS)
     sink: beam.PTransform[Any, PDone]
@@ -61,10 +63,6 @@ def write(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any]:
     found = _WriteRecords(record, sink)
     found.label = transform.label
     return found
-
-
-def _format(name: str, given: Mapping[str, Any]) -> Format:
-    return format_of(name, given[name], "Serializer", _REMEDY)
 
 
 class _WriteRecords(beam.PTransform[PCollection[Any], PDone]):

@@ -1,7 +1,7 @@
 """The command ``sparkbeam nexmark``.
 
-Beam, PySpark and the packages of the extra ``nexmark`` are imported when a
-command runs, so that ``--help`` answers at once and without them.
+Beam, PySpark and the packages of reports are imported when a command runs, so that ``--help``
+answers at once.
 """
 
 from pathlib import Path

@@ -3,7 +3,6 @@
 import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from beam_nexmark.queries import Query
     from beam_nexmark.record import QueryRun
 
-_EXTRA = ("altair", "jinja2", "platformdirs", "psutil", "vl_convert")
 OUTPUT = File(dir_okay=False, writable=True, path_type=Path)
 HISTORY = click.option(
     "--history",
@@ -53,15 +51,10 @@ SETTINGS = click.option(
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Report errors, such as a missing extra, on one line."""
+    """Report errors on one line."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
-        missing = [name for name in _EXTRA if find_spec(name) is None]
-        if missing:
-            raise click.ClickException(
-                f"This needs {', '.join(missing)}: run pip install 'sparkbeam[nexmark]'."
-            )
         # Beam warns of much that is no concern of those who measure.
         usual = logging.root.manager.disable
         logging.disable(logging.WARNING)

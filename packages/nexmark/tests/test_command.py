@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from in_process import StreamingRunner
 from pasts import COMMITS
 from runs import a_run, runs_of
 
-from beam_nexmark import available_runners, commandline, engine, history, measure, provenance
+from beam_nexmark import available_runners, engine, history, measure, provenance
 from beam_nexmark.configuration import Configuration
 from beam_nexmark.engine import Engine
 from beam_nexmark.measure import Measurement
@@ -226,14 +225,6 @@ class TestBadInput:
             connection.execute("PRAGMA user_version = 9")
         assert "has format 9" in problem(run("--history", "history.db"))
         assert "has format 9" in problem(run("report", "--history", "history.db"))
-
-    def test_a_missing_extra_is_told_with_its_remedy(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            commandline,
-            "find_spec",
-            lambda name: None if name == "altair" else util.find_spec(name),
-        )
-        assert problem(run()).endswith("needs altair: run pip install 'sparkbeam[nexmark]'.")
 
 
 class TestReport:

@@ -139,7 +139,9 @@ def parse(
     _check(parsed)
     check_tables(parsed, tables)
     tree = called(_named(spelled_out(parsed.copy(), tables), tables), functions or {})
-    used = _used(tree, tables)
+    used = list(
+        dict.fromkeys(each.name for each in tree.find_all(exp.Table) if each.name in tables)
+    )
     try:
         tree = qualify(
             tree,
@@ -206,12 +208,6 @@ def _check(tree: exp.Query) -> None:
         is_lateral = isinstance(node, exp.Lateral) and isinstance(node.this, exp.Func)
         if (is_table or is_lateral) and not isinstance(node.this, exp.Unnest):
             raise QueryRefused(f"the table function {node.this.sql(Calcite)[:40]}")
-
-
-def _used(tree: exp.Query, tables: Mapping[str, Types]) -> list[str]:
-    return list(
-        dict.fromkeys(each.name for each in tree.find_all(exp.Table) if each.name in tables)
-    )
 
 
 def _columns(types: Types) -> dict[str, Any]:

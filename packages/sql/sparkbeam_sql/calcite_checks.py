@@ -150,7 +150,9 @@ def _odd_parts(node: exp.Expr) -> Iterator[str]:
     match node:
         case exp.Group() if node.args.get("all") is False:
             yield "GROUP BY DISTINCT"
-        case exp.Group() if any(_is_empty(each) for each in node.expressions):
+        case exp.Group() if any(
+            isinstance(each, exp.Tuple) and not each.expressions for each in node.expressions
+        ):
             yield "GROUP BY ()"
         case exp.Interval() if not isinstance(node.unit, exp.Var | exp.IntervalSpan):
             yield "an INTERVAL with a precision, or without a unit"
@@ -163,10 +165,6 @@ def _odd_parts(node: exp.Expr) -> Iterator[str]:
 
 
 _ZONED = (exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
-
-
-def _is_empty(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Tuple) and not node.expressions
 
 
 def _words(node: exp.Expr) -> str:

@@ -56,7 +56,7 @@ def _arithmetic(node: exp.Binary) -> exp.Expr:
     if any(part.is_type(Kind.DECIMAL) for part in (left, right)):
         require_known(left, right)
     if isinstance(right, exp.Interval) and left.is_type(Kind.DATE) and not node.is_type(Kind.DATE):
-        node.set("this", _ntz(left))
+        node.set("this", exp.Cast(this=left, to=exp.DataType.build("TIMESTAMPNTZ")))
     if not node.is_type(Kind.DECIMAL):
         return node
     parts = [_exact(part) for part in (left, right)]
@@ -228,10 +228,6 @@ def _as(node: exp.Expr, kind: exp.DataType | None) -> exp.Expr:
 
 def _call(name: str, *parts: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=list(parts))
-
-
-def _ntz(node: exp.Expr) -> exp.Expr:
-    return exp.Cast(this=node, to=exp.DataType.build("TIMESTAMPNTZ"))
 
 
 def _element(node: exp.Bracket) -> exp.Expr:

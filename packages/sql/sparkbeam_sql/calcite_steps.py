@@ -406,7 +406,9 @@ class _Lowering:
             bound_of(node) for part in parts for node in part.walk()
         )
         behind = Expressions({}, self._functions, known, bounds=bounds)
-        if windows is not None and any(_inner_time(key) for key in keys):
+        if windows is not None and any(
+            window_function(node) is not None for key in keys for node in key.walk()
+        ):
             raise QueryRefused("a window function within an expression of GROUP BY")
         own = (*(packed or [Value("0", int)]), *(aggregation.inputs or [Value("1", int)]))
         inputs = Project(step, own, condition)
@@ -465,7 +467,8 @@ def _limited(
 
 def _positioned(step: Step, scope: Scope, condition: str | None = None) -> tuple[Project, Scope]:
     """Return a step with all columns of a scope, and these as its columns."""
-    return Project(step, tuple(_all(scope)), condition), _numbered(scope)
+    values = tuple(value for columns in scope.values() for value in columns.values())
+    return Project(step, values, condition), _numbered(scope)
 
 
 def _numbered(scope: Scope) -> Scope:
@@ -522,10 +525,6 @@ def _pairs(
     """Return the equal expressions of the left and the right side of a join."""
     found = (_equal_sides(condition, left, right) for condition in conditions)
     return [pair for pair in found if pair is not None]
-
-
-def _all(scope: Scope) -> list[Value]:
-    return [value for columns in scope.values() for value in columns.values()]
 
 
 def _distinct(step: Project) -> Project:
@@ -617,7 +616,3 @@ def _micros(interval: exp.Expr) -> int:
     if micros < 1:
         raise QueryRefused(f"the interval {text_of(interval)} of a window{place(interval)}")
     return micros
-
-
-def _inner_time(key: exp.Expr) -> bool:
-    return any(window_function(node) is not None for node in key.walk())

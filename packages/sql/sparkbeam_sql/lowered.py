@@ -222,7 +222,13 @@ class Lowered:
             if is_single(step.right):
                 return self._beside(step, left, right, row)
             if is_single(step.left):
-                return self._beside(_turned(step), right, left, row, turned=True)
+                return self._beside(
+                    JoinSteps(step.right, step.left, step.how, step.right_keys, step.left_keys),
+                    right,
+                    left,
+                    row,
+                    turned=True,
+                )
         pair = _pair(step, row)
         if _is_table(right, left) and step.how in ("inner", "left"):
             return self._lookup_join(left, right, keys, pair, step.how)
@@ -467,11 +473,6 @@ def _is_table(table: PCollection[Any], rows: PCollection[Any]) -> bool:
     """Return whether the rows of a join look up a side in the global window, which is bounded."""
     is_other = is_whole(table) and not is_whole(rows)
     return table.is_bounded and (is_other or not rows.is_bounded)
-
-
-def _turned(step: JoinSteps) -> JoinSteps:
-    """Return an inner join with its sides exchanged."""
-    return JoinSteps(step.right, step.left, step.how, step.right_keys, step.left_keys)
 
 
 def _columns(step: Step) -> tuple[Value, ...]:

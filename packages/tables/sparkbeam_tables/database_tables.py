@@ -164,7 +164,9 @@ class DatabaseTable:
         place = f"Step '{step}': the column '{field.name}' of type {_type_name(field)}"
         if kind is not None:
             value = _converted(value, kind, place)
-        elif self.database.scheme in _OF_MYSQL and _is_padded(field):
+        elif self.database.scheme in _OF_MYSQL and str(field.metadata.get(_LENGTH, "")).startswith(
+            "char"
+        ):
             # The server cuts blanks off, and Spark fills all texts of a fixed length up with them,
             # those of ENUM too.
             value = sf.rtrim(value)
@@ -234,10 +236,6 @@ def _type_name(field: st.StructField) -> str:
     """Return the type of a column in the database, or else in Spark."""
     name = field.metadata.get("jdbcClientType") or field.dataType.simpleString()
     return str(name).lower()
-
-
-def _is_padded(field: st.StructField) -> bool:
-    return str(field.metadata.get(_LENGTH, "")).startswith("char")
 
 
 def _converted(value: Any, kind: st.DataType, place: str) -> Any:

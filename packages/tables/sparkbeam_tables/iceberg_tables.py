@@ -80,7 +80,11 @@ class IcebergCatalog:
         if self.properties or not name:
             return
         known = _catalogs(session)
-        if known and name not in known and (self.name or _is_default(session)):
+        if (
+            known
+            and name not in known
+            and (self.name or session.catalog.currentCatalog() == "spark_catalog")
+        ):
             raise ConfigurationError(
                 f"{argument}: the session has no catalog {shown(name)}, only {listed(known)}. Set "
                 "catalog_properties to add one, for example {'type': 'hadoop', 'warehouse': "
@@ -114,11 +118,6 @@ def _catalogs(session: Any) -> list[str]:
     except PySparkException:
         return []
     return sorted(found.union(*map(_CATALOG.findall, settings)))
-
-
-def _is_default(session: Any) -> bool:
-    """Return whether the current catalog is Spark's own, whose names have two parts."""
-    return bool(session.catalog.currentCatalog() == "spark_catalog")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
 from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.progress import (
@@ -79,7 +79,7 @@ def _gauges(stage: StreamingStageProgress) -> Iterator[tuple[str, int]]:
     yield "state_bytes", stage.state_bytes
     for name, mark in (("input", stage.input_watermark), ("output", stage.output_watermark)):
         if mark is not None and mark < MAX_TIMESTAMP:
-            yield f"{name}_watermark_ms", _millis(mark)
+            yield f"{name}_watermark_ms", int(mark.micros // 1000)
     yield "held_ms", _ms(stage.held_seconds or 0.0)
 
 
@@ -93,7 +93,3 @@ def _of_partition(of: PartitionProgress) -> Iterator[tuple[str, int]]:
 
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def _millis(time: Timestamp) -> int:
-    return int(time.micros // 1000)

@@ -7,7 +7,6 @@ by one. Everything else is left to the code that processes single keys.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -21,11 +20,6 @@ from sparkbeam.worker.state.stripes import OpenWindow, timer_of
 _ONE = b"\0\0\0\1"
 _SHORT = 128
 """Bound below which a length takes one byte."""
-
-
-def _empty() -> tuple[dict[Any, Any], ...]:
-    """Return the content of a record without anything."""
-    return {}, {}, {}, {}
 
 
 @dataclass
@@ -159,7 +153,7 @@ class AccumulatorMerger:
         new = 0
         for key in keys:
             some = by_key[key]
-            cells, timers, holds, _ = records.get(key) or records.setdefault(key, _empty())
+            cells, timers, holds, _ = records.get(key) or records.setdefault(key, ({}, {}, {}, {}))
             cell = cells.get(name)
             if cell is not None:
                 panes, _, accumulator = cell

@@ -334,7 +334,7 @@ class OrderedBag(Generic[K]):
         removed = 0
         low, high = node.touched(start, end)
         for bucket in {low, high - 1} if low < high else ():
-            if node.firsts[bucket] < start or not _ends_before(node.lasts[bucket], end):
+            if node.firsts[bucket] < start or (end is not None and not node.lasts[bucket] < end):
                 removed += self._clear_bucket(node, bucket, start, end)
         low, high = node.covered(start, end)
         if low < high:
@@ -428,10 +428,6 @@ def _reached(node: Node[Any], start: Any, end: Any) -> range:
     low = node.place(start)
     high = low if start == end else node.touched(start, end)[1]
     return range(low, max(low + 1, high))
-
-
-def _ends_before(key: Any, end: Any) -> bool:
-    return end is None or key < end
 
 
 def _between(nodes: list[Any], start: Any, end: Any) -> tuple[int, int]:

@@ -47,7 +47,11 @@ class TickLayer:
         from sparkbeam.worker.streaming.layer import SourceLayerRun
 
         hurry_task()
-        rows = (row for batch in batches for row in _rows(batch))
+        rows = (
+            row
+            for batch in batches
+            for row in messages(zip(*batch.to_pydict().values(), strict=True))
+        )
         yield from _batches(SourceLayerRun(pickle.loads(self._task)).run(rows))
 
 
@@ -88,10 +92,6 @@ def _batches(rows: Iterator[Message]) -> Iterator[pa.RecordBatch]:
             pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)
         ]
         yield pa.record_batch(arrays, schema=SCHEMA)
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[Message]:
-    return messages(zip(*batch.to_pydict().values(), strict=True))
 
 
 class ShardLayer(StatefulProcessor):

@@ -35,7 +35,7 @@ def runtime(runs: Iterable[QueryRun]) -> dict[str, Any]:
     contestants.sort(key=lambda name: not name.startswith("sparkbeam "))
     queries = list(dict.fromkeys(row["query"] for row in rows))
     base = (
-        alt.Chart(_data(rows))
+        alt.Chart(alt.InlineData(values=rows))
         .encode(
             x=alt.X("seconds:Q")
             .title("seconds, logarithmic")
@@ -77,10 +77,6 @@ def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
             "axis": {"labelColor": _INK, "titleFontWeight": "normal", "gridColor": "#e4e8ec"},
         },
     }
-
-
-def _data(rows: list[dict[str, Any]]) -> alt.InlineData:
-    return alt.InlineData(values=rows)
 
 
 def _row(run: QueryRun) -> dict[str, Any]:
