@@ -111,14 +111,10 @@ def check(options: PipelineOptions) -> None:
     """
     known = known_values(options)
     for group, name, effect in _INSTEAD:
-        # Beam has viewed those of a pipeline.
-        value = known[name] if name in known else _viewed(options, group, name)
-        if value:
+        if name not in known:  # Beam has viewed those of a pipeline.
+            known[name] = getattr(options.view_as(getattr(of_beam, group)), name, None)
+        if known[name]:
             raise ConfigurationError(
                 f"--{name} {effect} on other runners, but not on this one: "
                 f"{_REMEDIES.get(name, 'leave it out')}."
             )
-
-
-def _viewed(options: PipelineOptions, group: str, name: str) -> Any:
-    return getattr(options.view_as(getattr(of_beam, group)), name, None)
