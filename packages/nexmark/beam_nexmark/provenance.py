@@ -30,7 +30,7 @@ def revision() -> str | None:
     head = _git("rev-parse", "HEAD")
     if head is None:
         return None
-    return head + CHANGED if _git("status", "--porcelain", "--", ".") != "" else head
+    return head + CHANGED if _git("status", "--porcelain", "--", ".", "../packages") != "" else head
 
 
 def machine() -> str:
