@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 from without_packages import CLIENT, NO_PYSPARK, ROOT, environment
 
+from sparkbeam import __version__
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.spark import session as sessions
 from sparkbeam.upstream import spark as of_spark
@@ -113,6 +115,34 @@ def test_a_client_without_a_jvm_imports_everything_and_asks_for_a_server(tmp_pat
         "The installed PySpark is a client without a JVM: use --spark_connect=sc://host:15002, "
         "or pip install 'sparkbeam[spark]'."
     ]
+
+
+EVENT_HUBS = """
+import importlib, pkgutil
+import pyspark_eventhubs
+
+for module in pkgutil.walk_packages(pyspark_eventhubs.__path__, "pyspark_eventhubs."):
+    importlib.import_module(module.name)
+"""
+
+
+def test_the_data_source_of_event_hubs_needs_pyspark_and_arrow_alone(tmp_path: Path) -> None:
+    others = [Requirement(one).name for one in PROJECT["dependencies"]]
+    missing = {"apache_beam", *(name.replace("-", "_") for name in others)} - {"numpy", "pyarrow"}
+    done = run(tmp_path, tuple(missing), EVENT_HUBS)
+    assert done.returncode == 0, done.stderr
+
+
+def test_packages_have_one_version_and_are_extras() -> None:
+    projects = [
+        tomllib.loads(path.read_text())["project"]
+        for path in sorted(ROOT.glob("packages/*/pyproject.toml"))
+    ]
+    assert {each["version"] for each in projects} == {__version__}
+    extras = {one for named in PROJECT["optional-dependencies"].values() for one in named}
+    needed = {one for each in projects for one in each["dependencies"]} | extras
+    own = {Requirement(one).name for one in needed if one.endswith(f"=={__version__}")}
+    assert own == {"sparkbeam", *(each["name"] for each in projects)}
 
 
 @pytest.fixture
