@@ -56,7 +56,7 @@ def check(*arguments: str) -> None:
 
 
 @FEW
-@given(arguments=st.lists(WORDS, max_size=4))
+@given(arguments=st.lists(WORDS, min_size=1, max_size=4))
 def test_all_commands(arguments: list[str]) -> None:
     check(*arguments)
 

@@ -33,7 +33,8 @@ def _short() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        if len(error.format_message()) <= _MOST:
+        is_help = type(error).__name__ == "NoArgsIsHelpError"  # Since click 8.2.
+        if is_help or len(error.format_message()) <= _MOST:
             raise
         raise click.UsageError(shortened(error.format_message(), _MOST), error.ctx) from None
     except click.ClickException as error:
