@@ -3,13 +3,11 @@
 Run with ``python docs/yaml_types.py`` after a change of Beam's version or of the providers.
 """
 
-import re
 from collections import defaultdict
 from pathlib import Path
 
 from apache_beam.yaml import yaml_provider
 
-from sparkbeam.common.entry_points import MANAGED_READS, MANAGED_WRITES, registered
 from sparkbeam.cross_language.yaml.providers import native, system_of
 from sparkbeam.upstream.yaml_scopes import runs_elsewhere
 
@@ -49,18 +47,10 @@ def _how(kind: str) -> str:
     ours = [native(kind, provider) for provider in theirs]
     if all(map(runs_elsewhere, ours)):
         return _JAVA
-    system = system_of(kind) or _managed(kind)
-    if system is not None:
-        return _SYSTEMS.get(system, _JDBC)
+    found = system_of(kind)
+    if found is not None:
+        return _SYSTEMS.get(found[0], _JDBC)
     return _SQL if ours[0] is not theirs[0] else _PYTHON
-
-
-def _managed(kind: str) -> str | None:
-    """Return the system of a type that is a managed transform; None for another one."""
-    way, name = re.match("(ReadFrom|WriteTo|)(.*)", kind).groups()  # type: ignore[union-attr]
-    group = {"ReadFrom": MANAGED_READS, "WriteTo": MANAGED_WRITES}.get(way)
-    systems = registered(group) if group else ()
-    return next((each for each in systems if each.replace("_", "") == name.lower()), None)
 
 
 def _shown(name: str, languages: list[str]) -> str:

@@ -1,10 +1,16 @@
 """Providers of transforms in Beam YAML, in place of those that run Java."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from sparkbeam.common.entry_points import MANAGED_READS, MANAGED_WRITES, YAML_TYPES, function
+from sparkbeam.common.entry_points import (
+    MANAGED_READS,
+    MANAGED_WRITES,
+    YAML_TYPES,
+    function,
+    registered,
+)
 from sparkbeam.cross_language.yaml.packages import check_installed
 from sparkbeam.hooks.managed import transform_for
 from sparkbeam.hooks.managed_config import ManagedConfig
@@ -33,36 +39,28 @@ def native(kind: str, provider: Any) -> Any:
     if packages is not None:
         check_installed(kind, packages)
         return in_this_process(kind, provider)
-    queries = function(YAML_TYPES, _SQL)
-    if kind == _SQL:
-        return _queries(queries) if queries and runs_query_in_java(provider) else provider
-    if kind in _NATIVE:
-        return _renamed(kind, provider) if is_beams_own_java(kind, provider) else provider
-    transforms = transforms_of_queries(provider)
+    make = function(YAML_TYPES, kind)
+    if make is not None and (runs_query_in_java(provider) or is_beams_own_java(kind, provider)):
+        return _inline(kind, make)
+    if system_of(kind) is not None and is_beams_own_java(kind, provider):
+        return _renamed(kind, provider)
+    transforms, queries = transforms_of_queries(provider), function(YAML_TYPES, _SQL)
     return provider if not queries or transforms is None else _with_queries(queries, provider)
 
 
-def system_of(kind: str) -> str | None:
-    """Return the system that a type reads or writes in place of Java; None for another type."""
-    return _NATIVE[kind][0] if kind in _NATIVE else None
+def system_of(kind: str) -> tuple[str, str] | None:
+    """Return the managed system that a type reads or writes, and its group of entry points.
+
+    The type ``ReadFromIcebergCDC`` is the read of ``iceberg_cdc``. None for another type.
+    """
+    for way, group in (("ReadFrom", MANAGED_READS), ("WriteTo", MANAGED_WRITES)):
+        for system in registered(group) if kind.startswith(way) else ():
+            if system.replace("_", "") == kind.removeprefix(way).lower():
+                return system, group
+    return None
 
 
 _SQL = "Sql"
-_DATABASES = {
-    "Jdbc": "jdbc",
-    "MySql": "mysql",
-    "Oracle": "oracle",
-    "Postgres": "postgres",
-    "SqlServer": "sqlserver",
-}
-_NATIVE: Mapping[str, tuple[str, str]] = {
-    "ReadFromKafka": ("kafka", MANAGED_READS),
-    "ReadFromIcebergCDC": ("iceberg_cdc", MANAGED_READS),
-    "WriteToKafka": ("kafka", MANAGED_WRITES),
-    **{f"ReadFrom{name}": (system, MANAGED_READS) for name, system in _DATABASES.items()},
-    **{f"WriteTo{name}": (system, MANAGED_WRITES) for name, system in _DATABASES.items()},
-}
-"""The system of each type, and the group of the functions that make its transform."""
 
 
 @functools.cache
@@ -70,7 +68,9 @@ def _renamed(kind: str, provider: Any) -> Any:
     """Return the provider of a type, whose arguments have the names of Beam's provider."""
     from apache_beam.yaml import yaml_provider
 
-    system, group = _NATIVE[kind]
+    found = system_of(kind)
+    assert found is not None
+    system, group = found
     names = names_of(kind, provider)
     shown_as = {key: name for name, key in names.items()}
 
@@ -83,11 +83,11 @@ def _renamed(kind: str, provider: Any) -> Any:
 
 
 @functools.cache
-def _queries(make: Callable[..., Any]) -> Any:
-    """Return the provider of ``Sql``."""
+def _inline(kind: str, make: Callable[..., Any]) -> Any:
+    """Return the provider of a type that a function makes."""
     from apache_beam.yaml import yaml_provider
 
-    return yaml_provider.InlineProvider({_SQL: make})
+    return yaml_provider.InlineProvider({kind: make})
 
 
 @functools.cache
@@ -95,4 +95,6 @@ def _with_queries(make: Callable[..., Any], provider: Any) -> Any:
     """Return the provider with queries of a package's."""
     from apache_beam.yaml import yaml_provider
 
-    return yaml_provider.SqlBackedProvider(transforms_of_queries(provider) or {}, _queries(make))
+    return yaml_provider.SqlBackedProvider(
+        transforms_of_queries(provider) or {}, _inline(_SQL, make)
+    )
