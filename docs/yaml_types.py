@@ -8,7 +8,7 @@ from pathlib import Path
 
 from apache_beam.yaml import yaml_provider
 
-from sparkbeam.cross_language.yaml.providers import native, system_of
+from sparkbeam.replaced.yaml.providers import native, system_of
 from sparkbeam.upstream.yaml_scopes import runs_elsewhere
 
 PAGE = Path(__file__).with_name("yaml.md")

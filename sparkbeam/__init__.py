@@ -10,6 +10,7 @@ from sparkbeam.common.lazy_names import loader
 from sparkbeam.version import __version__
 
 if TYPE_CHECKING:
+    from sparkbeam.accumulators.vectorized import VectorizedCombineFn
     from sparkbeam.errors import (
         CheckpointFailed,
         CheckpointTaken,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from sparkbeam.run.result import SparkPipelineResult
     from sparkbeam.runner.dataframes import as_dataframe
     from sparkbeam.runner.spark_runner import SparkRunner
-    from sparkbeam.windows.vectorized import VectorizedCombineFn
 
 _HOMES = {
     "AsOfJoin": "sparkbeam.joins.asof",
@@ -75,7 +75,7 @@ _HOMES = {
     "StreamingStageProgress": "sparkbeam.observe.figures.progress",
     "WatermarkHolder": "sparkbeam.observe.figures.progress",
     "UnsupportedTransform": "sparkbeam.errors",
-    "VectorizedCombineFn": "sparkbeam.windows.vectorized",
+    "VectorizedCombineFn": "sparkbeam.accumulators.vectorized",
     "as_dataframe": "sparkbeam.runner.dataframes",
 }
 

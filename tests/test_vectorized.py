@@ -16,11 +16,11 @@ from in_process_batch import BatchRunner
 from noting import found, note
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, VectorizedCombineFn
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.columns.python_types import INT
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.io import ReadFromArrow
 from sparkbeam.options import spark_options
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.value_columns import column_of_values
 
 ROWS = 60

@@ -17,7 +17,7 @@ from in_process_batch import BatchRunner
 
 from sparkbeam.cli import main_program, programs
 from sparkbeam.cli.commands import main
-from sparkbeam.cross_language.yaml.providers import native
+from sparkbeam.replaced.yaml.providers import native
 from sparkbeam.upstream.yaml_scopes import runs_elsewhere
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))

@@ -11,7 +11,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam import SparkRunner
-from sparkbeam.cross_language.yaml.providers import native
+from sparkbeam.replaced.yaml.providers import native
 
 pytest.importorskip("sqlglot")
 yaml = pytest.importorskip("yaml")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparkbeam.accumulators.vectorized_accumulator import Numbers
 from sparkbeam.columns.order import firsts_of
 from sparkbeam.columns.vectors import Micros, Positions
-from sparkbeam.windows.vectorized_accumulator import Numbers
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
+from sparkbeam.accumulators.vectorized_accumulator import Numbers, VectorizedAccumulator
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.aggregate.aggregates import Aggregates, objects
 from sparkbeam.aggregate.aggregator import Session, Stamps, merged
 from sparkbeam.columns.order import arranged, firsts_of, lasts_of, sums_of
 from sparkbeam.columns.vectors import Micros
-from sparkbeam.windows.vectorized_accumulator import Numbers, VectorizedAccumulator
-from sparkbeam.windows.vectorized_accumulators import form_of
 
 _Places = npt.NDArray[np.intp]
 

@@ -4,13 +4,13 @@ from contextlib import suppress
 
 from apache_beam.runners.worker import operations
 
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.columns import RecordShape, Shape
 from sparkbeam.columns.python_types import Scalar
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.operators.merge import Merge
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.urns import EXTRACT_OUTPUTS
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.steps.combine_phases import ExtractOperation, make_phase
 from sparkbeam.worker.steps.step import Step
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from apache_beam.runners.worker import operations
 
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.plan.combine_columns import NO_FORM
 from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.urns import EXTRACT_OUTPUTS, MERGE_ACCUMULATORS
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.steps.combine_phases import MergeOperation, make_phase
 from sparkbeam.worker.steps.step import Step
 

@@ -7,6 +7,10 @@ from apache_beam.runners.worker import operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows, Sessions
 
+from sparkbeam.accumulators.choices import choice_of
+from sparkbeam.accumulators.vectorized_accumulator import VectorizedAccumulator
+from sparkbeam.accumulators.vectorized_accumulators import form_of
+from sparkbeam.accumulators.window_lengths import whole_gap_of, whole_slots_of
 from sparkbeam.columns import ALL, Paths, Refused, Shape
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.combine_columns import (
@@ -26,10 +30,6 @@ from sparkbeam.plan.operator import Operator, Result
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.plan.urns import PRECOMBINE
-from sparkbeam.windows.choices import choice_of
-from sparkbeam.windows.vectorized_accumulator import VectorizedAccumulator
-from sparkbeam.windows.vectorized_accumulators import form_of
-from sparkbeam.windows.window_lengths import whole_gap_of, whole_slots_of
 from sparkbeam.worker.steps.combines import make_precombine
 from sparkbeam.worker.steps.step import Step
 

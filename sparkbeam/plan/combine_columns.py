@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sparkbeam.accumulators.vectorized_accumulator import Kind, VectorizedAccumulator
 from sparkbeam.columns.python_types import (
     BOOL,
     BYTES,
@@ -14,7 +15,6 @@ from sparkbeam.columns.python_types import (
     is_tuple,
 )
 from sparkbeam.plan.grouping import SessionAggregator
-from sparkbeam.windows.vectorized_accumulator import Kind, VectorizedAccumulator
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from apache_beam.transforms.window import (
     WindowFn,
 )
 
+from sparkbeam.accumulators.counted_accumulators import uncounted
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.plan.row_formats import AggregateRows, GroupRows, KeyedRows, RowFormat
-from sparkbeam.windows.counted_accumulators import uncounted
-from sparkbeam.windows.vectorized_accumulators import form_of
 
 _STAMPS = {
     TimestampCombiner.OUTPUT_AT_EARLIEST: "earliest",

@@ -19,10 +19,10 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms.core import CombineFn
 from apache_beam.utils import proto_utils
 
+from sparkbeam.accumulators.counted_accumulators import CountingCombineFn
 from sparkbeam.plan.fused_stages import COMBINE_PER_KEY
 from sparkbeam.plan.urns import FIRE
 from sparkbeam.plan.view_firings import has_default_trigger
-from sparkbeam.windows.counted_accumulators import CountingCombineFn
 
 _CODERS = common_urns.coders
 

@@ -18,8 +18,6 @@ from sparkbeam.common import arguments, stack_depth
 from sparkbeam.common.client_packages import missing_client
 from sparkbeam.common.display_text import printable
 from sparkbeam.common.entry_points import prepare
-from sparkbeam.cross_language.yaml.packages import check_installed
-from sparkbeam.cross_language.yaml.providers import native
 from sparkbeam.errors import ConfigurationError, PipelineFailed, UnsupportedTransform
 from sparkbeam.explain import describe, eventlog
 from sparkbeam.explain.aggregations import aggregations
@@ -42,6 +40,8 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
+from sparkbeam.replaced.yaml.packages import check_installed
+from sparkbeam.replaced.yaml.providers import native
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.run.run import Companion, PipelineRun, program
 from sparkbeam.runner import carried, cross_language, interactive

@@ -7,15 +7,15 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from sparkbeam.columns.python_types import Opaque, RecordShape
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.vectorized_accumulator import (
+from sparkbeam.accumulators.vectorized_accumulator import (
     Numbers,
     VectorizedAccumulator,
     as_column,
     from_column,
     parts_of,
 )
+from sparkbeam.columns.python_types import Opaque, RecordShape
+from sparkbeam.columns.vectors import Positions
 from sparkbeam.worker.value_columns import Column, column_of, column_of_keys
 
 _NAMES = ("0", "1")

@@ -17,8 +17,8 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
+from sparkbeam.accumulators.window_lengths import whole_gap_of, whole_slots_of
 from sparkbeam.columns.vectors import Micros, Positions
-from sparkbeam.windows.window_lengths import whole_gap_of, whole_slots_of
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.slots import slot_numbers
 

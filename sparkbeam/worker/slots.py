@@ -10,10 +10,10 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.accumulators.window_lengths import slots_of
 from sparkbeam.columns.order import is_sorted
 from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.common.integer_division import floored
-from sparkbeam.windows.window_lengths import slots_of
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Assigned, Block, windows_at
 from sparkbeam.worker.intervals import Intervals
 

@@ -30,11 +30,11 @@ from apache_beam.transforms.window import (
 )
 from plans import translated
 
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.plan import grouping
 from sparkbeam.plan.grouping import Grouping, GroupStrategy, SessionAggregator
 from sparkbeam.plan.row_formats import AggregateRows, GroupRows, KeyedRows, RowFormat
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.grouping.strategies import BATCH, STREAMING
 
 COUNTING: dict[str, Any] = {

@@ -11,9 +11,9 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkbeam.accumulators.choices import choice_of
 from sparkbeam.columns.python_types import BYTES, INT, STR, TIMESTAMP, RecordShape, Shape
 from sparkbeam.columns.python_values import values_of
-from sparkbeam.windows.choices import choice_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
 TIMES = st.integers(-3, 3) | st.integers(MIN_TIMESTAMP.micros, 2**62)

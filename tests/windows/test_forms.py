@@ -10,8 +10,7 @@ from apache_beam.transforms import combiners, cy_combiners
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.columns.python_types import RecordShape
-from sparkbeam.windows.vectorized_accumulator import (
+from sparkbeam.accumulators.vectorized_accumulator import (
     FLOATS,
     INTS,
     Numbers,
@@ -20,7 +19,8 @@ from sparkbeam.windows.vectorized_accumulator import (
     kind_of_leaves,
     leaves_of,
 )
-from sparkbeam.windows.vectorized_accumulators import form_of
+from sparkbeam.accumulators.vectorized_accumulators import form_of
+from sparkbeam.columns.python_types import RecordShape
 from sparkbeam.worker.value_columns import Column as Values
 from sparkbeam.worker.value_columns import column_of, column_of_values
 

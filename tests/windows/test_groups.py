@@ -9,9 +9,9 @@ from apache_beam.transforms import combiners
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkbeam.accumulators.pair_groups import groups_of
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.columns.order import arranged
-from sparkbeam.windows.pair_groups import groups_of
-from sparkbeam.windows.vectorized_accumulators import form_of
 
 FNS: dict[str, beam.CombineFn] = {
     "count": combiners.CountCombineFn(),

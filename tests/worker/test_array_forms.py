@@ -13,15 +13,15 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from physical import FORMS, Make
 
+from sparkbeam.accumulators.choices import choice_of
+from sparkbeam.accumulators.inputs import input_of
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.columns import FallBack, shape_of
 from sparkbeam.columns.arrays import array_of
 from sparkbeam.columns.python_types import RecordShape, Shape, arrow_type_of
 from sparkbeam.columns.python_values import values_of
 from sparkbeam.columns.vectors import as_counted
 from sparkbeam.plan.table_rows import ElementsOfBatches
-from sparkbeam.windows.choices import choice_of
-from sparkbeam.windows.inputs import input_of
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.row_formats.column_cells import ColumnCoder
 from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys

@@ -11,10 +11,10 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.columns.python_types import INT, STR, RecordShape
 from sparkbeam.plan.combine_columns import CombinePlan
 from sparkbeam.plan.grouping import SessionAggregator
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.steps.combine_columns import ColumnCombine

@@ -21,11 +21,11 @@ from hypothesis import strategies as hs
 from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
 from writer_outputs import output
 
+from sparkbeam.accumulators.vectorized_accumulator import INTS
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.aggregate.aggregates import objects
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.plan.row_formats import AggregateRows
-from sparkbeam.windows.vectorized_accumulator import INTS
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.row_packs import unpacked
 from sparkbeam.worker.blocks import in_blocks

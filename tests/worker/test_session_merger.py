@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from stored_rows import Rows, coder_of
 from writer_outputs import output
 
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.columns.python_types import INT, RecordShape
 from sparkbeam.plan.combine_columns import CombinePlan
 from sparkbeam.plan.row_formats import KeyedRows
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.worker.blocks import GLOBAL, Block

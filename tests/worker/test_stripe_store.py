@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from stored_rows import Rows, coder_of
 from writer_outputs import output
 
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.plan.row_formats import KeyedRows
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import TOTALS_CELL, Row
 from sparkbeam.worker.blocks import Block

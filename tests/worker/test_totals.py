@@ -28,9 +28,9 @@ from hypothesis import strategies as hs
 from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
 from writer_outputs import output
 
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.plan.combine_columns import CombinePlan
 from sparkbeam.plan.row_formats import AggregateRows, GroupRows
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.row_packs import rows_of, unpacked
 from sparkbeam.worker.blocks import GLOBAL, Block, windows_at
 from sparkbeam.worker.column_accumulators import Combine

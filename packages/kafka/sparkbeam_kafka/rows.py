@@ -12,9 +12,9 @@ from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.typehints import Tuple
 
 from sparkbeam.common.arguments import listed, shown
-from sparkbeam.cross_language.encodable import Encodable, error_text
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import ManagedConfig
+from sparkbeam.replaced.encodable import Encodable, error_text
 from sparkbeam.upstream import yaml_payloads
 from sparkbeam_kafka import proto_rows, registry_rows
 from sparkbeam_kafka.arguments import AUTO_COMMIT, RESET, SERVERS

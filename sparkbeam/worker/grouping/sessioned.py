@@ -20,8 +20,8 @@ from apache_beam.transforms.window import IntervalWindow, TimestampCombiner
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.aggregate.aggregator import in_session
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.wire.timestamps import MAX_MICROS

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.accumulators.vectorized_accumulator import Numbers, VectorizedAccumulator
 from sparkbeam.columns.order import firsts_of, ranges_of
-from sparkbeam.windows.vectorized_accumulator import Numbers, VectorizedAccumulator
 from sparkbeam.worker.blocks import COLUMN_ROWS, Block
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell

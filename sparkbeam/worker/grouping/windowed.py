@@ -17,8 +17,8 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.vectorized_accumulator import Numbers
-from sparkbeam.windows.vectorized_accumulators import form_of
+from sparkbeam.accumulators.vectorized_accumulator import Numbers
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import TOTALS_CELL, Row
 from sparkbeam.wire.timestamps import MAX_MICROS

@@ -15,10 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.coders import coders
 
-from sparkbeam.aggregate.aggregates import Aggregates, objects
-from sparkbeam.aggregate.aggregator import merged
-from sparkbeam.columns.vectors import Micros, Positions
-from sparkbeam.windows.vectorized_accumulator import (
+from sparkbeam.accumulators.vectorized_accumulator import (
     FLOATS,
     INTS,
     Kind,
@@ -26,6 +23,9 @@ from sparkbeam.windows.vectorized_accumulator import (
     kind_of_leaves,
     leaves_of,
 )
+from sparkbeam.aggregate.aggregates import Aggregates, objects
+from sparkbeam.aggregate.aggregator import merged
+from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of
 from sparkbeam.wire.row_packs import kinds_of
 from sparkbeam.wire.rows import BLOCK_CELL, SPANS_CELL, Row

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from sparkbeam.accumulators.vectorized_accumulator import Kind, Numbers
 from sparkbeam.columns.python_types import INT, NONE, RecordShape, Shape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.combine_columns import is_key, pair_of
-from sparkbeam.windows.vectorized_accumulator import Kind, Numbers
 from sparkbeam.worker.value_columns import Column, column_of
 
 _MOST_PLACES = 1 << 62

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkbeam.accumulators.pair_groups import groups_of
 from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.aggregate.columnar_sessions import SessionColumns, WindowColumns
 from sparkbeam.aggregate.session_runs import Runs
 from sparkbeam.columns.python_types import Shape
 from sparkbeam.columns.vectors import Micros, Positions
-from sparkbeam.windows.pair_groups import groups_of
 from sparkbeam.wire.rounding import coded_column, floored_column
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.refusals import count_refused

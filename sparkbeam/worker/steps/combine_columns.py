@@ -15,11 +15,11 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindows, IntervalWindow, Sessions
 from apache_beam.utils.timestamp import Timestamp
 
+from sparkbeam.accumulators.vectorized_accumulator import VectorizedAccumulator
 from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.aggregate.columnar_sessions import SessionColumns, WindowColumns
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.combine_columns import OTHER_SLICES, CombinePlan, in_another_order
-from sparkbeam.windows.vectorized_accumulator import VectorizedAccumulator
 from sparkbeam.wire.rounding import coded_column
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.group_timestamps import combine_stamps

@@ -8,9 +8,9 @@ from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.plan.parsed_stage import combine_fn_of
 from sparkbeam.upstream.dofn_handover import InProcessPickle
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, BlockLimit
 from sparkbeam.worker.column_accumulators import Combine, Totals

@@ -12,6 +12,8 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, Sessions
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.accumulators.choices import choice_of
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.aggregate.aggregates import objects
 from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
@@ -20,8 +22,6 @@ from sparkbeam.plan.combine_columns import CombinePlan, other_stamps
 from sparkbeam.plan.grouping import SessionAggregator, stamp_of
 from sparkbeam.plan.parsed_stage import combine_fn_of
 from sparkbeam.upstream.dofn_handover import InProcessPickle
-from sparkbeam.windows.choices import choice_of
-from sparkbeam.windows.vectorized_accumulators import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.blocks import Block, BlockLimit

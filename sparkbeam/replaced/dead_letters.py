@@ -4,7 +4,7 @@ from typing import Any
 
 from apache_beam.pipeline import Pipeline
 
-from sparkbeam.cross_language.encodable import Encodable
+from sparkbeam.replaced.encodable import Encodable
 from sparkbeam.upstream.dead_letters import check_outputs
 
 

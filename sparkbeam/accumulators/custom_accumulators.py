@@ -7,11 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkbeam.columns.python_types import Shape, shape_of
-from sparkbeam.errors import ConfigurationError
-from sparkbeam.windows.inputs import input_of, input_of_values
-from sparkbeam.windows.vectorized import VectorizedCombineFn, extracted, merged, reduced
-from sparkbeam.windows.vectorized_accumulator import (
+from sparkbeam.accumulators.inputs import input_of, input_of_values
+from sparkbeam.accumulators.vectorized import VectorizedCombineFn, extracted, merged, reduced
+from sparkbeam.accumulators.vectorized_accumulator import (
     FLOATS,
     INTS,
     MOST_LEAVES,
@@ -22,6 +20,8 @@ from sparkbeam.windows.vectorized_accumulator import (
     leaves_of,
     parts_of,
 )
+from sparkbeam.columns.python_types import Shape, shape_of
+from sparkbeam.errors import ConfigurationError
 
 _Places = npt.NDArray[np.intp]
 _Counts = npt.NDArray[np.int64]

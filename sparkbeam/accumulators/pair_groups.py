@@ -10,8 +10,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sparkbeam.accumulators.vectorized_accumulator import (
+    Numbers,
+    VectorizedAccumulator,
+    combined_apart,
+)
 from sparkbeam.columns.order import arranged, sums_of
-from sparkbeam.windows.vectorized_accumulator import Numbers, VectorizedAccumulator, combined_apart
 
 _Numbers = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.intp]

@@ -11,9 +11,9 @@ from sparkbeam.common.entry_points import (
     function,
     registered,
 )
-from sparkbeam.cross_language.yaml.packages import check_installed
 from sparkbeam.hooks.managed import transform_for
 from sparkbeam.hooks.managed_config import ManagedConfig
+from sparkbeam.replaced.yaml.packages import check_installed
 from sparkbeam.upstream.yaml_scopes import (
     in_this_process,
     is_beams_own_java,

@@ -12,13 +12,10 @@ import pyarrow.compute as pc
 from apache_beam.transforms import cy_combiners
 from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
 
-from sparkbeam.columns.order import sums_of
-from sparkbeam.columns.python_types import BOOL, FLOAT, INT, Opaque, RecordShape, Scalar, Shape
-from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
-from sparkbeam.windows.counted_accumulators import CountingCombineFn
-from sparkbeam.windows.custom_accumulators import UserAccumulatorForm
-from sparkbeam.windows.vectorized import VectorizedCombineFn
-from sparkbeam.windows.vectorized_accumulator import (
+from sparkbeam.accumulators.counted_accumulators import CountingCombineFn
+from sparkbeam.accumulators.custom_accumulators import UserAccumulatorForm
+from sparkbeam.accumulators.vectorized import VectorizedCombineFn
+from sparkbeam.accumulators.vectorized_accumulator import (
     FLOATS,
     INTS,
     MOST_LEAVES,
@@ -30,6 +27,9 @@ from sparkbeam.windows.vectorized_accumulator import (
     parts_of,
     record_of,
 )
+from sparkbeam.columns.order import sums_of
+from sparkbeam.columns.python_types import BOOL, FLOAT, INT, Opaque, RecordShape, Scalar, Shape
+from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
 
 _Places = npt.NDArray[np.intp]
 _Counts = npt.NDArray[np.int64]

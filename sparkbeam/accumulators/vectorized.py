@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkbeam.accumulators.inputs import input_of_values
 from sparkbeam.columns.python_types import shape_of
 from sparkbeam.columns.python_values import values_of
-from sparkbeam.windows.inputs import input_of_values
 
 Groups: TypeAlias = npt.NDArray[np.int64]
 """The number of the group of each value, from 0 on, in any order."""

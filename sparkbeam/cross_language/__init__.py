@@ -1,1 +1,0 @@
-"""Beam's cross-language transforms as transforms that Spark itself runs."""

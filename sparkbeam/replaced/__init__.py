@@ -1,0 +1,1 @@
+"""Beam's transforms that run in another way: file writes of streams, dead letters, YAML types."""
