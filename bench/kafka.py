@@ -24,7 +24,7 @@ from apache_beam.transforms.window import FixedWindows
 from pyspark.sql import functions as sf
 
 from sparkbeam import SparkRunner
-from sparkbeam.common.spark_packages import package_for
+from sparkbeam.common.maven_packages import package_for
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session
 

@@ -2,9 +2,9 @@
 
 import pyspark
 
-from sparkbeam.common.spark_packages import package_for
+from sparkbeam.common.maven_packages import package_for
 from sparkbeam.plan.spark_io import ReadSpec
-from sparkbeam_kafka.source import KafkaSource
+from sparkbeam_kafka.hooks import KafkaHooks
 from sparkbeam_kafka.subscription import Subscription
 
 PACKAGE = package_for("kafka", pyspark.__version__)
@@ -19,5 +19,5 @@ BASE = [
 
 def subscription_of(spec: ReadSpec) -> Subscription | None:
     """The topics of a read, if Kafka is asked for their offsets or gets them."""
-    assert isinstance(spec.hooks, KafkaSource)
+    assert isinstance(spec.hooks, KafkaHooks)
     return spec.hooks.subscription

@@ -9,7 +9,7 @@ import pytest
 from apache_beam.transforms import managed
 
 from sparkbeam import ConfigurationError, SparkBeamOptions, SparkRunner
-from sparkbeam.common.spark_packages import misfit, package_for, released
+from sparkbeam.common.maven_packages import misfit, package_for, released
 from sparkbeam.options.spark_options import packages, problems, settings
 from sparkbeam.spark.jars import add_jars
 

@@ -41,7 +41,7 @@ IMPORTS = {
     "common/lazy_names.py": "the modules of public names",
     "inspection/worker_checks.py": "the runner's packages, and what the program of doctor imports",
     "sparkbeam_pubsub/read.py": "Google's client of Pub/Sub",
-    "upstream/client_packages.py": "modules of Beam",
+    "upstream/missing_clients.py": "modules of Beam",
     "upstream/logical_types.py": "the modules of the logical types that the driver has registered",
     "upstream/spark.py": "modules of PySpark",
     "wire/failure.py": "packages whose frames are no program's",

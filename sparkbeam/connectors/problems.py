@@ -6,7 +6,7 @@ import pyspark
 
 from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
-from sparkbeam.common.spark_packages import DRIVERS, KAFKA_GAP, kafka_remedy, package_for
+from sparkbeam.common.maven_packages import DRIVERS, KAFKA_GAP, kafka_remedy, package_for
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import Options
 from sparkbeam.upstream.spark import (

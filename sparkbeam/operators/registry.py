@@ -13,7 +13,7 @@ from sparkbeam.operators.fire import Fire
 from sparkbeam.operators.function import Function
 from sparkbeam.operators.identity import Identity
 from sparkbeam.operators.merge import Merge
-from sparkbeam.operators.parquet_tables import ParquetTables
+from sparkbeam.operators.parquet_writes import ParquetTables
 from sparkbeam.operators.precombine import Precombine, StampedPrecombine
 from sparkbeam.operators.process import Process
 from sparkbeam.operators.restrictions import Restrictions

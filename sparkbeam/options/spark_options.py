@@ -22,11 +22,15 @@ from apache_beam.options.value_provider import StaticValueProvider
 
 from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
+from sparkbeam.common.maven_packages import COORDINATE, misfit
 from sparkbeam.common.shipped_files import archives
-from sparkbeam.common.spark_packages import COORDINATE, misfit
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.options import environment_variables, other_runners, worker_dependencies
-from sparkbeam.options import sink_options as metrics_options
+from sparkbeam.options import (
+    environment_variables,
+    metrics_options,
+    other_runners,
+    worker_dependencies,
+)
 from sparkbeam.options.misspelt import misspelt
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.plan.redaction import shown_url

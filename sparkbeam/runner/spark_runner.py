@@ -15,9 +15,9 @@ from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms import environments
 
 from sparkbeam.common import arguments, stack_depth
-from sparkbeam.common.client_packages import missing_client
 from sparkbeam.common.display_text import printable
 from sparkbeam.common.entry_points import prepare
+from sparkbeam.common.missing_client import missing_client
 from sparkbeam.errors import ConfigurationError, PipelineFailed, UnsupportedTransform
 from sparkbeam.explain import describe, eventlog
 from sparkbeam.explain.aggregations import aggregations
@@ -30,8 +30,7 @@ from sparkbeam.explain.report import Report, reports
 from sparkbeam.explain.shuffles import shuffles
 from sparkbeam.explain.skew import hot_keys
 from sparkbeam.operators.registry import operators_of
-from sparkbeam.options import sink_options as metrics_options
-from sparkbeam.options import spark_options
+from sparkbeam.options import metrics_options, spark_options
 from sparkbeam.plan import support
 from sparkbeam.plan.fused_stages import TEST_STREAM
 from sparkbeam.plan.labels import rename, without_cells
@@ -44,10 +43,10 @@ from sparkbeam.replaced.yaml.packages import check_installed
 from sparkbeam.replaced.yaml.providers import native
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.run.run import Companion, PipelineRun, program
-from sparkbeam.runner import carried, cross_language, interactive
+from sparkbeam.runner import carried, interactive, replacement
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import end_in_order, interruptible
-from sparkbeam.upstream import client_packages, option_views, pickles
+from sparkbeam.upstream import missing_clients, option_views, pickles
 from sparkbeam.upstream.spark import (
     active_session,
     has_pandas_state,
@@ -73,9 +72,9 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         self._session = sessions.checked(session)
         self._drain = arguments.flag("drain", drain)
         self._seen: Any = None
-        cross_language.guard(_is_ours)
+        replacement.guard(_is_ours)
         carried.register()
-        client_packages.before_constructors(missing_client)
+        missing_clients.before_constructors(missing_client)
         prepare()
         substitute_providers(_is_ours, native, check_installed)
 
@@ -87,7 +86,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             UnsupportedTransform: it is a cross-language transform that nothing replaces.
         """
         substitute_providers(_is_ours, native, check_installed)
-        transform = cross_language.replaced(transform, input)
+        transform = replacement.replaced(transform, input)
         if options is not self._seen:
             option_views.remember(options)
             spark_options.checked(options)

@@ -11,7 +11,7 @@ import pyspark
 from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
 from sparkbeam.common.entry_points import packages
-from sparkbeam.common.spark_packages import KAFKA_GAP, kafka_remedy
+from sparkbeam.common.maven_packages import KAFKA_GAP, kafka_remedy
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.plan.spark_io import QUERY_FUNCTION, ReadSpec
 from sparkbeam.spark.checkpoint_damage import FULL, damage

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
-from sparkbeam.common.spark_packages import COORDINATE
+from sparkbeam.common.maven_packages import COORDINATE
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.upstream import spark as upstream
 

@@ -15,7 +15,7 @@ from sparkbeam.common import arguments
 from sparkbeam.common.temporary_folders import served_folder
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.options import spark_options
-from sparkbeam.spark import packages
+from sparkbeam.spark import requirements
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import ship
 from sparkbeam.wire.environment import Environment
@@ -55,13 +55,13 @@ def _packages(
     session: Any, options: spark_options.SparkBeamOptions, *, shares_files: bool
 ) -> str | None:
     """Return the folder of the pipeline's packages, or the name of an archive of them."""
-    folder = packages.installed(options, same_python=shares_files)
+    folder = requirements.installed(options, same_python=shares_files)
     if folder is None:
         return None
     if shares_files:
         return str(folder)
     _check_platform(session, folder)
-    archive = packages.archive(folder)
+    archive = requirements.archive(folder)
     _ship_once(session, archive, "")
     return archive.name
 

@@ -26,7 +26,7 @@ from database_servers import Server
 from delta_program import KEYED
 from table_programs import NO_JAR, settings_with_jars
 
-from sparkbeam.common.spark_packages import DRIVERS
+from sparkbeam.common.maven_packages import DRIVERS
 from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.connectors.jdbc_urls import known_url
 from sparkbeam.connectors.storage import LocalStorage

@@ -14,7 +14,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from sparkbeam.common.spark_packages import released
+from sparkbeam.common.maven_packages import released
 
 NO_JAR = 77
 """The exit code of a program whose Spark cannot get the jars."""

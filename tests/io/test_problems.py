@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
-from sparkbeam.common.spark_packages import package_for
+from sparkbeam.common.maven_packages import package_for
 from sparkbeam.connectors.problems import problem
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 

@@ -23,7 +23,7 @@ from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.streaming import clock, tick_source
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
-from sparkbeam_kafka.source import KafkaSource
+from sparkbeam_kafka.hooks import KafkaHooks
 
 HOUR = 3600
 
@@ -124,7 +124,7 @@ class PartitionedRun:
         monkeypatch.setattr(tick_source, "_IDLE_MICROS", 0)
         monkeypatch.setattr(clock, "now_micros", self._now)
         monkeypatch.setattr(time, "sleep", lambda seconds: None)
-        monkeypatch.setattr(KafkaSource, "check_checkpoint", lambda *_: None)
+        monkeypatch.setattr(KafkaHooks, "check_checkpoint", lambda *_: None)
 
     def pass_time(self, seconds: float) -> None:
         """Lets the clock go on while nothing runs."""

@@ -28,7 +28,7 @@ from sparkbeam.upstream.stream_readers import (
 )
 from sparkbeam.wire.messages import SCHEMA, Message
 from sparkbeam.worker.streaming import spark_operators
-from sparkbeam_eventhubs.hooks import HubSource
+from sparkbeam_eventhubs.hooks import HubHooks
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def test_a_progress_tells_whether_sources_have_caught_up(ends: Any, caught_up: b
     assert has_caught_up(sources) is caught_up
 
 
-HUB = ReadSpec("eventhubs", hooks=HubSource())
+HUB = ReadSpec("eventhubs", hooks=HubHooks())
 
 
 @pytest.mark.parametrize(

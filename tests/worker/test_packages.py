@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from package_files import source, wheel
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.spark import packages
+from sparkbeam.spark import requirements
 from sparkbeam.wire.usercode import Sources
 from sparkbeam.worker import modules
 
@@ -25,7 +25,7 @@ def without_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def installed(*flags: str, same_python: bool = True) -> Path | None:
-    return packages.installed(PipelineOptions([*flags]), same_python=same_python)
+    return requirements.installed(PipelineOptions([*flags]), same_python=same_python)
 
 
 def files(folder: Path | None) -> set[str]:
@@ -82,7 +82,7 @@ def test_packages_of_all_kinds_are_installed_together(tmp_path: Path) -> None:
 def kept(folder: Path, text: str) -> Path:
     folder.mkdir()
     (folder / "prog_kept.py").write_text(text)
-    found = packages._move_to_served(folder)
+    found = requirements._move_to_served(folder)
     assert found is not None
     return found
 
@@ -92,10 +92,10 @@ def test_the_same_packages_have_the_same_place_and_the_same_archive(tmp_path: Pa
         kept(tmp_path / name, text) for name, text in (("a", "A"), ("b", "A"), ("c", "C"))
     )
     assert one == again != other
-    archive = packages.archive(one)
+    archive = requirements.archive(one)
     content = archive.read_bytes()
     archive.unlink()
-    assert packages.archive(one).read_bytes() == content
+    assert requirements.archive(one).read_bytes() == content
     with zipfile.ZipFile(archive) as found:
         assert found.namelist() == ["prog_kept.py"]
 
@@ -123,7 +123,7 @@ def test_a_worker_elsewhere_unpacks_the_archive_once(
     folder = kept(tmp_path / "packages", "FAR = 1")
     served = tmp_path / "served"
     served.mkdir()
-    archive = packages.archive(folder)
+    archive = requirements.archive(folder)
     (served / archive.name).write_bytes(archive.read_bytes())
     finder: Any = modules.Modules()
     monkeypatch.setattr("pyspark.SparkFiles.get", lambda name: str(served / name))

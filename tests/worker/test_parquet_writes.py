@@ -21,7 +21,7 @@ from sparkbeam.columns.python_types import shape_in_arrow
 from sparkbeam.columns.python_values import values_of
 from sparkbeam.operators import registry
 from sparkbeam.operators.dofn import DoFnOperation
-from sparkbeam.operators.parquet_tables import TablesOperation
+from sparkbeam.operators.parquet_writes import TablesOperation
 
 INNER = pa.struct([("first", pa.string()), ("last", pa.int64())])
 SCHEMA = pa.schema(

@@ -15,7 +15,7 @@ from sparkbeam_eventhubs import source
 
 
 @dataclass(frozen=True)
-class HubSource(SourceHooks):
+class HubHooks(SourceHooks):
     """Hooks of the data source of a pipeline."""
 
     partition_columns: ClassVar[tuple[str, ...]] = ("event_hub", "partition")

@@ -21,7 +21,7 @@ from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks import SourceHooks
 from sparkbeam.io.read import ReadFromSpark
-from sparkbeam_eventhubs.hooks import HubSource
+from sparkbeam_eventhubs.hooks import HubHooks
 from sparkbeam_eventhubs.hub_event import EventHubsEvent
 from sparkbeam_eventhubs.kafka_endpoint import AMQP, ENDPOINTS, KAFKA, ReadOverKafka, refuse
 from sparkbeam_eventhubs.repeats import DropRepeats
@@ -176,7 +176,7 @@ class _ReadHub(ReadFromSpark):
         return EventHubsEvent
 
     def _hooks(self) -> SourceHooks:
-        return HubSource()
+        return HubHooks()
 
 
 def _range(

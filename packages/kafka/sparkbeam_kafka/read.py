@@ -20,9 +20,9 @@ from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.upstream.external import arguments_of, urn_of
 from sparkbeam_kafka import arguments as kafka_arguments
 from sparkbeam_kafka.bounded import ReadRanges
+from sparkbeam_kafka.hooks import KafkaHooks
 from sparkbeam_kafka.policies import TIME, Policy, policy
 from sparkbeam_kafka.records import RecordForm
-from sparkbeam_kafka.source import KafkaSource
 from sparkbeam_kafka.subscription import EARLIEST, LATEST, Subscription
 from sparkbeam_kafka.values import format_of
 
@@ -149,7 +149,7 @@ class _ReadKafka(ReadFromSpark):
         self._subscription = subscription
 
     def _hooks(self) -> SourceHooks:
-        return KafkaSource(self._origin.options, self._subscription)
+        return KafkaHooks(self._origin.options, self._subscription)
 
     def _ask(self, spec: Any, pipeline: Pipeline, *, streaming: bool) -> StructType:
         hidden = {"topic": StringType(), "partition": IntegerType(), TIME: TimestampType()}

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkbeam.common.arguments import listed
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.upstream import yaml_payloads
+from sparkbeam_kafka import upstream as yaml_payloads
 from sparkbeam_kafka.avro_rows import avro_rows, without_logical_types
 from sparkbeam_kafka.registry import (
     AVRO,

@@ -15,12 +15,12 @@ from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.replaced.encodable import Encodable, error_text
-from sparkbeam.upstream import yaml_payloads
 from sparkbeam_kafka import proto_rows, registry_rows
+from sparkbeam_kafka import upstream as yaml_payloads
 from sparkbeam_kafka.arguments import AUTO_COMMIT, RESET, SERVERS
 from sparkbeam_kafka.avro_rows import avro_rows
+from sparkbeam_kafka.constructors import client_settings
 from sparkbeam_kafka.registry import AVRO, JSON, SETTINGS, RegistryUnavailable, registry
-from sparkbeam_kafka.settings import client_settings
 
 _READ = ("RAW", "STRING", "JSON", "AVRO", "PROTO")
 _WRITTEN = ("RAW", "JSON", "AVRO", "PROTO")

@@ -24,7 +24,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
-from sparkbeam_kafka import settings as kafka_settings
+from sparkbeam_kafka import constructors as kafka_settings
 from sparkbeam_kafka.transactions import TransactionWriter, producer_config
 from sparkbeam_kafka.write import _Row
 

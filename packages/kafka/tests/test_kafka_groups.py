@@ -15,7 +15,7 @@ from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam_kafka import subscription
 from sparkbeam_kafka.client import KafkaError, Partition
-from sparkbeam_kafka.source import KafkaSource
+from sparkbeam_kafka.hooks import KafkaHooks
 from sparkbeam_kafka.subscription import Subscription
 
 SECRET = "geheim"
@@ -66,7 +66,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 def spec(reset: str = "latest") -> ReadSpec:
     config = (("group.id", "g"), ("sasl.jaas.config", SECRET))
-    return ReadSpec("kafka", config, hooks=KafkaSource(config, Subscription(("t",), config, reset)))
+    return ReadSpec("kafka", config, hooks=KafkaHooks(config, Subscription(("t",), config, reset)))
 
 
 @pytest.mark.parametrize(("reset", "start"), [("latest", 20), ("earliest", 2)])
@@ -150,7 +150,7 @@ def test_a_failed_commit_is_told_once_and_stops_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(kafka, "problem", "the broker is away.")
-    monkeypatch.setattr(KafkaSource, "starting_options", lambda *_: {})
+    monkeypatch.setattr(KafkaHooks, "starting_options", lambda *_: {})
     with caplog.at_level(logging.WARNING):
         run(tmp_path, monkeypatch, commit_offset_in_finalize=True)
     told = "offsets of group 'g' are not committed: the broker is away."

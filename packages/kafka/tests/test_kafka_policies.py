@@ -19,7 +19,7 @@ from sparkbeam.streaming.source_watermarks import (
     SourceObservation,
     SourceProgress,
 )
-from sparkbeam_kafka import source as kafka_source
+from sparkbeam_kafka import hooks as kafka_hooks
 from sparkbeam_kafka.client import KafkaError, Partition
 
 COMMITTED = {"isolation.level": "read_committed"}
@@ -170,7 +170,7 @@ def test_records_of_a_transaction_that_is_open_for_long_are_not_late(
     open: tuple[int, ...] | KafkaError,
     source: Callable[[], Any],
 ) -> None:
-    monkeypatch.setattr(kafka_source, "Client", Broker)
+    monkeypatch.setattr(kafka_hooks, "Client", Broker)
     monkeypatch.setattr(Broker, "open", open)
     monkeypatch.setattr(Broker, "hidden", 29)
     windows = Sums(tmp_path)
@@ -184,7 +184,7 @@ def test_records_of_a_transaction_that_is_open_for_long_are_not_late(
 def test_a_partition_whose_records_are_all_aborted_is_idle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_source, "Client", Broker)
+    monkeypatch.setattr(kafka_hooks, "Client", Broker)
     monkeypatch.setattr(Broker, "open", (1,))
     monkeypatch.setattr(Broker, "hidden", 4)
     batches: list[MicroBatch] = [{0: [n]} for n in range(12)]

@@ -13,7 +13,7 @@ from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming.checkpoint_files import LocalFiles, files
 from sparkbeam.streaming.spark_sources import check_checkpoint
-from sparkbeam_kafka import source as kafka_source
+from sparkbeam_kafka import hooks as kafka_hooks
 from sparkbeam_kafka.client import KafkaError, Partition
 
 SECRET = "geheim"
@@ -46,7 +46,7 @@ class Topic:
 
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> type[Topic]:
-    monkeypatch.setattr(kafka_source, "Client", Topic)
+    monkeypatch.setattr(kafka_hooks, "Client", Topic)
     return Topic
 
 
@@ -61,7 +61,7 @@ def run_to(folder: Path, offset: int) -> None:
 
 def check(folder: Path, **options: Any) -> None:
     given = {"subscribe": "t", "kafka.sasl.jaas.config": SECRET, **options}
-    spec = ReadSpec("kafka", hooks=kafka_source.KafkaSource.from_options(given))
+    spec = ReadSpec("kafka", hooks=kafka_hooks.KafkaHooks.from_options(given))
     check_checkpoint(spec, "Read", 0, LocalFiles(str(folder)))
 
 

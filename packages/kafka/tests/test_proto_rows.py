@@ -15,9 +15,9 @@ from in_process_batch import BatchRunner
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import ManagedConfig
-from sparkbeam.upstream import yaml_payloads
 from sparkbeam_kafka import proto_rows
 from sparkbeam_kafka import rows as kafka_rows
+from sparkbeam_kafka import upstream as yaml_payloads
 
 F = FieldDescriptorProto
 PLACE = {"bootstrap_servers": "h:1", "topic": "t", "format": "PROTO"}

@@ -16,9 +16,9 @@ from test_kafka_rows import parsed
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.hooks.managed_config import ManagedConfig
-from sparkbeam.upstream import yaml_payloads
 from sparkbeam_kafka import registry_rows
 from sparkbeam_kafka import rows as kafka_rows
+from sparkbeam_kafka import upstream as yaml_payloads
 from sparkbeam_kafka.registry import Registry, RegistryError, registry
 
 FIRST = {

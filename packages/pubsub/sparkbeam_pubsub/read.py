@@ -17,7 +17,7 @@ from apache_beam.transforms.deduplicate import DeduplicatePerKey
 from apache_beam.transforms.window import GlobalWindow, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.common.client_packages import missing_client
+from sparkbeam.common.missing_client import missing_client
 from sparkbeam_pubsub.upstream import Source, elements
 from sparkbeam_pubsub.watermark import SampledWatermark
 

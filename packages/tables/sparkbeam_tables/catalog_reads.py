@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PBegin, PCollection
 from pyspark.sql.types import StructType
 
-from sparkbeam.common.spark_packages import released, versions_of
+from sparkbeam.common.maven_packages import released, versions_of
 from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve, source_frames
 from sparkbeam.connectors.problems import problem

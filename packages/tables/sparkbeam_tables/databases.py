@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.database_errors import without_values
-from sparkbeam.common.spark_packages import DRIVERS as PACKAGES
+from sparkbeam.common.maven_packages import DRIVERS as PACKAGES
 from sparkbeam.connectors.jdbc_urls import DRIVERS, JDBC, account_problem, known_url
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import Options

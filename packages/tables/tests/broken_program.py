@@ -24,7 +24,7 @@ from apache_beam.io.jdbc import ReadFromJdbc, WriteToJdbc
 from breaking_proxy import BreakingProxy, breaking_proxy
 
 from sparkbeam import SparkRunner
-from sparkbeam.common.spark_packages import DRIVERS
+from sparkbeam.common.maven_packages import DRIVERS
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session as sessions
 from sparkbeam.upstream.spark import jdbc_connection

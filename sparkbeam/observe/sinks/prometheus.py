@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from sparkbeam.common.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
 from sparkbeam.observe.sinks.metrics_sink import MetricsSink, PushedMetrics
 from sparkbeam.observe.sinks.readings import COUNTER, DISTRIBUTION, readings
-from sparkbeam.options.sink_options import address
+from sparkbeam.options.metrics_options import address
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.redaction import Redaction, shown_url
 

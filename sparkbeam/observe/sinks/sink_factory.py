@@ -7,7 +7,7 @@ from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.observe.sinks.metrics_sink import MetricsSink
-from sparkbeam.options import sink_options
+from sparkbeam.options import metrics_options
 from sparkbeam.plan.redaction import Redaction
 
 _LIBRARIES = ("prometheus_client", "opentelemetry")
@@ -24,16 +24,16 @@ def sinks_of(options: Any) -> list[tuple[str, MetricsSink]]:
         ConfigurationError: the class does not exist or is not a sink, a library is missing, or the
             sink's constructor fails.
     """
-    return [(name, _new_sink(name, options)) for name in sink_options.sinks(options)]
+    return [(name, _new_sink(name, options)) for name in metrics_options.sinks(options)]
 
 
 def _new_sink(name: str, options: Any) -> MetricsSink:
-    module, _, kind = sink_options.SINKS.get(name, name).rpartition(".")
+    module, _, kind = metrics_options.SINKS.get(name, name).rpartition(".")
     try:
         found = getattr(import_module(module), kind)
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
-        if name in sink_options.SINKS and missing in _LIBRARIES:
+        if name in metrics_options.SINKS and missing in _LIBRARIES:
             raise ConfigurationError(
                 f"--metrics_sink={name} needs the package {missing}: "
                 f"pip install 'sparkbeam[{name}]'."
@@ -57,5 +57,5 @@ def _wrong(name: str, problem: str) -> ConfigurationError:
 
 def _text(error: Exception, options: Any) -> str:
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    hide = Redaction(sink_options.addresses(options))
+    hide = Redaction(metrics_options.addresses(options))
     return shortened(text, _MOST_OF_MESSAGE, hide).rstrip(".")

@@ -39,7 +39,7 @@ _USE = Use(
 
 
 @dataclass(frozen=True)
-class KafkaSource(SourceHooks):
+class KafkaHooks(SourceHooks):
     """Hooks of a read of topics.
 
     Attributes:
@@ -54,7 +54,7 @@ class KafkaSource(SourceHooks):
     checks_offsets: ClassVar[bool] = True
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> "KafkaSource":
+    def from_options(cls, options: Mapping[str, str]) -> "KafkaHooks":
         """Return the hooks of a read without a subscription."""
         return cls((*options.items(),))
 
