@@ -1,4 +1,4 @@
-"""DataFrames that only consist of Parquet columns, which workers read directly.
+"""DataFrames of ``ReadFromSpark`` that are only Parquet columns, which workers read directly.
 
 Passing rows from Spark's JVM to Python takes longer than reading them. Spark reads them whenever
 the result might differ: see :mod:`sparkbeam.connectors.footers`. On a cluster, Spark itself needs

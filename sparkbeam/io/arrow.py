@@ -44,8 +44,8 @@ class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
         splits: the picklable parts of the source; each is read by one task.
         read: returns the batches, or tables, of a split. With a schema it also gets the names of
             the columns that the steps use, as a list in the order of the schema, and may omit the
-            others. For a dense union these are the fields of its children, with the name of their
-            class: ``"Reading.sensor"``.
+            others. The list is empty if only rows are counted. For a dense union these are the
+            fields of its children, with the name of their class: ``"Reading.sensor"``.
         element_type: the type of the rows: a NamedTuple class whose fields are the columns, in
             order; ``beam.Row``; or a tuple of NamedTuple classes, if the only column is a dense
             union with a child for each of them.

@@ -1,4 +1,4 @@
-"""Columns of dicts as the tables that Beam writes to Parquet."""
+"""Columns of dicts as the tables that Beam's ``WriteToParquet`` writes."""
 
 from typing import Any, Self
 

@@ -1,4 +1,4 @@
-"""Beam's own operation of a splittable DoFn on its restrictions, whose failures name the step.
+"""Splittable DoFns, such as reads of files: Beam's own operation, whose failures name the step.
 
 Beam itself names the step only in failures of the other methods of a DoFn.
 """

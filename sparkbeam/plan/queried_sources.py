@@ -1,4 +1,4 @@
-"""Queries whose tables are sources of Spark's, or other queries: their rows stay with Spark."""
+"""SQL queries (of ``sparkbeam_sql``) over sources of Spark's or queries: rows stay in Spark."""
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations

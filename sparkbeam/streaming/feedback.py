@@ -1,7 +1,7 @@
 """Feedback from a micro-batch to the planning of the next one.
 
 The sink writes it as a small file under the checkpoint, and the source reads it when it plans. A
-repeated micro-batch writes its file again.
+repeated micro-batch writes its file again. Tick n plans Spark's micro-batch n - 1.
 """
 
 import json

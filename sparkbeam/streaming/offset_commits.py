@@ -1,4 +1,4 @@
-"""Commits of offsets to their sources, behind the commits of micro-batches."""
+"""Commits of offsets to their sources, after the commits of micro-batches."""
 
 import logging
 import queue

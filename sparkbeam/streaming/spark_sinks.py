@@ -1,10 +1,10 @@
 """Spark's sinks behind a streaming query: each micro-batch once, as far as the sink allows.
 
 A micro-batch that failed, or that Spark did not commit, is repeated with its number. So files are
-moved into their folder by :class:`.file_sink.FileSink`, a Delta table skips known transactions, and
-for all others a note under the checkpoint records the last written micro-batch. The snapshots of an
-Iceberg table that has a name tell their micro-batch, which is not written again without a note
-either. Complete results are stored under the checkpoint as well; see :mod:`.complete_results`.
+moved into their folder by :class:`.file_sink.FileSink`, and a Delta table skips known transactions.
+Writers and functions get the number, and recognize a repetition themselves, as those of Kafka's
+transactions and of Iceberg do. For all others a note under the checkpoint records the last written
+micro-batch. Complete results are stored under the checkpoint as well; see :mod:`.complete_results`.
 Before each of these a driver checks for a newer one over its checkpoint.
 """
 

@@ -1,13 +1,18 @@
 """Rows between the layers of a streaming query.
 
-========== ======== ==================================================== column type meaning
-========== ======== ==================================================== ``shard`` int32 the
-receiver; Spark's grouping key ``layer`` int32 the layer of the receiver; others pass it on
-``round`` int32 the round within the micro-batch ``tag`` int32 the port, or one of the tags below
-``sender`` int32 the partition of the first layer, or the index of the shard of a later one
-``number`` int32 running number of the sender ``more`` int32 the number of following rows with the
-rest of the value ``value`` binary rows of a port, or a message, as plain data ========== ========
-====================================================
+==========  ========  ====================================================
+column      type      meaning
+==========  ========  ====================================================
+``shard``   int32     the receiver; Spark's grouping key
+``layer``   int32     the layer of the receiver; others pass it on
+``round``   int32     the round within the micro-batch
+``tag``     int32     the port, or one of the tags below
+``sender``  int32     the partition of the first layer, or the index of the
+                      shard of a later one
+``number``  int32     running number of the sender
+``more``    int32     the number of following rows with the rest of the value
+``value``   binary    rows of a port, or a message, as plain data
+==========  ========  ====================================================
 
 A micro-batch consists of *rounds*. A layer processes one after the other: the data of a round, then
 its watermark and clock. So one micro-batch can carry many watermark steps and their effects through

@@ -1,4 +1,4 @@
-"""Division of a source's Parquet files among tasks that read them directly."""
+"""Division of the Parquet files of a ``ReadFromSpark`` among tasks that read them directly."""
 
 from dataclasses import dataclass
 

@@ -76,8 +76,11 @@ class Combine:
         assert self.form is not None
         return Totals(array, shape, partial(self._pairs, shape=shape, in_list=True), self.form)
 
-    def merged(self, totals: Totals) -> Totals:
-        """Return the same, each with an accumulator."""
+    def unlisted(self, totals: Totals) -> Totals:
+        """Return the same with an accumulator for each key, not a list of one.
+
+        They are merged already, by :mod:`.grouping.combined`.
+        """
         assert isinstance(totals.shape, RecordShape)
         make = partial(self._pairs, shape=totals.shape, in_list=False)
         return replace(totals, make=make)

@@ -41,7 +41,7 @@ class KafkaError(Exception):
 
 
 class Client:
-    """Consumer that belongs to no group and reads the partitions that it is told.
+    """Consumer that joins no group, but reads and commits the offsets of one.
 
     Args:
         config: of a Java consumer.

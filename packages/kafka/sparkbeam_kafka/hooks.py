@@ -1,4 +1,4 @@
-"""Hooks of Spark's source of Kafka: offsets at the start, behind commits, and of a checkpoint.
+"""Hooks of Spark's source of Kafka: offsets at the start, after commits, of a checkpoint.
 
 Spark goes on at the offsets of a checkpoint. In a topic that was deleted and created again they
 mean other records, and those before them would be skipped. Offsets only grow otherwise.

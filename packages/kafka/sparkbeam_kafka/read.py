@@ -100,7 +100,7 @@ class _ReadTopics(beam.PTransform[PBegin, PCollection[Any]]):
 
 
 def _required_subscription(given: Mapping[str, Any], *, streaming: bool) -> Subscription | None:
-    """Return the subscription if Kafka is asked for its offsets, or told."""
+    """Return the subscription if its start offsets are looked up, or offsets are committed."""
     found = kafka_arguments.subscription(given)
     if found.commits and not streaming:
         raise ConfigurationError(
@@ -149,6 +149,7 @@ class _ReadKafka(ReadFromSpark):
         self._subscription = subscription
 
     def _hooks(self) -> SourceHooks:
+        # With the subscription; a ReadFromSpark("kafka") gets KafkaHooks.from_options.
         return KafkaHooks(self._origin.options, self._subscription)
 
     def _ask(self, spec: Any, pipeline: Pipeline, *, streaming: bool) -> StructType:

@@ -1,4 +1,4 @@
-"""Beam's ``WriteToKafka`` on Spark's sink."""
+"""Beam's ``WriteToKafka`` on Spark's sink; with a ``transactional.id``, by its producer."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Beam's ``SqlTransform``: Calcite's SQL for Spark, row by row, and in windows.
+"""Beam's ``SqlTransform``: Calcite's SQL, by Spark SQL and as steps of Beam; see :mod:`.transform`.
 
 - :func:`with_sql_functions`: a query that can call functions in Python
 - :func:`with_sql_dead_letters`: a query on which no row fails the pipeline

@@ -41,7 +41,7 @@ from sparkbeam_sql.calcite_nodes import relations
 from sparkbeam_sql.calcite_rows import spelled_out
 from sparkbeam_sql.calcite_rules import NAMED, check_rules
 from sparkbeam_sql.calcite_spark import ROWS, to_spark
-from sparkbeam_sql.calcite_text import SparkSql
+from sparkbeam_sql.calcite_text import SparkDialect
 from sparkbeam_sql.calcite_timestamps import TIME, Timestamps
 from sparkbeam_sql.calcite_types import metadata, unify
 from sparkbeam_sql.user_functions import SqlFunction
@@ -106,7 +106,7 @@ class ParsedQuery:
         if inputs:
             tree.set("with_", with_)
         try:
-            text = tree.sql(SparkSql, unsupported_level=sqlglot.ErrorLevel.RAISE)
+            text = tree.sql(SparkDialect, unsupported_level=sqlglot.ErrorLevel.RAISE)
         except sqlglot.errors.UnsupportedError as error:
             raise QueryRefused(first_line(error).rstrip(".")) from None
         text = text.replace("{", "{{").replace("}", "}}")

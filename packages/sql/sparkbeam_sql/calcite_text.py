@@ -49,7 +49,7 @@ def _part(generator: Generator, node: exp.Expr) -> str:
     return text if is_plain else f"({text})"
 
 
-class SparkSql(Spark):
+class SparkDialect(Spark):
     """Spark's dialect with :class:`SparkText`."""
 
     class Generator(SparkGenerator):

@@ -1,7 +1,12 @@
-"""Beam's ``SqlTransform`` over Spark SQL, without an expansion service.
+"""Beam's ``SqlTransform``, without an expansion service.
 
-In batch, in the global window, the query is Spark's: the rows of PCollections are tables, and its
-result is a source of the pipeline. See :mod:`sparkbeam.plan.queried_sources`.
+A query runs in one of three ways:
+
+- In windows and streams, or with dead letters: as steps of Beam (:mod:`.calcite_steps`,
+  :mod:`.lowered`).
+- In batch, over one table row by row: as such steps too, whose expressions run over columns.
+- Any other in batch: by Spark SQL. The rows of PCollections are its tables, and its result is a
+  source of the pipeline; see :mod:`sparkbeam.plan.queried_sources`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Columns of Parquet files, equal to those that Spark would hand over for their rows."""
+"""Columns of the Parquet files of a ``ReadFromSpark``, equal to those that Spark would give."""
 
 import os
 from collections.abc import Iterable, Iterator

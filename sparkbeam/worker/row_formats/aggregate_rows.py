@@ -28,7 +28,6 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
 
 from sparkbeam.aggregate.aggregator import in_session
-from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.row_packs import PackedRows
 from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Row
@@ -48,7 +47,7 @@ _KEY, _KEY_AND_START = itemgetter(0), itemgetter(0, 1)
 
 def writer(output: WriterParameters) -> Sink:
     """Return the writer of a port."""
-    return TotalsSink(output) if output.port.format == AggregateRows() else SessionSink(output)
+    return SessionSink(output) if output.port.format.sessions else TotalsSink(output)
 
 
 class TotalsSink(GroupSink):
@@ -137,7 +136,7 @@ def pane_of(windowing: Windowing) -> PaneInfo:
 
 
 class SessionSink(Sink):
-    """Writer of the sessions of a key, merged within the scope of the table."""
+    """Writer of sessions; those that come as elements are merged before it."""
 
     def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)

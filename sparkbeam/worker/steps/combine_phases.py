@@ -114,7 +114,7 @@ class MergeOperation(_PhaseOperation):
         return merged
 
     def of_totals(self, block: Block, totals: Totals) -> Block:
-        merged = self.combine.merged(totals)
+        merged = self.combine.unlisted(totals)
         if all(getattr(reader, "takes_totals", False) for reader in self.readers):
             return block.with_column(merged, None)
         return block.with_values(merged.values())
