@@ -186,6 +186,19 @@ def test_sources_without_metadata_are_told(monkeypatch: pytest.MonkeyPatch) -> N
             BatchRunner()
 
 
+def test_a_type_of_yaml_that_beam_runs_in_java_is_made_by_a_package(install: Install) -> None:
+    yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")
+    install(
+        "spanner_here",
+        "import apache_beam\nread = lambda table: apache_beam.Create([apache_beam.Row(name=table)])\n",
+        "[sparkbeam.yaml_types]\nReadFromSpanner = spanner_here:read\n",
+    )
+    with beam.Pipeline(BatchRunner()) as p:
+        text = "{type: ReadFromSpanner, config: {table: clicks}}"
+        rows = p | yaml_transform.YamlTransform(text)
+        assert_that(rows | beam.Map(lambda row: row.name), equal_to(["clicks"]))
+
+
 def test_preparations_are_called_once_in_a_process(install: Install) -> None:
     entries = "[sparkbeam.preparations]\ncounting = counting:call\n"
     install("counting", "calls = []\n\ndef call():\n    calls.append(1)\n", entries)
