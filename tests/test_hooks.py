@@ -190,7 +190,7 @@ def test_a_type_of_yaml_that_beam_runs_in_java_is_made_by_a_package(install: Ins
     yaml_transform = pytest.importorskip("apache_beam.yaml.yaml_transform")
     install(
         "spanner_here",
-        "import apache_beam\nread = lambda table: apache_beam.Create([apache_beam.Row(name=table)])\n",
+        "import apache_beam as b\nread = lambda table: b.Create([b.Row(name=table)])\n",
         "[sparkbeam.yaml_types]\nReadFromSpanner = spanner_here:read\n",
     )
     with beam.Pipeline(BatchRunner()) as p:
