@@ -24,13 +24,12 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import apache_beam as beam
-from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.worker import statesampler
 from apache_beam.transforms import core, userstate
 from in_process_batch import BatchRunner
 
-from sparkbeam.upstream import option_views, pickles
+from sparkbeam.upstream import option_views
 from sparkbeam.worker.steps import processor
 
 Times = tuple[float, float, float]
@@ -44,7 +43,6 @@ WITHOUT: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
     "stateless DoFns": lambda: mock.patch.multiple(
         userstate, get_dofn_specs=_beams(userstate.get_dofn_specs)
     ),
-    "pickles": lambda: mock.patch.object(pickles, "dumps", pickler.dumps),
     "sampler": lambda: mock.patch.object(processor, "Sampler", _BEAMS_SAMPLER),
     "(nothing)": contextlib.nullcontext,
 }

@@ -19,7 +19,6 @@ KNOWN = {
     "plan/column_types.py": "the coder of a source",
     "streaming/tick_source.py": "the source of the query, out of the plan",
     "upstream/dofn_handover.py": "the functions of the pipeline",
-    "upstream/pickles.py": "the functions of the pipeline",
     "wire/environment.py": "the classes of the program, out of the plan",
     "worker/steps/step.py": "the functions of the pipeline",
     "worker/connectors/sink_cells.py": "the user's writer, and elements pickled by the step before",

@@ -38,7 +38,6 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import AsDict, AsList, AsSingleton
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.pipeline_context import PipelineContext
@@ -84,7 +83,7 @@ from sparkbeam.upstream import beam_batches as of_batches
 from sparkbeam.upstream import beam_file_sinks as of_file_sinks
 from sparkbeam.upstream import beam_files as of_files
 from sparkbeam.upstream import external as of_external
-from sparkbeam.upstream import option_views, pickles, signatures
+from sparkbeam.upstream import option_views, signatures
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
@@ -734,36 +733,6 @@ class TestBundles:
         with beam.Pipeline(runner()) as p:
             counts = p | beam.Create([("a", 1), ("a", 2), ("b", 3)]) | beam.CombinePerKey(Locked())
             assert_that(counts, equal_to([("a", 3), ("b", 3)]))
-
-    @pytest.mark.parametrize("value", [("a DoFn", 1), bytes(1 << 20)], ids=["small", "large"])
-    def test_pickles_are_read_as_they_are_and_as_beam_makes_them(self, value: Any) -> None:
-        assert pickles.loads(pickles.dumps(value)) == pickles.loads(pickler.dumps(value)) == value
-        assert len(pickles.dumps(value)) < 1 << 16
-
-    def test_pickles_of_another_library_are_as_beam_makes_them(self, monkeypatch: Any) -> None:
-        monkeypatch.setattr(pickler, "is_currently_cloudpickle", lambda: False)
-        assert pickles.dumps((1,)) == pickler.dumps((1,))
-
-    def test_dofns_are_pickled_as_they_are_by_one_thread(self) -> None:
-        def payload() -> bytes:
-            pipeline = beam.Pipeline()
-            _ = pipeline | beam.Create(["a"]) | beam.Map(str.upper)
-            proto = pipeline.to_runner_api()
-            (found,) = [
-                beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload).do_fn.payload
-                for transform in proto.components.transforms.values()
-                if transform.unique_name.startswith("Map(")
-                and transform.spec.urn == common_urns.primitives.PAR_DO.urn
-            ]
-            return found
-
-        with ThreadPoolExecutor(1) as pool:
-            with pickles.plain():
-                plain, others = payload(), pool.submit(payload).result()
-            after = payload()
-        for of_beams in (others, after):
-            assert type(pickler.loads(of_beams)[0]) is core.CallableWrapperDoFn
-        assert type(pickle.loads(plain)[0]) is core.CallableWrapperDoFn
 
     def test_another_thread_gets_a_pickle_meanwhile(self) -> None:
         handing = HandingPickler()

@@ -45,7 +45,6 @@ from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.plan.urns import MERGE_ACCUMULATORS
-from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
 
@@ -508,7 +507,7 @@ def _window_fn(spec: beam_runner_api_pb2.FunctionSpec) -> str:
 
 
 def _splittable(spec: beam_runner_api_pb2.FunctionSpec) -> str:
-    fn, *_ = pickles.loads(spec.payload)
+    fn, *_ = pickler.loads(spec.payload)
     if not isinstance(fn, DoFn):
         return spec.urn
     signature = DoFnSignature(fn)

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
-from apache_beam.internal import util
+from apache_beam.internal import pickler, util
 from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core
@@ -28,7 +28,6 @@ from sparkbeam.columns.python_types import INT, Shape, tells_all
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.plan.urns import PAR_DO
-from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import (
     KeyWithNone,
     aggregation_of,
@@ -245,7 +244,7 @@ def loaded(pickled: bytes) -> tuple[Any, ...]:
     Args:
         pickled: as in the payload of a ParDo.
     """
-    found: tuple[Any, ...] = pickles.loads(pickled)
+    found: tuple[Any, ...] = pickler.loads(pickled)
     return found
 
 
@@ -273,7 +272,7 @@ def set_dofn(transform: beam_runner_api_pb2.PTransform, fn: beam.DoFn) -> None:
     """Set the DoFn of a ParDo that has one for :func:`dofn_of`."""
     payload = own_par_do(transform.spec.payload)
     _, *others = loaded(payload.do_fn.payload)
-    payload.do_fn.payload = pickles.dumps((fn, *others))
+    payload.do_fn.payload = pickler.dumps((fn, *others))
     transform.spec.payload = payload.SerializeToString()
 
 

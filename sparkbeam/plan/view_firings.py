@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.internal import pickler
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
@@ -19,7 +20,6 @@ from sparkbeam.plan.fused_stages import COMBINE_PER_KEY, GROUP_BY_KEY
 from sparkbeam.plan.model import Exchange, Firings
 from sparkbeam.plan.pardo_functions import loaded, par_do_payload
 from sparkbeam.plan.urns import ASSIGN_WINDOWS, FLATTEN, PAR_DO
-from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import injects_default, shows_one_element
 
 BY_TIME = b"sparkbeam:by_time:v1"
@@ -273,7 +273,7 @@ def _combined_with_default(transform: beam_runner_api_pb2.PTransform) -> str | N
 def _set_only_default(transform: beam_runner_api_pb2.PTransform) -> None:
     payload = copy.deepcopy(par_do_payload(transform.spec.payload))
     fn, *others = loaded(payload.do_fn.payload)
-    payload.do_fn.payload = pickles.dumps((OnlyDefault(fn), *others))
+    payload.do_fn.payload = pickler.dumps((OnlyDefault(fn), *others))
     transform.spec.payload = payload.SerializeToString()
 
 
@@ -297,7 +297,7 @@ def _like(
 
 def _par_do(fn: beam.DoFn) -> beam_runner_api_pb2.FunctionSpec:
     described = beam_runner_api_pb2.FunctionSpec(
-        urn=python_urns.PICKLED_DOFN_INFO, payload=pickles.dumps((fn, (), {}, [], None))
+        urn=python_urns.PICKLED_DOFN_INFO, payload=pickler.dumps((fn, (), {}, [], None))
     )
     payload = beam_runner_api_pb2.ParDoPayload(do_fn=described)
     return beam_runner_api_pb2.FunctionSpec(urn=PAR_DO, payload=payload.SerializeToString())

@@ -46,7 +46,7 @@ from sparkbeam.run.run import Companion, PipelineRun, program
 from sparkbeam.runner import carried, interactive, replacement
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import end_in_order, interruptible
-from sparkbeam.upstream import missing_clients, option_views, pickles
+from sparkbeam.upstream import missing_clients, modules_by_value, option_views
 from sparkbeam.upstream.spark import (
     active_session,
     has_pandas_state,
@@ -249,7 +249,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
     ) -> Plan:
         """Return the plan of a pipeline, or of the part that a function selects from its proto."""
         RuntimeValueProvider.set_runtime_options({})
-        pickles.by_value(unfindable())
+        modules_by_value.register(unfindable())
         pipeline.visit(
             group_by_key_input_visitor(
                 not options.view_as(TypeOptions).allow_non_deterministic_key_coders
@@ -280,10 +280,9 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
     @staticmethod
     def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:
         try:
-            with pickles.plain():
-                proto = pipeline.to_runner_api(
-                    default_environment=environments.EmbeddedPythonEnvironment.default()
-                )
+            proto = pipeline.to_runner_api(
+                default_environment=environments.EmbeddedPythonEnvironment.default()
+            )
         except UnicodeEncodeError as error:
             raise ConfigurationError(
                 "A label has a character that cannot be encoded: "

@@ -10,8 +10,6 @@ from typing import Any
 
 from apache_beam.internal import pickler
 
-from sparkbeam.upstream import pickles
-
 
 class InProcessPickle:
     """A stand-in for a pickle within this process.
@@ -42,11 +40,11 @@ class HandingPickler:
 
     def loads(self, data: Any) -> Any:
         """Return the value of a pickle or of its stand-in."""
-        return data.value if isinstance(data, InProcessPickle) else pickles.loads(data)
+        return data.value if isinstance(data, InProcessPickle) else pickler.loads(data)
 
 
 def copied(data: Any) -> Any:
     """Return the value of a pickle or of its stand-in, as a new object."""
     if not isinstance(data, InProcessPickle):
-        return pickles.loads(data)
+        return pickler.loads(data)
     return pickler.loads(pickler.dumps(data.value)) if data.another is None else data.another()

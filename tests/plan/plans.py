@@ -24,7 +24,6 @@ from sparkbeam.plan.row_formats import (
     SideInputRows,
 )
 from sparkbeam.plan.translate import translate
-from sparkbeam.upstream import pickles
 
 
 def translated(
@@ -33,10 +32,9 @@ def translated(
     """What becomes of the pipeline that ``build`` makes."""
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     build(pipeline)
-    with pickles.plain():
-        proto = pipeline.to_runner_api(
-            default_environment=environments.EmbeddedPythonEnvironment.default()
-        )
+    proto = pipeline.to_runner_api(
+        default_environment=environments.EmbeddedPythonEnvironment.default()
+    )
     return proto, translate(proto, operators_of, streaming=streaming, local=local)
 
 

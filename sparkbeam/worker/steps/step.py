@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
+from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms import core
@@ -14,7 +15,6 @@ from sparkbeam.plan.model import Stage
 from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.urns import PAR_DO, PROCESS_RESTRICTIONS
-from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import par_do_operation
 from sparkbeam.upstream.dofn_handover import InProcessPickle
 from sparkbeam.worker.keyed.requests import StageStateHandler
@@ -81,7 +81,7 @@ class Step:
         if known is not None:
             return DoFnData.alone(known())
         info = core.DoFnInfo.from_runner_api(spec, self.factory.context)
-        return DoFnData(*pickles.loads(info.serialized_dofn_data()))
+        return DoFnData(*pickler.loads(info.serialized_dofn_data()))
 
     @cached_property
     def input(self) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.runners import common
 from apache_beam.utils.windowed_value import WindowedValue
@@ -10,7 +11,6 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import parsed
-from sparkbeam.upstream import pickles
 
 _PROCESS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 
@@ -24,7 +24,7 @@ def truncation(stage: Stage) -> Callable[[WindowedValue], WindowedValue | None]:
     """
     (transform,) = parsed(stage).with_urn(_PROCESS)
     do_fn = par_do_payload(transform.spec.payload).do_fn
-    provider: Any = common.DoFnSignature(pickles.loads(do_fn.payload)[0]).get_restriction_provider()
+    provider: Any = common.DoFnSignature(pickler.loads(do_fn.payload)[0]).get_restriction_provider()
 
     def truncated(element: WindowedValue) -> WindowedValue | None:
         (value, (restriction, estimator_state)), _ = element.value
