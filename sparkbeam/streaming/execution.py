@@ -37,7 +37,6 @@ from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import Capability, has, is_remote, lack
 from sparkbeam.spark.failures import explained
 from sparkbeam.streaming.available_now import AvailableNowRun, has_caught_up
-from sparkbeam.streaming.batch_limits import has_bounded_rows
 from sparkbeam.streaming.checkpoint_files import (
     Files,
     ServerFiles,
@@ -187,10 +186,9 @@ class StreamingExecution:
         self._stopping = False
         sources = self._sources(own)
         self._commits = OffsetCommits(sources, self._feedback)
-        in_pieces = self._in_pieces(sources)
-        sink = self._sink(generation, in_pieces=in_pieces)
+        sink = self._sink(generation)
         writer = (
-            self._rows(sources, own, generation, in_pieces=in_pieces)
+            self._rows(sources, own, generation)
             .writeStream.foreachBatch(sink)
             .option("checkpointLocation", self._checkpoint)
             .trigger(**self._trigger_arguments())
@@ -268,9 +266,9 @@ class StreamingExecution:
         ServerFiles(self._session, its).make_private()
         return its
 
-    def _sink(self, generation: Generation, *, in_pieces: bool) -> Callable[[Any, int], None]:
+    def _sink(self, generation: Generation) -> Callable[[Any, int], None]:
         own = OwnFiles(files(self._checkpoint), generation)
-        sink = QuerySink(self._topology, own, self._failures, in_pieces=in_pieces)
+        sink = QuerySink(self._topology, own, self._failures)
         # Over Connect it runs elsewhere and cannot tell.
         if self._is_remote:
             return sink
@@ -525,20 +523,7 @@ class StreamingExecution:
             for number, source in enumerate(found)
         ]
 
-    def _in_pieces(self, sources: list[SourceFrame]) -> bool:
-        """Return whether rows are cut into small ones, so that Spark need not measure them."""
-        # Spark's sinks receive whole rows, and the user's functions in a DataFrame may get large
-        # ones. Over Connect the query's copy of the session is not reachable.
-        return (
-            not self._topology.plan.sinks
-            and not self._is_remote
-            and not any(source.has_plan for source in sources)
-            and has_bounded_rows(source.frame.schema for source in sources)
-        )
-
-    def _rows(
-        self, sources: list[SourceFrame], own: Files, generation: Generation, *, in_pieces: bool
-    ) -> Any:
+    def _rows(self, sources: list[SourceFrame], own: Files, generation: Generation) -> Any:
         first, *later = layer_tasks(
             uuid.uuid4().hex,
             self._topology,
@@ -549,7 +534,6 @@ class StreamingExecution:
             checkpoint_id(own),
             self._failures,
             self._reporter,
-            in_pieces=in_pieces,
             check=generation.check_if_seen,
         )
         marked = not any(source.has_plan for source in sources)

@@ -17,7 +17,6 @@ from sparkbeam.observe.figures.phases import (
 from sparkbeam.plan.layers import Topology
 from sparkbeam.spark.collect import collected
 from sparkbeam.streaming import partition_notes
-from sparkbeam.streaming.batch_limits import limit_rows
 from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.committed_reports import Committed, busiest
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
@@ -90,21 +89,13 @@ class QuerySink:
         topology: of the query.
         files: the driver's own under the checkpoint of the query, as seen where Spark calls it.
         reports: failures of the run.
-        in_pieces: rows between layers are small, and Spark need not measure them.
 
     Attributes:
         number: of the tick of the last received micro-batch; 0 before the first.
         phases: that number with the timings of the micro-batch, once its feedback is written.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        files: OwnFiles,
-        reports: FailureReports,
-        *,
-        in_pieces: bool = False,
-    ) -> None:
+    def __init__(self, topology: Topology, files: OwnFiles, reports: FailureReports) -> None:
         self._topology = topology
         self._names = StoredNames(topology.plan)
         self._files = files
@@ -114,7 +105,6 @@ class QuerySink:
         self._offsets = SourceOffsets(topology.plan, self._feedback)
         self._since = now_micros()
         self._committed = Committed()
-        self._in_pieces = in_pieces
         self.number = 0
         self.phases: tuple[int, Phases] = (0, {})
         self._watch = Stopwatch()
@@ -139,9 +129,6 @@ class QuerySink:
     def _deliver(self, batch: Any, batch_id: int) -> None:
         self._watch = Stopwatch()
         self._offsets.read(batch_id + 1)
-        if self._in_pieces and not self.number:
-            # No layer has run yet: they run when rows are requested.
-            limit_rows(batch.sparkSession)
         if not self._spark_sinks:
             with self._watch.within(STAGES):
                 table = collected(batch.select("tag", "value"))

@@ -13,7 +13,6 @@ from sparkbeam.connectors.hook_errors import hook_errors
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.source_hooks import QueryStart
 from sparkbeam.plan.spark_io import ReadSpec
-from sparkbeam.streaming.batch_limits import split_long_values
 from sparkbeam.streaming.checkpoint_files import Files, files
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.wire.messages import DDL
@@ -68,8 +67,7 @@ class SourceFrame:
         """Return a DataFrame of the first layer's output for the rows."""
         time = TickTime(self.checkpoint) if self.spec.timestamp_column is None else None
         layer = RowsLayer(first, self.label, self.spec.of_workers(), self.tag, time)
-        rows = split_long_values(self.frame) if first.in_pieces else self.frame
-        return rows.mapInArrow(layer, DDL)
+        return self.frame.mapInArrow(layer, DDL)
 
 
 def source_frame(

@@ -402,7 +402,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         sent = 0
         for rows, position in () if end.draining else self._steps(start):
             for tag, value in rows:
-                yield Message(0, 0, len(rounds), tag, 0, sent, 0, value)
+                yield Message(0, 0, len(rounds), tag, 0, sent, value)
                 sent += 1
             rounds.append(_round(position))
         tick = Tick(
@@ -416,7 +416,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         value = dump(tick)
         for shard, layer in self._spec.ways:
-            yield Message(shard, layer, 0, TICK_TAG, 0, sent, 0, value)
+            yield Message(shard, layer, 0, TICK_TAG, 0, sent, value)
             sent += 1
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ column      type      meaning
 ``sender``  int32     the partition of the first layer, or the index of the
                       shard of a later one
 ``number``  int32     running number of the sender
-``more``    int32     the number of following rows with the rest of the value
 ``value``   binary    rows of a port, or a message, as plain data
 ==========  ========  ====================================================
 
@@ -20,9 +19,6 @@ all layers.
 
 Spark passes on the blocks of a shuffle in order of arrival, which varies. The rows of a tag come
 from one layer only, so senders and numbers define a fixed order.
-
-In some queries the rows of a port are pieces (:func:`cut`): then the number of rows limits the size
-of Spark's batches (:mod:`sparkbeam.streaming.batch_limits`).
 """
 
 import pickle
@@ -44,12 +40,11 @@ SCHEMA = pa.schema(
         pa.field("tag", pa.int32()),
         pa.field("sender", pa.int32()),
         pa.field("number", pa.int32()),
-        pa.field("more", pa.int32()),
         pa.field("value", pa.binary()),
     ]
 )
 
-DDL = "shard int, layer int, round int, tag int, sender int, number int, more int, value binary"
+DDL = "shard int, layer int, round int, tag int, sender int, number int, value binary"
 """The schema as Spark's DDL."""
 
 
@@ -62,7 +57,6 @@ class Message(NamedTuple):
     tag: int
     sender: int
     number: int
-    more: int
     value: bytes
 
 
@@ -218,51 +212,6 @@ def unpack(value: bytes) -> list[Row]:
     """Parse the result of :func:`pack`."""
     rows: list[Row] = plaindata.loads(value)
     return rows
-
-
-PIECE_BYTES = 8 << 10
-"""Bytes of a piece, except the last one of a value."""
-
-
-def cut(value: bytes) -> list[bytes]:
-    """Cut a value into pieces; at least one."""
-    starts = range(0, len(value), PIECE_BYTES)
-    return [value[start : start + PIECE_BYTES] for start in starts] or [value]
-
-
-class Joiner:
-    """Joins consecutive pieces of values."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._next: tuple[int, int, int] | None = None
-
-    def add(self, message: Message) -> bytes | None:
-        """Add a message; return the value after its last piece, else None.
-
-        Raises:
-            RuntimeError: it does not continue the current value.
-        """
-        place = message.tag, message.sender, message.more
-        if self._next not in (None, place):
-            raise RuntimeError(f"expected the piece {self._next}, got {place}")
-        self._pieces.append(message.value)
-        if message.more:
-            self._next = message.tag, message.sender, message.more - 1
-            return None
-        value = b"".join(self._pieces)
-        self._pieces.clear()
-        self._next = None
-        return value
-
-    def end(self) -> None:
-        """Check for completeness, after the last message.
-
-        Raises:
-            RuntimeError: the last piece of a value is missing.
-        """
-        if self._next is not None:
-            raise RuntimeError(f"the piece {self._next} is missing")
 
 
 _CONTENTS: dict[str, Any] = {

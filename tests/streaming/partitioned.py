@@ -60,14 +60,6 @@ class Rows:
         self.schema = COLUMNS
         self.columns = COLUMNS.names
 
-    def toDF(self, *names: str) -> "Rows":
-        """Rows whose texts are in pieces: none is long."""
-        return self
-
-    def selectExpr(self, *expressions: str) -> "Rows":
-        """Likewise."""
-        return self
-
     def mapInArrow(self, layer: Any, schema: str) -> "Rows":
         self._layer = layer
         return self

@@ -96,7 +96,7 @@ class TestStateInPandas:
         monkeypatch.setattr(spark_operators, "_FRAME_ROWS", 4)
         values = [b"", b"\0", bytes(range(256)), b"x" * 5000, *[b"y"] * 9]
         rows = [
-            Message(1, 2, 3, -4, 5, (1 << 31) - 1 - number, 0, value)
+            Message(1, 2, 3, -4, 5, (1 << 31) - 1 - number, value)
             for number, value in enumerate(values)
         ]
         frames = list(spark_operators._frames(iter(rows)))

@@ -17,8 +17,7 @@ from in_process import Crashes, Spark, StreamingRunner
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sparkbeam.io import ForeachBatch
-from sparkbeam.streaming import execution, tick_source
-from sparkbeam.wire import messages
+from sparkbeam.streaming import tick_source
 
 pytestmark = pytest.mark.usefixtures("by_value")
 
@@ -119,15 +118,11 @@ def pipeline(spark: Spark, checkpoint: Path) -> beam.Pipeline:
 
 
 @pytest.mark.part(5)
-@pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "in pieces"])
 @pytest.mark.parametrize("step", STEPS)
 def test_the_order_of_blocks_does_not_matter(
-    step: str, in_pieces: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 5)
-    if in_pieces:
-        monkeypatch.setattr(messages, "PIECE_BYTES", 7)
-        monkeypatch.setattr(execution.StreamingExecution, "_in_pieces", lambda *_: True)
     with pipeline(Spark(attempts=3), tmp_path) as p:
         STEPS[step](keyed(p)) | "again" >> beam.Reshuffle()
 

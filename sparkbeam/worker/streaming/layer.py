@@ -25,13 +25,11 @@ from sparkbeam.wire.messages import (
     TICK_TAG,
     WATERMARKS_TAG,
     Finalizers,
-    Joiner,
     Message,
     Seen,
     ShardStatus,
     Tick,
     Watermarks,
-    cut,
     dump,
     in_order,
     load,
@@ -85,7 +83,6 @@ class LayerRun(ABC):
         self._out: list[Message] = []
         self._out_bytes = 0
         self._data: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
-        self._joiner = Joiner()
         self._inbox: dict[int, list[Row]] = {}
         self._tick: Tick | None = None
         self._router = Router(task.shards, home, self._sender, task.hops, self._deliver, self._send)
@@ -121,9 +118,8 @@ class LayerRun(ABC):
         enter(self._task.run_id, self._task.environment)
         waiting = in_order(rows)
         waiting.reverse()
-        while waiting:  # No piece is kept beside the value that it is a part of.
+        while waiting:  # Without a reference to the rows that are taken.
             yield from self._take(waiting.pop())
-        self._joiner.end()
         try:
             # What a stage has kept back goes to the next ones as it starts.
             self._inbox = self._arrived(0)
@@ -188,9 +184,7 @@ class LayerRun(ABC):
         elif row.tag == WATERMARKS_TAG:
             self._hear(load(row.value))
         else:
-            value = self._joiner.add(row)
-            if value is not None:
-                self._data[row.round][row.tag].append(value)
+            self._data[row.round][row.tag].append(row.value)
 
     def _arrived(self, number: int) -> dict[int, list[Row]]:
         """Return the rows of a round that come from other tasks, by their tag."""
@@ -202,13 +196,8 @@ class LayerRun(ABC):
 
     def _send(self, shard: int, layer: int, number: int, tag: int, value: bytes) -> None:
         """Emit a message of this task."""
-        # Of what is no port's a task has few messages.
-        pieces = cut(value) if self._task.in_pieces and tag >= 0 else [value]
-        for more, piece in zip(reversed(range(len(pieces))), pieces, strict=True):
-            self._out.append(
-                Message(shard, layer, number, tag, self._sender, self._sent, more, piece)
-            )
-            self._sent += 1
+        self._out.append(Message(shard, layer, number, tag, self._sender, self._sent, value))
+        self._sent += 1
         self._out_bytes += len(value)
 
     @abstractmethod

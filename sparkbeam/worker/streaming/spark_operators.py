@@ -16,7 +16,6 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from sparkbeam.common.display_text import line, shortened
 from sparkbeam.wire.messages import SCHEMA, Message, messages
-from sparkbeam.wire.row_pieces import joined
 from sparkbeam.worker.spark_connection import hurry_task
 from sparkbeam.worker.state.store import spark_map
 
@@ -82,7 +81,7 @@ class RowsLayer:
 
         hurry_task()
         task, label, spec, tag, time = pickle.loads(self._task)
-        yield from _batches(SourceLayerRun(task).read(label, spec, tag, joined(batches), time))
+        yield from _batches(SourceLayerRun(task).read(label, spec, tag, batches, time))
 
 
 def _batches(rows: Iterator[Message]) -> Iterator[pa.RecordBatch]:

@@ -34,7 +34,6 @@ class LayerTask:
         checkpoint_id: identifies the checkpoint of the query among all others.
         reports: the failure reports of the run.
         reporter: the destination of live metrics; None if there is none.
-        in_pieces: True if rows of sources, and output for a later layer, are cut into pieces.
         check: called before state is committed; raises an error if there is a newer driver.
     """
 
@@ -53,7 +52,6 @@ class LayerTask:
     checkpoint_id: str = ""
     reports: FailureReports = field(default_factory=FailureReports)
     reporter: Reporter | None = None
-    in_pieces: bool = False
     check: Callable[[], None] | None = None
 
     @property
@@ -74,7 +72,6 @@ def layer_tasks(
     reports: FailureReports | None = None,
     reporter: Reporter | None = None,
     *,
-    in_pieces: bool = False,
     check: Callable[[], None] | None = None,
 ) -> list[LayerTask]:
     """Return the tasks of all layers."""
@@ -112,7 +109,6 @@ def layer_tasks(
                 checkpoint_id=checkpoint_id,
                 reports=reports or FailureReports(),
                 reporter=reporter,
-                in_pieces=in_pieces,
                 check=check,
             )
         )
