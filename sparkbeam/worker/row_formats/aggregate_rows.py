@@ -47,7 +47,7 @@ _KEY, _KEY_AND_START = itemgetter(0), itemgetter(0, 1)
 
 def writer(output: WriterParameters) -> Sink:
     """Return the writer of a port."""
-    return SessionSink(output) if output.port.format.sessions else TotalsSink(output)
+    return TotalsSink(output) if output.port.format == AggregateRows() else SessionSink(output)
 
 
 class TotalsSink(GroupSink):
