@@ -132,6 +132,7 @@ def _commands(group: click.Group, path: str) -> Iterator[str]:
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
+        assert command is not None
         yield f"- **`{path} {name}`**: {command.get_short_help_str(200)}"
         if isinstance(command, click.Group):
             yield from (f"  {line}" for line in _commands(command, f"{path} {name}"))
