@@ -147,9 +147,12 @@ def test_a_class_of_any_package_is_replaced(install: Install) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("bigquery = gone:read", r"package broken has 'gone:read'.* cannot be imported: No module"),
+        (
+            "bigquery = gone:read",
+            r"package broken registers 'gone:read'.* be imported: No module",
+        ),
         ("bigquery = broken:gone", "cannot be imported: module 'broken' has no attribute 'gone'"),
-        ("kafka = broken:read", "package broken and the package sparkbeam both have 'kafka'"),
+        ("kafka = broken:read", "package broken and the package sparkbeam-kafka both have 'kafka'"),
     ],
 )
 def test_a_wrong_package_is_named(install: Install, entry: str, message: str) -> None:
@@ -182,7 +185,7 @@ def test_sources_without_metadata_are_told(monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as patch:
         patch.setattr(entry_points, "registered", lambda group: {})
         prepare.cache_clear()
-        with pytest.raises(ConfigurationError, match="install it with pip"):
+        with pytest.raises(ConfigurationError, match="install sparkbeam with pip"):
             BatchRunner()
 
 

@@ -68,7 +68,7 @@ def runner_by_name():
 
 public = ("SparkRunner", "as_dataframe")
 uses = {name: lambda name=name: getattr(sparkbeam, name) for name in public}
-for name in ("sparkbeam.io", "pyspark_eventhubs", "sparkbeam_eventhubs"):
+for name in ("sparkbeam.io", "pyspark_eventhubs"):
     uses[name] = lambda name=name: importlib.import_module(name)
 uses["by name"] = runner_by_name
 found = {name: of_error(use) for name, use in uses.items()}
@@ -126,9 +126,13 @@ for module in pkgutil.walk_packages(pyspark_eventhubs.__path__, "pyspark_eventhu
 """
 
 
-def test_the_data_source_of_event_hubs_needs_pyspark_and_arrow_alone(tmp_path: Path) -> None:
+def test_the_data_source_of_event_hubs_needs_no_beam(tmp_path: Path) -> None:
     others = [Requirement(one).name for one in PROJECT["dependencies"]]
-    missing = {"apache_beam", *(name.replace("-", "_") for name in others)} - {"numpy", "pyarrow"}
+    missing = {"apache_beam", *(name.replace("-", "_") for name in others)} - {
+        "cloudpickle",
+        "numpy",
+        "pyarrow",
+    }
     done = run(tmp_path, tuple(missing), EVENT_HUBS)
     assert done.returncode == 0, done.stderr
 

@@ -279,7 +279,7 @@ TOLD: dict[str, tuple[Build, Build, str]] = {
     "a timer less": (
         stateful(BAG, TimerSpec("soon", WATERMARK)),
         stateful(BAG),
-        "has no timer 'soon' any more",
+        "no longer has its timer 'soon'",
     ),
     "timer: domain": (
         stateful(BAG, TimerSpec("soon", WATERMARK)),
@@ -384,7 +384,7 @@ TOLD: dict[str, tuple[Build, Build, str]] = {
     "combine: no combine": (
         combined(sum),
         lambda pairs: pairs | beam.GroupByKey() | "Sum" >> beam.Keys(),
-        "step 'Sum' has no CombineFn any more",
+        "step 'Sum' no longer has its CombineFn",
     ),
     "side input: kind": (
         with_side_input(beam.pvalue.AsIter),

@@ -62,7 +62,7 @@ def test_bytes_of_another_length_are_an_error(name: str) -> None:
 
 def test_other_classes_are_an_error_that_tells_what_is_known() -> None:
     for name in (f"{SERIALIZATION}UUIDDeserializer", "", "a.LongDeserializer"):
-        with pytest.raises(ConfigurationError, match="Use ByteArrayDeserializer"):
+        with pytest.raises(ConfigurationError, match="Allowed: ByteArrayDeserializer"):
             format_of("key_deserializer", name, "Deserializer", "")
 
 

@@ -28,6 +28,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
 
 from sparkbeam.aggregate.aggregator import in_session
+from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.row_packs import PackedRows
 from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Row
