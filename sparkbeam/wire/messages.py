@@ -266,4 +266,4 @@ def in_order(messages: Iterable[Message]) -> list[Message]:
     return sorted(messages, key=_place)
 
 
-_place = itemgetter(3, 4, 5, 7)
+_place = itemgetter(3, 4, 5, 6)
