@@ -275,7 +275,8 @@ def test_on_spark_half_of_the_values_on_one_key_are_told(
     _ = pairs | "Most" >> beam.CombinePerKey(max) | beam.Map(str)
     result: Any = made.run()
     result.wait_until_finish()
-    (hot,) = (line for line in result.explain().stages.splitlines() if " hot " in line)
+    lines = map(str.strip, result.explain().stages.splitlines())
+    (hot,) = (line for line in lines if line.startswith("hot "))
     assert "times the median" in hot
 
 

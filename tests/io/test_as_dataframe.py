@@ -99,7 +99,9 @@ class TestAsDataFrame:
         assert tuples(micros) == [(1, 1_700_000_000_000_000), (2, None)]
         things = values | beam.Map(lambda n: beam.Row(id=n))
         assert as_dataframe(things, timestamps="at").columns == ["id", "at"]
-        with pytest.raises(ConfigurationError, match="timestamps='id': there is such a column"):
+        with pytest.raises(
+            ConfigurationError, match="timestamps='id': the schema has a column of this name"
+        ):
             as_dataframe(things, timestamps="id")
 
     def test_it_joins_and_groups_with_sparks_own(self, spark: Any) -> None:
@@ -263,7 +265,7 @@ class TestRefusals:
         with pytest.raises(ConfigurationError, match=r"use sparkbeam\.io\.ForeachBatch"):
             as_dataframe(events | beam.Map(int).with_output_types(int))
         bounded = pipeline_on(spark, "--streaming") | beam.Create([1])
-        with pytest.raises(ConfigurationError, match="this one is a stream"):
+        with pytest.raises(ConfigurationError, match="this one is streaming"):
             as_dataframe(bounded)
 
     def test_a_stream_beside_it_does_not_matter(self, spark: Any) -> None:

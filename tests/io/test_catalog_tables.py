@@ -185,7 +185,7 @@ def test_a_table_of_files_has_no_rows_that_are_replaced(
         rows = p | ReadFromSpark("json", {"path": tmp_path / "in"}, SCHEMA)
         _ = rows | "Add" >> WriteToSpark(table=clicks, schema=SCHEMA, **more)
 
-    told = r"Add.*is of json, which does not support output_mode='update'"
+    told = r"Add.*has the format json, which does not support output_mode='update'"
     with pytest.raises(PipelineFailed, match=told):
         streams.run_available(spark, tmp_path / "checkpoint", build)
     assert rows_of(spark, clicks) == [(1, "mon"), (2, "tue")]

@@ -67,7 +67,7 @@ def test_a_temporary_view_is_no_table() -> None:
 @pytest.mark.parametrize(
     ("format", "partition_by", "told"),
     [
-        ("json", (), "is of parquet, but format='json' was given: leave format out"),
+        ("json", (), "has the format parquet, but format='json' was given: leave"),
         (None, ("id",), r"partitioned by day, but partition_by=\['id'\] was given: leave it out"),
     ],
 )

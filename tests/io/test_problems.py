@@ -61,7 +61,7 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         ),
         (
             "KafkaIllegalStateException: Partition t-0's offset was changed from 10 to 3",
-            *("kafka", {}, "give auto.offset.reset=earliest in consumer_config"),
+            *("kafka", {}, "set auto.offset.reset=earliest in consumer_config"),
         ),
         (NO_HADOOP, "parquet", {}, "--spark_packages=org.apache.hadoop:hadoop-aws:VERSION"),
         (TOO_LONG, "jdbc", {}, "too long for type. Correct the rows, or the table."),
@@ -103,7 +103,9 @@ def test_what_cannot_be_read_is_an_error_with_label_cause_and_remedy(
     spark: Any, format: str, options: dict[str, str], said: str
 ) -> None:
     pipeline = beam.Pipeline(runner=SparkRunner(session=spark))
-    with pytest.raises(ConfigurationError, match="'Orders': Spark cannot tell") as caught:
+    with pytest.raises(
+        ConfigurationError, match="'Orders': Spark cannot determine the schema of"
+    ) as caught:
         _ = pipeline | "Orders" >> ReadFromSpark(format, options)
     assert said in str(caught.value)
     assert "An error occurred while calling" not in str(caught.value)

@@ -198,7 +198,7 @@ def test_a_log_begins_with_what_the_folder_has(tmp_path: Path) -> None:
     ],
 )
 def test_only_files_that_are_added_have_a_log(format: str, options: Any, mode: str) -> None:
-    with pytest.raises(ConfigurationError, match="for files with mode='append' and a path"):
+    with pytest.raises(ConfigurationError, match="requires a file format, a path in options, mode"):
         WriteToSpark(format, options, mode=mode, layout="manifest")
     with pytest.raises(ConfigurationError, match="layout"):
         WriteToSpark(format, options, mode=mode, layout="log")

@@ -186,7 +186,7 @@ def test_a_stream_moves_shows_what_is_held_and_its_end(
         until(lambda: "held for" in text(browser, "stages"), seconds=_PATIENCE)
         (holding,) = browser.find_elements(By.CSS_SELECTOR, ".stage[data-state='holding']")
         assert "3 keys" in holding.text
-        assert "held by window of " in holding.text.replace("\n", " ")
+        assert "oldest holder window of " in holding.text.replace("\n", " ")
         assert browser.find_elements(By.CSS_SELECTOR, "#graph [data-state='holding'] .figure")
         before = text(browser, "facts")
         until(lambda: text(browser, "facts") != before, seconds=_PATIENCE)

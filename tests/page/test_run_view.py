@@ -130,7 +130,7 @@ def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.Monke
             facts(stage)["held for"],
             stage["box"][1],
             facts(stage)["state"].partition(",")[0],
-            facts(stage)["held by"],
+            facts(stage)["oldest holder"],
         )
         for page in seen
         for stage in page["stages"]

@@ -218,7 +218,7 @@ def test_files_of_others_and_without_a_list_count_as_committed(tmp_path: Path) -
 def test_a_folder_that_spark_itself_streams_into_is_refused(tmp_path: Path) -> None:
     (tmp_path / "_spark_metadata").mkdir()
     (tmp_path / "_spark_metadata" / "0").touch()
-    with pytest.raises(NotSeen, match="layout='manifest', or write to another folder"):
+    with pytest.raises(NotSeen, match="layout='manifest' in WriteToSpark, or write to"):
         FileSink(str(tmp_path), WRITER).resume()
 
 

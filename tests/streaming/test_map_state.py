@@ -232,7 +232,7 @@ def test_another_runner_is_an_error_when_it_is_applied(runner: Any) -> None:
         _ = pairs | "Keep" >> beam.ParDo(LastQuotes())
     told = str(error.value)
     assert "'counts'" in told
-    assert "Runner does not have" in told
+    assert "Runner does not support" in told
     assert "OrderedListStateSpec" in told
 
 

@@ -167,7 +167,7 @@ class TestJson:
         file = tmp_path / "runs.json"
         write_json([a_run()], file)
         file.write_text(file.read_text().replace(f'"schema": {SCHEMA}', '"schema": 99'))
-        with pytest.raises(ConfigurationError, match="form 99"):
+        with pytest.raises(ConfigurationError, match="format 99"):
             read_json(file)
 
     @pytest.mark.parametrize(

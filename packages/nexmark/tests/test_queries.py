@@ -102,7 +102,7 @@ def test_sessions_of_query_11_are_combined_over_columns_before_a_trigger_fires_t
     assert how.strategy is GroupStrategy.SESSIONS
     assert how.format == AggregateRows(sessions=True)
     assert how.aggregator is SessionAggregator.COLUMNAR
-    assert "by which Repeatedly(AfterCount(50)) fires" in how.reason
+    assert "on which Repeatedly(AfterCount(50)) fires" in how.reason
 
 
 def test_queries_are_numbered_and_asked_in_their_own_words():
