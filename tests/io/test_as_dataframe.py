@@ -100,7 +100,7 @@ class TestAsDataFrame:
         things = values | beam.Map(lambda n: beam.Row(id=n))
         assert as_dataframe(things, timestamps="at").columns == ["id", "at"]
         with pytest.raises(
-            ConfigurationError, match="timestamps='id': the schema has a column of this name"
+            ConfigurationError, match="timestamps='id': the schema has a column of this"
         ):
             as_dataframe(things, timestamps="id")
 
