@@ -269,7 +269,7 @@ TOLD: dict[str, tuple[Build, Build, str]] = {
     "state: another name": (
         stateful(BAG),
         stateful(BagStateSpec("z", VarIntCoder())),
-        "step 'Keep' no longer has state 's'.*has a new state 'z', bag of varint",
+        "step 'Keep' no longer has its state 's'.*has a new state 'z', bag of varint",
     ),
     "a timer more": (
         stateful(BAG),
