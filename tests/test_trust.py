@@ -43,7 +43,6 @@ IMPORTS = {
     "upstream/missing_clients.py": "modules of Beam",
     "upstream/logical_types.py": "the modules of the logical types that the driver has registered",
     "upstream/spark.py": "modules of PySpark",
-    "wire/failure.py": "packages whose frames are no program's",
     "wire/environment.py": "the modules of --beam_plugins, and of the classes in the plan",
 }
 

@@ -38,7 +38,9 @@ _VALUE_FAILED = re.compile(
 """Raised by an expression of Spark's that converts the values of a source."""
 
 _SIDE_WINDOW_FAILED = "the WindowFn of its side input gives no window"
-_OWN_ERROR = re.compile(rf"^(?:{'|'.join(packages())})\.[\w.]+: ([^\n]+)", re.MULTILINE)
+_OWN_ERROR = re.compile(
+    rf"^(?:{'|'.join(map(re.escape, packages()))})\.[\w.]+: ([^\n]+)", re.MULTILINE
+)
 """An error of the runner's data sources, behind its traceback."""
 
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")

@@ -14,10 +14,10 @@ import os
 import re
 import secrets
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
+from importlib.util import find_spec
 from pathlib import PurePath
 
 from apache_beam.runners.common import NameContext
@@ -285,7 +285,7 @@ def _operation_of(error: BaseException) -> str | None:
 
 def _user_trace(error: BaseException) -> str:
     """Return the user's frames, or else the last ones of Beam and Spark; none of the runner."""
-    ours = tuple(map(_root, packages()))
+    ours = _roots(packages())
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -298,12 +298,11 @@ def _user_trace(error: BaseException) -> str:
 @functools.cache
 def _is_library(filename: str) -> bool:
     # Compiled modules have relative names.
-    libraries = (*_LIBRARIES, *packages())
-    places = [*map(_root, libraries), *(f"{library}/" for library in libraries), "<frozen"]
-    return filename.startswith(tuple(places))
+    libraries = {*_LIBRARIES, *packages()}
+    return filename.startswith((*_roots(libraries), *(f"{each}/" for each in libraries), "<frozen"))
 
 
-@functools.cache
-def _root(library: str) -> str:
-    """Return the folder, or the archive, of a library."""
-    return os.path.join(os.path.dirname(str(import_module(library).__file__)), "")
+def _roots(libraries: Iterable[str]) -> tuple[str, ...]:
+    """Return the folders, or the archives, of those that are there; none is imported for that."""
+    specs = filter(None, map(find_spec, libraries))
+    return tuple(os.path.join(os.path.dirname(str(spec.origin)), "") for spec in specs)

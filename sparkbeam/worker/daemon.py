@@ -15,12 +15,15 @@ from sparkbeam.worker.spark_connection import disable_nagle
 
 
 def preload() -> None:
-    """Import the modules that tasks need, without Beam's warnings: the driver has shown them."""
+    """Import and look up what tasks need, without Beam's warnings: the driver has shown them."""
     logging.disable(logging.WARNING)
     try:
+        from sparkbeam.common.entry_points import packages
         from sparkbeam.operators import registry  # noqa: F401
         from sparkbeam.worker.batch import stage  # noqa: F401
         from sparkbeam.worker.streaming import layer  # noqa: F401
+
+        packages()
     finally:
         logging.disable(logging.NOTSET)
 

@@ -42,7 +42,7 @@ def mariadb(spark: Any) -> Iterator[Sql]:
 
 @pytest.fixture(scope="session")
 def managed_tables(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What is found about the tables of each system; its tests are of the group of that name."""
+    """Findings about the tables of each system; its tests are of the group of that name."""
     folder = tmp_path_factory.mktemp("tables")
     program = Path(__file__).with_name("managed_tables_program.py")
     return table_programs.findings(["delta", "iceberg"], str(program), folder)

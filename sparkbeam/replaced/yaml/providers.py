@@ -42,8 +42,9 @@ def native(kind: str, provider: Any) -> Any:
     make = function(YAML_TYPES, kind)
     if make is not None and (runs_query_in_java(provider) or is_beams_own_java(kind, provider)):
         return _inline(kind, make)
-    if system_of(kind) is not None and is_beams_own_java(kind, provider):
-        return _renamed(kind, provider)
+    system = system_of(kind)
+    if system is not None and is_beams_own_java(kind, provider):
+        return _renamed(kind, provider, *system)
     transforms, queries = transforms_of_queries(provider), function(YAML_TYPES, _SQL)
     return provider if not queries or transforms is None else _with_queries(queries, provider)
 
@@ -64,13 +65,10 @@ _SQL = "Sql"
 
 
 @functools.cache
-def _renamed(kind: str, provider: Any) -> Any:
+def _renamed(kind: str, provider: Any, system: str, group: str) -> Any:
     """Return the provider of a type, whose arguments have the names of Beam's provider."""
     from apache_beam.yaml import yaml_provider
 
-    found = system_of(kind)
-    assert found is not None
-    system, group = found
     names = names_of(kind, provider)
     shown_as = {key: name for name, key in names.items()}
 
