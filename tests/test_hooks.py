@@ -6,19 +6,22 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.io import jdbc, kafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import managed
+from apache_beam.transforms.sql import SqlTransform
 from in_process_batch import BatchRunner
 from pyspark import cloudpickle
 from waiting import until
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
 from sparkbeam.common import entry_points
 from sparkbeam.common.entry_points import MANAGED_READS, REPLACEMENTS, prepare, registered, scanned
 from sparkbeam.io import ReadFromSpark
@@ -41,7 +44,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         forget()
 
     def forget() -> None:
-        for cache in (scanned, registered, prepare):
+        for cache in (scanned, registered, entry_points.packages, prepare):
             cache.cache_clear()
 
     monkeypatch.syspath_prepend(tmp_path)
@@ -200,6 +203,37 @@ def test_a_type_of_yaml_that_beam_runs_in_java_is_made_by_a_package(install: Ins
         text = "{type: ReadFromSpanner, config: {table: clicks}}"
         rows = p | yaml_transform.YamlTransform(text)
         assert_that(rows | beam.Map(lambda row: row.name), equal_to(["clicks"]))
+
+
+TABLE = {"table": "t", "jdbc_url": "jdbc:x", "username": "u", "password": "p"}
+PACKAGED: dict[str, tuple[str, Callable[[], Any]]] = {
+    "Kafka": ("kafka", lambda: kafka.ReadFromKafka({"bootstrap.servers": "localhost:9"}, ["t"])),
+    "JDBC": ("tables", lambda: jdbc.ReadFromJdbc("t", "org.x.Driver", "jdbc:x", "u", "p")),
+    "Iceberg": ("tables", lambda: managed.Read(managed.ICEBERG, config={"table": "db.t"})),
+    "PostgreSQL": ("tables", lambda: managed.Read(managed.POSTGRES, config=TABLE)),
+    "SQL Server": ("tables", lambda: managed.Read(managed.SQL_SERVER, config=TABLE)),
+    "SQL": ("sql", lambda: SqlTransform("SELECT 1 AS n")),
+    "Pub/Sub": ("pubsub", lambda: beam.io.ReadFromPubSub(topic="projects/project/topics/topic")),
+}
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_a_transform_without_its_package_is_an_error_that_names_it(
+    name: str, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, make = PACKAGED[name]
+    install("nothing_else", "", "")
+    monkeypatch.setattr(entry_points, "scanned", lambda: distribution("sparkbeam").entry_points)
+    p = beam.Pipeline(BatchRunner(), PipelineOptions(["--streaming"]))
+    with pytest.raises(UnsupportedTransform, match=rf"nstall .*sparkbeam\[{package}\]"):
+        _ = p | make(), p.run()
+
+
+def test_a_package_that_cannot_be_imported_hides_no_error_of_the_program(install: Install) -> None:
+    install("bad", "raise OSError", "[sparkbeam.packages]\nbad = bad\nabsent = not_there\n")
+    failed = "(?s)'Divide'.*test_hooks"
+    with pytest.raises(PipelineFailed, match=failed), beam.Pipeline(BatchRunner()) as p:
+        _ = p | beam.Create([1]) | "Divide" >> beam.Map(lambda n: n // 0)
 
 
 def test_preparations_are_called_once_in_a_process(install: Install) -> None:

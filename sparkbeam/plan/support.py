@@ -249,7 +249,7 @@ def problems(pipeline: beam_runner_api_pb2.Pipeline) -> Iterator[UnsupportedTran
 _OF_RUNNERS = {
     common_urns.composites.PUBSUB_READ.urn: (
         "each runner has its own source for Pub/Sub.",
-        "Apply apache_beam.io.ReadFromPubSub to a pipeline with this runner.",
+        "Install sparkbeam[pubsub], and apply ReadFromPubSub to a pipeline with this runner.",
     ),
 }
 """Advice on primitives that Beam leaves to its runners."""

@@ -35,7 +35,7 @@ _SOURCES: Mapping[str, str] = {
 
 _PACKAGES: Mapping[str, str] = {
     "kafka": "kafka",
-    "jdbc|iceberg|delta": "tables",
+    "jdbc|iceberg|delta|postgres|mysql|sql_?server|oracle": "tables",
     r"\bsql": "sql",
     "pubsub": "pubsub",
 }
