@@ -1,15 +1,14 @@
 """Queries in SQL that nobody has thought of: do all engines find the same?
 
 Run with ``python bench/sqlfuzz.py --minutes 60 --seed 7``. Random queries over random tables are
-compared between Spark, steps for each row, and steps in windows; half of them, with functions that
-mean the same there, with SQLite too. ``--without-spark`` starts no JVM. Each difference is printed
-as one expression and its rows, and ``--only NUMBER`` with the same seed runs that trial alone. Ends
-with 1 if there is any.
+compared between Spark, steps for each row (of Python's numbers, and of NumPy's), and steps in
+windows; half of them, with functions that mean the same there, with SQLite too.
+``--without-spark`` starts no JVM. Each difference is printed as one expression and its rows, and
+``--only NUMBER`` with the same seed runs that trial alone. Ends with 1 if there is any.
 """
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,23 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import trials
 from random_queries import Row, by_sqlite, random_query, random_rows
-from sql_engines import Rows, alike, by_spark, by_steps
+from sql_engines import Engine, Rows, alike, engines
 
 from sparkbeam import SparkBeamOptions
 from sparkbeam.spark import session as sessions
-
-Engine = Callable[[str, list[Row]], Rows]
-
-
-def engines(spark: Any) -> dict[str, Engine]:
-    """The engines of sparkbeam, by name."""
-    found: dict[str, Engine] = {
-        "rows": lambda query, rows: by_steps(query, Row, rows),
-        "windows": lambda query, rows: by_steps(query, Row, rows, windows=True),
-    }
-    if spark is not None:
-        found["Spark"] = lambda query, rows: by_spark(spark, query, Row, rows)
-    return found
 
 
 def as_sqlite(rows: Rows) -> Rows:
@@ -49,7 +35,7 @@ def results(run: dict[str, Engine], query: str, rows: list[Row], *, plain: bool)
     found: dict[str, Any] = {}
     for name, engine in run.items():
         try:
-            found[name] = engine(query, rows)
+            found[name] = engine(query, Row, rows)
         except Exception as error:
             found[name] = f"{type(error).__name__}: {' '.join(str(error).split())[-300:]}"
     if plain and all(isinstance(each, list) for each in found.values()):
@@ -111,10 +97,11 @@ def main() -> None:
     if not given.without_spark:
         spark = sessions.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
         spark.sparkContext.setLogLevel("OFF")
+    run = engines(spark)
     figures = Counter[str]()
     trials.run(
         given,
-        lambda number: trial(given.seed, number, engines(spark), figures),
+        lambda number: trial(given.seed, number, run, figures),
         lambda: figures,
     )
 

@@ -2,11 +2,12 @@
 
 import pickle
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import apache_beam as beam
 import numpy as np
@@ -16,6 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 from in_process_batch import BatchRunner
 
 from sparkbeam.connectors.query_frames import queried, timed
+from sparkbeam.connectors.schemas import without_none
 from sparkbeam_sql.calcite import parse
 from sparkbeam_sql.calcite_steps import steps_of
 from sparkbeam_sql.lowered import Lowered
@@ -67,12 +69,32 @@ def _to_spark(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _table(pipeline: beam.Pipeline, kind: Any, rows: Sequence[Any]) -> SqlRows:
+def _table(
+    pipeline: beam.Pipeline, kind: Any, rows: Sequence[Any], *, numpy: bool = False
+) -> SqlRows:
     created = pipeline | beam.Create(rows).with_output_types(kind)
+    if numpy:
+        created |= beam.Map(_with_numpy_scalars).with_output_types(kind)
     return SqlRows.of(created, "PCOLLECTION")
 
 
-def by_steps(query: str, kind: Any, rows: Sequence[Any], *, windows: bool = False) -> Rows:
+def _with_numpy_scalars(row: Any) -> Any:
+    """Return a row with scalars of the NumPy types that its fields name or correspond to."""
+    types = {bool: np.bool_, int: np.int64, float: np.float64}
+    hints = get_type_hints(type(row))
+    return type(row)(*map(partial(_as_numpy, types), hints.values(), row))
+
+
+def _as_numpy(types: Mapping[type, type], hint: Any, value: Any) -> Any:
+    kind = without_none(hint)[0]
+    kind = types.get(kind, kind)
+    is_scalar = isinstance(kind, type) and issubclass(kind, np.generic)
+    return kind(value) if is_scalar and value is not None else value
+
+
+def by_steps(
+    query: str, kind: Any, rows: Sequence[Any], *, windows: bool = False, numpy: bool = False
+) -> Rows:
     """Return the result of a query by steps of Beam.
 
     Args:
@@ -80,10 +102,11 @@ def by_steps(query: str, kind: Any, rows: Sequence[Any], *, windows: bool = Fals
         kind: the type of the rows.
         rows: the rows.
         windows: all rows are in one window of a second.
+        numpy: numbers and truth values of the rows are NumPy scalars.
     """
     with tempfile.TemporaryDirectory() as folder:
         pipeline = beam.Pipeline(runner=BatchRunner())
-        table = _table(pipeline, kind, rows)
+        table = _table(pipeline, kind, rows, numpy=numpy)
         parsed = parse(query, {"PCOLLECTION": table.types})
         steps = steps_of(parsed, {"PCOLLECTION": table.kinds})
         given = _in_window(table.pcollection) if windows else table.pcollection
@@ -111,9 +134,10 @@ Engine = Callable[[str, Any, Sequence[Any]], Rows]
 
 
 def engines(spark: Any) -> dict[str, Engine]:
-    """Return the three engines by name."""
-    return {
-        "spark": lambda *given: by_spark(spark, *given),
+    """Return the engines by name, without Spark if there is no session."""
+    of_spark: dict[str, Engine] = {"spark": partial(by_spark, spark)} if spark is not None else {}
+    return of_spark | {
         "rows": by_steps,
-        "windows": lambda *given: by_steps(*given, windows=True),
+        "numpy": partial(by_steps, numpy=True),
+        "windows": partial(by_steps, windows=True),
     }

@@ -22,6 +22,7 @@ from sparkbeam_sql.calcite_values import (
     REAL,
     WHOLE,
     Value,
+    arithmetic,
     as_kind,
     common_kind,
     computable,
@@ -165,7 +166,7 @@ class Expressions:
         value = self.value(node)
         if value.kind is not bool:
             raise unknown(node)
-        return f"({value.source} is {not negated})"
+        return f"({value.source} == {not negated})"
 
     def _sides(self, node: exp.Binary) -> tuple[Value, Value]:
         """Return the sides of a comparison in types that are comparable."""
@@ -250,7 +251,7 @@ class Expressions:
             return strict(Decimal, "decimal_difference(Decimal(0), {})", value)
         if value.kind not in NUMBERS:
             raise unknown(node)
-        return strict(value.kind, ranged("(-{})", value.kind), computable(value))
+        return arithmetic(value.kind, ranged("(-{})", value.kind), computable(value))
 
     def _literal(self, node: exp.Literal) -> Value:
         if node.is_string:
@@ -294,7 +295,7 @@ class Expressions:
             raise unknown(node)
         kind = wider(left.kind, right.kind)
         found = f"{of_decimals}({{}}, {{}})" if kind is Decimal else ranged(text, kind)
-        return strict(kind, found, as_kind(left, kind), as_kind(right, kind))
+        return arithmetic(kind, found, as_kind(left, kind), as_kind(right, kind))
 
     def _division(self, node: exp.Div) -> Value:
         kinds = self.value(node.left).kind, self.value(node.right).kind
@@ -309,7 +310,7 @@ class Expressions:
         if not (is_integer(left.kind) and is_integer(right.kind)):
             raise unknown(node)
         operands = computable(left), computable(right)
-        return strict(wider(left.kind, right.kind), "modulo({}, {})", *operands)
+        return arithmetic(wider(left.kind, right.kind), "modulo({}, {})", *operands)
 
     def _case(self, node: exp.Case) -> Value:
         default = self.value(node.args.get("default") or exp.Null())

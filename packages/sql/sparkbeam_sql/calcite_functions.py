@@ -47,6 +47,7 @@ from sparkbeam_sql.calcite_values import (
     WHOLE,
     Value,
     alike,
+    arithmetic,
     common_kind,
     computable,
     converted,
@@ -327,7 +328,7 @@ def _similar_in_spark(node: exp.SimilarTo) -> exp.Expr:
 
 def _abs(node: exp.Abs, found: Value) -> Value:
     text = "{}.copy_abs()" if found.kind is Decimal else ranged("abs({})", found.kind)
-    return strict(found.kind, text, computable(found))
+    return arithmetic(found.kind, text, computable(found))
 
 
 def _rounding(name: str) -> Callable[..., Value]:

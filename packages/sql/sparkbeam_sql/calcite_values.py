@@ -25,11 +25,13 @@ class Value:
         source: its text in Python; the row is ``row``.
         kind: the type of its values.
         nullable: it may be None.
+        computed: a number is one of Python; one of a row may be a NumPy scalar.
     """
 
     source: str
     kind: Any
     nullable: bool = False
+    computed: bool = False
 
 
 KINDS: Mapping[Any, Any] = {
@@ -91,6 +93,11 @@ def strict(kind: Any, text: str, *values: Value) -> Value:
     return Value(f"({source} if {' and '.join(nulls)} else None)", kind, nullable=True)
 
 
+def arithmetic(kind: Any, text: str, *values: Value) -> Value:
+    """Return an expression as :func:`strict` does whose value is a number of Python."""
+    return replace(strict(kind, text, *values), computed=True)
+
+
 def present(*values: Value) -> tuple[list[str], list[str]]:
     """Return tests that nullable values are present, and the texts of all values behind these."""
     tests, sources = [], []
@@ -117,18 +124,24 @@ _SHORT = re.compile(r"row\.\w+")
 
 
 def computable(value: Value) -> Value:
-    """Return an operand of arithmetic: a number of NumPy with few bits would wrap around."""
-    if value.kind not in BITS or value.source.isdigit():
+    """Return an operand of arithmetic as a number of Python.
+
+    NumPy scalars wrap around, round to their own width, and do not mix with decimals.
+    """
+    type_name = "int" if is_integer(value.kind) else "float" if value.kind in REAL else ""
+    if value.computed or not type_name or value.source.isdigit():
         return value
-    return strict(value.kind, "int({})", value)
+    return arithmetic(value.kind, f"{type_name}({{}})", value)
 
 
 def as_kind(value: Value, kind: Any) -> Value:
     """Return a number for arithmetic with ``float`` or ``Decimal``; others stay what they are."""
     if kind in REAL and value.kind is Decimal:
         return _real(value, float)
+    if kind in REAL and value.kind in REAL and value.kind is not kind:
+        return computable(value)
     if kind is Decimal and is_integer(value.kind):
-        return strict(Decimal, "Decimal({})", value)
+        return strict(Decimal, "Decimal({})", computable(value))
     return value
 
 

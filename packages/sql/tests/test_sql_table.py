@@ -11,23 +11,21 @@ import pytest
 pytest.importorskip("sqlglot")
 
 from random_queries import Row, by_sqlite, random_query, random_rows
-from sql_engines import Rows, alike, by_spark, by_steps
+from sql_engines import Rows, alike, by_steps, engines
 from sql_expressions import AGGREGATES, GROUPS, ITEMS, ROW, Item, Mixed
 
 from sparkbeam_sql.calcite_dialect import QueryRefused
 from sparkbeam_sql.calcite_functions import FUNCTIONS
 
 Engine = Callable[..., Rows]
-ENGINES = ("spark", "rows", "windows")
+ENGINES = ("spark", "rows", "numpy", "windows")
 
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> tuple[str, Engine]:
     """Name and function of an engine."""
-    if request.param == "spark":
-        spark = request.getfixturevalue("spark")
-        return "spark", lambda *given: by_spark(spark, *given)
-    return request.param, lambda *given: by_steps(*given, windows=request.param == "windows")
+    spark = request.getfixturevalue("spark") if request.param == "spark" else None
+    return request.param, engines(spark)[request.param]
 
 
 def values(run: Engine, expressions: list[str], kind: Any, rows: list[Any]) -> dict[str, Any]:
