@@ -198,6 +198,13 @@ def _to_int(graph: Graph, items: tuple[Item, ...]) -> Item:
     return number
 
 
+def _index(graph: Graph, items: tuple[Item, ...]) -> Item:
+    node = _node(items, "operator.index")
+    if node.shape not in (INT, BOOL):
+        raise NotCompiled(f"it calls operator.index with {node.shape}")
+    return _to_int(graph, items)
+
+
 def _to_float(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) == 1 and (micros := micros_in(graph, items[0])) is not None:
         return binary(graph, "/", micros, graph.const(_MICROS))
@@ -509,6 +516,7 @@ _KNOWN: dict[Any, Handler] = {
     json.loads: _parsed,
     Timestamp.of: _timestamp_of,
     named_tuple_class: _named_tuple_class,
+    operator.index: _folding(operator.index, _index),
     operator.add: _by_operator("+"),
     operator.sub: _by_operator("-"),
     operator.mul: _by_operator("*"),

@@ -103,6 +103,7 @@ OF_FUNCTIONS: dict[Any, tuple[str, ...]] = {
         "named_tuple('Key', ('k',))(x.a)",
         "named_tuple('Two', ('a', 's'))(*x.inner)",
     ),
+    operator.index: ("operator.index(x.a)", "operator.index(x.p)"),
     Timestamp.of: ("TimestampedValue(x.s, Timestamp.of(x.when))", "Timestamp.of(x.b).micros"),
     **dict.fromkeys(
         [

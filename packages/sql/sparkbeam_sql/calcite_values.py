@@ -128,10 +128,10 @@ def computable(value: Value) -> Value:
 
     NumPy scalars wrap around, round to their own width, and do not mix with decimals.
     """
-    type_name = "int" if is_integer(value.kind) else "float" if value.kind in REAL else ""
-    if value.computed or not type_name or value.source.isdigit():
+    function = "integer" if is_integer(value.kind) else "real" if value.kind in REAL else ""
+    if value.computed or not function or value.source.isdigit():
         return value
-    return arithmetic(value.kind, f"{type_name}({{}})", value)
+    return arithmetic(value.kind, f"{function}({{}})", value)
 
 
 def as_kind(value: Value, kind: Any) -> Value:

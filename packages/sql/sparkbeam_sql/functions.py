@@ -17,6 +17,7 @@ from decimal import (
     DecimalException,
     localcontext,
 )
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,26 @@ from apache_beam.utils.timestamp import Timestamp
 
 IN_SPARK = "sparkbeam_sql_"
 """Begin of the names of these functions in queries of Spark."""
+
+
+def integer(number: Any) -> int:
+    """Return an integer, which may be a NumPy scalar, as one of Python's.
+
+    Raises:
+        TypeError: it is another number, or a text.
+    """
+    return index(number)
+
+
+def real(number: Any) -> float:
+    """Return a number, which may be a NumPy scalar, as one of Python's.
+
+    Raises:
+        TypeError: it is a text.
+    """
+    if isinstance(number, str):
+        raise TypeError(f"must be a number, not {type(number).__name__}")
+    return float(number)
 
 
 def quotient(left: int, right: int) -> int:

@@ -120,7 +120,9 @@ QUERIES = [
 
 
 def compared(spark: Any, query: str) -> None:
-    assert by_steps(query, Odd, ROWS) == by_spark(spark, query, Odd, ROWS)
+    expected = by_spark(spark, query, Odd, ROWS)
+    assert by_steps(query, Odd, ROWS) == expected
+    assert by_steps(query, Odd, ROWS, numpy=True) == expected
 
 
 @pytest.mark.part(5)
@@ -168,6 +170,19 @@ def test_what_is_out_of_range_ends_the_pipeline(expression: str, message: str) -
     rows = in_windows(expression, ROWS[3])
     with pytest.raises(PipelineFailed, match=message):
         rows.pipeline.run().wait_until_finish()
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [("i + 1", {"i": 2.5}), ("i4 + 1", {"i4": Decimal("2.5")}), ("f + 1", {"f": "2.5"})],
+)
+def test_a_value_of_another_type_is_not_converted(expression: str, values: dict[str, Any]) -> None:
+    pipeline = beam.Pipeline(runner=BatchRunner())
+    change = beam.Map(lambda row: row._replace(**values)).with_output_types(Odd)
+    windowed = pipeline | beam.Create([ROWS[0]]) | change | beam.WindowInto(FixedWindows(1))
+    _ = windowed | SqlTransform(f"SELECT {expression} AS x FROM PCOLLECTION")
+    with pytest.raises(PipelineFailed, match="TypeError"):
+        pipeline.run().wait_until_finish()
 
 
 @pytest.mark.parametrize(
