@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.connectors.committed_files import listed_files
-from sparkbeam.connectors.footers import KINDS
+from sparkbeam.connectors.parquet_equality import KINDS
 from sparkbeam.connectors.storage import from_here
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.spark import session as sessions

@@ -2,8 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -13,26 +12,15 @@ from apache_beam.io.filebasedsource import FileBasedSource
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms import core
 
+from sparkbeam.common.row_groups import Volume
 from sparkbeam.upstream.beam import function_of_map
+from sparkbeam.upstream.parquet import RowGroupSource
 
 _MOST_PARTS = 500
 """Maximum number of parts, all of which are sent to each task."""
 
 Part: TypeAlias = tuple[tuple[iobase.BoundedSource, tuple[Any, None]], float]
 """A source, the restriction to a part, its watermark estimator state, and the part's size."""
-
-
-@dataclass(frozen=True)
-class Volume:
-    """The size of columnar files.
-
-    Attributes:
-        rows: the number of rows.
-        sizes: the uncompressed bytes of each column, by name.
-    """
-
-    rows: int
-    sizes: Mapping[str, int]
 
 
 class DividedRead(core.DoFn):
@@ -101,7 +89,7 @@ def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
         return None
     if not 0 < len(parts) <= _MOST_PARTS:
         return None
-    return DividedRead(source, parts, getattr(other, "volume", None))
+    return DividedRead(source, parts, other.volume if isinstance(other, RowGroupSource) else None)
 
 
 def _is_divided_by_beam(source: FileBasedSource) -> bool:
