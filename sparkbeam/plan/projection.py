@@ -11,12 +11,11 @@ from math import ceil
 import apache_beam as beam
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from sparkbeam.plan.arrow_batches import ReadBatches, schema_read
 from sparkbeam.plan.model import CREATE_URN, Plan, Source, Stage
 from sparkbeam.plan.pardo_functions import dofn_of, set_dofn
 from sparkbeam.plan.parsed_stage import parsed, proto_of
 from sparkbeam.plan.required_fields import RequiredFields
-from sparkbeam.plan.table_reads import ReadBatches
-from sparkbeam.plan.table_rows import schema_read
 from sparkbeam.upstream.beam_files import DividedRead, source_of_read, with_source
 from sparkbeam.upstream.parquet import RowGroupSource
 
