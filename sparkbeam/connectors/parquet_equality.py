@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkbeam.common.row_groups import row_groups
+from sparkbeam.common.parquet_footers import row_groups
 from sparkbeam.upstream.scans import ScannedFile, hadoop_setting
 from sparkbeam.upstream.spark import version
 
@@ -197,11 +197,7 @@ def positions_read_alike(file: pq.ParquetFile, types: Mapping[str, str]) -> list
         _is_alike(schema.column(places[name]), file.schema_arrow.field(name).type, kind)
         and (kind not in _DATED or _is_new(calendar, schema.column(places[name])))
         for name, kind in types.items()
-    ) and all(
-        group.column(at).compression in _CODECS
-        for group in row_groups(file.metadata)
-        for at in found
-    )
+    ) and all(group.column(at).compression in _CODECS for group in row_groups(file) for at in found)
     return found if is_alike else None
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkbeam.common.row_groups import BATCH_BYTES, BATCH_ROWS, in_threads, row_groups
+from sparkbeam.common.parquet_footers import BATCH_BYTES, BATCH_ROWS, in_threads, row_groups
 from sparkbeam.connectors.parquet_equality import (
     arrow_schema,
     is_unchanged,
@@ -128,7 +128,7 @@ def _parts(
                 return None
             sizes = [
                 (group.num_rows, sum(group.column(at).total_uncompressed_size for at in read))
-                for group in row_groups(file.metadata)
+                for group in row_groups(file)
             ]
     except (OSError, ValueError, pa.ArrowException):
         return None

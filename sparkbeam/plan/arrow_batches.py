@@ -17,7 +17,7 @@ from sparkbeam.columns.vectors import Micros, as_counted, union_places
 from sparkbeam.common.placeholders import filling, is_filled
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.pardo_functions import dofn_in
-from sparkbeam.upstream.beam_files import source_of_read
+from sparkbeam.upstream.beam_files import DividedRead, source_of_read
 from sparkbeam.upstream.parquet import parquet_schema
 
 Batch: TypeAlias = pa.RecordBatch | pa.Table
@@ -226,8 +226,8 @@ def schema_read(payload: bytes) -> pa.Schema | None:
     Args:
         payload: the payload of the step, a ParDo.
     """
-    source = source_of_read(dofn_in(payload))
-    return None if source is None else parquet_schema(source)
+    fn = dofn_in(payload)
+    return parquet_schema(source_of_read(fn), fn.footers if isinstance(fn, DividedRead) else None)
 
 
 def _parts(

@@ -70,10 +70,10 @@ def _most_tasks(stage: Stage) -> int | None:
     """
     creates = list(parsed(stage).with_urn(CREATE_URN))
     fn = dofn_of(creates[0]) if len(creates) == 1 else None
-    if not isinstance(fn, DividedRead) or fn.volume is None:
+    if not isinstance(fn, DividedRead) or fn.footers is None:
         return None
     assert isinstance(fn.source, RowGroupSource)
-    return max(1, ceil(fn.volume.batches(fn.source.needed or fn.volume.sizes)))
+    return max(1, ceil(fn.footers.batches(fn.source.needed or fn.footers.sizes)))
 
 
 def _reading(stage: Stage, fewer: Mapping[str, frozenset[str]]) -> Stage:

@@ -12,7 +12,7 @@ from apache_beam.io.filebasedsource import FileBasedSource
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms import core
 
-from sparkbeam.common.row_groups import Volume
+from sparkbeam.common.parquet_footers import Footers
 from sparkbeam.upstream.beam import function_of_map
 from sparkbeam.upstream.parquet import RowGroupSource
 
@@ -31,18 +31,18 @@ class DividedRead(core.DoFn):
     Args:
         source: the source of the files.
         parts: the parts into which Beam splits it.
-        volume: the size of the files, if known.
+        footers: those of the files, if known.
 
     Attributes:
-        source, volume: the same.
+        source, footers: the same.
     """
 
     def __init__(
-        self, source: FileBasedSource, parts: Sequence[Part], volume: Volume | None = None
+        self, source: FileBasedSource, parts: Sequence[Part], footers: Footers | None = None
     ) -> None:
         super().__init__()
         self.source = source
-        self.volume = volume
+        self.footers = footers
         self._parts = parts
 
     @property
@@ -57,7 +57,7 @@ class DividedRead(core.DoFn):
 
     def reading(self, source: FileBasedSource) -> "DividedRead":
         """Return the same parts of the same files, read by another source."""
-        return DividedRead(source, [_read_by(source, part) for part in self._parts], self.volume)
+        return DividedRead(source, [_read_by(source, part) for part in self._parts], self.footers)
 
 
 def _read_by(source: FileBasedSource, part: Part) -> Part:
@@ -89,7 +89,7 @@ def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
         return None
     if not 0 < len(parts) <= _MOST_PARTS:
         return None
-    return DividedRead(source, parts, other.volume if isinstance(other, RowGroupSource) else None)
+    return DividedRead(source, parts, other.footers if isinstance(other, RowGroupSource) else None)
 
 
 def _is_divided_by_beam(source: FileBasedSource) -> bool:

@@ -14,14 +14,8 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.typehints import row_type
 
+from sparkbeam.common.parquet_footers import FOOTERS_AT_ONCE, MOST_FOOTERS, Footers, in_threads
 from sparkbeam.common.placeholders import filling
-from sparkbeam.common.row_groups import (
-    FOOTERS_AT_ONCE,
-    MOST_FOOTERS,
-    Volume,
-    in_threads,
-    row_groups,
-)
 
 TABLES_TO_DICTS: type[core.DoFn] = parquetio._ArrowTableToRowDictionaries
 """DoFn that makes a dict of each row of an Arrow table."""
@@ -35,12 +29,21 @@ def row_type_of_tables(fn: Any) -> Any:
     return getattr(element_type, "user_type", None)
 
 
-def parquet_schema(source: iobase.BoundedSource) -> pa.Schema | None:
-    """Return the schema that a source reads of its first Parquet file; None if unknown."""
+def parquet_schema(
+    source: iobase.BoundedSource | None, footers: Footers | None = None
+) -> pa.Schema | None:
+    """Return the schema that a source reads of its first Parquet file; None if unknown.
+
+    Args:
+        source: the source.
+        footers: those of its files, if they have been inspected.
+    """
     if isinstance(source, RowGroupSource) and source.schema is not None:
         return source.schema
     if not isinstance(source, parquetio._ParquetSource) or not source._pattern.is_accessible():
         return None
+    if footers is not None:
+        return _chosen(footers.schema, source._columns)
     try:
         (found,) = FileSystems.match([source._pattern.get()], [1])
         with FileSystems.open(found.metadata_list[0].path) as file:
@@ -68,7 +71,7 @@ class RowGroupSource(parquetio._ParquetSource):
     to the same tasks.
 
     Attributes:
-        volume: the size of the files, if all of them have been inspected.
+        footers: those of the files, if all of them have been inspected.
         schema: the schema of the first file, if only some columns are read.
         needed: the names of these columns; the others are placeholders. Files whose columns differ
             from those of the first file are read in full. None for all.
@@ -76,7 +79,7 @@ class RowGroupSource(parquetio._ParquetSource):
 
     def __init__(self, source: parquetio._ParquetSource) -> None:
         super().__init__(source._pattern, source._min_bundle_size, columns=source._columns)
-        self.volume: Volume | None = None
+        self.footers: Footers | None = None
         self.schema: pa.Schema | None = None
         self.needed: list[str] | None = None
 
@@ -113,8 +116,7 @@ class RowGroupSource(parquetio._ParquetSource):
         found = zip(inspected, in_threads(self._inspect, inspected), strict=True)
         known = {name: file for name, file in found if file is not None}
         if len(known) == len(counts):
-            groups = (group for file in known.values() for group in row_groups(file.metadata))
-            self.volume = Volume.of(groups)
+            self.footers = Footers.of(list(known.values()))
         begins = {name: _begins(file) for name, file in known.items()}
         for part in parts:
             if _has_rows(part, begins.get(part.source._file_name)):

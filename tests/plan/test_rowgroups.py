@@ -56,7 +56,7 @@ def test_of_many_files_those_that_are_read_whole_are_not_looked_at(
     source = RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0))
     monkeypatch.setattr(RowGroupSource, "_inspect", None)
     assert len(list(source.split(1 << 20))) == 20
-    assert source.volume is None
+    assert source.footers is None
 
 
 def test_of_few_files_it_is_known_how_much_there_is(tmp_path: Path) -> None:
@@ -64,14 +64,14 @@ def test_of_few_files_it_is_known_how_much_there_is(tmp_path: Path) -> None:
     write(tmp_path / "b.parquet", 3)
     source = RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0))
     assert len(list(source.split(1 << 20))) == 2
-    assert source.volume is not None
-    assert source.volume.rows == ROWS + 4
-    assert source.volume.sizes.keys() == {"number"}
-    assert 8 * (ROWS + 4) <= source.volume.sizes["number"] < 9 * ROWS
+    assert source.footers is not None
+    assert source.footers.rows == ROWS + 4
+    assert source.footers.sizes.keys() == {"number"}
+    assert 8 * (ROWS + 4) <= source.footers.sizes["number"] < 9 * ROWS
     (tmp_path / "c.parquet").write_bytes(b"no Parquet")
     source = RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0))
     assert len(list(source.split(1 << 20))) == 3
-    assert source.volume is None
+    assert source.footers is None
 
 
 def test_a_file_that_cannot_be_read_fails_where_it_is_read(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
-"""Sizes of the row groups of Parquet files, from their footers."""
+"""Footers of Parquet files: the schema of their columns, and the sizes of their row groups."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 _File = TypeVar("_File")
 _Footer = TypeVar("_Footer")
@@ -20,27 +23,29 @@ BATCH_ROWS, BATCH_BYTES = 1 << 16, 8 << 20
 
 
 @dataclass(frozen=True)
-class Volume:
-    """The size of row groups.
+class Footers:
+    """The schema and size of Parquet files, from their footers.
 
     Attributes:
-        rows: the number of rows.
+        schema: the schema of the first file.
+        rows: the number of rows of all files.
         sizes: the uncompressed bytes of each column, by name; those of its fields belong to a
             struct.
     """
 
+    schema: pa.Schema
     rows: int
     sizes: Mapping[str, int]
 
     @classmethod
-    def of(cls, groups: Iterable[Any]) -> "Volume":
-        """Return the size of the row groups with some metadata."""
+    def of(cls, files: Sequence[pq.ParquetFile]) -> "Footers":
+        """Return the schema and size of some files."""
         rows, sizes = 0, Counter[str]()
-        for group in groups:
+        for group in (group for file in files for group in row_groups(file)):
             rows += group.num_rows
             for column in map(group.column, range(group.num_columns)):
                 sizes[column.path_in_schema.partition(".")[0]] += column.total_uncompressed_size
-        return cls(rows, sizes)
+        return cls(files[0].schema.to_arrow_schema().remove_metadata(), rows, sizes)
 
     def batches(self, columns: Iterable[str]) -> float:
         """Return the number of batches of some columns."""
@@ -48,9 +53,9 @@ class Volume:
         return max(self.rows / BATCH_ROWS, size / BATCH_BYTES)
 
 
-def row_groups(footer: Any) -> Iterator[Any]:
-    """Yield the metadata of the row groups of a file with some metadata."""
-    return map(footer.row_group, range(footer.num_row_groups))
+def row_groups(file: pq.ParquetFile) -> Iterator[Any]:
+    """Yield the metadata of the row groups of a file."""
+    return map(file.metadata.row_group, range(file.num_row_groups))
 
 
 def in_threads(read: Callable[[_File], _Footer], files: Sequence[_File]) -> list[_Footer]:
