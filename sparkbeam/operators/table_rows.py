@@ -14,7 +14,13 @@ from sparkbeam.columns import RecordShape, Shape, UnknownShape
 from sparkbeam.columns.python_types import shape_in_arrow
 from sparkbeam.columns.view_types import plain, plain_schema
 from sparkbeam.operators.batches import passes_batches
-from sparkbeam.plan.arrow_batches import Batch, ElementsOfBatches, RowsOfTables, schema_read
+from sparkbeam.plan.arrow_batches import (
+    Batch,
+    ElementsOfBatches,
+    RowsOfTables,
+    record_batches,
+    schema_read,
+)
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.pardo_functions import dofn_of
@@ -147,5 +153,4 @@ def _parts(table: Batch) -> Iterator[pa.RecordBatch]:
     """Yield batches of at most as many rows as a block may have."""
     size = column_rows(table.num_rows, table.nbytes)
     for start in range(0, table.num_rows, size):
-        part = table.slice(start, size)
-        yield from part.to_batches() if isinstance(part, pa.Table) else (part,)
+        yield from record_batches(table.slice(start, size))

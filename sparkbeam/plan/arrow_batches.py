@@ -1,6 +1,6 @@
 """Record batches as elements: the steps of ``ReadFromArrow``, and those of Beam's Parquet reads."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,6 +21,11 @@ from sparkbeam.upstream.beam_files import DividedRead, source_of_read
 from sparkbeam.upstream.parquet import parquet_schema
 
 Batch: TypeAlias = pa.RecordBatch | pa.Table
+
+
+def record_batches(batch: Batch) -> Sequence[pa.RecordBatch]:
+    """Return the record batches of a table, or the one that it is."""
+    return batch.to_batches() if isinstance(batch, pa.Table) else [batch]
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class ElementsOfBatches(beam.DoFn):
     def process(self, batch: Batch) -> Iterator[Any]:
         """Give the elements one by one."""
         rows = self.rows(batch.schema)
-        for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
+        for part in record_batches(batch):
             values, times = values_of(rows.elements(part), rows.shape), rows.times(part)
             if times is None:
                 yield from values
@@ -163,7 +168,7 @@ class ReadBatches(beam.DoFn):
             yield from self._read(split)
             return
         for batch in self._read(split, self.needed):
-            for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
+            for part in record_batches(batch):
                 yield part if part.schema.equals(self._schema) else self._filled(part)
 
     def reading(self, needed: frozenset[str]) -> "ReadBatches":
