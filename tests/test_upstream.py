@@ -437,10 +437,10 @@ class TestUserCode:
             table = pa.table({"left": [1, 2, 3], "right": [f"{name}{n}" for n in (1, 2, 3)]})
             parquet.write_table(table, tmp_path / f"{name}.parquet", row_group_size=2)
         source: Any = beam.io.ReadFromParquetBatched(f"{tmp_path}/*.parquet")._source
-        whole = of_files.divided(of_parquet.whole_source(source))
+        by_row_groups: Any = of_parquet.row_group_source(source)
+        whole = of_files.divided(by_row_groups)
         assert whole is not None
-        schema = of_parquet.parquet_schema(whole.source)
-        fewer = of_parquet.projected_source(whole.source, schema, frozenset(["right"]))
+        fewer = by_row_groups.reading(frozenset(["right"]), of_parquet.parquet_schema(source))
         assert fewer is not None
 
         def read(fn: of_files.DividedRead) -> list[Any]:

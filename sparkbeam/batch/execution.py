@@ -33,7 +33,7 @@ from sparkbeam.batch.spilled_rows import SpilledFiles
 from sparkbeam.connectors import query_frames, source_frames
 from sparkbeam.connectors.delivery import Delivery, table_of_cells
 from sparkbeam.connectors.materialized_frames import MaterializedFrame, materialize
-from sparkbeam.connectors.parquet_frames import parquet_files
+from sparkbeam.connectors.parquet_reads import parquet_files
 from sparkbeam.connectors.storage import absolute
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.input_sizes import ReadBytes
@@ -402,10 +402,7 @@ class BatchExecution:
             spec = root.read.of_workers()
             files = self._files(root, spec)
             if files is None:
-                self._given[root.label] = (
-                    RowSource(root.label, spec.of_workers()),
-                    self._table(root),
-                )
+                self._given[root.label] = RowSource(root.label, spec), self._table(root)
             else:
                 self._reads_files(root.label)
                 source = RowSource(root.label, spec.of_files(), files)
@@ -415,8 +412,6 @@ class BatchExecution:
 
     def _files(self, root: Source, spec: ReadSpec) -> ParquetFiles | None:
         """Return the files that workers read instead of a DataFrame; None if Spark reads them."""
-        if spec.inputs is not None:
-            return None
         # Spark refuses to overwrite a table that it knows to be read.
         return parquet_files(
             self._session, lambda: self._table(root), spec, tables=not self._plan.sinks

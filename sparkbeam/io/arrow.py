@@ -12,8 +12,7 @@ from sparkbeam.columns import UnknownShape
 from sparkbeam.columns.python_types import is_plain_namedtuple
 from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.plan.table_reads import ReadBatches
-from sparkbeam.plan.table_rows import Batch, ElementsOfBatches
+from sparkbeam.plan.arrow_batches import Batch, ElementsOfBatches, ReadBatches
 
 
 class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):

@@ -10,21 +10,22 @@ from apache_beam.runners.worker import operations
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns import Shape, UnknownShape
-from sparkbeam.columns.view_types import plain
+from sparkbeam.columns import RecordShape, Shape, UnknownShape
+from sparkbeam.columns.python_types import shape_in_arrow
+from sparkbeam.columns.view_types import plain, plain_schema
 from sparkbeam.operators.batches import passes_batches
+from sparkbeam.plan.arrow_batches import (
+    Batch,
+    ElementsOfBatches,
+    RowsOfTables,
+    record_batches,
+    schema_read,
+)
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.operator import Operator
 from sparkbeam.plan.pardo_functions import dofn_of
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.plan.table_rows import (
-    Batch,
-    ElementsOfBatches,
-    RowsOfTables,
-    rows_of_tables,
-    schema_read,
-)
 from sparkbeam.upstream.beam_files import source_of_read
 from sparkbeam.upstream.parquet import TABLES_TO_DICTS, row_type_of_tables
 from sparkbeam.wire.failure import UserCodeFailed
@@ -52,7 +53,7 @@ class TableRows(Operator):
         else:
             schema = _schema_of_files(plan, step.label.rpartition("/")[0])
         with suppress(UnknownShape):
-            return None if schema is None else rows_of_tables(fn, schema).shape
+            return None if schema is None else _rows_of_tables(fn, schema).shape
         return None
 
     def run(self, step: Step) -> operations.Operation:
@@ -72,6 +73,31 @@ def _schema_of_files(plan: Plan, reading: str) -> pa.Schema | None:
             if is_in_read and source_of_read(dofn_of(transform)) is not None:
                 return schema_read(transform.spec.payload)
     return None
+
+
+def _rows_of_tables(fn: Any, schema: pa.Schema) -> RowsOfTables:
+    """Return a description of the elements that a DoFn makes of the rows of a table.
+
+    The batches of the table are passed through :func:`.plain`.
+
+    Args:
+        fn: the DoFn, which makes elements of rows.
+        schema: the schema of the table.
+
+    Raises:
+        UnknownShape: only the DoFn itself can tell.
+    """
+    schema = plain_schema(schema)
+    if isinstance(fn, ElementsOfBatches):
+        return fn.rows(schema)
+    row_type = row_type_of_tables(fn)
+    shape = shape_in_arrow(pa.struct(list(schema)))
+    assert isinstance(shape, RecordShape)
+    if row_type is None:
+        return RowsOfTables(shape)
+    if shape.names != row_type._fields:
+        raise UnknownShape("the columns of the table differ from its schema")
+    return RowsOfTables(RecordShape(row_type, shape.names, shape.fields))
 
 
 class TableRowsOperation(BlockOperation):
@@ -108,7 +134,7 @@ class TableRowsOperation(BlockOperation):
     def _rows_of(self, schema: pa.Schema) -> RowsOfTables | None:
         if schema not in self._rows:
             try:
-                self._rows[schema] = rows_of_tables(self.fn, schema)
+                self._rows[schema] = _rows_of_tables(self.fn, schema)
             except UnknownShape:
                 self._rows[schema] = None
         return self._rows[schema]
@@ -127,5 +153,4 @@ def _parts(table: Batch) -> Iterator[pa.RecordBatch]:
     """Yield batches of at most as many rows as a block may have."""
     size = column_rows(table.num_rows, table.nbytes)
     for start in range(0, table.num_rows, size):
-        part = table.slice(start, size)
-        yield from part.to_batches() if isinstance(part, pa.Table) else (part,)
+        yield from record_batches(table.slice(start, size))

@@ -14,6 +14,7 @@ expansion, greedy fusion. Four things differ from a portable runner:
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
 from apache_beam.portability import common_urns
@@ -46,8 +47,8 @@ from sparkbeam.plan.queried_sources import query_sources
 from sparkbeam.plan.unzipping import unzip_flattens
 from sparkbeam.plan.urns import FLATTEN
 from sparkbeam.plan.view_firings import always_combined, group_for_views
-from sparkbeam.upstream.beam_files import divided, source_of_read
-from sparkbeam.upstream.parquet import whole_source
+from sparkbeam.upstream.beam_files import divided, source_of_read, with_source
+from sparkbeam.upstream.parquet import row_group_source
 
 _Item = TypeVar("_Item")
 
@@ -100,7 +101,7 @@ def optimize(
         lift_in_streaming if streaming else lift_in_batch,
         translations.expand_sdf,
         strip_reshuffles,
-        *((divide_reads,) if local and not streaming else ()),
+        *(() if streaming else (partial(divide_reads, local=local),)),
         spread_creates,
         *(() if streaming else (strip_reshuffles_of_creates,)),
         drive_empty_flattens,
@@ -194,26 +195,29 @@ def strip_reshuffles(
 
 
 def divide_reads(
-    stages: list[translations.Stage], context: translations.TransformContext
+    stages: list[translations.Stage], context: translations.TransformContext, *, local: bool
 ) -> list[translations.Stage]:
-    """Divide the files that are read right now, so that no job has to do it.
+    """Divide Parquet files along their row groups, and ``local`` files of all formats right now.
 
-    The step that puts out their source becomes a :data:`~sparkbeam.plan.model.CREATE_URN` of its
-    parts.
+    No job has to divide these: the step that puts out their source becomes a
+    :data:`~sparkbeam.plan.model.CREATE_URN` of its parts.
     """
     readers = readers_of(stages)
     needless: list[translations.Stage] = []
     for stage in stages:
         (transform, *_) = stage.transforms
         dividing = _dividing(transform, readers)
-        source = source_of_read(dofn_of(transform)) if dividing else None
-        fn = divided(whole_source(source) or source)
-        if fn is None:
-            continue
-        set_dofn(transform, fn)
-        transform.spec.urn = CREATE_URN
-        _put_out(transform, dividing[-1])
-        needless += dividing
+        fn = dofn_of(transform) if dividing else None
+        source = source_of_read(fn)
+        by_row_groups = row_group_source(source)
+        parts = divided(by_row_groups or source) if local else None
+        if parts is not None:
+            set_dofn(transform, parts)
+            transform.spec.urn = CREATE_URN
+            _put_out(transform, dividing[-1])
+            needless += dividing
+        elif fn is not None and by_row_groups is not None:
+            set_dofn(transform, with_source(fn, by_row_groups))
     for stage in stages:
         stage.must_follow = stage.must_follow.difference(needless)
     return [stage for stage in stages if stage not in needless]

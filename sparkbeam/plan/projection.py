@@ -4,26 +4,20 @@ The fields that a step reads are known if its function is compiled (:mod:`sparkb
 Such a function does not see the other fields, whether it is evaluated over columns or called.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import ceil
 
+import apache_beam as beam
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from sparkbeam.plan.arrow_batches import ReadBatches, schema_read
 from sparkbeam.plan.model import CREATE_URN, Plan, Source, Stage
 from sparkbeam.plan.pardo_functions import dofn_of, set_dofn
 from sparkbeam.plan.parsed_stage import parsed, proto_of
 from sparkbeam.plan.required_fields import RequiredFields
-from sparkbeam.plan.table_reads import ReadBatches
-from sparkbeam.plan.table_rows import schema_read
-from sparkbeam.plan.volumes import batches
 from sparkbeam.upstream.beam_files import DividedRead, source_of_read, with_source
-from sparkbeam.upstream.parquet import (
-    ProjectedSource,
-    RowGroupSource,
-    projected_source,
-    whole_source,
-)
+from sparkbeam.upstream.parquet import RowGroupSource
 
 _COLUMNAR = frozenset(["parquet", "orc", "delta", "kafka"])
 """Formats whose columns can be left out. In others a column may be what makes a row malformed."""
@@ -45,7 +39,7 @@ def read_of_tables(stage: Stage) -> Iterator[tuple[str, int, int]]:
     for transform in parsed(stage).transforms.values():
         fn = dofn_of(transform)
         source = source_of_read(fn)
-        if isinstance(source, ProjectedSource):
+        if isinstance(source, RowGroupSource) and source.schema and source.needed:
             reading = transform.unique_name.rpartition("/Read/")[0]
             yield reading, len(source.needed), len(source.schema)
         elif isinstance(fn, ReadBatches) and len(fn.needed) < len(fn.names):
@@ -53,17 +47,14 @@ def read_of_tables(stage: Stage) -> Iterator[tuple[str, int, int]]:
 
 
 def _over_fewer_columns(plan: Plan, needs: RequiredFields) -> tuple[Stage, ...]:
-    """Return the stages with Beam's ``ReadFromParquet`` reading row groups of needed columns."""
-    found: dict[str, frozenset[str]] = {}
-    whole: set[str] = set()
+    """Return the stages with steps that read only the needed columns of tables."""
+    found: dict[str, frozenset[str] | None] = {}
     for stage in plan.stages:
         for reading, needed in needs.of_tables(stage).items():
-            if needed is None:
-                whole.add(reading)
-            else:
-                found[reading] = found.get(reading, frozenset()) | needed
-    fewer = {reading: needed for reading, needed in found.items() if reading not in whole}
-    stages = (_reading(stage, fewer) for stage in plan.stages)
+            others = found.get(reading, frozenset())
+            found[reading] = None if needed is None or others is None else needed | others
+    fewer = {f"{name}/Read/": needed for name, needed in found.items() if needed is not None}
+    stages = (_reading(stage, fewer) if fewer else stage for stage in plan.stages)
     return tuple(
         replace(stage, most_tasks=_most_tasks(stage))
         if stage.creates and needs.is_compiled(before)
@@ -79,50 +70,41 @@ def _most_tasks(stage: Stage) -> int | None:
     """
     creates = list(parsed(stage).with_urn(CREATE_URN))
     fn = dofn_of(creates[0]) if len(creates) == 1 else None
-    if not isinstance(fn, DividedRead) or fn.volume is None:
+    if not isinstance(fn, DividedRead) or fn.footers is None:
         return None
-    read = fn.source.needed if isinstance(fn.source, ProjectedSource) else fn.volume.sizes
-    size = sum(fn.volume.sizes.get(name, 0) for name in read)
-    return max(1, ceil(batches(fn.volume.rows, size)))
+    assert isinstance(fn.source, RowGroupSource)
+    return max(1, ceil(fn.footers.batches(fn.source.needed or fn.footers.sizes)))
 
 
-def _reading(stage: Stage, fewer: dict[str, frozenset[str]]) -> Stage:
-    """Return a stage in which some transforms read fewer columns."""
+def _reading(stage: Stage, fewer: Mapping[str, frozenset[str]]) -> Stage:
+    """Return a stage in which the steps whose names have some prefixes read fewer columns."""
     descriptor = proto_of(stage.descriptor)
     changed = False
     for transform in descriptor.transforms.values():
-        found = [
-            needed
-            for reading, needed in fewer.items()
-            if transform.unique_name == f"{reading}/Read"
-            or transform.unique_name.startswith(f"{reading}/Read/")
-        ]
-        changed |= _read_less(transform, found[0] if found else None)
+        for prefix, needed in fewer.items():
+            is_read = f"{transform.unique_name}/".startswith(prefix)
+            fn = _over_columns(transform, needed) if is_read else None
+            if fn is not None:
+                set_dofn(transform, fn)
+                changed = True
     return replace(stage, descriptor=descriptor.SerializeToString()) if changed else stage
 
 
-def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str] | None) -> bool:
-    """Return whether a step reads tables, or puts out a source of them, and was changed.
+def _over_columns(
+    transform: beam_runner_api_pb2.PTransform, needed: frozenset[str]
+) -> beam.DoFn | None:
+    """Return the DoFn of a step that reads tables, or puts out a source of them, for some columns.
 
-    Args:
-        transform: the step.
-        needed: the names of the columns to read; None for all.
+    None for other steps, and if all columns must be read.
     """
     fn = dofn_of(transform)
     if isinstance(fn, ReadBatches):
-        set_dofn(transform, fn if needed is None else fn.reading(needed))
-        return needed is not None
+        return fn.reading(needed)
     source = source_of_read(fn)
-    if fn is None or source is None:
-        return False
-    other: RowGroupSource | None = None
-    if needed is not None:
-        other = projected_source(source, schema_read(transform.spec.payload), needed)
-    other = other or whole_source(source)
-    if other is None:
-        return False
-    set_dofn(transform, with_source(fn, other))
-    return True
+    if fn is None or not isinstance(source, RowGroupSource):
+        return None
+    fewer = source.reading(needed, schema_read(transform.spec.payload))
+    return None if fewer is None else with_source(fn, fewer)
 
 
 def _projected(plan: Plan, needs: RequiredFields, source: Source) -> Source:

@@ -58,7 +58,8 @@ class RequiredFields:
 
         Returns:
             For each transform that reads tables whose rows the stage gets. Where these are of
-            several classes the names are those of :class:`~sparkbeam.plan.table_reads.ReadBatches`.
+            several classes the names are those of
+            :class:`~sparkbeam.plan.arrow_batches.ReadBatches`.
         """
         found: dict[str, frozenset[str] | None] = {}
         for reading, output, shape in self._walk(stage).tables(self._plan):

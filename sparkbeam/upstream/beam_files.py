@@ -2,8 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -13,26 +12,15 @@ from apache_beam.io.filebasedsource import FileBasedSource
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms import core
 
+from sparkbeam.common.parquet_footers import Footers
 from sparkbeam.upstream.beam import function_of_map
+from sparkbeam.upstream.parquet import RowGroupSource
 
 _MOST_PARTS = 500
 """Maximum number of parts, all of which are sent to each task."""
 
 Part: TypeAlias = tuple[tuple[iobase.BoundedSource, tuple[Any, None]], float]
 """A source, the restriction to a part, its watermark estimator state, and the part's size."""
-
-
-@dataclass(frozen=True)
-class Volume:
-    """The size of columnar files.
-
-    Attributes:
-        rows: the number of rows.
-        sizes: the uncompressed bytes of each column, by name.
-    """
-
-    rows: int
-    sizes: Mapping[str, int]
 
 
 class DividedRead(core.DoFn):
@@ -43,18 +31,18 @@ class DividedRead(core.DoFn):
     Args:
         source: the source of the files.
         parts: the parts into which Beam splits it.
-        volume: the size of the files, if known.
+        footers: those of the files, if known.
 
     Attributes:
-        source, volume: the same.
+        source, footers: the same.
     """
 
     def __init__(
-        self, source: FileBasedSource, parts: Sequence[Part], volume: Volume | None = None
+        self, source: FileBasedSource, parts: Sequence[Part], footers: Footers | None = None
     ) -> None:
         super().__init__()
         self.source = source
-        self.volume = volume
+        self.footers = footers
         self._parts = parts
 
     @property
@@ -69,7 +57,7 @@ class DividedRead(core.DoFn):
 
     def reading(self, source: FileBasedSource) -> "DividedRead":
         """Return the same parts of the same files, read by another source."""
-        return DividedRead(source, [_read_by(source, part) for part in self._parts], self.volume)
+        return DividedRead(source, [_read_by(source, part) for part in self._parts], self.footers)
 
 
 def _read_by(source: FileBasedSource, part: Part) -> Part:
@@ -101,7 +89,7 @@ def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
         return None
     if not 0 < len(parts) <= _MOST_PARTS:
         return None
-    return DividedRead(source, parts, getattr(other, "volume", None))
+    return DividedRead(source, parts, other.footers if isinstance(other, RowGroupSource) else None)
 
 
 def _is_divided_by_beam(source: FileBasedSource) -> bool:

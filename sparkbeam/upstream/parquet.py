@@ -3,10 +3,10 @@
 import copy
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from apache_beam.io import iobase, parquetio
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
@@ -14,8 +14,8 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.typehints import row_type
 
+from sparkbeam.common.parquet_footers import FOOTERS_AT_ONCE, MOST_FOOTERS, Footers, in_threads
 from sparkbeam.common.placeholders import filling
-from sparkbeam.upstream.beam_files import Volume
 
 TABLES_TO_DICTS: type[core.DoFn] = parquetio._ArrowTableToRowDictionaries
 """DoFn that makes a dict of each row of an Arrow table."""
@@ -29,16 +29,25 @@ def row_type_of_tables(fn: Any) -> Any:
     return getattr(element_type, "user_type", None)
 
 
-def parquet_schema(source: iobase.BoundedSource) -> pa.Schema | None:
-    """Return the schema that a source reads of its first Parquet file; None if unknown."""
-    if isinstance(source, ProjectedSource):
+def parquet_schema(
+    source: iobase.BoundedSource | None, footers: Footers | None = None
+) -> pa.Schema | None:
+    """Return the schema that a source reads of its first Parquet file; None if unknown.
+
+    Args:
+        source: the source.
+        footers: those of its files, if they have been inspected.
+    """
+    if isinstance(source, RowGroupSource) and source.schema is not None:
         return source.schema
     if not isinstance(source, parquetio._ParquetSource) or not source._pattern.is_accessible():
         return None
+    if footers is not None:
+        return _chosen(footers.schema, source._columns)
     try:
         (found,) = FileSystems.match([source._pattern.get()], [1])
         with FileSystems.open(found.metadata_list[0].path) as file:
-            schema = parquetio.pq.read_schema(file)
+            schema = pq.read_schema(file)
     except Exception:  # Workers find it too, and tell it with the label of the step.
         return None
     return _chosen(schema, source._columns)
@@ -49,27 +58,9 @@ def _chosen(schema: pa.Schema, names: list[str] | None) -> pa.Schema:
     return schema if names is None else pa.schema([f for f in schema if f.name in names])
 
 
-def whole_source(source: iobase.BoundedSource | None) -> "RowGroupSource | None":
+def row_group_source(source: iobase.BoundedSource | None) -> "RowGroupSource | None":
     """Return a source that reads the same Parquet files in better parts; None for other sources."""
     return RowGroupSource(source) if type(source) is parquetio._ParquetSource else None
-
-
-def projected_source(
-    source: iobase.BoundedSource, schema: pa.Schema | None, needed: frozenset[str]
-) -> "ProjectedSource | None":
-    """Return a source that reads only some columns of Parquet files; None for other sources.
-
-    Args:
-        source: reads all columns, or a given selection.
-        schema: the result of :func:`parquet_schema` for it.
-        needed: the names of the columns to read.
-    """
-    if schema is None or len(needed) >= len(schema) or any("." in name for name in schema.names):
-        return None
-    assert isinstance(source, parquetio._ParquetSource)
-    if source._columns is not None and set(source._columns) != set(schema.names):
-        return None
-    return ProjectedSource(source, schema, needed)
 
 
 class RowGroupSource(parquetio._ParquetSource):
@@ -80,12 +71,33 @@ class RowGroupSource(parquetio._ParquetSource):
     to the same tasks.
 
     Attributes:
-        volume: the size of the files, if all of them have been inspected.
+        footers: those of the files, if all of them have been inspected.
+        schema: the schema of the first file, if only some columns are read.
+        needed: the names of these columns; the others are placeholders. Files whose columns differ
+            from those of the first file are read in full. None for all.
     """
 
     def __init__(self, source: parquetio._ParquetSource) -> None:
         super().__init__(source._pattern, source._min_bundle_size, columns=source._columns)
-        self.volume: Volume | None = None
+        self.footers: Footers | None = None
+        self.schema: pa.Schema | None = None
+        self.needed: list[str] | None = None
+
+    def reading(self, needed: frozenset[str], schema: pa.Schema | None) -> "RowGroupSource | None":
+        """Return a source that reads only some columns; None if all of them must be read.
+
+        Args:
+            needed: the names of the columns to read.
+            schema: the result of :func:`parquet_schema` for this source.
+        """
+        if schema is None or len(needed) >= len(schema) or any("." in n for n in schema.names):
+            return None
+        if self._columns is not None and set(self._columns) != set(schema.names):
+            return None
+        other = RowGroupSource(self)
+        other.schema = schema
+        other.needed = [name for name in schema.names if name in needed] or schema.names[:1]
+        return other
 
     def split(
         self,
@@ -96,89 +108,53 @@ class RowGroupSource(parquetio._ParquetSource):
         parts = list(super().split(desired_bundle_size, start_position, stop_position))
         counts = Counter(part.source._file_name for part in parts)
         # Inspecting a few files is worthwhile.
-        looked_at = [name for name, count in counts.items() if count > 1 or len(counts) <= _AT_ONCE]
-        if not looked_at or len(looked_at) > _MOST_FOOTERS:
+        is_few = len(counts) <= FOOTERS_AT_ONCE
+        inspected = [name for name, count in counts.items() if count > 1 or is_few]
+        if not inspected or len(inspected) > MOST_FOOTERS:
             yield from parts
             return
-        with ThreadPoolExecutor(min(_AT_ONCE, len(looked_at))) as pool:
-            groups = dict(zip(looked_at, pool.map(self._row_groups, looked_at), strict=True))
-        self.volume = _volume([groups.get(name) for name in counts])
+        found = zip(inspected, in_threads(self._inspect, inspected), strict=True)
+        known = {name: file for name, file in found if file is not None}
+        if len(known) == len(counts):
+            self.footers = Footers.of(list(known.values()))
+        begins = {name: _begins(file) for name, file in known.items()}
         for part in parts:
-            if _has_rows(part, groups.get(part.source._file_name)):
+            if _has_rows(part, begins.get(part.source._file_name)):
                 yield part
 
-    def _row_groups(self, name: str) -> "list[_RowGroup] | None":
-        """Return the row groups of a file; None if it cannot be read."""
-        begin = parquetio._ParquetUtils.get_offset
+    def _inspect(self, name: str) -> pq.ParquetFile | None:
+        """Return a file with its footer; None if it cannot be read."""
         try:
             with self.open_file(name) as opened:
-                file = parquetio.pq.ParquetFile(opened)
-                found = map(file.metadata.row_group, range(file.num_row_groups))
-                return [_RowGroup(begin(file, at), group) for at, group in enumerate(found)]
+                return pq.ParquetFile(opened)
         except (BeamIOError, OSError, pa.ArrowException):
             return None
 
-
-_MOST_FOOTERS, _AT_ONCE = 1000, 16
-"""Maximum number of files whose row groups are read, in total and concurrently."""
-
-
-class _RowGroup(NamedTuple):
-    begin: int
-    metadata: Any
-
-
-def _has_rows(part: iobase.SourceBundle, groups: list[_RowGroup] | None) -> bool:
-    """Return whether row groups begin in a part of a file; True if unknown."""
-    if groups is None:
-        return True
-    return any(part.start_position <= group.begin < part.stop_position for group in groups)
-
-
-def _volume(files: list[list[_RowGroup] | None]) -> Volume | None:
-    """Return the size of files; None if one of them is unknown."""
-    rows, sizes = 0, Counter[str]()
-    for groups in files:
-        if groups is None:
-            return None
-        for _, group in groups:
-            rows += group.num_rows
-            for column in map(group.column, range(group.num_columns)):
-                sizes[column.path_in_schema.partition(".")[0]] += column.total_uncompressed_size
-    return Volume(rows, sizes)
-
-
-class ProjectedSource(RowGroupSource):
-    """Source of some columns of Parquet files, with placeholders for the other columns.
-
-    Files whose columns differ from those of the first file are read in full.
-
-    Args:
-        source: reads all columns.
-        schema: the schema of the first file.
-        needed: the names of the columns to read.
-
-    Attributes:
-        schema, needed: the same.
-    """
-
-    def __init__(
-        self, source: parquetio._ParquetSource, schema: pa.Schema, needed: frozenset[str]
-    ) -> None:
-        super().__init__(source)
-        self.schema = schema
-        self.needed = [name for name in schema.names if name in needed] or schema.names[:1]
-
     def read_records(self, file_name: str, range_tracker: Any) -> Iterator[pa.Table]:
+        if self.needed is None:
+            yield from super().read_records(file_name, range_tracker)
+            return
         with self.open_file(file_name) as file:
-            schema = _chosen(parquetio.pq.read_schema(file), self._columns)
+            schema = _chosen(pq.read_schema(file), self._columns)
         if not schema.equals(self.schema):
             yield from super().read_records(file_name, range_tracker)
             return
         fewer = copy.copy(self)
-        fewer._columns = self.needed
-        for table in super(ProjectedSource, fewer).read_records(file_name, range_tracker):
+        fewer._columns, fewer.needed = self.needed, None
+        for table in fewer.read_records(file_name, range_tracker):
             yield _filled(table, schema)
+
+
+def _begins(file: pq.ParquetFile) -> list[int]:
+    """Return the positions at which the row groups of a file begin."""
+    return [parquetio._ParquetUtils.get_offset(file, at) for at in range(file.num_row_groups)]
+
+
+def _has_rows(part: iobase.SourceBundle, begins: list[int] | None) -> bool:
+    """Return whether row groups begin in a part of a file; True if unknown."""
+    if begins is None:
+        return True
+    return any(part.start_position <= begin < part.stop_position for begin in begins)
 
 
 def _filled(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from sparkbeam.common.parquet_footers import MOST_FOOTERS
 from sparkbeam.upstream.spark import is_classic
 
 
@@ -97,9 +98,6 @@ def same_session(one: Any, other: Any) -> bool:
     return one is other or bool(one._jsparkSession.equals(other._jsparkSession))
 
 
-_MOST_FILES = 1000
-"""Maximum number of files, beyond which inspection costs the driver more than it saves."""
-
 _DEEPEST = 10
 _PASSED = frozenset(["Project", "SubqueryAlias", "View"])
 _RELATION = "LogicalRelation"
@@ -145,7 +143,7 @@ def _scan(frame: Any) -> ParquetScan | None:
     if columns is None or not _is_plain(relation):
         return None
     found = relation.location().allFiles()
-    if found.size() > _MOST_FILES:
+    if found.size() > MOST_FOOTERS:
         return None
     files = [*_files(str(found.mkString("\n")))]
     return ParquetScan(columns, tuple(files), nodes[1].get("catalogTable") is not None)

@@ -4,6 +4,9 @@ import contextlib
 import ctypes
 import functools
 import gc
+from collections.abc import Iterable
+
+import pyarrow as pa
 
 _ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1
 """Parameters of ``mallopt``, of the GNU C library."""
@@ -45,6 +48,12 @@ def partition_id() -> int:
 
     context = TaskContext.get()
     return context.partitionId() if context is not None else 0
+
+
+def task_numbers(batches: Iterable[pa.RecordBatch]) -> list[int]:
+    """Return the numbers that Spark gives a task in place of rows."""
+    # Spark reuses a worker only if it has read its input to the end.
+    return [number for batch in batches for number in batch.column(0).to_pylist()]
 
 
 def spark_stage() -> int:

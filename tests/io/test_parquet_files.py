@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from sparkbeam import PipelineFailed, SparkRunner
 from sparkbeam.connectors import source_frames
-from sparkbeam.connectors.parquet_frames import parquet_files
+from sparkbeam.connectors.parquet_reads import parquet_files
 from sparkbeam.io import ForeachBatch, FromDataFrame, ReadFromSpark
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.spark import session as sessions

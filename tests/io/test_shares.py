@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.connectors.row_ranges import divided
+from sparkbeam.connectors.parquet_reads import divided
 from sparkbeam.wire.parquet_splits import FilePart, ParquetFiles
 from sparkbeam.worker.connectors.parquet_rows import batches_of
 

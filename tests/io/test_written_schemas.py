@@ -112,6 +112,7 @@ def test_one_file_tells_as_well(spark: Any, tmp_path: Path) -> None:
     "options",
     [
         {"path": "{files}", "mergeSchema": "true"},
+        {"path": "{files}", "pathGlobFilter": "part-*"},
         {"path": "{files}/*"},
         {"path": "file:{files}"},
         {"path": "{files}-other"},

@@ -20,7 +20,9 @@ from sparkbeam.errors import PipelineFailed
 from sparkbeam.explain import describe
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.model import Exchange, Plan
-from sparkbeam.upstream import beam_files
+from sparkbeam.plan.pardo_functions import dofn_of
+from sparkbeam.plan.parsed_stage import parsed
+from sparkbeam.upstream import beam_files, parquet
 from sparkbeam.upstream.parquet import RowGroupSource
 
 
@@ -71,6 +73,14 @@ def test_files_of_this_machine_are_divided_at_once(folder: Path, options: list[s
 @pytest.mark.parametrize("options", ELSEWHERE)
 def test_workers_divide_files_of_other_machines(folder: Path, options: list[str]) -> None:
     assert not is_divided(planned(lambda p: p | beam.io.ReadFromText(f"{folder}/*.txt"), *options))
+
+
+@pytest.mark.parametrize("options", ELSEWHERE)
+def test_they_divide_parquet_files_along_row_groups(folder: Path, options: list[str]) -> None:
+    plan = planned(lambda p: p | beam.io.ReadFromParquet(f"{folder}/*.parquet"), *options)
+    steps = [step for stage in plan.stages for step in parsed(stage).transforms.values()]
+    (source,) = filter(None, (beam_files.source_of_read(dofn_of(step)) for step in steps))
+    assert isinstance(source, RowGroupSource)
 
 
 def test_a_session_tells_where_its_workers_are(folder: Path, spark: Any) -> None:
@@ -143,6 +153,7 @@ def test_files_are_looked_for_once(folder: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(RowGroupSource, "split", noting)
     monkeypatch.setattr(beam_files, "_is_divided_by_beam", lambda source: True)
+    monkeypatch.setattr(parquet, "FileSystems", None)
     test_columns_of_divided_files_are_left_out(folder)
     assert len(splits) == 1
 

@@ -11,7 +11,7 @@ from apache_beam.io.parquetio import _create_parquet_source as beams_source
 from in_process_batch import BatchRunner
 from noting import found, note
 
-from sparkbeam.upstream.parquet import RowGroupSource, whole_source
+from sparkbeam.upstream.parquet import RowGroupSource
 
 ROWS = 1000
 
@@ -41,9 +41,7 @@ def test_no_part_is_without_rows(groups: tuple[int, ...], full: int, tmp_path: P
     write(tmp_path / "a.parquet", *groups)
     write(tmp_path / "b.parquet", 3)
     beams = beams_source(f"{tmp_path}/*.parquet", 0)
-    source = whole_source(beams)
-    assert source is not None
-    by_bytes, by_groups = list(beams.split(1000)), list(source.split(1000))
+    by_bytes, by_groups = list(beams.split(1000)), list(RowGroupSource(beams).split(1000))
     rows = read(by_groups)
     assert all(rows)
     assert [one for one in read(by_bytes) if one] == rows
@@ -56,9 +54,9 @@ def test_of_many_files_those_that_are_read_whole_are_not_looked_at(
     for name in range(20):
         write(tmp_path / f"{name}.parquet", ROWS)
     source = RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0))
-    monkeypatch.setattr(RowGroupSource, "_row_groups", None)
+    monkeypatch.setattr(RowGroupSource, "_inspect", None)
     assert len(list(source.split(1 << 20))) == 20
-    assert source.volume is None
+    assert source.footers is None
 
 
 def test_of_few_files_it_is_known_how_much_there_is(tmp_path: Path) -> None:
@@ -66,14 +64,14 @@ def test_of_few_files_it_is_known_how_much_there_is(tmp_path: Path) -> None:
     write(tmp_path / "b.parquet", 3)
     source = RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0))
     assert len(list(source.split(1 << 20))) == 2
-    assert source.volume is not None
-    assert source.volume.rows == ROWS + 4
-    assert source.volume.sizes.keys() == {"number"}
-    assert 8 * (ROWS + 4) <= source.volume.sizes["number"] < 9 * ROWS
+    assert source.footers is not None
+    assert source.footers.rows == ROWS + 4
+    assert source.footers.sizes.keys() == {"number"}
+    assert 8 * (ROWS + 4) <= source.footers.sizes["number"] < 9 * ROWS
     (tmp_path / "c.parquet").write_bytes(b"no Parquet")
     source = RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0))
     assert len(list(source.split(1 << 20))) == 3
-    assert source.volume is None
+    assert source.footers is None
 
 
 def test_a_file_that_cannot_be_read_fails_where_it_is_read(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from sparkbeam.columns.arrays import array_of
 from sparkbeam.columns.python_types import RecordShape, Shape, arrow_type_of
 from sparkbeam.columns.python_values import values_of
 from sparkbeam.columns.vectors import as_counted
-from sparkbeam.plan.table_rows import ElementsOfBatches
+from sparkbeam.plan.arrow_batches import ElementsOfBatches
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.row_formats.column_cells import ColumnCoder
 from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys

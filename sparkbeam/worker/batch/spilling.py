@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkbeam.wire.rows import SCHEMA, RowBuffer, RowWriter
+from sparkbeam.worker.task import task_numbers
 
 
 class SpilledRows:
@@ -68,9 +69,7 @@ def spilled_batches(
         paths: those of all files of the port.
         given: the input from Spark: numbers of files.
     """
-    # Spark reuses a worker only if it has read its input to the end.
-    numbers = [number for batch in given for number in batch.column(0).to_pylist()]
-    for number in numbers:
+    for number in task_numbers(given):
         if number < len(paths):
             with pa.memory_map(paths[number]) as file, pa.ipc.open_stream(file) as stream:
                 yield from stream

@@ -46,7 +46,7 @@ from sparkbeam.worker.steps.bundles import Bundles, delay_of, portions
 from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.steps.processor import Residual
 from sparkbeam.worker.steps.threads import THREAD_POOL, clear_frames
-from sparkbeam.worker.task import partition_id, tune_worker
+from sparkbeam.worker.task import partition_id, task_numbers, tune_worker
 
 _QUEUED_BATCHES = 3
 
@@ -220,10 +220,7 @@ class _Run:
         source = processor.source
         processor.state.side_inputs = CollectedSideInputs(self._task.side_inputs)
         if stage.exchange is Exchange.IMPULSE:
-            # Spark reuses a worker only if it has read its input to the end.
-            (number,) = [
-                number for batch in self._batches for number in batch.column(0).to_pylist()
-            ]
+            (number,) = task_numbers(self._batches)
             for create in processor.creates:
                 create.share = slice(number, None, self._task.tasks)
             rows: Iterator[Row] = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])

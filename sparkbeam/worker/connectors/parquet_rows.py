@@ -62,8 +62,3 @@ def _ordered(read: pa.RecordBatch, files: ParquetFiles) -> pa.RecordBatch:
     else:
         times = read.column(files.time).view(pa.int64())
     return pa.RecordBatch.from_arrays([*columns, times], [*files.output, "time"])
-
-
-def shares_of(batches: Iterable[pa.RecordBatch]) -> list[int]:
-    """Return the numbers of the shares of a task: Spark hands over nothing else."""
-    return [number for batch in batches for number in batch.column(0).to_pylist()]

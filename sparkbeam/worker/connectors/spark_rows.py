@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,12 @@ from sparkbeam.wire.parquet_splits import ParquetFiles
 from sparkbeam.wire.rounding import coded_column, coded_micros
 from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.worker.blocks import Block, column_rows
-from sparkbeam.worker.connectors.parquet_rows import batches_of, shares_of
+from sparkbeam.worker.connectors.parquet_rows import batches_of
 from sparkbeam.worker.connectors.row_maker import RowMaker
 from sparkbeam.worker.row_formats.cells import BlockCoder
+from sparkbeam.worker.task import task_numbers
+
+_Item = TypeVar("_Item")
 
 
 class RowReader:
@@ -140,14 +144,11 @@ class RowSource:
         Raises:
             StepFailed: a file cannot be read.
         """
-        return given if self.files is None else self._read(self.files, shares_of(given))
-
-    def _read(self, files: ParquetFiles, shares: Iterable[int]) -> Iterator[pa.RecordBatch]:
-        try:
-            for share in shares:
-                yield from batches_of(files, share)
-        except Exception as error:
-            raise StepFailed(self.label, "its files cannot be read") from error
+        files = self.files
+        if files is None:
+            return given
+        read = (batch for share in task_numbers(given) for batch in batches_of(files, share))
+        return self._named(read, "its files cannot be read")
 
     def blocks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
         """Yield the elements of its rows.
@@ -157,13 +158,14 @@ class RowSource:
         """
         reader = RowReader(self.spec)
         for batch in batches:
-            yield from self._of(reader, batch)
+            yield from self._named(reader.blocks(batch), "its rows cannot be read")
 
-    def _of(self, reader: RowReader, batch: pa.RecordBatch) -> Iterator[Block]:
+    def _named(self, items: Iterator[_Item], reason: str) -> Iterator[_Item]:
+        """Yield some items; a failure has the label and a reason."""
         try:
-            yield from reader.blocks(batch)
+            yield from items
         except Exception as error:
-            raise StepFailed(self.label, "its rows cannot be read") from error
+            raise StepFailed(self.label, reason) from error
 
 
 @dataclass(frozen=True)
