@@ -1,32 +1,34 @@
 """Packs of keys with cells, many in one row of a shuffle.
 
-As in :mod:`sparkbeam.wire.row_packs` a row has a *bucket* of keys, by which Spark partitions and
-sorts; here cells may have any length, and a key any number of them. Each key has an *order*, which
-is a function of the key.
+Spark takes longer to place, sort and pass on a row than a combine takes to merge it. So a row has a
+*pack* of keys in the same *bucket*, each with a cell, and each key with an *order*.
 
-In the row of a pack, ``key`` is the bucket in two bytes and ``ord`` the least order of its keys.
-``value`` has the kind of the cells in one byte, their number, the lengths of each key and its cell,
-the concatenated keys, and the cells. A large cell is alone, with its key.
+In the row of a pack, ``key`` is the bucket in two bytes, by which Spark partitions and sorts, and
+``ord`` the least order of its keys, which sorts the packs of a bucket. ``value`` has the kind of
+the cells in one byte, their number, the length of all cells or 0, the lengths of each key and (if
+those differ) of its cell, the concatenated keys, and the cells.
 
-So a large key can be streamed: its rows are adjacent, and preceded only by rows with little data of
-it. A writer of much data divides buckets into packs at fixed orders, so that a reader need not hold
-a large bucket at once.
+In groups the order is a function of the key, and a large cell is alone, with its key. So a large
+key can be streamed: its rows are adjacent, and preceded only by rows with little data of it. A
+writer of much data divides buckets into packs at fixed orders, so that a reader need not hold a
+large bucket at once.
 """
 
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkbeam.wire.binary import binary, bytes_of, fixed_cells, offsets_of
+from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of
 from sparkbeam.wire.buckets import gathered
 from sparkbeam.wire.keywords import KeyWords, mixed
-from sparkbeam.wire.rows import CELL_BYTES, Orders, RowWriter
+from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Orders, RowWriter
 
 _BUCKETS = 4096
 _PARTS_BITS = 4
@@ -40,8 +42,9 @@ _MOST_BYTES = 16 << 20
 """Larger buckets are read in parts."""
 
 _COUNT = np.dtype("<u4")
-_HEAD = np.dtype([("kind", "u1"), ("count", _COUNT)])
-_LENGTHS = np.dtype([("key", _COUNT), ("cell", _COUNT)])
+_HEAD = np.dtype([("kind", "u1"), ("count", _COUNT), ("cell", _COUNT)])
+_OF_KEY = np.dtype([("key", _COUNT)])
+_OF_BOTH = np.dtype([("key", _COUNT), ("cell", _COUNT)])
 _ONE = struct.Struct("<BI")
 
 _Numbers = npt.NDArray[np.int64]
@@ -59,6 +62,9 @@ class CellKind(IntEnum):
     LARGE_RUN = 3
     """A large run of values of one key."""
 
+    ROW = 4
+    """One row per cell; see :mod:`sparkbeam.wire.row_packs`."""
+
 
 @dataclass(frozen=True)
 class CellsOfKeys:
@@ -73,6 +79,11 @@ class CellsOfKeys:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of keys and cells in bytes."""
+        return int(self.keys.nbytes + self.cells.nbytes)
 
     def take(self, rows: npt.NDArray[np.int64]) -> "CellsOfKeys":
         """Return the rows at some positions."""
@@ -145,29 +156,53 @@ def write(rows: RowWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
     ranks[np.lexsort((orders_of_keys, of_keys))] = np.arange(len(of_keys))
     arranged = np.argsort(ranks[places], kind="stable")
     buckets, orders = of_keys[places][arranged], orders_of_keys[places][arranged]
-    sorted_ = some.take(arranged)
-    lengths = np.empty(len(some), _LENGTHS)
-    lengths["key"] = np.diff(offsets_of(sorted_.keys))
-    lengths["cell"] = np.diff(offsets_of(sorted_.cells))
-    ends = np.cumsum(lengths["key"].astype(np.int64) + lengths["cell"])
     parts = buckets
-    if ends[-1] >= _MUCH:
+    if some.nbytes >= _MUCH:
         parts = buckets << _PARTS_BITS | orders >> (_ORDER_BITS - _PARTS_BITS)
-    begins = _begins(parts, ends)
-    counts = np.diff(begins, append=len(some))
+    write_packs(rows, tag, kind, some.take(arranged), buckets, orders, parts)
+
+
+def write_packs(
+    rows: ManyRowsWriter,
+    tag: int,
+    kind: CellKind,
+    some: CellsOfKeys,
+    buckets: npt.NDArray[Any],
+    orders: Orders,
+    parts: npt.NDArray[Any],
+) -> None:
+    """Write keys and their cells, of which neighbours are in the same pack.
+
+    Args:
+        rows: the writer.
+        tag: of the port.
+        kind: of the cells.
+        some: at least one, by bucket.
+        buckets: the bucket of each, which has 16 bits.
+        orders: the order of each.
+        parts: numbers that differ for neighbours that are in different packs.
+    """
+    of_keys, of_cells = np.diff(offsets_of(some.keys)), np.diff(offsets_of(some.cells))
+    same = int(of_cells[0]) if (of_cells == of_cells[0]).all() else 0
+    lengths = np.empty(len(some), _OF_KEY if same else _OF_BOTH)
+    lengths["key"] = of_keys
+    if not same:
+        lengths["cell"] = of_cells
+    begins = _begins(parts, np.cumsum(of_keys.astype(np.int64) + of_cells))
     heads = np.empty(len(begins), _HEAD)
-    heads["kind"], heads["count"] = kind, counts
+    heads["kind"], heads["count"], heads["cell"] = kind, np.diff(begins, append=len(some)), same
     packs = pc.binary_join_element_wise(
         fixed_cells(heads),
-        _cut(lengths.view(np.uint8), begins * _LENGTHS.itemsize),
-        _cut(bytes_of(sorted_.keys), _offsets(lengths["key"])[begins]),
-        _cut(bytes_of(sorted_.cells), _offsets(lengths["cell"])[begins]),
+        _cut(lengths.view(np.uint8), begins * lengths.itemsize),
+        _cut(bytes_of(some.keys), _offsets(of_keys)[begins]),
+        _cut(bytes_of(some.cells), _offsets(of_cells)[begins]),
         pa.scalar(b"", pa.binary()),
     )
-    rows.extend_columns(tag, _written(buckets[begins]), orders[begins], packs)
+    least = np.minimum.reduceat(orders, begins)
+    rows.extend_columns(tag, _written(buckets[begins]), least, packs)
 
 
-def _begins(parts: _Numbers, ends: _Numbers) -> _Numbers:
+def _begins(parts: npt.NDArray[Any], ends: _Numbers) -> _Numbers:
     """Return the start of each pack: at each part, and at the size limit.
 
     Args:
@@ -177,16 +212,18 @@ def _begins(parts: _Numbers, ends: _Numbers) -> _Numbers:
     is_first = np.concatenate([[True], parts[1:] != parts[:-1]])
     firsts = np.flatnonzero(is_first)
     before = np.concatenate([[0], ends[:-1]])
+    if np.diff(before[firsts], append=ends[-1]).max() <= CELL_BYTES:
+        return firsts
     within = before - np.repeat(before[firsts], np.diff(firsts, append=len(parts)))
     number = within // CELL_BYTES
     return np.flatnonzero(is_first | np.concatenate([[False], number[1:] != number[:-1]]))
 
 
-def _written(buckets: _Numbers) -> pa.Array:
+def _written(buckets: npt.NDArray[Any]) -> pa.Array:
     return fixed_cells(buckets.astype(">u2"))
 
 
-def _offsets(lengths: npt.NDArray[np.uint32]) -> _Numbers:
+def _offsets(lengths: npt.NDArray[Any]) -> _Numbers:
     """Return the start offset of each part, and the end."""
     return np.concatenate([[0], np.cumsum(lengths.astype(np.int64))])
 
@@ -197,7 +234,10 @@ def _cut(data: npt.NDArray[np.uint8], begins: _Numbers) -> pa.Array:
 
 
 def read(batches: Iterator[pa.RecordBatch]) -> Iterator[CellsRead]:
-    """Read batches of rows that are sorted by bucket and order."""
+    """Read batches of rows that are sorted by bucket and order.
+
+    A whole bucket is read at once, unless it is large: then as far as no earlier key can follow.
+    """
     for parts, following in gathered(batches, _WHOLE_BYTES, _MOST_BYTES):
         yield _read(parts, None if following is None else _first(following))
 
@@ -214,7 +254,7 @@ def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> CellsRe
     kinds = data[starts]
     some = {
         kind: _unpacked(rows.take(pa.array(np.flatnonzero(kinds == kind))))
-        for kind in (CellKind.VALUES, CellKind.RUNS)
+        for kind in (CellKind.VALUES, CellKind.RUNS, CellKind.ROW)
         if np.any(kinds == kind)
     }
     large = [
@@ -231,26 +271,41 @@ def _one(row: bytes) -> tuple[bytes, bytes]:
 
 def _unpacked(packs: pa.Array) -> CellsOfKeys:
     """Unpack keys and cells of one kind."""
+    starts, data = offsets_of(packs).astype(np.int64)[:-1], buffer_of(packs)
+    heads = data[starts[:, np.newaxis] + np.arange(_HEAD.itemsize)].view(_HEAD).reshape(len(packs))
+    same = np.unique(heads["cell"]).tolist()
+    if len(same) == 1:
+        return _unpacked_alike(packs, heads["count"].astype(np.int64), same[0])
+    some = (packs.filter(pa.array(heads["cell"] == length)) for length in same)
+    return CellsOfKeys.joined([*map(_unpacked, some)])
+
+
+def _unpacked_alike(packs: pa.Array, counts: _Numbers, same: int) -> CellsOfKeys:
+    """Unpack keys and cells.
+
+    Args:
+        packs: those whose cells have the same length, or those whose cells have different ones.
+        counts: the number of keys in each.
+        same: the length of all cells; 0 if they differ.
+    """
     data = bytes_of(packs)
     offsets = offsets_of(packs).astype(np.int64)
     starts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
-    heads = data[starts[:, np.newaxis] + np.arange(_HEAD.itemsize)].view(_HEAD)["count"]
-    counts = heads.reshape(len(packs)).astype(np.int64)
+    kind = _OF_KEY if same else _OF_BOTH
     of_lengths = starts + _HEAD.itemsize
-    of_keys = of_lengths + counts * _LENGTHS.itemsize
-    lengths = _between(data, of_lengths, of_keys).view(_LENGTHS)
+    of_keys = of_lengths + counts * kind.itemsize
+    lengths = between(data, of_lengths, of_keys).view(kind)
     bounds = np.concatenate([[0], np.cumsum(counts)])
     of_each = _offsets(lengths["key"])
     of_cells = of_keys + (of_each[bounds[1:]] - of_each[bounds[:-1]])
+    begins = np.arange(bounds[-1]) * same if same else _offsets(lengths["cell"])[:-1]
     return CellsOfKeys(
-        _cut(_between(data, of_keys, of_cells), of_each[:-1]),
-        _cut(_between(data, of_cells, ends), _offsets(lengths["cell"])[:-1]),
+        _cut(between(data, of_keys, of_cells), of_each[:-1]),
+        _cut(between(data, of_cells, ends), begins),
     )
 
 
-def _between(
-    data: npt.NDArray[np.uint8], starts: _Numbers, ends: _Numbers
-) -> npt.NDArray[np.uint8]:
+def between(data: npt.NDArray[np.uint8], starts: _Numbers, ends: _Numbers) -> npt.NDArray[np.uint8]:
     """Concatenate non-overlapping parts of bytes."""
     bounds = np.stack([starts, ends], axis=1).astype(np.int32).ravel()
     pieces = binary(np.append(bounds, bounds[-1]), data)

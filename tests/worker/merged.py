@@ -9,7 +9,7 @@ import pyarrow as pa
 from apache_beam.transforms.core import CombineFn
 from hypothesis import strategies as hs
 
-from sparkbeam.wire import row_packs
+from sparkbeam.wire import key_packs
 from sparkbeam.wire.rows import SCHEMA
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.column_accumulators import Totals
@@ -58,7 +58,7 @@ class Rows:
 @contextmanager
 def packs_of(size: int) -> Iterator[None]:
     """Lets packs be no larger than so many bytes, and be read as if that were much."""
-    with mock.patch.multiple(row_packs, CELL_BYTES=size, _WHOLE_BYTES=size, _MOST_BYTES=size):
+    with mock.patch.multiple(key_packs, CELL_BYTES=size, _WHOLE_BYTES=size, _MOST_BYTES=size):
         yield
 
 

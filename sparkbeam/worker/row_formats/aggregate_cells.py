@@ -27,7 +27,6 @@ from sparkbeam.aggregate.aggregates import Aggregates, objects
 from sparkbeam.aggregate.aggregator import merged
 from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of
-from sparkbeam.wire.row_packs import kinds_of
 from sparkbeam.wire.rows import BLOCK_CELL, SPANS_CELL, Row
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.row_formats.cells import KeyCells
@@ -114,7 +113,7 @@ class AggregateReader:
             starts: the start of each.
         """
         marks = np.minimum(marks_of(cells), 0)
-        kinds = kinds_of(marks)
+        kinds = _kinds_of(marks)
         for kind in kinds:
             rows: Positions | slice = slice(None)
             some = cells
@@ -139,6 +138,12 @@ class AggregateReader:
 
 def _none() -> Micros:
     return np.empty(0, np.int64)
+
+
+def _kinds_of(marks: Micros) -> list[int]:
+    """Return the distinct marks; fast if all are equal."""
+    found: list[int] = [int(marks[0])] if (marks == marks[0]).all() else np.unique(marks).tolist()
+    return found
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,7 @@ class PackedGroupSink(Sink):
         if self._is_global:
             self._wait(some)
             return None
-        size = some.keys.nbytes + some.cells.nbytes
-        most = column_rows(len(some), size) // max(1, len(some))
+        most = column_rows(len(some), some.nbytes) // max(1, len(some))
         windows = self._windows(block, max(1, most))
         if windows is None:
             return "its windows cannot be divided into time slices"
@@ -108,7 +107,7 @@ class PackedGroupSink(Sink):
 
     def _wait(self, some: CellsOfKeys) -> None:
         self._waiting.append(some)
-        self._bytes += some.keys.nbytes + some.cells.nbytes
+        self._bytes += some.nbytes
         if self._bytes >= _MOST_WAITING:
             self._flush_waiting()
 
