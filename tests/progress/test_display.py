@@ -23,15 +23,16 @@ from sparkbeam.observe.views.terminal import TerminalScreen
 WAITING, RUNNING, DONE, FAILED, STOPPED = StageState
 
 
+def stage(name: str, state: StageState, failed: int = 0) -> StageProgress:
+    if state is WAITING:
+        return StageProgress(name)
+    tasks = {"tasks_started": 4, "tasks_done": 3, "tasks_failed": failed}
+    return StageProgress(name, state, 1000, 120_000, 60_000.0, seconds=2.0, **tasks)
+
+
 def pipeline(*states: StageState) -> PipelineProgress:
-    return PipelineProgress(
-        tuple(
-            StageProgress(f"Step {number}", state)
-            if state is WAITING
-            else StageProgress(f"Step {number}", state, 4, 3, 0, 1000, 120_000, 2.0)
-            for number, state in enumerate(states)
-        )
-    )
+    stages = (stage(f"Step {number}", state) for number, state in enumerate(states))
+    return PipelineProgress(tuple(stages))
 
 
 @pytest.fixture
@@ -149,8 +150,7 @@ def test_many_running_stages_fit_the_terminal(terminal: Terminal, screen: Termin
 
 def test_long_names_lose_their_middle(terminal: Terminal, screen: TerminalScreen) -> None:
     name = " + ".join(f"[red]Step {number}" for number in range(40))
-    stage = StageProgress(name, RUNNING, 4, 3, 1, 1000, 120_000, 2.0)
-    screen.show(PipelineProgress((stage,)), 5.0)
+    screen.show(PipelineProgress((stage(name, RUNNING, failed=1),)), 5.0)
     _, line, _ = terminal.lines
     assert line.startswith("[red]Step 0 + [re")
     assert "...8 + [red]Step 39  running" in line
@@ -240,8 +240,8 @@ def test_a_notebook_updates_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_html_shows_labels_as_they_are() -> None:
-    stage = StageProgress("Keep <b>old</b> & new", RUNNING, 4, 3, 1, 1000, 120_000, 2.0)
-    assert "Keep &lt;b&gt;old&lt;/b&gt; &amp; new" in progress_html(PipelineProgress((stage,)))
+    progress = PipelineProgress((stage("Keep <b>old</b> & new", RUNNING),))
+    assert "Keep &lt;b&gt;old&lt;/b&gt; &amp; new" in progress_html(progress)
 
 
 def test_html_of_many_stages_tells_how_many_are_left_out() -> None:

@@ -13,9 +13,9 @@ from terminals import ROWS, Terminal, plain_lines
 
 from sparkbeam.observe.figures import formats
 from sparkbeam.observe.figures.progress import (
+    StageProgress,
     StageState,
     StreamingProgress,
-    StreamingStageProgress,
     headline,
     streaming_texts,
 )
@@ -25,11 +25,12 @@ from sparkbeam.observe.views.terminal import TerminalScreen
 
 NOON = Timestamp.from_utc_datetime(datetime(2020, 5, 17, 12, 0, tzinfo=UTC))
 
-READ = StreamingStageProgress("Read", 700, 40_000, 20_000.0, NOON, NOON)
-COUNT = StreamingStageProgress(
-    "Key + Count", 40_000, 40_000, 20_000.0, NOON, NOON - 12, 1204, 3_400_000, 3
+RUNNING = StageState.RUNNING
+READ = StageProgress("Read", RUNNING, 700, 40_000, 20_000.0, NOON, NOON)
+COUNT = StageProgress(
+    "Key + Count", RUNNING, 40_000, 40_000, 20_000.0, NOON, NOON - 12, 1204, 3_400_000, 3
 )
-LAST = StreamingStageProgress("Write")
+LAST = StageProgress("Write", RUNNING)
 
 PROGRESS = StreamingProgress(StageState.RUNNING, 17, 1.2, 35_000.0, 4.0, (READ, COUNT, LAST))
 
@@ -85,7 +86,7 @@ def test_a_narrow_terminal_loses_the_last_columns(
 def test_many_stages_show_those_with_most_elements(
     terminal: Terminal, screen: TerminalScreen
 ) -> None:
-    stages = tuple(StreamingStageProgress(f"Step {n}", n, n) for n in range(60))
+    stages = tuple(StageProgress(f"Step {n}", RUNNING, n, n) for n in range(60))
     screen.show(replace(PROGRESS, stages=stages), 35.0)
     lines = terminal.lines
     assert len(lines) < ROWS

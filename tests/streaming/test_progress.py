@@ -14,8 +14,8 @@ from in_process import DURATIONS, Spark, StreamingRunner
 from remembering import Remembering
 
 from sparkbeam.observe.collection.stream_tracker import StreamTracker
-from sparkbeam.observe.figures.micro_batch import MicroBatch, StageFigures
-from sparkbeam.observe.figures.progress import StageState, StreamingProgress, StreamingStageProgress
+from sparkbeam.observe.figures.micro_batch import MicroBatch, MicroBatchStage
+from sparkbeam.observe.figures.progress import StageProgress, StageState, StreamingProgress
 from sparkbeam.observe.page.view import of_query
 from sparkbeam.observe.sinks.runner_metrics import runner_metrics
 from sparkbeam.streaming.status import status
@@ -34,7 +34,7 @@ def at(*stamps: int) -> list[TimestampedValue]:
     return [TimestampedValue(stamp, stamp) for stamp in stamps]
 
 
-def stages(snapshots: list[StreamingProgress], label: str) -> list[StreamingStageProgress]:
+def stages(snapshots: list[StreamingProgress], label: str) -> list[StageProgress]:
     """The stage with a label, after each micro-batch."""
     found = [[s for s in each.stages if label in s.name.split(" + ")] for each in snapshots]
     assert all(len(matching) == 1 for matching in found)
@@ -275,6 +275,6 @@ def test_a_rate_is_that_of_the_last_micro_batches() -> None:
 
 
 def test_a_summary_travels_as_json() -> None:
-    stage = StageFigures(ElementCounts(1, 2), ElementCounts(3, 4), 5, -6, 7, 8, 9)
+    stage = MicroBatchStage(ElementCounts(1, 2), ElementCounts(3, 4), 5, -6, 7, 8, 9)
     whole = MicroBatch(1, 2, 3, 4, None, {"s": stage})
     assert MicroBatch.from_content(json.loads(json.dumps(whole.content()))) == whole

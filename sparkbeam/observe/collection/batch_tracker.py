@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from sparkbeam.observe.figures.progress import PipelineProgress, StageProgress, StageState
+from sparkbeam.observe.figures.rates import per_second
 from sparkbeam.plan.model import Plan
 from sparkbeam.wire.reports import ElementCounts, Signal, SignalKind, TaskReport
 
@@ -146,15 +147,17 @@ class _TrackedStage:
             done, counts = self.settled
             started = done
         until = now if state is StageState.RUNNING else self.last
+        seconds = 0.0 if self.begun is None else until - self.begun
         return StageProgress(
             name=self.name,
             state=state,
+            elements=counts.elements,
+            busiest=counts.busiest,
+            per_second=per_second(counts.busiest, seconds),
             tasks_started=started,
             tasks_done=done,
             tasks_failed=self.failed,
-            elements=counts.elements,
-            busiest=counts.busiest,
-            seconds=0.0 if self.begun is None else until - self.begun,
+            seconds=seconds,
             since=None if self.begun is None else self.begun - start,
         )
 

@@ -14,7 +14,7 @@ from sparkbeam.wire.timestamps import MIN_MICROS
 
 
 @dataclass(frozen=True)
-class StageFigures:
+class MicroBatchStage:
     """A stage at the end of a micro-batch, over all shards; times are in microseconds.
 
     Attributes:
@@ -62,7 +62,7 @@ class MicroBatch:
     duration: int
     elements: int
     source_watermark: int | None
-    stages: Mapping[str, StageFigures]
+    stages: Mapping[str, MicroBatchStage]
     names: Mapping[str, str] = field(default_factory=dict)
     partitions: tuple[PartitionProgress, ...] = ()
     phases: Phases = field(default_factory=dict)

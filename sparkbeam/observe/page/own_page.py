@@ -12,12 +12,7 @@ from sparkbeam.explain import stage_graph
 from sparkbeam.explain.sketch import sketch
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.figures.formats import duration
-from sparkbeam.observe.figures.progress import (
-    PipelineProgress,
-    Progress,
-    StreamingProgress,
-    headline,
-)
+from sparkbeam.observe.figures.progress import Progress, StreamingProgress, headline
 from sparkbeam.observe.page.view import (
     BOX_LINES,
     LONGEST_ERROR,
@@ -25,10 +20,9 @@ from sparkbeam.observe.page.view import (
     Fact,
     PageContent,
     StageView,
-    batch_stage,
     of_query,
     partition_rows,
-    streaming_stages,
+    stage_views,
 )
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction, redacted
@@ -99,11 +93,6 @@ class RunView:
             yield "failed attempts", f"{failures:,}"
 
     def _stages(self, progress: Progress) -> Iterator[StageView]:
-        ids = [stage.id for stage in self._plan.stages]
         # With the metrics of running tasks.
-        summaries = self._monitor.summary(self._monitor.metrics.known_by_stage()).stages
-        if isinstance(progress, PipelineProgress):
-            for id, stage, summary in zip(ids, progress.stages, summaries, strict=True):
-                yield batch_stage(id, stage, summary)
-        else:
-            yield from streaming_stages(ids, progress.stages, summaries)
+        summary = self._monitor.summary(self._monitor.metrics.known_by_stage())
+        return stage_views((stage.id for stage in self._plan.stages), progress, summary.stages)

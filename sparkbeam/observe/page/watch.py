@@ -18,7 +18,7 @@ from sparkbeam.observe.page.view import (
     StageView,
     of_query,
     partition_rows,
-    streaming_stages,
+    stage_views,
 )
 from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.streaming.checkpoint_files import absolute, files
@@ -117,7 +117,7 @@ def _state(found: PipelineStatus, sign: Heartbeat | None) -> str:
 
 def _stages(found: PipelineStatus, sign: Heartbeat | None) -> Iterator[StageView]:
     known = {} if sign is None else sign.stages
-    return streaming_stages(found.addresses, found.progress.stages, map(known.get, found.addresses))
+    return stage_views(found.addresses, found.progress, map(known.get, found.addresses))
 
 
 def _facts(found: PipelineStatus, sign: Heartbeat | None, now: float) -> Iterator[Fact]:
