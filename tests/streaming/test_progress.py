@@ -1,6 +1,7 @@
 """What is told of a streaming query while it runs."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
@@ -240,7 +241,7 @@ def tracked(*batches: MicroBatch, now: float = 0.0) -> StreamingProgress:
     return tracker.snapshot()
 
 
-EMPTY: Any = type("Plan", (), {"stages": ()})
+EMPTY: Any = SimpleNamespace(stages=())
 
 
 def test_nothing_is_known_before_the_first_micro_batch() -> None:
@@ -272,6 +273,13 @@ def test_a_rate_is_that_of_the_last_micro_batches() -> None:
     progress = tracked(*before, *after)
     assert progress.per_second == 10
     assert (progress.micro_batch, progress.batch_seconds) == (39, 1.0)
+
+
+def test_a_stage_that_is_in_no_micro_batch_has_no_figures() -> None:
+    plan: Any = SimpleNamespace(stages=(SimpleNamespace(id="s1", name="New"),))
+    tracker = StreamTracker(plan)
+    tracker.record_batch(batch(1, 1.0, 100))
+    assert tracker.snapshot().stages == (StageProgress("New", StageState.RUNNING),)
 
 
 def test_a_summary_travels_as_json() -> None:

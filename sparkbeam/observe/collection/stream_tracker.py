@@ -91,10 +91,7 @@ def query_progress(
         batch_seconds=last.duration / _SECOND,
         per_second=recent_rate(recent, [batch.elements for batch in recent]),
         lag_seconds=seconds_behind(last, now * _SECOND),
-        stages=tuple(
-            _stage_progress(name, state, [batch for batch in recent if id in batch.stages], id)
-            for id, name in names.items()
-        ),
+        stages=tuple(_stage_progress(recent, id, name, state) for id, name in names.items()),
         partitions=last.partitions,
         phases=in_seconds(last.phases),
     )
@@ -106,17 +103,19 @@ def in_seconds(phases: Phases) -> dict[str, float]:
 
 
 def _stage_progress(
-    name: str, state: StageState, batches: Sequence[MicroBatch], id: str
+    recent: Sequence[MicroBatch], id: str, name: str, state: StageState
 ) -> StageProgress:
-    """Return a stage at the end of the last of some micro-batches that all contain it."""
-    recent = [batch.stages[id] for batch in batches]
-    last = recent[-1]
+    """Return a stage at the end of the last micro-batch that contains it."""
+    batches = [batch for batch in recent if id in batch.stages]
+    if not batches:  # The program has a new stage, and has not run it.
+        return StageProgress(name, state)
+    last = batches[-1].stages[id]
     return StageProgress(
         name=name,
         state=state,
         elements=last.total.elements,
         busiest=last.total.busiest,
-        per_second=recent_rate(batches, [stage.new.busiest for stage in recent]),
+        per_second=recent_rate(batches, [batch.stages[id].new.busiest for batch in batches]),
         input_watermark=_timestamp(last.input_watermark),
         output_watermark=_timestamp(last.output_watermark),
         keys=last.keys,

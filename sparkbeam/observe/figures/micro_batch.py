@@ -15,7 +15,10 @@ from sparkbeam.wire.timestamps import MIN_MICROS
 
 @dataclass(frozen=True)
 class MicroBatchStage:
-    """A stage at the end of a micro-batch, over all shards; times are in microseconds.
+    """A stage at the end of a micro-batch, over all shards, in the form that a checkpoint stores.
+
+    Times are in microseconds. With the micro-batches before, it becomes a
+    :class:`.StageProgress`.
 
     Attributes:
         new: the elements of the micro-batch.
