@@ -13,6 +13,7 @@ from sparkbeam.observe.figures.progress import (
     Progress,
     StageProgress,
     StageState,
+    StreamingProgress,
     progress_html,
 )
 from sparkbeam.observe.views.display import Display, screen_for
@@ -33,11 +34,6 @@ def stage(name: str, state: StageState, failed: int = 0) -> StageProgress:
 def pipeline(*states: StageState) -> PipelineProgress:
     stages = (stage(f"Step {number}", state) for number, state in enumerate(states))
     return PipelineProgress(tuple(stages))
-
-
-@pytest.fixture
-def screen(terminal: Terminal) -> TerminalScreen:
-    return TerminalScreen(terminal.stream)
 
 
 # A terminal.
@@ -185,9 +181,9 @@ def test_a_line_names_three_stages_at_most() -> None:
     assert "Step 3" not in line
 
 
-def test_lines_come_with_changes_only() -> None:
-    running = pipeline(RUNNING, WAITING)
-    assert len(plain_lines((1.0, running), (10.0, running), (100.0, running))) == 1
+@pytest.mark.parametrize("progress", [pipeline(RUNNING, WAITING), StreamingProgress(RUNNING, 17)])
+def test_lines_come_with_changes_only(progress: Progress) -> None:
+    assert len(plain_lines((1.0, progress), (10.0, progress), (100.0, progress))) == 1
 
 
 def test_lines_come_every_three_seconds_at_most() -> None:
@@ -200,8 +196,9 @@ def test_lines_come_every_three_seconds_at_most() -> None:
     assert [line.split(";")[0].split()[-2] for line in lines] == ["1.0", "4.0"]
 
 
-def test_nothing_is_written_before_anything_runs() -> None:
-    assert plain_lines((1.0, pipeline(WAITING, WAITING))) == []
+@pytest.mark.parametrize("progress", [pipeline(WAITING, WAITING), StreamingProgress()])
+def test_nothing_is_written_before_anything_runs(progress: Progress) -> None:
+    assert plain_lines((1.0, progress), (20.0, progress)) == []
 
 
 def test_the_last_line_is_always_written() -> None:

@@ -8,18 +8,17 @@ from typing import Any
 from apache_beam.runners.runner import PipelineState
 
 from sparkbeam.common.display_text import line, shortened
-from sparkbeam.explain import stage_graph
 from sparkbeam.explain.sketch import sketch
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.figures.formats import duration
 from sparkbeam.observe.figures.progress import Progress, StreamingProgress, headline
 from sparkbeam.observe.page.view import (
-    BOX_LINES,
     LONGEST_ERROR,
     LONGEST_TITLE,
     Fact,
     PageContent,
     StageView,
+    graph_html,
     of_query,
     partition_rows,
     stage_views,
@@ -55,8 +54,7 @@ class RunView:
         self._started = time.time()
         self._ended: float | None = None
         self.title = line(shortened(name or program(), LONGEST_TITLE, redaction))
-        places = {stage.id: ("",) * BOX_LINES for stage in plan.stages}
-        self.graph = stage_graph.html(sketch(redacted(plan, redaction)), places)
+        self.graph = graph_html(sketch(redacted(plan, redaction)))
 
     @property
     def over(self) -> bool:

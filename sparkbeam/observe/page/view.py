@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from sparkbeam.common.display_text import printable, printable_in
+from sparkbeam.explain import stage_graph
+from sparkbeam.explain.sketch import Sketch
 from sparkbeam.observe.collection.notes import Note
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.figures import phases
@@ -25,7 +27,7 @@ from sparkbeam.observe.figures.summary import StageSummary, spark_texts, step_ce
 Fact = tuple[str, str]
 """A label and a formatted figure."""
 
-BOX_LINES = 3
+_BOX_LINES = 3
 """Number of lines of figures in a box of the graph."""
 
 _MOST_PARTITIONS = 200
@@ -116,6 +118,11 @@ class PageView(Protocol):
     @property
     def over(self) -> bool:
         """Return whether the content is final."""
+
+
+def graph_html(graph: Sketch) -> str:
+    """Return the graph of the stages, with room for their figures."""
+    return stage_graph.html(graph, {box.id: ("",) * _BOX_LINES for box in graph.boxes})
 
 
 def stage_views(

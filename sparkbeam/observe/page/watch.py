@@ -6,16 +6,15 @@ from typing import Any
 
 from sparkbeam.common.display_text import line
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.explain import stage_graph
 from sparkbeam.observe.collection.recent_batches import History, SecondSummary
 from sparkbeam.observe.figures.formats import duration
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.page.page_address import graph_of
 from sparkbeam.observe.page.view import (
-    BOX_LINES,
     Fact,
     PageContent,
     StageView,
+    graph_html,
     of_query,
     partition_rows,
     stage_views,
@@ -53,11 +52,7 @@ class CheckpointView:
         self.title = line(shown_url(self._location))
         self.content()
         graph = graph_of(self._files)
-        self.graph = (
-            ""
-            if graph is None
-            else stage_graph.html(graph, {box.id: ("",) * BOX_LINES for box in graph.boxes})
-        )
+        self.graph = "" if graph is None else graph_html(graph)
 
     @property
     def over(self) -> bool:
