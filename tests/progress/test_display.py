@@ -27,8 +27,17 @@ WAITING, RUNNING, DONE, FAILED, STOPPED = StageState
 def stage(name: str, state: StageState, failed: int = 0) -> StageProgress:
     if state is WAITING:
         return StageProgress(name)
-    tasks = {"tasks_started": 4, "tasks_done": 3, "tasks_failed": failed}
-    return StageProgress(name, state, 1000, 120_000, 60_000.0, seconds=2.0, **tasks)
+    return StageProgress(
+        name,
+        state,
+        elements=1000,
+        busiest=120_000,
+        per_second=60_000.0,
+        tasks_started=4,
+        tasks_done=3,
+        tasks_failed=failed,
+        seconds=2.0,
+    )
 
 
 def pipeline(*states: StageState) -> PipelineProgress:
