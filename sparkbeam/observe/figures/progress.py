@@ -57,8 +57,8 @@ class WatermarkHolder:
 class StageProgress:
     """A stage of fused transforms, in batch or at the end of a micro-batch.
 
-    The last six attributes are of a batch, the nine before them of a streaming pipeline; they keep
-    their defaults in the other.
+    Attributes from ``input_watermark`` to ``holder`` are of a streaming pipeline, and those from
+    ``tasks_started`` on of a batch; in the other they have their defaults.
 
     Attributes:
         name: the labels of the user's transforms.

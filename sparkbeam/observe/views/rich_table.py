@@ -70,8 +70,7 @@ def _listed(progress: Progress, limit: int) -> Sequence[StageProgress]:
     if len(stages) <= limit:
         return stages
     if isinstance(progress, StreamingProgress):
-        listed = sorted(stages, key=lambda stage: -stage.busiest)[:limit]
-    else:
-        quiet = (StageState.WAITING, StageState.DONE)
-        listed = [stage for stage in stages if stage.state not in quiet]
-    return [stage for stage in stages if stage in listed][:limit]
+        most = sorted(stages, key=lambda stage: -stage.busiest)[:limit]
+        return [stage for stage in stages if stage in most][:limit]
+    quiet = (StageState.WAITING, StageState.DONE)
+    return [stage for stage in stages if stage.state not in quiet][:limit]
