@@ -71,6 +71,8 @@ def _entry(name: str, what: Any) -> str:
     """A name with what it is called with, its description, and below it its members."""
     if isinstance(what, types.UnionType):
         return f"- **`{name}`** = `{' | '.join(kind.__name__ for kind in what.__args__)}`"
+    if isinstance(what, type) and what.__name__ != name:
+        return f"- **`{name}`** = `{what.__name__}`"
     is_called = not isinstance(what, type) or _is_made_by_users(what)
     called = f"{name}{_signature(what)}" if is_called else name
     lines = [f"- **`{called}`**: {_first_line(what)}"]

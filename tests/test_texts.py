@@ -21,7 +21,6 @@ from sparkbeam.observe.figures.progress import (
     StageProgress,
     StageState,
     StreamingProgress,
-    StreamingStageProgress,
     progress_html,
 )
 from sparkbeam.observe.figures.summary import RunSummary, StageSummary, StepSummary
@@ -83,7 +82,7 @@ def test_what_a_terminal_would_obey_is_told_in_escapes() -> None:
 @given(HOSTILE)
 def test_the_status_of_a_checkpoint(text: str) -> None:
     sign = Heartbeat(1.0, 10.0, text, True, text, error=text)
-    progress = StreamingProgress(stages=(StreamingStageProgress(text),))
+    progress = StreamingProgress(stages=(StageProgress(text),))
     found = PipelineStatus(Health.FAILED, progress=progress, sign=sign)
     for each in found.lines():
         assert not is_obeyed(each, "")
@@ -112,8 +111,8 @@ def test_pages(text: str) -> None:
 
 def progresses(name: str) -> list[Progress]:
     return [
-        PipelineProgress((StageProgress(name, StageState.RUNNING, 1),)),
-        StreamingProgress(StageState.RUNNING, 1, 1.0, 1.0, None, (StreamingStageProgress(name),)),
+        PipelineProgress((StageProgress(name, StageState.RUNNING, tasks_started=1),)),
+        StreamingProgress(StageState.RUNNING, 1, 1.0, 1.0, None, (StageProgress(name),)),
     ]
 
 

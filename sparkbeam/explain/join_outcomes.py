@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sparkbeam.explain.describe import printable, wrapped
-from sparkbeam.explain.shuffles import first, host_of, words_of
+from sparkbeam.explain.shuffles import Nodes, first, hosts, words_of
 from sparkbeam.plan.join_payload import LEFT, RIGHT
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.upstream.spark import PlanNode
@@ -26,19 +26,15 @@ def joins(plan: Plan, graphs: list[list[PlanNode]]) -> str:
     """
     found = []
     for stage in plan.stages:
-        if stage.join is None:
-            continue
-        for graph in graphs:
-            lines = list(_lines(stage, {node.id: node for node in graph}))
-            if lines:
+        for host, nodes in hosts(stage, graphs) if stage.join is not None else ():
+            if lines := list(_lines(stage, host, nodes)):
                 found.append("\n".join(lines))
                 break
     return "\n\n".join(found)
 
 
-def _lines(stage: Stage, nodes: dict[int, PlanNode]) -> Iterator[str]:
-    host = host_of(stage, nodes)
-    join = host and first(host, nodes, tuple(JOINS))
+def _lines(stage: Stage, host: PlanNode, nodes: Nodes) -> Iterator[str]:
+    join = first(host, nodes, tuple(JOINS))
     if join is None:
         return
     yield wrapped(f"{stage.id}  ", ", ".join(map(printable, stage.labels)))
@@ -54,7 +50,7 @@ def _kind(join: PlanNode) -> str:
     return JOINS[name]
 
 
-def _side(top: PlanNode, nodes: dict[int, PlanNode]) -> str:
+def _side(top: PlanNode, nodes: Nodes) -> str:
     """Describe the partitions of a side."""
     exchange = first(top, nodes, ("Exchange", "BroadcastExchange"))
     if exchange is None:

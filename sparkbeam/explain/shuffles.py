@@ -1,7 +1,7 @@
 """Spark's figures of shuffles: partitions before and after, and bytes."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.upstream.spark import PlanNode
@@ -28,19 +28,17 @@ _ROUNDED = 1.02
 """Tolerance of Spark's rounded totals over the sum of their parts."""
 
 
-def shuffles(plan: Plan, graphs: Iterable[list[PlanNode]]) -> dict[str, str]:
+def shuffles(plan: Plan, graphs: Sequence[list[PlanNode]]) -> dict[str, str]:
     """Describe the shuffles before stages, by stage id.
 
     Args:
         plan: the executed plan.
         graphs: the operators of each Spark plan.
     """
-    by_id = [{node.id: node for node in graph} for graph in graphs]
     found: dict[str, str] = {}
     for stage in plan.stages:
-        for nodes in by_id if stage.exchange in _SHUFFLES else ():
-            host = host_of(stage, nodes)
-            below = [nodes[child] for child in host.children] if host else []
+        for host, nodes in hosts(stage, graphs) if stage.exchange in _SHUFFLES else ():
+            below = [nodes[child] for child in host.children]
             own = first(below[0], nodes, _OTHERS) if below else None
             if own is not None and own.name.startswith("Exchange"):
                 found[stage.id] = ", ".join([*words_of(own, below[0], nodes), *_written(own)])
@@ -48,10 +46,18 @@ def shuffles(plan: Plan, graphs: Iterable[list[PlanNode]]) -> dict[str, str]:
     return found
 
 
-def host_of(stage: Stage, nodes: Nodes) -> PlanNode | None:
-    """Return the operator that runs a stage; None if Spark reports none."""
+def hosts(stage: Stage, graphs: Iterable[list[PlanNode]]) -> Iterator[tuple[PlanNode, Nodes]]:
+    """Yield the operator that runs a stage, with all operators of its Spark plan.
+
+    Args:
+        stage: the stage.
+        graphs: the operators of each Spark plan, of which more than one may run the stage.
+    """
     own = f"MapInArrow {stage.id}: "
-    return next((node for node in nodes.values() if node.description.startswith(own)), None)
+    for graph in graphs:
+        host = next((node for node in graph if node.description.startswith(own)), None)
+        if host is not None:
+            yield host, {node.id: node for node in graph}
 
 
 def first(top: PlanNode, nodes: Nodes, names: tuple[str, ...]) -> PlanNode | None:

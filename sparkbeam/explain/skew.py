@@ -1,9 +1,9 @@
 """Detection of skewed keys, with remedies."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sparkbeam.explain.join_outcomes import JOINS
-from sparkbeam.explain.shuffles import Nodes, first, host_of, sizes_of
+from sparkbeam.explain.shuffles import first, hosts, sizes_of
 from sparkbeam.observe.figures.formats import size
 from sparkbeam.observe.figures.summary import StageSummary
 from sparkbeam.plan.model import Exchange, Plan, Stage
@@ -31,7 +31,7 @@ _STATE = "the elements and the state of a key are in one task: use a finer key t
 
 
 def hot_keys(
-    plan: Plan, graphs: Iterable[list[PlanNode]], summary: Iterable[StageSummary]
+    plan: Plan, graphs: Sequence[list[PlanNode]], summary: Iterable[StageSummary]
 ) -> dict[str, str]:
     """Describe skewed partitions of stages, with the remedy.
 
@@ -43,12 +43,11 @@ def hot_keys(
     Returns:
         Texts by stage id; none for stages with even partitions.
     """
-    by_id = [{node.id: node for node in graph} for graph in graphs]
     found = {}
     for stage, done in zip(plan.stages, summary, strict=True):
         if stage.exchange not in (Exchange.BY_KEY, Exchange.JOIN):
             continue
-        sizes = _of_layer(done) if plan.streaming else _of_exchanges(stage, by_id)
+        sizes = _of_layer(done) if plan.streaming else _of_exchanges(stage, graphs)
         if sizes is not None and sizes[0] > max(LEAST, TIMES * sizes[1]):
             found[stage.id] = f"{_largest_partition(*sizes)}: {_remedy(stage)}"
     return found
@@ -60,15 +59,12 @@ def _of_layer(done: StageSummary) -> tuple[int, int] | None:
     return max(sizes, default=None)
 
 
-def _of_exchanges(stage: Stage, by_id: Iterable[Nodes]) -> tuple[int, int] | None:
+def _of_exchanges(stage: Stage, graphs: Iterable[list[PlanNode]]) -> tuple[int, int] | None:
     """Return the largest and the median partition of the shuffle before a stage.
 
     Its tasks may also run other stages. A side of a join has such a shuffle, too.
     """
-    for nodes in by_id:
-        host = host_of(stage, nodes)
-        if host is None:
-            continue
+    for host, nodes in hosts(stage, graphs):
         tops = host.children
         join = first(host, nodes, tuple(JOINS)) if stage.join is not None else None
         sizes = [sizes_of(nodes[top], nodes) for top in (join.children if join else tops)]

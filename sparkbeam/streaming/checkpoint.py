@@ -11,7 +11,7 @@ from sparkbeam.common.display_text import line, printable, printable_in, shorten
 from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.observe.figures.formats import duration, iso_time, joined
-from sparkbeam.observe.figures.progress import StreamingStageProgress, streaming_texts
+from sparkbeam.observe.figures.progress import StageProgress, streaming_texts
 from sparkbeam.streaming.checkpoint_files import absolute
 from sparkbeam.streaming.execution import known_pipeline
 from sparkbeam.streaming.feedback import FeedbackFiles
@@ -96,7 +96,7 @@ class CheckpointContent:
         return planned if committed is None or planned.log > committed.log else None
 
     @property
-    def behind(self) -> StreamingStageProgress | SourceMark | None:
+    def behind(self) -> StageProgress | SourceMark | None:
         """Step or source with the least watermark; None at the end of time, or if unknown.
 
         A step if its state holds its output watermark behind its input watermark, else a source.
@@ -291,7 +291,7 @@ def _newest(partitions: Any, tag: str) -> Iterator[tuple[str, int]]:
             yield name, mark
 
 
-def _output(step: StreamingStageProgress) -> int:
+def _output(step: StageProgress) -> int:
     return MIN_MICROS if step.output_watermark is None else int(step.output_watermark.micros)
 
 

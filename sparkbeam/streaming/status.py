@@ -12,18 +12,19 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from sparkbeam.common.display_text import line
-from sparkbeam.observe.collection.stream_tracker import in_seconds, is_long_ago, query_progress
+from sparkbeam.observe.collection.stream_tracker import in_seconds, query_progress
 from sparkbeam.observe.figures import phases
 from sparkbeam.observe.figures.formats import duration, iso_time, joined
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.figures.progress import (
+    StageProgress,
     StageState,
     StreamingProgress,
-    StreamingStageProgress,
     backlog,
     slowest,
     streaming_texts,
 )
+from sparkbeam.observe.figures.rates import is_long_ago
 from sparkbeam.streaming.checkpoint_files import LocalFiles, absolute, files, not_read
 from sparkbeam.streaming.execution import check_pipeline, known_pipeline
 from sparkbeam.streaming.feedback import FeedbackFiles
@@ -325,7 +326,7 @@ def _entries(checkpoint: str, folder: str) -> Iterator[tuple[str, float]]:
         yield entry.path.rpartition("/")[2], entry.last_updated_in_seconds
 
 
-def step_content(step: StreamingStageProgress) -> dict[str, Any]:
+def step_content(step: StageProgress) -> dict[str, Any]:
     """Return the figures of a step as JSON values."""
     return {
         "name": step.name,

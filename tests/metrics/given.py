@@ -1,7 +1,9 @@
 """Metrics for the tests of sinks."""
 
+import importlib.util
 from typing import Any
 
+import pytest
 from apache_beam.metrics import monitoring_infos as infos
 from apache_beam.metrics.cells import (
     DistributionData,
@@ -13,11 +15,26 @@ from apache_beam.metrics.execution import MetricKey, MetricResult
 from apache_beam.metrics.metric import MetricResults
 from apache_beam.metrics.metricbase import MetricName
 
+from sparkbeam import SparkBeamOptions
 from sparkbeam.observe.sinks.metrics_sink import PushedMetrics, RunnerMetric, RunnerMetricKind
+from sparkbeam.observe.sinks.sink_factory import sinks_of
 from sparkbeam.observe.views.metric_results import SparkMetrics
 
 COUNTER, GAUGE = RunnerMetricKind
 STAMP: Any = 345_862.8
+
+with_prometheus = pytest.mark.skipif(
+    importlib.util.find_spec("prometheus_client") is None, reason="needs prometheus_client"
+)
+with_otlp = pytest.mark.skipif(
+    importlib.util.find_spec("opentelemetry") is None, reason="needs opentelemetry"
+)
+
+
+def sink(name: str, *options: str) -> Any:
+    """The sink that options name."""
+    ((_, made),) = sinks_of(SparkBeamOptions([f"--metrics_sink={name}", *options]))
+    return made
 
 
 def example(*, committed: bool = True) -> PushedMetrics:

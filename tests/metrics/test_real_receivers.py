@@ -4,7 +4,6 @@ On Debian these come with ``graphite-carbon``, ``prometheus`` and ``prometheus-p
 build of an OpenTelemetry collector does that has its OTLP receiver and its debug exporter.
 """
 
-import importlib.util
 import json
 import shutil
 import signal
@@ -21,23 +20,13 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
-from given import counters, example, pushed
+from given import counters, example, pushed, sink, with_otlp, with_prometheus
 from in_process_batch import BatchRunner
 from receivers import free_port
 from waiting import until
 
-from sparkbeam import SparkBeamOptions
-from sparkbeam.observe.sinks.sink_factory import sinks_of
-
 HOSTILE = 'a "step"\n{of} the=worst,\tü'
 ELEMENTS = 50
-
-needs_prometheus_client = pytest.mark.skipif(
-    importlib.util.find_spec("prometheus_client") is None, reason="needs prometheus_client"
-)
-needs_otlp = pytest.mark.skipif(
-    importlib.util.find_spec("opentelemetry") is None, reason="needs opentelemetry"
-)
 
 
 def counted(element: int) -> int:
@@ -137,15 +126,13 @@ def kept(file: Path) -> set[float]:
 # Prometheus.
 
 
-@needs_prometheus_client
+@with_prometheus
 def test_a_server_of_prometheus_scrapes_them(tmp_path: Path) -> None:
     port = free_port()
-    options = ["--metrics_sink=prometheus", "--metrics_prometheus_address=127.0.0.1:0"]
-    ((_, made),) = sinks_of(SparkBeamOptions(options))
-    sink: Any = made
+    made = sink("prometheus", "--metrics_prometheus_address=127.0.0.1:0")
     try:
-        sink.write(pushed(counters(5, step=HOSTILE), counters(2, step=HOSTILE)))
-        target = {"targets": [f"127.0.0.1:{sink.port}"]}
+        made.write(pushed(counters(5, step=HOSTILE), counters(2, step=HOSTILE)))
+        target = {"targets": [f"127.0.0.1:{made.port}"]}
         job = {"job_name": "beam", "scrape_interval": "1s", "static_configs": [target]}
         config = tmp_path / "prometheus.yml"
         config.write_text(json.dumps({"scrape_configs": [job]}))  # JSON is YAML.
@@ -166,7 +153,7 @@ def test_a_server_of_prometheus_scrapes_them(tmp_path: Path) -> None:
             (up,) = queried(port, 'up{job="beam"}')
             assert up["value"][1] == "1"
     finally:
-        sink.close()
+        made.close()
 
 
 def queried(port: int, query: str) -> list[Any]:
@@ -176,7 +163,7 @@ def queried(port: int, query: str) -> list[Any]:
     return found
 
 
-@needs_prometheus_client
+@with_prometheus
 def test_a_push_gateway_takes_them(tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -198,7 +185,7 @@ def test_a_push_gateway_takes_them(tmp_path: Path) -> None:
 # An OpenTelemetry collector.
 
 
-@needs_otlp
+@with_otlp
 def test_a_collector_takes_them(tmp_path: Path) -> None:
     port = free_port()
     receiver = {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}}
@@ -219,17 +206,10 @@ def test_a_collector_takes_them(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with running(log, "otelcol", f"--config=file:{config}"):
         until(lambda: "Everything is ready" in log.read_text(), seconds=30)
-        run("--metrics_sink=otlp", f"--metrics_otlp_endpoint=http://127.0.0.1:{port}/v1/metrics")
+        endpoint = f"--metrics_otlp_endpoint=http://127.0.0.1:{port}/v1/metrics"
+        run("--metrics_sink=otlp", endpoint)
         until(lambda: f"Value: {ELEMENTS}\n" in log.read_text(), seconds=30)
-        ((_, sink),) = sinks_of(
-            SparkBeamOptions(
-                [
-                    "--metrics_sink=otlp",
-                    f"--metrics_otlp_endpoint=http://127.0.0.1:{port}/v1/metrics",
-                ]
-            )
-        )
-        sink.write(example())
+        sink("otlp", endpoint).write(example())
         until(lambda: "Name: beam.distribution" in log.read_text(), seconds=30)
         text = log.read_text()
     assert "name: Str(seen ones)" in text

@@ -1,30 +1,19 @@
 """What the sinks send, to servers that take it."""
 
-import importlib.util
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from apache_beam.metrics import monitoring_infos as infos
-from given import COUNTER, GAUGE, counters, example, pushed
+from given import COUNTER, GAUGE, counters, example, pushed, sink, with_otlp, with_prometheus
 from receivers import GraphiteReceiver, HttpReceiver, free_port, silent
 from waiting import until
 
-from sparkbeam import SparkBeamOptions
 from sparkbeam.observe.sinks import posting
-from sparkbeam.observe.sinks.metrics_sink import MetricsSink, RunnerMetric
-from sparkbeam.observe.sinks.sink_factory import sinks_of
+from sparkbeam.observe.sinks.metrics_sink import PushedMetrics, RunnerMetric
 
 SECRET = "p4ssw0rd"
 HOSTILE = 'a "step"\n{of} the=worst,\tü \ud800 ' + "x" * 200
-
-with_prometheus = pytest.mark.skipif(
-    importlib.util.find_spec("prometheus_client") is None, reason="needs prometheus_client"
-)
-with_otlp = pytest.mark.skipif(
-    importlib.util.find_spec("opentelemetry") is None, reason="needs opentelemetry"
-)
 
 
 @pytest.fixture
@@ -39,11 +28,6 @@ def graphite() -> Iterator[GraphiteReceiver]:
     receiver = GraphiteReceiver()
     yield receiver
     receiver.close()
-
-
-def sink(name: str, *options: str) -> MetricsSink:
-    ((_, made),) = sinks_of(SparkBeamOptions([f"--metrics_sink={name}", *options]))
-    return made
 
 
 def runner_metrics(step: str = "Read + Count") -> tuple[RunnerMetric, ...]:
@@ -131,11 +115,16 @@ def test_http_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 # Graphite.
 
 
-def test_graphite_has_a_line_for_each_value(graphite: GraphiteReceiver) -> None:
+def sent(graphite: GraphiteReceiver, metrics: PushedMetrics) -> list[dict[str, tuple[float, int]]]:
+    """The values that a server has got, for each connection."""
     options = ("--metrics_graphite_host=127.0.0.1", f"--metrics_graphite_port={graphite.port}")
-    sink("graphite", *options).write(example())
+    sink("graphite", *options).write(metrics)
     until(lambda: bool(graphite.connections))
-    (values,) = graphite.connections
+    return graphite.connections
+
+
+def test_graphite_has_a_line_for_each_value(graphite: GraphiteReceiver) -> None:
+    (values,) = sent(graphite, example())
     assert values == {
         "beam.counter.ns1.n1.s1.committed.value": (10, 1_000_000),
         "beam.counter.ns1.n1.s1.attempted.value": (20, 1_000_000),
@@ -155,12 +144,9 @@ def test_graphite_has_a_line_for_each_value(graphite: GraphiteReceiver) -> None:
 
 
 def test_graphite_gets_one_path_of_any_text(graphite: GraphiteReceiver) -> None:
-    options = ("--metrics_graphite_host=127.0.0.1", f"--metrics_graphite_port={graphite.port}")
     hostile = counters(3, namespace="a b", name="c\u2028d", step=HOSTILE.replace("\ud800", ""))
-    sink("graphite", *options).write(pushed(hostile, (), *runner_metrics(HOSTILE)))
-    until(lambda: bool(graphite.connections))
+    (values,) = sent(graphite, pushed(hostile, (), *runner_metrics(HOSTILE)))
     assert not graphite.errors
-    (values,) = graphite.connections
     assert values["beam.gauge.sparkbeam.lag_ms.attempted.value"] == (4200.0, 1_000_000)
     assert sum(path.startswith('beam.counter.a_b.c_d.a_"step"_') for path in values) == 2
 
@@ -174,12 +160,18 @@ def test_graphite_says_that_nobody_is_there() -> None:
 # Prometheus.
 
 
-def scraped(url: str) -> dict[tuple[str, tuple[str, ...]], float]:
+def scraped(*pushes: PushedMetrics) -> dict[tuple[str, tuple[str, ...]], float]:
     """The values that a server of Prometheus would take, by the name and the sorted labels."""
     import requests
     from prometheus_client.parser import text_string_to_metric_families
 
-    text = requests.get(url, timeout=5).text
+    made = sink("prometheus", "--metrics_prometheus_address=127.0.0.1:0")
+    try:
+        for metrics in pushes:
+            made.write(metrics)
+        text = requests.get(f"http://127.0.0.1:{made.port}/metrics", timeout=5).text
+    finally:
+        made.close()
     return {
         (sample.name, tuple(sample.labels[name] for name in sorted(sample.labels))): sample.value
         for family in text_string_to_metric_families(text)
@@ -189,13 +181,10 @@ def scraped(url: str) -> dict[tuple[str, tuple[str, ...]], float]:
 
 @with_prometheus
 def test_prometheus_scrapes_the_last_values() -> None:
-    made: Any = sink("prometheus", "--metrics_prometheus_address=127.0.0.1:0")
-    made.write(pushed(counters(5), (), *runner_metrics(HOSTILE)))
-    made.write(pushed(counters(6), counters(2), *runner_metrics(HOSTILE)))
-    try:
-        values = scraped(f"http://127.0.0.1:{made.port}/metrics")
-    finally:
-        made.close()
+    values = scraped(
+        pushed(counters(5), (), *runner_metrics(HOSTILE)),
+        pushed(counters(6), counters(2), *runner_metrics(HOSTILE)),
+    )
     assert values["beam_counter_total", ("n", "ns", "committed", "s")] == 6
     assert values["beam_counter_total", ("n", "ns", "attempted", "s")] == 8
     assert values["sparkbeam_pipeline_lag_ms", ()] == 4200
@@ -205,12 +194,7 @@ def test_prometheus_scrapes_the_last_values() -> None:
 
 @with_prometheus
 def test_prometheus_has_parts_of_distributions() -> None:
-    made: Any = sink("prometheus", "--metrics_prometheus_address=127.0.0.1:0")
-    made.write(example())
-    try:
-        values = scraped(f"http://127.0.0.1:{made.port}/metrics")
-    finally:
-        made.close()
+    values = scraped(example())
     parts = {
         part: values[f"beam_distribution_{part}", ("n2", "ns1", "committed", "s2")]
         for part in ("count", "sum", "min", "max")

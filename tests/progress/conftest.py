@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 from terminals import Terminal
 
+from sparkbeam.observe.views.terminal import TerminalScreen
+
 
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
@@ -12,3 +14,9 @@ def terminal() -> Iterator[Terminal]:
     terminal = Terminal()
     yield terminal
     terminal.close()
+
+
+@pytest.fixture
+def screen(terminal: Terminal) -> TerminalScreen:
+    """What draws on it."""
+    return TerminalScreen(terminal.stream)

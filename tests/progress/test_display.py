@@ -13,6 +13,7 @@ from sparkbeam.observe.figures.progress import (
     Progress,
     StageProgress,
     StageState,
+    StreamingProgress,
     progress_html,
 )
 from sparkbeam.observe.views.display import Display, screen_for
@@ -23,20 +24,25 @@ from sparkbeam.observe.views.terminal import TerminalScreen
 WAITING, RUNNING, DONE, FAILED, STOPPED = StageState
 
 
-def pipeline(*states: StageState) -> PipelineProgress:
-    return PipelineProgress(
-        tuple(
-            StageProgress(f"Step {number}", state)
-            if state is WAITING
-            else StageProgress(f"Step {number}", state, 4, 3, 0, 1000, 120_000, 2.0)
-            for number, state in enumerate(states)
-        )
+def stage(name: str, state: StageState, failed: int = 0) -> StageProgress:
+    if state is WAITING:
+        return StageProgress(name)
+    return StageProgress(
+        name,
+        state,
+        elements=1000,
+        busiest=120_000,
+        per_second=60_000.0,
+        tasks_started=4,
+        tasks_done=3,
+        tasks_failed=failed,
+        seconds=2.0,
     )
 
 
-@pytest.fixture
-def screen(terminal: Terminal) -> TerminalScreen:
-    return TerminalScreen(terminal.stream)
+def pipeline(*states: StageState) -> PipelineProgress:
+    stages = (stage(f"Step {number}", state) for number, state in enumerate(states))
+    return PipelineProgress(tuple(stages))
 
 
 # A terminal.
@@ -149,8 +155,7 @@ def test_many_running_stages_fit_the_terminal(terminal: Terminal, screen: Termin
 
 def test_long_names_lose_their_middle(terminal: Terminal, screen: TerminalScreen) -> None:
     name = " + ".join(f"[red]Step {number}" for number in range(40))
-    stage = StageProgress(name, RUNNING, 4, 3, 1, 1000, 120_000, 2.0)
-    screen.show(PipelineProgress((stage,)), 5.0)
+    screen.show(PipelineProgress((stage(name, RUNNING, failed=1),)), 5.0)
     _, line, _ = terminal.lines
     assert line.startswith("[red]Step 0 + [re")
     assert "...8 + [red]Step 39  running" in line
@@ -185,9 +190,9 @@ def test_a_line_names_three_stages_at_most() -> None:
     assert "Step 3" not in line
 
 
-def test_lines_come_with_changes_only() -> None:
-    running = pipeline(RUNNING, WAITING)
-    assert len(plain_lines((1.0, running), (10.0, running), (100.0, running))) == 1
+@pytest.mark.parametrize("progress", [pipeline(RUNNING, WAITING), StreamingProgress(RUNNING, 17)])
+def test_lines_come_with_changes_only(progress: Progress) -> None:
+    assert len(plain_lines((1.0, progress), (10.0, progress), (100.0, progress))) == 1
 
 
 def test_lines_come_every_three_seconds_at_most() -> None:
@@ -200,8 +205,9 @@ def test_lines_come_every_three_seconds_at_most() -> None:
     assert [line.split(";")[0].split()[-2] for line in lines] == ["1.0", "4.0"]
 
 
-def test_nothing_is_written_before_anything_runs() -> None:
-    assert plain_lines((1.0, pipeline(WAITING, WAITING))) == []
+@pytest.mark.parametrize("progress", [pipeline(WAITING, WAITING), StreamingProgress()])
+def test_nothing_is_written_before_anything_runs(progress: Progress) -> None:
+    assert plain_lines((1.0, progress), (20.0, progress)) == []
 
 
 def test_the_last_line_is_always_written() -> None:
@@ -240,8 +246,8 @@ def test_a_notebook_updates_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_html_shows_labels_as_they_are() -> None:
-    stage = StageProgress("Keep <b>old</b> & new", RUNNING, 4, 3, 1, 1000, 120_000, 2.0)
-    assert "Keep &lt;b&gt;old&lt;/b&gt; &amp; new" in progress_html(PipelineProgress((stage,)))
+    progress = PipelineProgress((stage("Keep <b>old</b> & new", RUNNING),))
+    assert "Keep &lt;b&gt;old&lt;/b&gt; &amp; new" in progress_html(progress)
 
 
 def test_html_of_many_stages_tells_how_many_are_left_out() -> None:

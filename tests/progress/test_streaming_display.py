@@ -1,10 +1,7 @@
 """What a person sees of a streaming pipeline."""
 
-import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
@@ -13,30 +10,26 @@ from terminals import ROWS, Terminal, plain_lines
 
 from sparkbeam.observe.figures import formats
 from sparkbeam.observe.figures.progress import (
+    StageProgress,
     StageState,
     StreamingProgress,
-    StreamingStageProgress,
     headline,
+    progress_html,
     streaming_texts,
 )
-from sparkbeam.observe.views.notebook import NotebookScreen
 from sparkbeam.observe.views.rich_table import progress_table
 from sparkbeam.observe.views.terminal import TerminalScreen
 
 NOON = Timestamp.from_utc_datetime(datetime(2020, 5, 17, 12, 0, tzinfo=UTC))
 
-READ = StreamingStageProgress("Read", 700, 40_000, 20_000.0, NOON, NOON)
-COUNT = StreamingStageProgress(
-    "Key + Count", 40_000, 40_000, 20_000.0, NOON, NOON - 12, 1204, 3_400_000, 3
+RUNNING = StageState.RUNNING
+READ = StageProgress("Read", RUNNING, 700, 40_000, 20_000.0, NOON, NOON)
+COUNT = StageProgress(
+    "Key + Count", RUNNING, 40_000, 40_000, 20_000.0, NOON, NOON - 12, 1204, 3_400_000, 3
 )
-LAST = StreamingStageProgress("Write")
+LAST = StageProgress("Write", RUNNING)
 
 PROGRESS = StreamingProgress(StageState.RUNNING, 17, 1.2, 35_000.0, 4.0, (READ, COUNT, LAST))
-
-
-@pytest.fixture
-def screen(terminal: Terminal) -> TerminalScreen:
-    return TerminalScreen(terminal.stream)
 
 
 def cells(line: str) -> list[str]:
@@ -85,7 +78,7 @@ def test_a_narrow_terminal_loses_the_last_columns(
 def test_many_stages_show_those_with_most_elements(
     terminal: Terminal, screen: TerminalScreen
 ) -> None:
-    stages = tuple(StreamingStageProgress(f"Step {n}", n, n) for n in range(60))
+    stages = tuple(StageProgress(f"Step {n}", RUNNING, n, n) for n in range(60))
     screen.show(replace(PROGRESS, stages=stages), 35.0)
     lines = terminal.lines
     assert len(lines) < ROWS
@@ -99,13 +92,8 @@ def test_the_table_stays_at_the_end(terminal: Terminal, screen: TerminalScreen) 
     assert terminal.lines[-1] == "done, micro-batch 17, 3 late elements dropped, after 36.0 s"
 
 
-def test_a_notebook_shows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[Any] = []
-    display = SimpleNamespace(display=lambda data, raw, display_id: shown.append(data))
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    NotebookScreen().show(PROGRESS, 35.0)
-    html = shown[0]["text/html"]
-    assert "micro-batch 17" in html
+def test_html_has_the_last_micro_batch() -> None:
+    assert "micro-batch 17" in progress_html(PROGRESS, 35.0)
 
 
 # Lines of text.
@@ -122,14 +110,6 @@ def test_lines_come_every_ten_seconds_at_most() -> None:
     moments = [(float(second), replace(PROGRESS, micro_batch=second)) for second in range(1, 22)]
     numbers = [line.split()[2] for line in plain_lines(*moments)]
     assert numbers == ["1,", "11,", "21,"]
-
-
-def test_lines_come_with_micro_batches_only() -> None:
-    assert len(plain_lines((1.0, PROGRESS), (20.0, PROGRESS), (40.0, PROGRESS))) == 1
-
-
-def test_nothing_is_written_before_the_first_micro_batch() -> None:
-    assert plain_lines((1.0, StreamingProgress()), (20.0, StreamingProgress())) == []
 
 
 # Words.

@@ -25,7 +25,7 @@ from in_process import Crash, Point, Spark, StreamingRunner
 from one_position import OnePosition
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
-from sparkbeam.observe.figures.progress import StreamingStageProgress
+from sparkbeam.observe.figures.progress import StageProgress
 from sparkbeam.observe.page.watch import CheckpointView
 from sparkbeam.streaming import tick_source
 from sparkbeam.streaming.status import status
@@ -341,7 +341,7 @@ def totals(program: Program) -> dict[str, Any]:
     return {step.label: step.elements_out for step in steps}
 
 
-def of_stages(stages: Iterable[StreamingStageProgress]) -> dict[str, Any]:
+def of_stages(stages: Iterable[StageProgress]) -> dict[str, Any]:
     """How many elements have gone into the stage of each step, where that is one."""
     found = [(label, each) for each in stages for label in each.name.split(" + ")]
     counts = Counter(label for label, _ in found)

@@ -1,6 +1,7 @@
 """What is told of a streaming query while it runs."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
@@ -14,8 +15,8 @@ from in_process import DURATIONS, Spark, StreamingRunner
 from remembering import Remembering
 
 from sparkbeam.observe.collection.stream_tracker import StreamTracker
-from sparkbeam.observe.figures.micro_batch import MicroBatch, StageFigures
-from sparkbeam.observe.figures.progress import StageState, StreamingProgress, StreamingStageProgress
+from sparkbeam.observe.figures.micro_batch import MicroBatch, MicroBatchStage
+from sparkbeam.observe.figures.progress import StageProgress, StageState, StreamingProgress
 from sparkbeam.observe.page.view import of_query
 from sparkbeam.observe.sinks.runner_metrics import runner_metrics
 from sparkbeam.streaming.status import status
@@ -34,7 +35,7 @@ def at(*stamps: int) -> list[TimestampedValue]:
     return [TimestampedValue(stamp, stamp) for stamp in stamps]
 
 
-def stages(snapshots: list[StreamingProgress], label: str) -> list[StreamingStageProgress]:
+def stages(snapshots: list[StreamingProgress], label: str) -> list[StageProgress]:
     """The stage with a label, after each micro-batch."""
     found = [[s for s in each.stages if label in s.name.split(" + ")] for each in snapshots]
     assert all(len(matching) == 1 for matching in found)
@@ -240,7 +241,7 @@ def tracked(*batches: MicroBatch, now: float = 0.0) -> StreamingProgress:
     return tracker.snapshot()
 
 
-EMPTY: Any = type("Plan", (), {"stages": ()})
+EMPTY: Any = SimpleNamespace(stages=())
 
 
 def test_nothing_is_known_before_the_first_micro_batch() -> None:
@@ -274,7 +275,14 @@ def test_a_rate_is_that_of_the_last_micro_batches() -> None:
     assert (progress.micro_batch, progress.batch_seconds) == (39, 1.0)
 
 
+def test_a_stage_that_is_in_no_micro_batch_has_no_figures() -> None:
+    plan: Any = SimpleNamespace(stages=(SimpleNamespace(id="s1", name="New"),))
+    tracker = StreamTracker(plan)
+    tracker.record_batch(batch(1, 1.0, 100))
+    assert tracker.snapshot().stages == (StageProgress("New", StageState.RUNNING),)
+
+
 def test_a_summary_travels_as_json() -> None:
-    stage = StageFigures(ElementCounts(1, 2), ElementCounts(3, 4), 5, -6, 7, 8, 9)
+    stage = MicroBatchStage(ElementCounts(1, 2), ElementCounts(3, 4), 5, -6, 7, 8, 9)
     whole = MicroBatch(1, 2, 3, 4, None, {"s": stage})
     assert MicroBatch.from_content(json.loads(json.dumps(whole.content()))) == whole

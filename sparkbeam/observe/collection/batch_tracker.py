@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from sparkbeam.observe.figures.progress import PipelineProgress, StageProgress, StageState
+from sparkbeam.observe.figures.rates import per_second
 from sparkbeam.plan.model import Plan
 from sparkbeam.wire.reports import ElementCounts, Signal, SignalKind, TaskReport
 
@@ -115,7 +116,6 @@ class _TrackedStage:
     failed: int = 0
     begun: float | None = None
     last: float = 0.0
-    settled: tuple[int, ElementCounts] | None = None
 
     @property
     def started(self) -> bool:
@@ -136,31 +136,26 @@ class _TrackedStage:
             task.counts = ElementCounts(*map(max, task.counts, signal.counts))
 
     def use_final_reports(self, reports: list[TaskReport]) -> None:
-        self.settled = (len(reports), _sum(report.counts for report in reports))
+        self.tasks = {number: _Task(report.counts, True) for number, report in enumerate(reports)}
 
     def progress(self, state: StageState, start: float, now: float) -> StageProgress:
-        done = sum(task.done for task in self.tasks.values())
-        started = len(self.tasks)
-        counts = _sum(task.counts for task in self.tasks.values())
-        if self.settled is not None:
-            done, counts = self.settled
-            started = done
+        counts = reduce(
+            ElementCounts.plus, (task.counts for task in self.tasks.values()), ElementCounts()
+        )
         until = now if state is StageState.RUNNING else self.last
+        seconds = 0.0 if self.begun is None else until - self.begun
         return StageProgress(
             name=self.name,
             state=state,
-            tasks_started=started,
-            tasks_done=done,
-            tasks_failed=self.failed,
             elements=counts.elements,
             busiest=counts.busiest,
-            seconds=0.0 if self.begun is None else until - self.begun,
+            per_second=per_second(counts.busiest, seconds),
+            tasks_started=len(self.tasks),
+            tasks_done=sum(task.done for task in self.tasks.values()),
+            tasks_failed=self.failed,
+            seconds=seconds,
             since=None if self.begun is None else self.begun - start,
         )
-
-
-def _sum(parts: Iterable[ElementCounts]) -> ElementCounts:
-    return reduce(ElementCounts.plus, parts, ElementCounts())
 
 
 def _readers(plan: Plan) -> dict[str, list[tuple[str, bool]]]:

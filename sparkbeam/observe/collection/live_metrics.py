@@ -130,55 +130,54 @@ class LiveMetrics:
 
 
 @dataclass
+class _Part:
+    """Metrics of some tasks, with the partitions of their input."""
+
+    infos: Infos = field(default_factory=list)
+    tasks: set[int] = field(default_factory=set)
+
+
 class _CommittedStage:
     """Committed metrics of a stage in batch.
 
     Attributes:
-        known: the metrics from reports collected by the plan.
-        known_tasks: the tasks of these reports.
-        of_readers: the metrics of reports read behind a shuffle, by reading task.
-        read_tasks: the tasks of these reports, by reading task.
-        sizes: the input elements of each known task.
+        sizes: the input elements of each task that has reported directly.
     """
 
-    known: Infos = field(default_factory=list)
-    known_tasks: set[int] = field(default_factory=set)
-    of_readers: dict[tuple[str, int], Infos] = field(default_factory=dict)
-    read_tasks: dict[tuple[str, int], set[int]] = field(default_factory=dict)
-    sizes: list[int] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self._collected = _Part()
+        self._read: dict[tuple[str, int], _Part] = {}
 
     def record_report(self, report: TaskReport) -> bool:
         """Record a report unless its task is known; return whether it was new."""
-        if not self._is_new(report.tasks, [self.known_tasks, *self.read_tasks.values()]):
-            return False
-        self.add(report)
-        return True
+        is_new = self._is_new(report, self._read.values())
+        if is_new:
+            self.add(report)
+        return is_new
 
     def add(self, report: TaskReport) -> None:
-        """Record a report of a single task."""
-        self.known = consolidate([*self.known, *report.infos])
-        self.known_tasks.update(report.tasks)
+        """Record a report collected by the plan."""
+        self._collected.infos = consolidate([*self._collected.infos, *report.infos])
+        self._collected.tasks.update(report.tasks)
         if len(report.tasks) == 1:
             self.sizes.append(report.counts.elements)
 
     def read(self, reader: tuple[str, int], report: TaskReport) -> bool:
         """Record the reports that a task has read so far, if they add to the known ones."""
-        others = [tasks for other, tasks in self.read_tasks.items() if other != reader]
-        if not self._is_new(report.tasks, [self.known_tasks, *others]):
-            return False
-        if len(report.tasks) <= len(self.read_tasks.get(reader, ())):
-            return False
-        self.of_readers[reader] = report.infos
-        self.read_tasks[reader] = set(report.tasks)
-        return True
+        others = (part for other, part in self._read.items() if other != reader)
+        before = self._read.get(reader, _Part())
+        is_new = self._is_new(report, others) and len(report.tasks) > len(before.tasks)
+        if is_new:
+            self._read[reader] = _Part(report.infos, set(report.tasks))
+        return is_new
 
     def infos(self) -> Infos:
-        return [*self.known, *(info for read in self.of_readers.values() for info in read)]
+        return [info for part in (self._collected, *self._read.values()) for info in part.infos]
 
-    @staticmethod
-    def _is_new(tasks: tuple[int, ...], known: Iterable[set[int]]) -> bool:
-        """Return whether none of the tasks is known."""
-        return all(some.isdisjoint(tasks) for some in known)
+    def _is_new(self, report: TaskReport, read: Iterable[_Part]) -> bool:
+        """Return whether none of the tasks is known from the plan or from some readers."""
+        return all(part.tasks.isdisjoint(report.tasks) for part in (self._collected, *read))
 
 
 def _by_stage(reports: Iterable[TaskReport]) -> "dict[str, _CommittedStage]":

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from apache_beam.metrics import monitoring_infos
 
-from sparkbeam.observe.figures.micro_batch import MicroBatch, StageFigures
+from sparkbeam.observe.figures.micro_batch import MicroBatch, MicroBatchStage
 from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
@@ -34,7 +34,7 @@ def summary(
         statuses: the status of each shard of each layer but the first.
         new: a report per stage with input, by its address.
         total: the same over all micro-batches so far.
-        busy: see :class:`StageFigures`, by the address of the stage.
+        busy: see :class:`MicroBatchStage`, by the address of the stage.
         partitions: see :class:`MicroBatch`.
         since: a time before the start of the micro-batch, in microseconds.
         now: the time of its end.
@@ -43,7 +43,7 @@ def summary(
     stages = {}
     for stage in topology.plan.stages:
         found = of_stage[stage.id] or [_of_first_layer(topology, stage, tick)]
-        stages[stage.address] = StageFigures(
+        stages[stage.address] = MicroBatchStage(
             new=_counts(new, stage),
             total=_counts(total, stage),
             dropped_late=_dropped(total, stage),
@@ -97,7 +97,7 @@ def _dropped(reports: Mapping[str, TaskReport], stage: Stage) -> int:
     )
 
 
-def _source_elements(topology: Topology, stages: Mapping[str, StageFigures]) -> int:
+def _source_elements(topology: Topology, stages: Mapping[str, MicroBatchStage]) -> int:
     """Return the number of new elements read by the sources.
 
     Elements read by bounded splittable DoFns do not count.
@@ -116,7 +116,7 @@ def _source_elements(topology: Topology, stages: Mapping[str, StageFigures]) -> 
 
 
 def _source_watermark(
-    topology: Topology, tick: Tick, stages: Mapping[str, StageFigures]
+    topology: Topology, tick: Tick, stages: Mapping[str, MicroBatchStage]
 ) -> int | None:
     plan = topology.plan
     if any(source.read is None for source in plan.sources):

@@ -5,6 +5,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from sparkbeam.observe.figures.micro_batch import MicroBatch
+from sparkbeam.observe.figures.rates import seconds_behind
 
 _SECONDS = 3600
 _SECOND = 1_000_000
@@ -61,16 +62,13 @@ class History:
 
 
 def _moment(batch: MicroBatch) -> SecondSummary:
-    lag = None
-    if batch.source_watermark is not None:
-        lag = max(0.0, (batch.ended - batch.source_watermark) / _SECOND)
     return SecondSummary(
         time=batch.ended // _SECOND,
         number=batch.number,
         batches=1,
         elements=batch.elements,
         seconds=batch.duration / _SECOND,
-        lag=lag,
+        lag=seconds_behind(batch, batch.ended),
     )
 
 

@@ -10,18 +10,16 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.figures.phases import Phases
 from sparkbeam.observe.figures.progress import (
+    StageProgress,
     StageState,
     StreamingProgress,
-    StreamingStageProgress,
     WatermarkHolder,
 )
+from sparkbeam.observe.figures.rates import is_long_ago, recent_rate, seconds_behind
 from sparkbeam.plan.model import Plan
 from sparkbeam.wire.messages import Holder
 from sparkbeam.wire.reports import TaskReport
 from sparkbeam.wire.timestamps import MIN_MICROS
-
-_RATE_MICROS = 10_000_000
-"""Approximate number of seconds over which rates are computed."""
 
 _SECOND = 1e6
 
@@ -69,8 +67,9 @@ class StreamTracker:
             recent = list(self._recent)
             end = self._end
         if not recent:
-            stages = tuple(map(StreamingStageProgress, self._names.values()))
-            return StreamingProgress(end or StageState.WAITING, stages=stages)
+            state = end or StageState.WAITING
+            stages = tuple(StageProgress(name, state) for name in self._names.values())
+            return StreamingProgress(state, stages=stages)
         return query_progress(recent, self._names, self._clock(), end or StageState.RUNNING)
 
 
@@ -86,17 +85,13 @@ def query_progress(
         state: the state of the query.
     """
     last = recent[-1]
-    mark = last.source_watermark
     return StreamingProgress(
         state=state,
         micro_batch=last.number,
         batch_seconds=last.duration / _SECOND,
-        per_second=_rate([batch.elements for batch in recent], _seconds(recent)),
-        lag_seconds=None if mark is None else max(0.0, now - mark / _SECOND),
-        stages=tuple(
-            _stage_progress(name, [batch for batch in recent if id in batch.stages], id)
-            for id, name in names.items()
-        ),
+        per_second=recent_rate(recent, [batch.elements for batch in recent]),
+        lag_seconds=seconds_behind(last, now * _SECOND),
+        stages=tuple(_stage_progress(recent, id, name, state) for id, name in names.items()),
         partitions=last.partitions,
         phases=in_seconds(last.phases),
     )
@@ -107,20 +102,20 @@ def in_seconds(phases: Phases) -> dict[str, float]:
     return {name: micros / _SECOND for name, micros in phases.items()}
 
 
-def is_long_ago(earlier: MicroBatch, last: MicroBatch) -> bool:
-    """Return whether a micro-batch is too old to start the interval of a rate."""
-    return last.ended - earlier.ended >= _RATE_MICROS
-
-
-def _stage_progress(name: str, batches: list[MicroBatch], id: str) -> StreamingStageProgress:
-    """Return a stage at the end of the last of some micro-batches that all contain it."""
-    recent, seconds = [batch.stages[id] for batch in batches], _seconds(batches)
-    last = recent[-1]
-    return StreamingStageProgress(
+def _stage_progress(
+    recent: Sequence[MicroBatch], id: str, name: str, state: StageState
+) -> StageProgress:
+    """Return a stage at the end of the last micro-batch that contains it."""
+    batches = [batch for batch in recent if id in batch.stages]
+    if not batches:  # The program has a new stage, and has not run it.
+        return StageProgress(name, state)
+    last = batches[-1].stages[id]
+    return StageProgress(
         name=name,
+        state=state,
         elements=last.total.elements,
         busiest=last.total.busiest,
-        per_second=_rate([summary.new.busiest for summary in recent], seconds),
+        per_second=recent_rate(batches, [batch.stages[id].new.busiest for batch in batches]),
         input_watermark=_timestamp(last.input_watermark),
         output_watermark=_timestamp(last.output_watermark),
         keys=last.keys,
@@ -135,26 +130,6 @@ def _stage_progress(name: str, batches: list[MicroBatch], id: str) -> StreamingS
 def _holder(holder: Holder) -> WatermarkHolder:
     until = None if holder.until is None else Timestamp(micros=holder.until)
     return WatermarkHolder(holder.key, holder.what, until, holder.step)
-
-
-def _seconds(recent: Sequence[MicroBatch]) -> float:
-    """Return the seconds since the end of the first micro-batch; a single one's duration."""
-    first, *others = recent
-    return (others[-1].ended - first.ended if others else first.duration) / _SECOND
-
-
-def _rate(elements: list[int], seconds: float) -> float:
-    """Return elements per second.
-
-    A micro-batch reads the elements that have arrived since the previous one. Hence all
-    micro-batches but the first count, over the time since the end of the first.
-
-    Args:
-        elements: the elements of each micro-batch.
-        seconds: see :func:`_seconds`.
-    """
-    counted = elements[1:] or elements
-    return sum(counted) / seconds if seconds > 0 else 0.0
 
 
 def _timestamp(watermark: int) -> Timestamp | None:

@@ -14,8 +14,11 @@ from sparkbeam.wire.timestamps import MIN_MICROS
 
 
 @dataclass(frozen=True)
-class StageFigures:
-    """A stage at the end of a micro-batch, over all shards; times are in microseconds.
+class MicroBatchStage:
+    """A stage at the end of a micro-batch, over all shards, in the form that a checkpoint stores.
+
+    Times are in microseconds. With the micro-batches before, it becomes a
+    :class:`.StageProgress`.
 
     Attributes:
         new: the elements of the micro-batch.
@@ -62,7 +65,7 @@ class MicroBatch:
     duration: int
     elements: int
     source_watermark: int | None
-    stages: Mapping[str, StageFigures]
+    stages: Mapping[str, MicroBatchStage]
     names: Mapping[str, str] = field(default_factory=dict)
     partitions: tuple[PartitionProgress, ...] = ()
     phases: Phases = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Figures of a running pipeline and their texts, for programs and for all views."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
@@ -36,62 +36,6 @@ class StageState(StrEnum):
 
 
 @dataclass(frozen=True)
-class StageProgress:
-    """A stage of fused transforms.
-
-    A task counts once as started and once as done, however often Spark runs it.
-
-    Attributes:
-        name: the labels of the user's transforms.
-        state: the state of the stage.
-        tasks_started: the number of tasks with a started attempt.
-        tasks_done: the number of tasks with a successful attempt.
-        tasks_failed: the number of failed attempts.
-        elements: the number of input elements.
-        busiest: the number of elements in the largest PCollection of the stage. For a stage that
-            reads files, whose input is a few ranges, this measures the elements read.
-        seconds: from the start of its first task to the last signal.
-        since: from the start of the pipeline to that of the stage's first task, in seconds; None
-            before.
-    """
-
-    name: str
-    state: StageState = StageState.WAITING
-    tasks_started: int = 0
-    tasks_done: int = 0
-    tasks_failed: int = 0
-    elements: int = 0
-    busiest: int = 0
-    seconds: float = 0.0
-    since: float | None = None
-
-    @property
-    def per_second(self) -> float:
-        """The average number of elements per second in the busiest PCollection."""
-        return self.busiest / self.seconds if self.seconds > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class PipelineProgress:
-    """A batch pipeline at one moment.
-
-    Live figures come from datagrams and may be incomplete; after a successful run they are exact.
-
-    Attributes:
-        stages: in topological order.
-    """
-
-    stages: tuple[StageProgress, ...] = ()
-
-    def count(self, state: StageState) -> int:
-        """Return the number of stages in a state."""
-        return sum(stage.state is state for stage in self.stages)
-
-    def _repr_html_(self) -> str:
-        return progress_html(self)
-
-
-@dataclass(frozen=True)
 class WatermarkHolder:
     """The oldest of a stage's state that holds back its output watermark.
 
@@ -110,14 +54,20 @@ class WatermarkHolder:
 
 
 @dataclass(frozen=True)
-class StreamingStageProgress:
-    """A stage of a streaming pipeline, at the end of a micro-batch.
+class StageProgress:
+    """A stage of fused transforms, in batch or at the end of a micro-batch.
+
+    Attributes from ``input_watermark`` to ``holder`` are of a streaming pipeline, and those from
+    ``tasks_started`` on of a batch; in the other they have their defaults.
 
     Attributes:
         name: the labels of the user's transforms.
-        elements: the number of input elements since the first start of the query.
-        busiest: the number of elements in the largest PCollection of the stage.
-        per_second: the elements per second in that PCollection, over the last micro-batches.
+        state: the state of the stage; in streaming that of the pipeline.
+        elements: the number of input elements; in streaming since the first start of the query.
+        busiest: the number of elements in the largest PCollection of the stage. For a stage that
+            reads files, whose input is a few ranges, this measures the elements read.
+        per_second: the elements per second in that PCollection, on average; in streaming over the
+            last micro-batches.
         input_watermark: the time up to which the input is complete; None if unknown.
         output_watermark: the same of the output.
         keys: the number of keys with state.
@@ -127,9 +77,17 @@ class StreamingStageProgress:
         tasks_busy: the number of tasks of the last micro-batch in which the stage had elements.
         busiest_task: the elements in its largest PCollection, in the task with the most.
         holder: the key that holds the output watermark; None if there is none or it is unknown.
+        tasks_started: the number of tasks with a started attempt. A task counts once as started and
+            once as done, however often Spark runs it.
+        tasks_done: the number of tasks with a successful attempt.
+        tasks_failed: the number of failed attempts.
+        seconds: from the start of its first task to the last signal.
+        since: from the start of the pipeline to that of the stage's first task, in seconds; None
+            before.
     """
 
     name: str
+    state: StageState = StageState.WAITING
     elements: int = 0
     busiest: int = 0
     per_second: float = 0.0
@@ -141,6 +99,11 @@ class StreamingStageProgress:
     tasks_busy: int = 0
     busiest_task: int = 0
     holder: WatermarkHolder | None = None
+    tasks_started: int = 0
+    tasks_done: int = 0
+    tasks_failed: int = 0
+    seconds: float = 0.0
+    since: float | None = None
 
     @property
     def hold(self) -> Timestamp | None:
@@ -163,6 +126,30 @@ class StreamingStageProgress:
         if hold is None or arrived is None or arrived >= MAX_TIMESTAMP:
             return None
         return float((arrived - hold).micros / _SECOND)
+
+
+StreamingStageProgress = StageProgress
+"""The type of a stage in streaming; the same as in batch."""
+
+
+@dataclass(frozen=True)
+class PipelineProgress:
+    """A batch pipeline at one moment.
+
+    Live figures come from datagrams and may be incomplete; after a successful run they are exact.
+
+    Attributes:
+        stages: in topological order.
+    """
+
+    stages: tuple[StageProgress, ...] = ()
+
+    def count(self, state: StageState) -> int:
+        """Return the number of stages in a state."""
+        return sum(stage.state is state for stage in self.stages)
+
+    def _repr_html_(self) -> str:
+        return progress_html(self)
 
 
 @dataclass(frozen=True)
@@ -191,7 +178,7 @@ class StreamingProgress:
     batch_seconds: float = 0.0
     per_second: float = 0.0
     lag_seconds: float | None = None
-    stages: tuple[StreamingStageProgress, ...] = ()
+    stages: tuple[StageProgress, ...] = ()
     partitions: tuple[PartitionProgress, ...] = ()
     phases: Mapping[str, float] = field(default_factory=dict)
 
@@ -210,10 +197,10 @@ Progress: TypeAlias = PipelineProgress | StreamingProgress
 Texts = Mapping[str, str]
 """Figures as texts by column; empty if there is nothing to show."""
 
-BATCH_COLUMNS = ("state", "tasks", "elements", "rate", "time")
-STREAMING_COLUMNS = ("elements", "rate", "watermark", "held", "state", "late")
+_BATCH_COLUMNS = ("state", "tasks", "elements", "rate", "time")
+_STREAMING_COLUMNS = ("elements", "rate", "watermark", "held", "state", "late")
 PARTITION_COLUMNS = ("read by", "partition", "left", "factor", "last read", "took")
-"""Columns of the tables of stages and of partitions."""
+"""Columns of the table of partitions."""
 
 _LEAST_RATE = 0.5
 _COLOURS = {
@@ -225,11 +212,25 @@ _COLOURS = {
 }
 
 
+def stage_table(
+    progress: Progress,
+) -> tuple[Sequence[str], int, Callable[[StageProgress], Texts]]:
+    """Return the form of the table of stages.
+
+    Returns:
+        The columns beside the name of the stage, the number of columns to the left that are not
+        figures, with the name, and a function that formats the figures of a stage.
+    """
+    if isinstance(progress, StreamingProgress):
+        return _STREAMING_COLUMNS, 1, streaming_texts
+    return _BATCH_COLUMNS, 2, batch_texts
+
+
 def batch_texts(stage: StageProgress) -> Texts:
     """Format the figures of a stage of a batch."""
     texts = {"state": str(stage.state), "rate": _rate(stage.per_second)}
     if not stage.tasks_started:
-        return {**dict.fromkeys(BATCH_COLUMNS, ""), **texts}
+        return {**dict.fromkeys(_BATCH_COLUMNS, ""), **texts}
     failed = f"{stage.tasks_failed} failed" if stage.tasks_failed else ""
     return {
         **texts,
@@ -239,7 +240,7 @@ def batch_texts(stage: StageProgress) -> Texts:
     }
 
 
-def streaming_texts(stage: StreamingStageProgress) -> Texts:
+def streaming_texts(stage: StageProgress) -> Texts:
     """Format the figures of a stage of a stream, with ``input``, ``holder`` and ``busy``."""
     most = f"{stage.busiest_task:,} elements at most" if stage.tasks_busy > 1 else ""
     held = stage.held_seconds
@@ -287,20 +288,13 @@ def headline(progress: Progress, seconds: float | None = None) -> str:
 
 def progress_html(progress: Progress, seconds: float | None = None) -> str:
     """Return a table of the stages with a summary line, for notebooks."""
-    if isinstance(progress, StreamingProgress):
-        found = [(stage.name, streaming_texts(stage)) for stage in progress.stages]
-        table = _stages_html(STREAMING_COLUMNS, found, 1)
-        if progress.partitions:
-            table += table_html(PARTITION_COLUMNS, map(partition_texts, progress.partitions))
-    else:
-        found = [(stage.name, batch_texts(stage)) for stage in progress.stages]
-        table = _stages_html(BATCH_COLUMNS, found, 2)
+    columns, left, texts_of = stage_table(progress)
+    texts = ((stage.name, texts_of(stage)) for stage in progress.stages)
+    rows = ((name, *map(found.__getitem__, columns)) for name, found in texts)
+    table = table_html(("stage", *columns), rows, left, _COLOURS)
+    if isinstance(progress, StreamingProgress) and progress.partitions:
+        table += table_html(PARTITION_COLUMNS, map(partition_texts, progress.partitions))
     return f"<div>{table}<div>{escape(headline(progress, seconds))}</div></div>"
-
-
-def _stages_html(columns: tuple[str, ...], stages: list[tuple[str, Texts]], left: int) -> str:
-    rows = ((name, *(texts[column] for column in columns)) for name, texts in stages)
-    return table_html(("stage", *columns), rows, left, _COLOURS)
 
 
 def _of_stages(progress: PipelineProgress) -> list[str]:
@@ -326,7 +320,7 @@ def _of_query(progress: StreamingProgress) -> list[str]:
     return parts
 
 
-def _holder(stage: StreamingStageProgress) -> str:
+def _holder(stage: StageProgress) -> str:
     """Describe the timer, window or state that holds the watermark, with its end and step."""
     found = stage.holder
     if found is None:

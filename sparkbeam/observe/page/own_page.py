@@ -8,27 +8,20 @@ from typing import Any
 from apache_beam.runners.runner import PipelineState
 
 from sparkbeam.common.display_text import line, shortened
-from sparkbeam.explain import stage_graph
 from sparkbeam.explain.sketch import sketch
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.figures.formats import duration
-from sparkbeam.observe.figures.progress import (
-    PipelineProgress,
-    Progress,
-    StreamingProgress,
-    headline,
-)
+from sparkbeam.observe.figures.progress import Progress, StreamingProgress, headline
 from sparkbeam.observe.page.view import (
-    BOX_LINES,
     LONGEST_ERROR,
     LONGEST_TITLE,
     Fact,
     PageContent,
     StageView,
-    batch_stage,
+    graph_html,
     of_query,
     partition_rows,
-    streaming_stages,
+    stage_views,
 )
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction, redacted
@@ -61,8 +54,7 @@ class RunView:
         self._started = time.time()
         self._ended: float | None = None
         self.title = line(shortened(name or program(), LONGEST_TITLE, redaction))
-        places = {stage.id: ("",) * BOX_LINES for stage in plan.stages}
-        self.graph = stage_graph.html(sketch(redacted(plan, redaction)), places)
+        self.graph = graph_html(sketch(redacted(plan, redaction)))
 
     @property
     def over(self) -> bool:
@@ -99,11 +91,6 @@ class RunView:
             yield "failed attempts", f"{failures:,}"
 
     def _stages(self, progress: Progress) -> Iterator[StageView]:
-        ids = [stage.id for stage in self._plan.stages]
         # With the metrics of running tasks.
-        summaries = self._monitor.summary(self._monitor.metrics.known_by_stage()).stages
-        if isinstance(progress, PipelineProgress):
-            for id, stage, summary in zip(ids, progress.stages, summaries, strict=True):
-                yield batch_stage(id, stage, summary)
-        else:
-            yield from streaming_stages(ids, progress.stages, summaries)
+        summary = self._monitor.summary(self._monitor.metrics.known_by_stage())
+        return stage_views((stage.id for stage in self._plan.stages), progress, summary.stages)

@@ -1,19 +1,21 @@
 """Content of the live page, as plain data for its script."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from sparkbeam.common.display_text import printable, printable_in
+from sparkbeam.explain import stage_graph
+from sparkbeam.explain.sketch import Sketch
 from sparkbeam.observe.collection.notes import Note
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.figures import phases
 from sparkbeam.observe.figures.formats import duration, joined
 from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.progress import (
+    Progress,
     StageProgress,
     StreamingProgress,
-    StreamingStageProgress,
     backlog,
     batch_texts,
     partition_texts,
@@ -25,7 +27,7 @@ from sparkbeam.observe.figures.summary import StageSummary, spark_texts, step_ce
 Fact = tuple[str, str]
 """A label and a formatted figure."""
 
-BOX_LINES = 3
+_BOX_LINES = 3
 """Number of lines of figures in a box of the graph."""
 
 _MOST_PARTITIONS = 200
@@ -118,11 +120,44 @@ class PageView(Protocol):
         """Return whether the content is final."""
 
 
-def batch_stage(id: str, progress: StageProgress, summary: StageSummary) -> StageView:
-    """Return a stage of a batch."""
-    running = max(0, progress.tasks_started - progress.tasks_done)
-    texts, since = batch_texts(progress), progress.since
-    facts = (
+def graph_html(graph: Sketch) -> str:
+    """Return the graph of the stages, with room for their figures."""
+    return stage_graph.html(graph, {box.id: ("",) * _BOX_LINES for box in graph.boxes})
+
+
+def stage_views(
+    ids: Iterable[str], progress: Progress, summaries: Iterable[StageSummary | None]
+) -> Iterator[StageView]:
+    """Yield the stages with their figures and, if known, steps."""
+    longest = max((stage.held_seconds or 0.0 for stage in progress.stages), default=0.0)
+    for id, stage, known in zip(ids, progress.stages, summaries, strict=True):
+        summary = known or StageSummary(stage.name, ())
+        if isinstance(progress, StreamingProgress):
+            is_holding = longest > 0 and stage.held_seconds == longest
+            state, facts, box = "holding" * is_holding, *_streaming(stage, summary)
+        else:
+            state, facts, box = str(stage.state), *_batch(stage, summary)
+        since, took = stage.since, duration(stage.seconds)
+        yield StageView(
+            id=id,
+            name=stage.name,
+            state=state,
+            facts=tuple(_nonempty(facts)),
+            box=box,
+            done=stage.tasks_done,
+            tasks=stage.tasks_started,
+            steps=tuple(map(step_cells, summary.steps)),
+            since=since,
+            seconds=None if since is None else stage.seconds,
+            when="" if since is None else f"from {duration(since)} for {took}",
+        )
+
+
+def _batch(stage: StageProgress, summary: StageSummary) -> tuple[list[Fact], tuple[str, ...]]:
+    """Return the figures of a stage of a batch, and those in the graph."""
+    running = max(0, stage.tasks_started - stage.tasks_done)
+    texts = batch_texts(stage)
+    facts = [
         *((column, texts[column]) for column in ("state", "tasks")),
         ("running", f"{running:,}" if running else ""),
         *((column, texts[column]) for column in ("elements", "rate", "time")),
@@ -130,57 +165,31 @@ def batch_stage(id: str, progress: StageProgress, summary: StageSummary) -> Stag
         ("largest task", _skew(summary)),
         ("over columns", _columns(summary)),
         *(("", "; ".join(spark_texts(spark))) for spark in summary.spark),
-    )
+    ]
     tasks, elements = (
         f"{texts[what]} {what}" if texts[what] else "" for what in ("tasks", "elements")
     )
-    return StageView(
-        id=id,
-        name=progress.name,
-        state=texts["state"],
-        facts=tuple(_nonempty(facts)),
-        box=(texts["state"], tasks, joined(elements, texts["rate"])),
-        since=since,
-        seconds=None if since is None else progress.seconds,
-        when="" if since is None else f"from {duration(since)} for {duration(progress.seconds)}",
-        done=progress.tasks_done,
-        tasks=progress.tasks_started,
-        steps=tuple(map(step_cells, summary.steps)),
+    return facts, (texts["state"], tasks, joined(elements, texts["rate"]))
+
+
+def _streaming(stage: StageProgress, summary: StageSummary) -> tuple[list[Fact], tuple[str, ...]]:
+    """Return the figures of a stage of a stream, and those in the graph."""
+    texts = streaming_texts(stage)
+    facts = [
+        *((column, texts[column]) for column in ("elements", "rate", "watermark")),
+        ("input watermark", texts["input"]),
+        ("held for", texts["held"].removeprefix("held ")),
+        ("oldest holder", texts["holder"]),
+        ("busy tasks", texts["busy"]),
+        ("state", texts["state"]),
+        ("dropped", texts["late"]),
+        ("time in steps", time_in_steps(summary)),
+    ]
+    return facts, (
+        joined(f"{texts['elements']} elements", texts["rate"]),
+        joined(f"watermark {texts['watermark']}", texts["held"]),
+        joined(texts["state"], texts["late"]),
     )
-
-
-def streaming_stages(
-    ids: Iterable[str],
-    stages: Sequence[StreamingStageProgress],
-    summaries: Iterable[StageSummary | None],
-) -> Iterator[StageView]:
-    """Yield the stages of a stream with their progress and, if known, steps."""
-    longest = max((stage.held_seconds or 0.0 for stage in stages), default=0.0)
-    for id, stage, summary in zip(ids, stages, summaries, strict=True):
-        texts = streaming_texts(stage)
-        summary = summary or StageSummary(stage.name, ())
-        facts = (
-            *((column, texts[column]) for column in ("elements", "rate", "watermark")),
-            ("input watermark", texts["input"]),
-            ("held for", texts["held"].removeprefix("held ")),
-            ("oldest holder", texts["holder"]),
-            ("busy tasks", texts["busy"]),
-            ("state", texts["state"]),
-            ("dropped", texts["late"]),
-            ("time in steps", time_in_steps(summary)),
-        )
-        yield StageView(
-            id=id,
-            name=stage.name,
-            state="holding" if longest > 0 and stage.held_seconds == longest else "",
-            facts=tuple(_nonempty(facts)),
-            box=(
-                joined(f"{texts['elements']} elements", texts["rate"]),
-                joined(f"watermark {texts['watermark']}", texts["held"]),
-                joined(texts["state"], texts["late"]),
-            ),
-            steps=tuple(map(step_cells, summary.steps)),
-        )
 
 
 def of_query(progress: StreamingProgress) -> Iterator[Fact]:

@@ -6,19 +6,18 @@ from typing import Any
 
 from sparkbeam.common.display_text import line
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.explain import stage_graph
 from sparkbeam.observe.collection.recent_batches import History, SecondSummary
 from sparkbeam.observe.figures.formats import duration
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.page.page_address import graph_of
 from sparkbeam.observe.page.view import (
-    BOX_LINES,
     Fact,
     PageContent,
     StageView,
+    graph_html,
     of_query,
     partition_rows,
-    streaming_stages,
+    stage_views,
 )
 from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.streaming.checkpoint_files import absolute, files
@@ -53,11 +52,7 @@ class CheckpointView:
         self.title = line(shown_url(self._location))
         self.content()
         graph = graph_of(self._files)
-        self.graph = (
-            ""
-            if graph is None
-            else stage_graph.html(graph, {box.id: ("",) * BOX_LINES for box in graph.boxes})
-        )
+        self.graph = "" if graph is None else graph_html(graph)
 
     @property
     def over(self) -> bool:
@@ -117,7 +112,7 @@ def _state(found: PipelineStatus, sign: Heartbeat | None) -> str:
 
 def _stages(found: PipelineStatus, sign: Heartbeat | None) -> Iterator[StageView]:
     known = {} if sign is None else sign.stages
-    return streaming_stages(found.addresses, found.progress.stages, map(known.get, found.addresses))
+    return stage_views(found.addresses, found.progress, map(known.get, found.addresses))
 
 
 def _facts(found: PipelineStatus, sign: Heartbeat | None, now: float) -> Iterator[Fact]:

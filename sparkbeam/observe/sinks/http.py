@@ -40,13 +40,8 @@ def as_json(metrics: PushedMetrics) -> bytes:
     content = {
         name: [_entry(metric, value) for metric in results[kind]] for name, kind, value in _KINDS
     }
-    for kind, name in (
-        (RunnerMetricKind.COUNTER, "counters"),
-        (RunnerMetricKind.GAUGE, "gauges"),
-    ):
-        content[name] += [
-            _of_runner(metric, metrics.time) for metric in metrics.runner if metric.kind is kind
-        ]
+    for metric in metrics.runner:
+        content[f"{metric.kind}s"].append(_of_runner(metric, metrics.time))
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode(errors="replace")
 

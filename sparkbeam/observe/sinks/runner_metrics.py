@@ -1,7 +1,7 @@
 """The runner's own metrics of a pipeline, for pushing."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
@@ -12,7 +12,6 @@ from sparkbeam.observe.figures.progress import (
     StageProgress,
     StageState,
     StreamingProgress,
-    StreamingStageProgress,
 )
 from sparkbeam.observe.sinks.metrics_sink import RunnerMetric, RunnerMetricKind
 
@@ -37,21 +36,15 @@ def runner_metrics(progress: Progress, failed_attempts: int) -> tuple[RunnerMetr
 def _batch(progress: PipelineProgress) -> Iterator[RunnerMetric]:
     for stage in progress.stages:
         if stage.state is not StageState.WAITING:
-            tasks = {
-                "tasks_started": stage.tasks_started,
-                "tasks_done": stage.tasks_done,
-                "tasks_failed": stage.tasks_failed,
-            }
-            yield from _of_elements(stage, tasks)
+            yield from _of_stage(stage, "tasks_started", "tasks_done", "tasks_failed")
 
 
-def _of_elements(
-    stage: StageProgress | StreamingStageProgress, counts: Mapping[str, int]
-) -> Iterator[RunnerMetric]:
-    """Yield the metrics of the elements of a stage, with further counts."""
-    counters = {"elements": stage.elements, "busiest_elements": stage.busiest, **counts}
-    for name, value in counters.items():
-        yield RunnerMetric(_COUNTER, name, stage.name, value)
+def _of_stage(stage: StageProgress, *counters: str) -> Iterator[RunnerMetric]:
+    """Yield the metrics of the elements of a stage, and some attributes that only grow."""
+    yield RunnerMetric(_COUNTER, "elements", stage.name, stage.elements)
+    yield RunnerMetric(_COUNTER, "busiest_elements", stage.name, stage.busiest)
+    for name in counters:
+        yield RunnerMetric(_COUNTER, name, stage.name, getattr(stage, name))
     yield RunnerMetric(_GAUGE, "elements_per_second", stage.name, round(stage.per_second))
 
 
@@ -66,7 +59,7 @@ def _streaming(progress: StreamingProgress) -> Iterator[RunnerMetric]:
     for name, seconds in times.items():
         yield RunnerMetric(_GAUGE, f"{_CAPITAL.sub('_', name).lower()}_ms", "", _ms(seconds))
     for stage in progress.stages:
-        yield from _of_elements(stage, {"dropped_late": stage.dropped_late})
+        yield from _of_stage(stage, "dropped_late")
         for name, value in _gauges(stage):
             yield RunnerMetric(_GAUGE, name, stage.name, value)
     for partition in progress.partitions:
@@ -74,7 +67,7 @@ def _streaming(progress: StreamingProgress) -> Iterator[RunnerMetric]:
             yield RunnerMetric(_GAUGE, name, partition.step, value, str(partition.partition))
 
 
-def _gauges(stage: StreamingStageProgress) -> Iterator[tuple[str, int]]:
+def _gauges(stage: StageProgress) -> Iterator[tuple[str, int]]:
     yield "keys", stage.keys
     yield "state_bytes", stage.state_bytes
     for name, mark in (("input", stage.input_watermark), ("output", stage.output_watermark)):
