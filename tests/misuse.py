@@ -39,8 +39,10 @@ def check(call: Call, names: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def without(package: str) -> Iterator[None]:
-    """Raise an ImportError for a package, as if it was not installed."""
+def without(package: str, *users: str) -> Iterator[None]:
+    """Hide a package, as if it was not installed, and import the modules that use it anew."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, package, None)
+        for module in users:
+            patch.delitem(sys.modules, module, raising=False)
         yield
