@@ -1,4 +1,4 @@
-"""Arguments of Beam's Kafka transforms: kept, translated, hints, or errors that name them."""
+"""Arguments of Beam's Kafka transforms: kept, translated, or hints."""
 
 import enum
 import pickle
@@ -30,7 +30,6 @@ from sparkbeam_kafka.write import _Row
 
 RESHUFFLE = "beam:transform:reshuffle:v1"
 SERIALIZATION = "org.apache.kafka.common.serialization."
-SERVER = {"bootstrap.servers": "h:1"}
 STREAMING = ("--streaming",)
 EARLIEST = {"auto.offset.reset": "earliest"}
 SECRET = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '

@@ -1,4 +1,4 @@
-"""The client that asks Kafka for offsets: its configuration, and its absence."""
+"""The client that asks Kafka for offsets and its configuration."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
