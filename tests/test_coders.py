@@ -30,7 +30,6 @@ from sparkbeam.coders import (
     ordered_coder,
     preserves_order,
 )
-from sparkbeam.errors import ConfigurationError
 
 
 class Place(NamedTuple):
@@ -179,37 +178,6 @@ def test_equal_decimals_are_one_key() -> None:
     assert coder.encode(decimal.Decimal("-0")) == coder.encode(decimal.Decimal("0.00"))
 
 
-@pytest.mark.parametrize(
-    ("coder", "value"),
-    [
-        (OrderedFloatCoder(), math.nan),
-        (OrderedFloatCoder(), "1.0"),
-        (OrderedFloatCoder(), 2**53 + 1),
-        (OrderedDecimalCoder(), decimal.Decimal("NaN")),
-        (OrderedDecimalCoder(), decimal.Decimal("sNaN")),
-        (OrderedIntCoder(), 1.0),
-        (OrderedBoolCoder(), 1),
-        (OrderedStrCoder(), b"a"),
-        (OrderedBytesCoder(), "a"),
-        (OrderedDateCoder(), datetime.datetime(2020, 1, 1)),
-        (OrderedDatetimeCoder(), datetime.date(2020, 1, 1)),
-        (OrderedTimestampCoder(), "noon"),
-        (OrderedTimestampCoder(), Timestamp(micros=2**63)),
-        (OrderedTupleCoder(OrderedIntCoder()), (1, 2)),
-        (OrderedTupleCoder(OrderedIntCoder()), [1]),
-    ],
-    ids=repr,
-)
-def test_what_a_coder_cannot_take_is_an_error_that_names_it(coder: Any, value: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match=r"Ordered\w+Coder\("):
-        coder.encode(value)
-
-
-def test_bytes_that_are_no_value_are_an_error() -> None:
-    with pytest.raises(ValueError, match="cannot decode"):
-        OrderedIntCoder().decode(OrderedIntCoder().encode(5) + b"x")
-
-
 def test_named_tuples_come_back_as_they_are() -> None:
     coder = ordered_coder(Place)
     assert isinstance(coder.decode(coder.encode(Place("Ulm", None))), Place)
@@ -229,14 +197,6 @@ def test_the_coder_of_a_type(kind: Any, coder: Any) -> None:
     assert ordered_coder(kind) == coder
 
 
-@pytest.mark.parametrize(
-    "kind", [list[int], dict, Any, tuple[int, ...], int | str, object], ids=repr
-)
-def test_types_without_one_are_an_error(kind: Any) -> None:
-    with pytest.raises(ConfigurationError, match="No coder preserves the order of"):
-        ordered_coder(kind)
-
-
 def test_coders_tell_whether_they_keep_the_order() -> None:
     class Own(coders.Coder):
         preserves_order = True
@@ -250,23 +210,6 @@ def test_coders_tell_whether_they_keep_the_order() -> None:
         coders.PickleCoder(),
     ]
     assert not any(map(preserves_order, lost))
-
-
-@pytest.mark.parametrize(
-    ("coder", "instead"),
-    [
-        (coders.VarIntCoder(), "OrderedIntCoder()"),
-        (coders.StrUtf8Coder(), "OrderedStrCoder()"),
-        (coders.NullableCoder(coders.FloatCoder()), "OrderedOptionalCoder(OrderedFloatCoder())"),
-        (coders.PickleCoder(), "ordered_coder(…)"),
-    ],
-)
-def test_a_part_that_is_not_ordered_is_an_error_that_names_another(
-    coder: Any, instead: str
-) -> None:
-    with pytest.raises(ConfigurationError) as error:
-        Descending(coder)
-    assert instead in str(error.value)
 
 
 def test_coders_travel() -> None:

@@ -102,6 +102,16 @@ def test_messages_that_troubleshooting_explains_are_those_of_the_code() -> None:
     assert [message for message in messages if message not in texts] == []
 
 
+def test_messages_of_wrong_arguments_in_troubleshooting_are_those_of_the_tables() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    _, _, section = page.partition("## An argument or an option is wrong\n")
+    messages = re.findall(r"^\| `([^`]+)` \|", section.partition("\n## ")[0], re.MULTILINE)
+    folders = [ROOT / "tests", *ROOT.glob("packages/*/tests")]
+    tables = "".join(file.read_text() for path in folders for file in path.glob("*_misuse.txt"))
+    assert messages
+    assert [message for message in messages if message not in tables] == []
+
+
 def docstrings(path: Path) -> Iterator[str]:
     """Docstrings of a module, its classes and functions, and its attributes."""
     for node in ast.walk(ast.parse(path.read_text())):

@@ -10,14 +10,13 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.window import FixedWindows
 from equijoins import results
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam import ConfigurationError, Join, PipelineFailed, SparkRunner
+from sparkbeam import Join, PipelineFailed, SparkRunner
 from sparkbeam.plan.join_payload import HOWS
 from sparkbeam.upstream.spark import ship
 
@@ -92,69 +91,12 @@ class TestModel:
 
 
 class TestOn:
-    def applied(self, **arguments: Any) -> Any:
-        p = beam.Pipeline(BatchRunner())
-        sides = {"sales": p | beam.Create([1]), "items": p | "i" >> beam.Create([1])}
-        return sides | Join(**{"on": "id", **arguments})
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({"how": "full"}, r"how='full' must be one of inner, left, right, outer, semi, anti"),
-            ({"how": None}, r"how=None must be one of inner"),
-            ({"broadcast": "sale"}, r"broadcast='sale' must be one of auto, never, sales, items"),
-            ({"broadcast": True}, r"broadcast=True must be a string"),
-            (
-                {"how": "left", "broadcast": "sales"},
-                r"broadcast='sales' is not supported with how='left'.*"
-                r"broadcast 'items', or let Spark",
-            ),
-            (
-                {"how": "outer", "broadcast": "items"},
-                r"is not supported with how='outer'.*: let Spark",
-            ),
-            ({"on": 3}, r"on=3 is not a key"),
-            ({"on": {"sales": 1, "items": "id"}}, r"on\['sales'\]=1 is not a key"),
-            (
-                {"on": {"sales": "id", "item": "id"}},
-                r"on has keys for sales, item, but the inputs are",
-            ),
-            ({"result": "x"}, r"result='x' must be a function"),
-        ],
-    )
-    def test_wrong_arguments_are_named(self, arguments: dict[str, Any], message: str) -> None:
-        with pytest.raises(ConfigurationError, match=message):
-            self.applied(**arguments)
-
-    @pytest.mark.parametrize("wrong", ["one", "three", "a list of three", "numbers"])
-    def test_there_have_to_be_two_inputs(self, wrong: str) -> None:
-        p = beam.Pipeline(BatchRunner())
-        one, two, three = (p | f"{n}" >> beam.Create([n]) for n in range(3))
-        inputs: Any = {
-            "one": one,
-            "three": {"a": one, "b": two, "c": three},
-            "a list of three": [one, two, three],
-            "numbers": {1: one, 2: two},
-        }[wrong]
-        with pytest.raises(ConfigurationError, match="takes two PCollections"):
-            inputs | Join(on="id")
-
     def test_a_pcollection_may_be_both_sides(self) -> None:
         with beam.Pipeline(BatchRunner(), options=PipelineOptions([])) as p:
             numbers = p | beam.Create([1, 2, 2])
             joined = (numbers, numbers) | Join(on=lambda e: e)
             twos = [(2, (2, 2))] * 4
             assert_that(joined, equal_to([(1, (1, 1)), *twos]))
-
-    def test_windows_have_to_be_the_same(self) -> None:
-        p = beam.Pipeline(BatchRunner())
-        left = p | "l" >> beam.Create([1])
-        right = p | "r" >> beam.Create([1]) | beam.WindowInto(FixedWindows(3))
-        with pytest.raises(ConfigurationError, match="left and right are in different windows"):
-            (left, right) | Join(on="id")
-        sizes = [left | f"{n}" >> beam.WindowInto(equijoins.ByLetter(n)) for n in (1, 2)]
-        with pytest.raises(ConfigurationError, match="left and right are in different windows"):
-            tuple(sizes) | "By size" >> Join(on="id")
 
     def test_a_key_that_is_missing_is_told_with_the_side(self) -> None:
         p = beam.Pipeline(BatchRunner())

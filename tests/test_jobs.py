@@ -71,9 +71,3 @@ def test_a_name_that_another_query_has_is_named() -> None:
         raise error
     with pytest.raises(ValueError, match="already active"), named(None):
         raise error
-
-
-def test_an_empty_name_is_refused() -> None:
-    p = beam.Pipeline(StreamingRunner(), options=SparkBeamOptions(["--query_name="]))
-    with pytest.raises(ConfigurationError, match="--query_name='' is empty"):
-        _ = p | beam.Create([1])

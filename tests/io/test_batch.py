@@ -213,22 +213,6 @@ def test_what_does_not_fit_the_schema_is_an_error_of_the_step(spark: Any, tmp_pa
         pipeline.run().wait_until_finish()
 
 
-def test_a_column_that_is_not_there_is_an_error_when_the_source_is_applied(spark: Any) -> None:
-    with pytest.raises(ConfigurationError, match="no column 'when', only id"):
-        _ = pipeline_on(spark) | ReadFromSpark("json", {}, "id int", timestamp_column="when")
-
-
-def test_another_runner_is_an_error_when_a_transform_is_applied() -> None:
-    pipeline = beam.Pipeline(runner="FnApiRunner")
-    with pytest.raises(ConfigurationError, match=r"runs only on sparkbeam\.SparkRunner"):
-        _ = pipeline | ReadFromSpark("rate")
-
-
-def test_a_schema_is_asked_for_where_the_type_tells_none(spark: Any) -> None:
-    with pytest.raises(ConfigurationError, match="give schema="):
-        _ = pipeline_on(spark) | beam.Create([{"id": 1}]) | WriteToSpark("noop")
-
-
 @pytest.mark.part(2)
 @pytest.mark.parametrize("mode", ["stream", "batch"])
 def test_sinks_of_one_composite_have_places_of_their_own(

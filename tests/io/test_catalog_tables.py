@@ -228,38 +228,3 @@ def test_what_cannot_be_read_is_told_as_it_is_applied(
     with pytest.raises(ConfigurationError, match=told):
         _ = pipeline_on(spark, *options) | "Read" >> ReadFromSpark(**read)
     assert spark.catalog.tableExists("shop.clicks")
-
-
-@pytest.mark.parametrize(
-    ("make", "told"),
-    [
-        (lambda: ReadFromSpark(), "ReadFromSpark has no source: give a format"),
-        (
-            lambda: ReadFromSpark("json", table="t"),
-            "reads one source, got format='json' and table='t'",
-        ),
-        (lambda: ReadFromSpark(table="t", query="SELECT 1"), "got table='t' and query="),
-        (lambda: ReadFromSpark(table=" "), "table=.* is empty"),
-        (
-            lambda: ReadFromSpark(table="t", options={"Path": "/x"}),
-            "table='t' and the option 'path'",
-        ),
-        (
-            lambda: ReadFromSpark(table="t", schema=SCHEMA),
-            "schema= is only for files, but the table 't'",
-        ),
-        (lambda: ReadFromSpark(query="SELECT 1", options={"a": 1}), "does not accept options"),
-        (lambda: WriteToSpark(), "WriteToSpark has no destination"),
-        (
-            lambda: WriteToSpark(table="t", options={"path": "/x"}),
-            "table='t' and the option 'path'",
-        ),
-        (
-            lambda: WriteToSpark("json", table="t", layout="manifest"),
-            "layout='manifest' requires a file format, .* does not support table=",
-        ),
-    ],
-)
-def test_what_does_not_go_together_is_told(make: Any, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        make()

@@ -59,21 +59,6 @@ def test_a_name_with_a_dot_is_that_of_a_column_where_there_is_one() -> None:
     assert not applied(read(["id"], timestamp_column="a.b"))[1].nested
 
 
-@pytest.mark.parametrize(
-    "name", ["inner.none", "inner.", ".deep", "id.x", "list.deep", "_metadata.x", "inner.n.n"]
-)
-def test_a_path_to_nothing_is_an_error(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"has no column .*, only id, a\.b, inner"):
-        applied(read([name]))
-    with pytest.raises(ConfigurationError, match="has no column"):
-        applied(read(timestamp_column=name))
-
-
-def test_only_files_have_metadata() -> None:
-    with pytest.raises(ConfigurationError, match=r"has no column '_metadata\.file_path'"):
-        applied(read(["_metadata.file_path"], format="rate"))
-
-
 def test_times_and_partitions_may_be_within_structs_too() -> None:
     _, spec = applied(
         read(

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
-from sparkbeam import ConfigurationError
 from sparkbeam.connectors.catalog_tables import CatalogTable, found_table
 
 SCHEMA = StructType().add("id", LongType()).add("day", StringType())
@@ -59,24 +58,8 @@ def test_spark_is_told_the_partitions_of_files(format: str, columns: tuple[str, 
     assert (found.format, found.partition_by) == (format, columns)
 
 
-def test_a_temporary_view_is_no_table() -> None:
-    with pytest.raises(ConfigurationError, match="table='clicks' is a temporary view"):
-        described(None)
-
-
-@pytest.mark.parametrize(
-    ("format", "partition_by", "told"),
-    [
-        ("json", (), "has the format parquet, but format='json' was given: leave"),
-        (None, ("id",), r"partitioned by day, but partition_by=\['id'\] was given: leave it out"),
-    ],
-)
-def test_files_of_another_form_are_refused(
-    format: str | None, partition_by: tuple[str, ...], told: str
-) -> None:
+def test_files_of_the_form_of_the_table_are_taken() -> None:
     found = described(PARQUET)
     assert found is not None
     found.check("Parquet", ("day",))
     found.check(None, ())
-    with pytest.raises(ConfigurationError, match=told):
-        found.check(format, partition_by)

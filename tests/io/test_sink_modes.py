@@ -12,9 +12,9 @@ import streams
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.window import FixedWindows
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, MapType, StringType, StructType
+from pyspark.sql.types import StructType
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam import PipelineFailed, SparkRunner
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.upstream.spark import drawn, jdbc_connection
 
@@ -263,80 +263,3 @@ def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path:
         )
     found = spark.read.parquet(str(tmp_path / "out")).orderBy("name").collect()
     assert [tuple(row) for row in found] == [("a", 1), ("b", 3), ("c\n", None)]
-
-
-@pytest.mark.parametrize(
-    ("format", "options", "more", "said"),
-    [
-        (
-            "parquet",
-            {},
-            {"output_mode": "update", "key": ["name"]},
-            "'Store': parquet does not support outp",
-        ),
-        ("parquet", {}, {"output_mode": "update"}, "'Store': output_mode='update' needs key="),
-        ("console", {}, {"output_mode": "complete"}, "'Store': output_mode='complete' needs key="),
-        ("console", {}, {"key": ["name"]}, "'Store': key=… requires output_mode='update' or"),
-        ("console", {}, {"output_mode": "Append"}, "output_mode='Append' must be one of append"),
-        (
-            "console",
-            {},
-            {"output_mode": "update", "key": ["id"]},
-            "'Store': key: the schema has",
-        ),
-        ("console", {}, {"output_mode": "update", "key": ["tags"]}, "'tags' has type map<string"),
-        ("console", {}, {"order_by": ["count down"]}, "'Store': order_by: the schema has no"),
-        (
-            "console",
-            {},
-            {"order_by": ["tags"]},
-            "order_by: the column 'tags' has a type that cannot be sorted",
-        ),
-        (
-            "console",
-            {"numRows": "many"},
-            {},
-            "numRows='many' of the console must be a number",
-        ),
-        ("console", {"truncate": -1}, {}, "The option truncate=-1 must be at least 0"),
-        (
-            "console",
-            {},
-            {"output_mode": "update", "key": ["name"], "mode": "overwrite"},
-            "'Store': mode='overwrite' requires output_mode='append'",
-        ),
-        (
-            "Kafka",
-            {},
-            {"output_mode": "complete", "key": ["name"]},
-            "'Store': 'Kafka' can only append rows: use output_mode='append'",
-        ),
-        (
-            "jdbc",
-            {"url": "jdbc:derby:memory:x"},
-            {"output_mode": "update", "key": ["name"]},
-            "'Store': output_mode='update' of 'jdbc' needs the option 'dbtable'",
-        ),
-        (
-            "parquet",
-            {},
-            {"output_mode": "update", "key": ["name"], "table": "t"},
-            "'Store': output_mode='update' with table= requires delta or iceberg, not 'parquet'",
-        ),
-        (
-            "console",
-            {},
-            {"table": "t"},
-            "'Store': the format 'console' is not supported with table=",
-        ),
-        ("memory", {}, {}, r"'Store': Spark's format 'memory' .* ForeachBatch\(function, schema\)"),
-    ],
-)
-def test_what_a_sink_cannot_do_is_told_as_it_is_applied(
-    format: str, options: dict[str, Any], more: dict[str, Any], said: str
-) -> None:
-    schema = StructType([*SCHEMA.fields]).add("tags", MapType(StringType(), LongType()))
-    rows = beam.Pipeline(SparkRunner()) | beam.Create([{"name": "a"}])
-    with pytest.raises(ConfigurationError, match=said) as caught:
-        _ = rows | "Store" >> WriteToSpark(format, options, schema, **more)
-    assert len(str(caught.value).splitlines()) == 1

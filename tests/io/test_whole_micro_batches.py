@@ -18,10 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 import streams
 from apache_beam.testing.util import assert_that, equal_to
-from pyspark.sql.types import StructType
 from waiting import until
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
+from sparkbeam import PipelineFailed, SparkRunner
 from sparkbeam.connectors.committed_files import file_name
 from sparkbeam.connectors.manifest import Manifest
 from sparkbeam.connectors.storage import LocalStorage
@@ -187,30 +186,3 @@ def test_a_log_begins_with_what_the_folder_has(tmp_path: Path) -> None:
     for file in committed_files(folder):
         batches.update(pq.ParquetFile(file).read()["batch"].to_pylist())
     assert batches == {0: manifest_writer.ROWS, 1: manifest_writer.ROWS}
-
-
-@pytest.mark.parametrize(
-    ("format", "options", "mode"),
-    [
-        ("delta", {"path": "/x"}, "append"),
-        ("json", {}, "append"),
-        ("csv", {"path": "/x"}, "overwrite"),
-    ],
-)
-def test_only_files_that_are_added_have_a_log(format: str, options: Any, mode: str) -> None:
-    with pytest.raises(ConfigurationError, match="requires a file format, a path in options, mode"):
-        WriteToSpark(format, options, mode=mode, layout="manifest")
-    with pytest.raises(ConfigurationError, match="layout"):
-        WriteToSpark(format, options, mode=mode, layout="log")
-    for more in ({"output_mode": "complete", "key": ["id"]}, {"table": "t"}):
-        given = {} if "table" in more else {"path": "/x"}
-        with pytest.raises(ConfigurationError, match="does not support table="):
-            WriteToSpark("json", given, layout="manifest", **more)
-
-
-def test_a_log_is_that_of_a_stream() -> None:
-    p = beam.Pipeline(SparkRunner())
-    write = WriteToSpark("json", {"path": "/x"}, StructType().add("id", "long"), layout="manifest")
-    _ = p | beam.Create([{"id": 1}]) | "Keep" >> write
-    with pytest.raises(UnsupportedTransform, match=r"Keep.*--streaming"):
-        p.run()

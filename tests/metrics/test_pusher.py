@@ -19,7 +19,6 @@ from receivers import HttpReceiver, free_port, silent
 from waiting import until
 
 from sparkbeam import (
-    ConfigurationError,
     MetricsSink,
     PipelineFailed,
     PushedMetrics,
@@ -65,10 +64,6 @@ class Failing(Own):
         if self.fails:
             raise RuntimeError(f"no way to http://me:{SECRET}@host?token={SECRET}")
         super().write(metrics)
-
-
-class Unmakeable(MetricsSink):
-    """Cannot be made, and is abstract at that."""
 
 
 @pytest.fixture(autouse=True)
@@ -272,40 +267,3 @@ def test_what_a_sink_raises_when_it_is_closed_is_told(caplog: pytest.LogCaptureF
 
 
 # Options.
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--metrics_sink=htp"], "--metrics_sink='htp' is not a sink: use http, graphite"),
-        (["--metrics_sink"], "--metrics_sink='' is empty"),
-        (["--metrics_sink=http"], "--metrics_sink=http needs --metrics_http_sink_url"),
-        (["--metrics_sink=graphite"], "needs --metrics_graphite_host"),
-        (["--metrics_sink=otlp", "--metrics_sink=otlp"], "is given twice"),
-        (["--metrics_sink=no.such.Sink"], "no.such.Sink cannot be imported: ModuleNotFoundError"),
-        (["--metrics_sink=test_pusher.None_"], "module test_pusher has no None_"),
-        (["--metrics_sink=json.JSONDecoder"], "is not a subclass of sparkbeam.MetricsSink"),
-        (["--metrics_sink=test_pusher.Unmakeable"], "cannot be made: TypeError"),
-        (["--metrics_push_period=0"], "is too short"),
-        (["--metrics_push_period=soon"], "must be a duration in seconds"),
-        (["--metrics_graphite_port=70000"], "must be at most 65535"),
-        (["--metrics_prometheus_address=9464"], "is not an address: use host:port"),
-        (["--metrics_http_sink_url=ftp://host"], "is not a valid URL"),
-        ([f"--metrics_http_sink_url=//me:{SECRET}@host"], "is not a valid URL"),
-        ([f"--metrics_otlp_endpoint=http://me:{SECRET}@host:port"], "is not a valid URL"),
-    ],
-)
-def test_wrong_options_are_named(options: list[str], message: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        sums(BatchRunner(), *options)
-    assert message in str(caught.value)
-    assert SECRET not in str(caught.value)
-
-
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    monkeypatch.delitem(sys.modules, "sparkbeam.observe.sinks.prometheus", raising=False)
-    with pytest.raises(ConfigurationError, match=r"pip install 'sparkbeam\[prometheus\]'"):
-        sums(BatchRunner(), "--metrics_sink=prometheus")

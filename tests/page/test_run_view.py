@@ -191,10 +191,3 @@ def test_without_its_library_it_is_an_error_before_anything_runs(
     _ = pipeline | beam.Create([1]) | beam.Map(_fail)
     with pytest.raises(ConfigurationError, match=r"pip install 'sparkbeam\[page\]'"):
         pipeline.run()
-
-
-@pytest.mark.parametrize("given", ["x", "-1", "65536", "1.5", "127.0.0.1:80", [1], 1.5])
-def test_what_is_no_port_is_told(given: Any) -> None:
-    options = PipelineOptions(spark_page=given)
-    with pytest.raises(ConfigurationError, match="--spark_page"):
-        _ = beam.Pipeline(BatchRunner(), options) | beam.Create([1])

@@ -1,6 +1,5 @@
 """As-of joins give what pandas gives, in batch and in streaming, in whatever order."""
 
-import datetime
 import json
 import operator
 import random
@@ -13,12 +12,10 @@ import pandas as pd
 import pytest
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
-    Sessions,
     SlidingWindows,
     TimestampedValue,
 )
@@ -31,7 +28,6 @@ from test_expiry import keys
 
 from sparkbeam import AsOfJoin
 from sparkbeam.coders import OrderedIntCoder
-from sparkbeam.errors import ConfigurationError
 from sparkbeam.joins.asof import DIRECTIONS
 from sparkbeam.joins.closest import Closest, MatchCursor
 from sparkbeam.streaming import tick_source
@@ -354,51 +350,5 @@ def test_times_are_compared_to_the_microsecond(tmp_path: Path) -> None:
     assert [row[2:] for row in noted(tmp_path)] == [[1500, 1499]]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (
-            {"direction": "sideways"},
-            "direction='sideways' must be one of backward, forward, nearest",
-        ),
-        ({"tolerance": -1}, "tolerance=-1 must be a duration"),
-        ({"tolerance": "soon"}, "tolerance='soon' must be a duration"),
-        ({"tolerance": datetime.timedelta(1)}, "tolerance=.* must be a duration"),
-        ({"allow_exact_matches": 1}, "allow_exact_matches=1 must be True or False"),
-    ],
-)
-def test_wrong_arguments_are_errors(arguments: Any, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        AsOfJoin(**arguments)
-
-
 def sides(p: beam.Pipeline, *values: Any) -> Iterator[beam.PCollection]:
     return (p | f"{number}" >> beam.Create([value]) for number, value in enumerate(values))
-
-
-@pytest.mark.parametrize("values", [(("a", 1),), (("a", 1), 2)], ids=str)
-def test_wrong_inputs_are_errors(values: Any) -> None:
-    p = beam.Pipeline(BatchRunner())
-    with pytest.raises(ConfigurationError, match=r"takes two|must be pairs"):
-        _ = tuple(sides(p, *values)) | AsOfJoin()
-
-
-@pytest.mark.parametrize(
-    "windows",
-    [[FixedWindows(1), FixedWindows(2)], [Sessions(1)] * 2],
-    ids=["of two lengths", "sessions"],
-)
-def test_windows_that_cannot_be_are_errors(windows: Any) -> None:
-    p = beam.Pipeline(BatchRunner())
-    left, right = (
-        side | f"Window {n}" >> beam.WindowInto(windows[n])
-        for n, side in enumerate(sides(p, ("a", 1), ("a", 2)))
-    )
-    with pytest.raises(ConfigurationError, match=r"AsOfJoin 'AsOf.*(different|merging) windows"):
-        _ = (left, right) | AsOfJoin()
-
-
-def test_another_runner_is_an_error() -> None:
-    p = beam.Pipeline(FnApiRunner())
-    with pytest.raises(ConfigurationError, match="FnApiRunner does not support: run it on"):
-        _ = tuple(sides(p, ("a", 1), ("a", 2))) | AsOfJoin()

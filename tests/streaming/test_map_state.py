@@ -9,7 +9,6 @@ import pytest
 from apache_beam.coders import coders
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import TimerSpec, on_timer
@@ -224,40 +223,11 @@ def test_state_of_another_kind_is_refused(
         program.run(keeping(SORTED), keeping(other))
 
 
-@pytest.mark.parametrize("runner", [FnApiRunner(), InteractiveRunner(), None])
-def test_another_runner_is_an_error_when_it_is_applied(runner: Any) -> None:
-    p = beam.Pipeline(runner)
-    pairs = p | beam.Create([("a", 1)])
-    with pytest.raises(ConfigurationError) as error:
-        _ = pairs | "Keep" >> beam.ParDo(LastQuotes())
-    told = str(error.value)
-    assert "'counts'" in told
-    assert "Runner does not support" in told
-    assert "OrderedListStateSpec" in told
-
-
 def test_interactive_beam_over_this_runner_is_none() -> None:
     p = beam.Pipeline(InteractiveRunner(BatchRunner()))
     _ = p | beam.Create([("a", 1)]) | "Keep" >> beam.ParDo(LastQuotes())
 
 
-def test_a_coder_that_keeps_no_order_is_an_error_that_names_another() -> None:
-    with pytest.raises(ConfigurationError, match=r"'s' does not preserve.*use OrderedIntCoder\(\)"):
-        SortedMultimapStateSpec("s", coders.VarIntCoder(), coders.BytesCoder())
-
-
-@pytest.mark.parametrize("spec", [MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec])
-def test_what_is_no_coder_or_name_is_an_error(spec: Any) -> None:
-    with pytest.raises(ConfigurationError, match="value_coder=<class 'int'> of state 's'"):
-        spec("s", OrderedIntCoder(), int)
-    with pytest.raises(ConfigurationError, match="key_coder='x' of state 's'"):
-        spec("s", "x", coders.VarIntCoder())
-    with pytest.raises(ConfigurationError, match="name=5"):
-        spec(5, OrderedIntCoder(), coders.VarIntCoder())
-
-
-def test_keys_whose_coder_is_not_deterministic_get_one_or_an_error() -> None:
+def test_keys_whose_coder_is_not_deterministic_get_one() -> None:
     spec = MapStateSpec("s", coders.FastPrimitivesCoder(), coders.VarIntCoder())
     assert spec.key_coder.is_deterministic()
-    with pytest.raises(ConfigurationError, match="'s' may encode equal keys in different ways"):
-        MapStateSpec("s", coders.PickleCoder(), coders.VarIntCoder())

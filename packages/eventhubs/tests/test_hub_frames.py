@@ -10,7 +10,6 @@ import pytest
 from hubs import numbered
 from pyspark import TaskContext
 from pyspark.sql.types import (
-    ArrayType,
     BinaryType,
     DataType,
     IntegerType,
@@ -22,9 +21,7 @@ from pyspark.sql.types import (
 
 from pyspark_eventhubs import EventHubsSource
 from pyspark_eventhubs.event_writer import SENT
-from pyspark_eventhubs.events import EventHubsError
 from pyspark_eventhubs.testing import EventHubsServer
-from sparkbeam.errors import ConfigurationError
 
 TEXTS = MapType(StringType(), StringType())
 _ARROW = {
@@ -76,65 +73,8 @@ def test_a_body_is_enough(server: EventHubsServer, base: dict[str, str]) -> None
     assert [event.body for event in server.events("clicks", 0)] == numbered(10)
 
 
-@pytest.mark.parametrize(
-    ("row", "what"),
-    [
-        ({"body": None}, "NoneType cannot be the body"),
-        ({"body": "a", "partition_id": 2}, "no partition 2"),
-        ({"body": "a", "partition_id": 1, "partition_key": "k"}, "partition_id and partition_key"),
-    ],
-)
-def test_a_row_that_is_no_event_is_an_error(
-    base: dict[str, str], row: dict[str, Any], what: str
-) -> None:
-    with pytest.raises(EventHubsError, match=what):
-        write(base, [row])
-
-
-@pytest.mark.parametrize(
-    ("types", "what"),
-    [
-        ({"partition_id": IntegerType()}, "needs a body"),
-        ({"body": IntegerType()}, "'body' is int but must be binary or string"),
-        ({"partition_id": StringType()}, "'partition_id' is string"),
-        ({"partition_key": IntegerType()}, "'partition_key' is int"),
-        ({"properties": StringType()}, "'properties' is string"),
-        ({"properties": MapType(IntegerType(), StringType())}, "keys must be strings"),
-        ({"properties": MapType(StringType(), ArrayType(StringType()))}, "values must be"),
-        ({"offset": StringType()}, "no column 'offset', only body, partition_id"),
-    ],
-)
-def test_columns_that_are_no_events_are_an_error(
-    base: dict[str, str], types: dict[str, DataType], what: str
-) -> None:
-    body = {} if what == "needs a body" else {"body": StringType()}
-    source = EventHubsSource(base)
-    for make in (source.writer, source.streamWriter):
-        with pytest.raises(ConfigurationError, match=what):
-            make(columns(**{**body, **types}), False)
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        ({"prefetch": "5"}, "sink 'eventhubs' has no option 'prefetch', only connectionString"),
-        ({"maxBatchBytes": "5"}, "maxBatchBytes"),
-        ({"operationTimeout": "soon"}, "operationTimeout"),
-        ({"client": "mine"}, "client"),
-    ],
-)
-def test_options_of_the_sink_are_checked(
-    base: dict[str, str], options: dict[str, str], what: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=what) as raised:
-        EventHubsSource(base | options).writer(ROWS, False)
-    assert "secret" not in str(raised.value)
+def test_the_sink_of_a_stream_takes_the_location_of_the_checkpoint(base: dict[str, str]) -> None:
     EventHubsSource(base | {"checkpointLocation": "/c"}).streamWriter(ROWS, False)
-
-
-def test_a_hub_is_not_overwritten(base: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match="'append'"):
-        EventHubsSource(base).writer(ROWS, True)
 
 
 def test_a_micro_batch_that_runs_again_sends_the_same(

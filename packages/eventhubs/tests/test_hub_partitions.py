@@ -3,7 +3,6 @@
 import json
 import logging
 import pickle
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from hubs import at, numbered, rows, stream
 from pyspark_eventhubs.slow_partitions import RangeRead
 from pyspark_eventhubs.testing import EventHubsServer
 from sparkbeam.common.partition_status import PartitionStatus
-from sparkbeam.errors import ConfigurationError
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.progress import (
@@ -32,7 +30,7 @@ from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.partition_notes import NotePartitions, noted
-from sparkbeam_eventhubs import ReadFromEventHubs, SlowPartitions
+from sparkbeam_eventhubs import SlowPartitions
 
 pytestmark = pytest.mark.hub_partitions(4)
 
@@ -173,20 +171,6 @@ def test_a_monitor_that_fails_does_no_harm(
             reader.latestOffset(start)
             server.send("clicks", numbered(5000), partition=0)
     assert len([r for r in caplog.records if "monitor of slow partitions" in r.message]) == 1
-
-
-@pytest.mark.parametrize("name", ["remember", "no.such.module", f"{__name__}.nothing"])
-def test_a_monitor_that_is_not_there_is_an_error(server: EventHubsServer, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="slowPartitionMonitor"):
-        stream(base(server, slowPartitionMonitor=name)).latestOffset()
-
-
-def test_what_is_no_monitor_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match="monitor"):
-        SlowPartitions(monitor=5)  # type: ignore[arg-type]
-    lock: Any = threading.Lock()
-    with pytest.raises(ConfigurationError, match="monitor=<function> cannot be pickled"):
-        ReadFromEventHubs("env:HUB", "h", slow_partitions=SlowPartitions(5, lambda _: lock))
 
 
 def test_tasks_do_without_the_module_of_a_monitor(server: EventHubsServer) -> None:

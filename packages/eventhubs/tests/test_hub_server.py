@@ -16,7 +16,6 @@ from waiting import until
 
 from pyspark_eventhubs.server.event_store import BadSelectorError, Partition
 from pyspark_eventhubs.testing import EventHubsServer
-from sparkbeam.errors import ConfigurationError
 
 azure = pytest.importorskip("azure.eventhub")
 
@@ -231,12 +230,6 @@ def test_a_filter_that_no_partition_has_is_refused(selector: str) -> None:
         partition.append(b"")
     with pytest.raises(BadSelectorError):
         partition.position(selector)
-
-
-@pytest.mark.parametrize("hubs", [{"": 1}, {"a/b": 1}, {"a": 0}])
-def test_a_hub_needs_a_name_and_partitions(hubs: dict[str, int]) -> None:
-    with pytest.raises(ConfigurationError, match="number of partitions"):
-        EventHubsServer(hubs)
 
 
 class TestProton:

@@ -10,16 +10,13 @@ from apache_beam.utils.timestamp import Timestamp
 from hubs import EARLY
 from payloads import payload
 
-from pyspark_eventhubs.events import EventHubsError
 from sparkbeam import SparkRunner
-from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 from sparkbeam_eventhubs import (
     EventHubsEvent,
     EventPosition,
     ReadFromEventHubs,
-    SlowPartitions,
     WriteToEventHubs,
 )
 from sparkbeam_eventhubs.kafka_endpoint import _Record, event_of
@@ -122,71 +119,6 @@ def test_the_key_is_known_to_be_secret_and_shown_nowhere() -> None:
         assert "geheim" not in Redaction(spec.options)("the key is geheim, yes")
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"starting_positions": {0: EventPosition.end()}}, "starting_positions="),
-        ({"ending_positions": {0: EventPosition.end()}}, "ending_positions="),
-        ({"max_rate_per_partition": 5}, "max_rate_per_partition=5 is not supported with"),
-        ({"slow_partitions": SlowPartitions()}, "slow_partitions="),
-        ({"receiver_timeout": 5}, "receiver_timeout=5 is not supported"),
-        ({"operation_timeout": 5}, "operation_timeout=5 is not supported"),
-        ({"placement": "hash"}, "placement='hash' is not supported"),
-        ({"prefetch": 5}, "prefetch=5 is not supported"),
-        ({"exclusive": True}, "exclusive=True is not supported"),
-        ({"discover_partitions": None}, "discover_partitions=None is not supported"),
-        ({"timestamp": "at"}, "timestamp='at' is not supported"),
-        ({"drop_repeats": True}, "drop_repeats=True is not supported"),
-        (
-            {"starting_position": EventPosition.sequence_number(3)},
-            "starting_position=: endpoint='kafka' supports only EventPosition.start",
-        ),
-        (
-            {"ending_position": EventPosition.offset("3")},
-            "ending_position=: endpoint='kafka' supports only EventPosition.end",
-        ),
-        (
-            {"ending_position": EventPosition.start()},
-            "ending_position=: endpoint='kafka' supports only EventPosition.end",
-        ),
-        ({"connection_string": "env:NO_SUCH_HUB"}, "environment variable is not set"),
-        (
-            {
-                "connection_string": None,
-                "fully_qualified_namespace": "my.example",
-                "credential": dict,
-            },
-            "supports connection strings only",
-        ),
-    ],
-)
-def test_what_there_is_not_over_kafka_is_told_when_the_pipeline_is_built(
-    given: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=message) as raised:
-        read(**given)
-    assert "geheim" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"max_batch_bytes": 1 << 20}, "max_batch_bytes=1048576 is not supported"),
-        ({"operation_timeout": 5}, "operation_timeout=5 is not supported"),
-        ({"event_hub": None}, "event_hub= is missing"),
-    ],
-)
-def test_so_it_is_where_a_hub_is_written_to(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        write(**given)
-
-
-def test_there_are_two_endpoints() -> None:
-    for transform in (ReadFromEventHubs, WriteToEventHubs):
-        with pytest.raises(ConfigurationError, match="endpoint='http' must be one of amqp, kafka"):
-            transform(TEXT, "clicks", endpoint="http")
-
-
 def test_a_record_is_an_event() -> None:
     header = beam.Row(key="n", value=b"5")
     row = beam.Row(
@@ -227,5 +159,3 @@ def test_an_element_is_a_record() -> None:
         {"key": "none", "value": None},
         {"key": "at", "value": EARLY.isoformat().encode()},
     ]
-    with pytest.raises(EventHubsError, match="a int cannot be the body"):
-        record(5)

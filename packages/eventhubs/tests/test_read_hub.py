@@ -12,7 +12,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pyspark_eventhubs.settings import ConnectionSettings
 from pyspark_eventhubs.source_options import SourceOptions
 from sparkbeam import SparkRunner
-from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam_eventhubs import EventHubsEvent, EventPosition, ReadFromEventHubs, SlowPartitions
@@ -130,59 +129,3 @@ def test_a_connection_is_a_text_a_variable_a_function_or_a_credential(
     made = ConnectionSettings.from_arguments(None, "clicks", "hub.example", lambda: "credential")
     assert made.endpoint().host == "hub.example"
     assert made.endpoint().credential == "credential"
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"starting_position": "start"}, r"starting_position='start' is not an EventPosition"),
-        (
-            {"starting_positions": {"0": EventPosition.end()}},
-            "must be a dictionary keyed by partition",
-        ),
-        ({"ending_positions": {0: 5}}, "ending_positions=5 is not an EventPosition"),
-        ({"starting_positions": {0: None}}, "starting_positions=None is not an EventPosition"),
-        (
-            {"starting_positions": {-1: EventPosition.end()}},
-            "must be a dictionary keyed by partition",
-        ),
-        ({"max_events_per_trigger": -1}, "max_events_per_trigger=-1 must be at least 0"),
-        ({"max_rate_per_partition": {0: 0}}, "max_rate_per_partition=0 must be at least 1"),
-        ({"max_rate_per_partition": {0: None}}, "max_rate_per_partition=None must be a whole"),
-        ({"max_rate_per_partition": {"*": 5}}, "must be a dictionary keyed by partition number"),
-        ({"max_rate_per_partition": [1]}, r"max_rate_per_partition=\[1\] must be a whole number"),
-        ({"max_rate_per_partition": 0}, "max_rate_per_partition=0 must be at least 1"),
-        ({"max_rate_per_partition": 60.5}, "max_rate_per_partition=60.5 must be a whole number"),
-        ({"max_rate_per_partition": "60"}, "max_rate_per_partition='60' must be a whole number"),
-        ({"max_rate_per_partition": True}, "max_rate_per_partition=True must be a whole number"),
-        ({"receiver_timeout": -1}, "receiver_timeout=-1"),
-        ({"prefetch": 0}, "prefetch=0"),
-        ({"placement": "near"}, "placement='near' must be one of balanced, hash"),
-        (
-            {"slow_partitions": 30},
-            r"slow_partitions=30 must be SlowPartitions: use SlowPartitions\(threshold=30\)",
-        ),
-        ({"consumer_group": ""}, "consumer_group='' is empty"),
-        ({"timestamp": None}, "timestamp=None must be a string"),
-        ({"watermark_delay": "soon"}, "watermark_delay='soon'"),
-        ({"idle_timeout": -1}, "idle_timeout=-1"),
-        ({"idle_timeout": True}, "idle_timeout=True"),
-        ({"exclusive": 1}, "exclusive=1"),
-        ({"client": "fast"}, "client='fast'"),
-        ({"credential": object()}, "credential= requires"),
-    ],
-)
-def test_a_wrong_argument_is_told_when_it_is_made(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message) as raised:
-        ReadFromEventHubs(**({"connection_string": TEXT, "event_hub": "clicks"} | given))
-    assert "geheim" not in str(raised.value)
-
-
-def test_an_end_is_for_batch() -> None:
-    with pytest.raises(ConfigurationError, match="ending_position= is for batch pipelines"):
-        spec_of(ReadFromEventHubs(GIVEN, ending_position=EventPosition.end()), "--streaming")
-
-
-def test_another_runner_is_told() -> None:
-    with pytest.raises(ConfigurationError, match=r"runs only on sparkbeam\.SparkRunner"):
-        _ = beam.Pipeline(options=PipelineOptions([])) | ReadFromEventHubs(GIVEN)

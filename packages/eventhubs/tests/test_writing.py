@@ -12,10 +12,8 @@ from apache_beam.utils.timestamp import Timestamp
 from hubs import connection, numbered
 
 from pyspark_eventhubs.event_writer import SENT, HubWriter, Sending
-from pyspark_eventhubs.events import EventHubsError
 from pyspark_eventhubs.testing import EventHubsServer
-from sparkbeam.errors import ConfigurationError
-from sparkbeam_eventhubs import EventHubsEvent, WriteToEventHubs
+from sparkbeam_eventhubs import EventHubsEvent
 from sparkbeam_eventhubs.repeats import DropRepeats
 
 pytestmark = pytest.mark.hub_partitions(4)
@@ -82,32 +80,6 @@ def test_properties_keep_their_types(server: EventHubsServer) -> None:
     assert found == given
 
 
-@pytest.mark.parametrize(
-    ("element", "given", "message"),
-    [
-        (17, {}, "a int cannot be the body"),
-        (None, {}, "a NoneType cannot be the body"),
-        (b"x", {"properties": lambda e: {"a": {1}}}, "'a' is a set"),
-        (b"x", {"properties": lambda e: {"a": 2**63}}, "'a' exceeds 64 bits"),
-        (b"x", {"properties": lambda e: {"a": "\ud800"}}, "'a': not valid Unicode"),
-        ("\ud800", {}, "body: not valid Unicode"),
-        (b"x", {"properties": lambda e: {3: "a"}}, "the name 3 is not a string"),
-        (b"x", {"properties": lambda e: None}, "a NoneType cannot be the properties"),
-        (b"x", {"partition": lambda e: 9}, "no partition 9"),
-        (b"x", {"partition": lambda e: "1"}, "no partition '1'"),
-        (b"x", {"partition": lambda e: True}, "no partition True"),
-        (b"x", {"partition_key": lambda e: e}, "partition_key: a bytes cannot be the key"),
-        (b"x", {"partition_key": lambda e: "\ud800"}, "partition_key: not valid Unicode"),
-        (bytes(2_000_000), {}, "too large for the event hub"),
-    ],
-)
-def test_what_cannot_be_sent_is_an_error(
-    server: EventHubsServer, element: Any, given: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(EventHubsError, match=message):
-        write(server, [b"first", element], **given)
-
-
 def test_times_are_sent_as_such(server: EventHubsServer) -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
     write(server, [b"x"], properties=lambda element: {"at": at})
@@ -142,36 +114,3 @@ def test_repeats_are_dropped_and_nothing_else() -> None:
         found = pipeline | beam.Create(events, reshuffle=False) | DropRepeats()
         numbers = found | beam.Map(lambda found: found.sequence_number)
         assert_that(numbers, equal_to([at for at in range(len(events)) if at not in repeats]))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"partition_key": "a", "partition_id": 1}, "not both"),
-        ({"partition_key": 3}, "partition_key=3 must be a string"),
-        ({"partition_id": -1}, "partition_id=-1 must be at least 0"),
-        ({"properties": [1]}, "properties="),
-        ({"properties": {"a": [1]}}, "properties: 'a' is a list: use a string, number"),
-        ({"partition_id": 1.0}, "partition_id=1.0 must be a whole number"),
-        ({"partition_key": ""}, "partition_key='' is empty"),
-        ({"operation_timeout": -1}, "operation_timeout=-1 must be a duration"),
-        ({"body": "text"}, "body='text' must be a function"),
-        ({"max_batch_bytes": 1}, "max_batch_bytes=1 must be at least"),
-        ({"client": "x"}, "client='x' must be one of sdk, slim"),
-        ({"connection_string": None}, "either connection_string="),
-        ({"connection_string": "Endpoint=sb://x;SharedAccessKey=geheim"}, "is not an Event Hubs"),
-        ({"event_hub": None}, "event_hub= is missing"),
-        ({"credential": 1}, "credential= requires"),
-        ({"connection_string": None, "fully_qualified_namespace": "x"}, "requires credential="),
-    ],
-)
-def test_a_wrong_argument_is_told_when_the_sink_is_made(
-    given: dict[str, Any], message: str
-) -> None:
-    base = {
-        "connection_string": "Endpoint=sb://x;SharedAccessKeyName=a;SharedAccessKey=geheim",
-        "event_hub": "clicks",
-    }
-    with pytest.raises(ConfigurationError, match=message) as raised:
-        WriteToEventHubs(**(base | given))
-    assert "geheim" not in str(raised.value)

@@ -1,9 +1,9 @@
-"""Arguments of Beam's Kafka transforms: kept, translated, hints, or errors that name them."""
+"""Arguments of Beam's Kafka transforms: kept, translated, or hints."""
 
 import enum
 import pickle
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -30,8 +30,6 @@ from sparkbeam_kafka.write import _Row
 
 RESHUFFLE = "beam:transform:reshuffle:v1"
 SERIALIZATION = "org.apache.kafka.common.serialization."
-SERVER = {"bootstrap.servers": "h:1"}
-TOPICS: dict[str, Any] = {"consumer_config": SERVER, "topics": ["t"]}
 STREAMING = ("--streaming",)
 EARLIEST = {"auto.offset.reset": "earliest"}
 SECRET = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
@@ -212,59 +210,6 @@ def test_metadata_includes_headers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "given", "options", "message"),
-    [
-        ({"bootstrap.servers": ""}, {}, STREAMING, "consumer_config lacks bootstrap.servers"),
-        ({"auto.offset.reset": "smallest"}, {}, STREAMING, "auto.offset.reset='smallest' must be"),
-        ({"interceptor.classes": "X"}, {}, STREAMING, "interceptor.classes"),
-        ({"groupid": "g"}, {}, STREAMING, "Kafka has no setting 'groupid': use 'group.id'"),
-        ({"auto.ofset.reset": "none"}, {}, STREAMING, "use 'auto.offset.reset'"),
-        ({}, {"topics": []}, STREAMING, "topics= must name"),
-        (
-            {},
-            {"topics": "clicks"},
-            STREAMING,
-            r"topics='clicks' must be a list of names: .*'clicks'",
-        ),
-        ({}, {"topics": [*"clicks"]}, STREAMING, r"single letters, .* list, topics=.'clicks'"),
-        *(
-            ({name: "x"}, {}, STREAMING, f"consumer_config: Kafka has no setting .*use '{meant}'")
-            for name, meant in (
-                ("ack", "acks"),
-                ("Acks", "acks"),
-                ("linger", "linger.ms"),
-                ("bootstrap_servers", "bootstrap.servers"),
-                ("session.timeout", "session.timeout.ms"),
-                ("sasl.username", "sasl.jaas.config"),
-                ("metadata.broker.list", "bootstrap.servers"),
-            )
-        ),
-        ({}, {"topics": ["//me:hidden@h"]}, STREAMING, "topics: … is not a valid topic name"),
-        *(
-            ({}, {"topics": [name]}, STREAMING, "topics: .* is not a valid topic name")
-            for name in ("", " ", "a,b", "a b/c", "..", "ü", "x" * 250)
-        ),
-        ({}, {"max_num_records": 0}, (), "max_num_records=0 must be above 0"),
-        ({}, {"max_read_time": -1}, (), "max_read_time=-1 must be above 0"),
-        ({}, {"commit_offset_in_finalize": True}, STREAMING, "set group.id in consumer_config"),
-        ({}, {"consumer_factory_fn_class": "a.B"}, STREAMING, r"\(consumer_factory_fn_class=…\)"),
-        ({}, {"consumer_factory_fn_params": {"a": "b"}}, STREAMING, "consumer_factory_fn_params"),
-        ({}, {"key_deserializer": "a.Avro"}, STREAMING, "key_deserializer='a.Avro' is a Java"),
-        ({}, {"value_deserializer": "StringDeserializer"}, STREAMING, "value_deserializer="),
-        ({"sasl.mechanism": "GSSAPI"}, {"max_num_records": 5}, (), "sasl.mechanism='GSSAPI' is"),
-        ({"sasl.mechanism": "GSSAPI", "group.id": "g"}, {}, STREAMING, "sasl.mechanism='GSSAPI'"),
-        ({}, {}, (), "from auto.offset.reset=latest, the default, finds no records"),
-        ({"group.id": "g", "enable.auto.commit": "true"}, {}, (), "--trigger=available-now"),
-    ],
-)
-def test_arguments_without_a_meaning_are_errors_that_name_them(
-    config: dict[str, str], given: dict[str, Any], options: typing.Sequence[str], message: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        read(config, options=options, **given)
-
-
-@pytest.mark.parametrize(
     ("config", "kept"),
     [
         ({"max.poll.records": 500}, {"max.poll.records": "500"}),
@@ -291,59 +236,6 @@ def test_settings_have_the_types_of_kafkas_clients(
     assert {n[6:]: v for n, v in written.items() if n.startswith("kafka.")} == expected
     managed = ManagedConfig("x", {"consumer_config_updates": config})
     assert kafka_settings.client_settings(managed, "consumer_config_updates") == kept
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        *(
-            (partial(ReadFromKafka, config, ["t"]), f"ReadFromKafka: consumer_config.* {told}")
-            for config, told in [
-                (None, "must be a dictionary of Kafka settings, .* not None"),
-                ("bootstrap.servers=h:1", "not of type str"),
-                ([("bootstrap.servers", "h:1")], "not of type list"),
-                ({5: "x"}, "the name of a setting must be a string, not of type int"),
-                ({b"acks": "1"}, "not of type bytes"),
-                ({"": "x"}, "'' is not the name of a setting"),
-                ({" acks": "x"}, "' acks' contains whitespace"),
-                ({"sasl.jaas.config": SECRET.encode()}, "'sasl.jaas.config' must be a string"),
-                ({"bootstrap.servers": {"h": 1}}, "'bootstrap.servers' must be .* of type dict"),
-                ({"bootstrap.servers": [["h:1"]]}, "'bootstrap.servers' must be .* of type list"),
-                ({"bootstrap.servers": ["h:1", None]}, "'bootstrap.servers' must be .* not None"),
-            ]
-        ),
-        *(
-            (partial(ReadFromKafka, **(TOPICS | typing.cast(Any, given))), told)
-            for given, told in [
-                ({"topics": "clicks"}, r"topics='clicks' must be a list .* topics=\['clicks'\]"),
-                ({"topics": None}, "topics=None must be a list of names"),
-                ({"topics": ["a", 5]}, "topics: 5 is not the name of a topic"),
-                ({"topics": [None]}, "topics: None is not the name of a topic"),
-                ({"max_num_records": "5"}, "max_num_records='5' must be a whole number"),
-                ({"max_num_records": 5.5}, "max_num_records=5.5 must be a whole number"),
-                ({"max_num_records": True}, "max_num_records=True must be a whole number"),
-                ({"max_read_time": 0.5}, "max_read_time=0.5 must be a whole number"),
-                ({"start_read_time": "now"}, "start_read_time='now' must be a whole number"),
-                ({"commit_offset_in_finalize": "yes"}, "'yes' must be True or False"),
-                ({"redistribute": 1}, "redistribute=1 must be True or False"),
-                ({"key_deserializer": None}, "key_deserializer=None must be the name of a Java"),
-                ({"value_deserializer": bytes}, "value_deserializer=.* must be the name of a Ja"),
-            ]
-        ),
-        (lambda: WriteToKafka(None, "t"), "WriteToKafka: producer_config must be a dictionary"),
-        (lambda: WriteToKafka(SERVER, 5), "topic=5 must be the name of a topic"),
-        (lambda: WriteToKafka(SERVER, ["t"]), r"topic=\['t'\] must be the name of a topic"),
-        (lambda: WriteToKafka(SERVER, "t", None), "key_serializer=None must be the name of a Ja"),
-        (lambda: WriteToKafka(SERVER, "t", with_headers="no"), "with_headers='no' must be True"),
-    ],
-)
-def test_a_wrong_type_is_an_error_that_names_the_argument(
-    make: Callable[[], Any], message: str
-) -> None:
-    pipeline()  # Of the runner, which is there before the transforms of most programs.
-    with pytest.raises(ConfigurationError, match=message) as raised:
-        make()
-    assert "geheim" not in str(raised.value)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
@@ -439,91 +331,14 @@ def test_a_row_with_headers_is_a_record_of_its_topic_and_partition() -> None:
     assert _Row("t")(beam.Row(key=b"", value=b"", topic=None, timestamp=None)) == plain
 
 
-@pytest.mark.parametrize(
-    ("topic", "fields", "message"),
-    [
-        (None, {}, "topic: neither the row nor WriteToKafka has one"),
-        ("t", {"timestamp": 5}, "timestamp: Spark's Kafka sink cannot set"),
-    ],
-)
-def test_a_row_that_cannot_be_written_is_an_error_that_names_the_field(
-    topic: str | None, fields: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        _Row(topic)(beam.Row(key=b"", value=b"", **fields))
-
-
 def test_rows_with_headers_choose_their_topics() -> None:
     row = beam.Row(key=b"k", value=b"v")
     assert "topic" not in dict(write([row], with_headers=True).options)
 
 
-@pytest.mark.parametrize(
-    ("elements", "given", "message"),
-    [
-        ([(b"", b"")], {"producer_config": {"acks": "1"}}, "producer_config lacks bootstrap"),
-        ([(b"", b"")], {"topic": ""}, "topic= must be"),
-        ([(b"", b"")], {"topic": "a,b"}, "topic: 'a,b' is not a valid topic name"),
-        (
-            [(b"", b"")],
-            {"producer_config": {"bootstrap_servers": "h:1"}},
-            "producer_config: Kafka has no setting 'bootstrap_servers': use 'bootstrap.servers'",
-        ),
-        ([(b"", b"")], {"key_serializer": "a.B"}, "key_serializer='a.B' is a Java class"),
-        ([(b"", b"")], {"value_serializer": "a.B"}, "value_serializer='a.B' is a Java class"),
-        (
-            [(b"", b"")],
-            {
-                "producer_config": {
-                    "bootstrap.servers": "h:1",
-                    "transactional.id": "x",
-                    "sasl.mechanism": "GSSAPI",
-                }
-            },
-            "producer_config: sasl.mechanism='GSSAPI' is not supported by the client that writes",
-        ),
-        (
-            [beam.Row(key=b"", value=b"")],
-            {
-                "producer_config": {"bootstrap.servers": "h:1", "transactional.id": "x"},
-                "with_headers": True,
-                "topic": "",
-            },
-            "transactional.id needs topic=",
-        ),
-        (
-            [beam.Row(key=b"", value=b"", timestamp=5)],
-            {"with_headers": True},
-            "timestamp: Spark's Kafka sink cannot set",
-        ),
-    ],
-)
-def test_what_cannot_be_written_is_an_error_that_names_it(
-    elements: Any, given: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        write(elements, **given)
-
-
 def test_settings_of_plugins_and_ours_may_have_any_name() -> None:
     given = {"schema.registry.url": "http://h", "metric.reporters": "a.B", "my.own": "1"}
     assert {f"kafka.{name}" for name in given} <= dict(read(given).options).keys()
-
-
-def test_errors_name_the_step_once() -> None:
-    config = {"bootstrap.servers": "h:1"}
-    whole = pipeline()
-    bounds: tuple[dict[str, Any], ...] = ({}, {"max_num_records": 1})
-    for more in bounds:
-        with pytest.raises(ConfigurationError, match=r"^'Fetch': topics= must name"):
-            _ = pipeline() | "Fetch" >> ReadFromKafka(config, [], **more)
-    with pytest.raises(ConfigurationError, match=r"^'Send': topic= must be"):
-        _ = pipeline() | beam.Create([(b"", b"")]) | "Send" >> WriteToKafka(config, "")
-    with pytest.raises(ConfigurationError, match="'Get': A batch read from"):
-        _ = whole | "Get" >> ReadFromKafka(config, ["t"])
-    rows = whole | beam.Create([beam.Row(key=b"", value=b"", timestamp=5)])
-    with pytest.raises(ConfigurationError, match="'Put': timestamp: Spark's Kafka sink"):
-        _ = rows | "Put" >> WriteToKafka(config, "t", with_headers=True)
 
 
 def test_errors_of_records_name_the_step() -> None:
@@ -540,7 +355,3 @@ def test_a_login_is_shown_nowhere() -> None:
         assert "geheim" not in repr(spec)
         assert "geheim" not in Redaction(spec.options)("the password is geheim, yes")
     assert "geheim" not in repr(subscription_of(read(config)))
-    for broken in ({"auto.offset.reset": "x"}, {"interceptor.classes": "x"}):
-        with pytest.raises(ConfigurationError) as raised:
-            read({**config, **broken})
-        assert "geheim" not in str(raised.value)

@@ -1,6 +1,5 @@
-"""The client that asks Kafka for offsets: its configuration, and its absence."""
+"""The client that asks Kafka for offsets and its configuration."""
 
-import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -8,11 +7,9 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from sparkbeam.errors import ConfigurationError
 from sparkbeam_kafka import client
 from sparkbeam_kafka.client import Client, KafkaError
 from sparkbeam_kafka.client_config import client_config
-from sparkbeam_kafka.subscription import Subscription
 from sparkbeam_kafka.transactions import TransactionWriter
 
 LOGIN = "org.apache.kafka.common.security.{} required {};"
@@ -69,34 +66,6 @@ def test_certificates_in_pem_and_pkcs12_are_kept() -> None:
         "ssl.keystore.password": "secret",
         "ssl.endpoint.identification.algorithm": "none",
     }
-
-
-@pytest.mark.parametrize(
-    ("config", "name"),
-    [
-        ({"ssl.truststore.location": "/store.jks"}, "ssl.truststore.type='JKS'"),
-        ({"ssl.keystore.location": "/a", "ssl.keystore.type": "PEM"}, "ssl.keystore.type='PEM'"),
-        (with_login("oauthbearer.OAuthBearerLoginModule", 'x="geheim"'), "sasl.jaas.config"),
-        (with_login("plain.PlainLoginModule", 'username="u"'), "sasl.jaas.config"),
-        ({"config.providers": "env"}, "config.providers"),
-        (
-            {"sasl.kerberos.service.name": "kafka", "sasl.mechanism": "GSSAPI"},
-            "sasl.mechanism='GSSAPI'",
-        ),
-    ],
-)
-def test_a_login_without_a_counterpart_is_an_error_that_names_it(
-    config: dict[str, str], name: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=f"{name} is not supported") as raised:
-        client_config(config)
-    assert "geheim" not in str(raised.value)
-
-
-def test_a_missing_package_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'sparkbeam\[kafka\]'"):
-        Subscription(("t",), (("group.id", "g"),)).client()
 
 
 Ask = Callable[[Client], Any]

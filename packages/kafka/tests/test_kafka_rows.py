@@ -25,7 +25,7 @@ from kafka_options import subscription_of
 from payloads import payload
 
 from sparkbeam import SparkRunner
-from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.errors import PipelineFailed
 from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 from sparkbeam_kafka import rows as kafka_rows
@@ -106,54 +106,6 @@ def test_rows_become_values() -> None:
     rows = pipeline | beam.Create([beam.Row(id=1, name="a")])
     _ = rows | managed.Write("kafka", config={**PLACE, "format": "JSON"})
     assert dict(WriteSpec.unpack(payload(WRITE_URN, pipeline)).options)["topic"] == "t"
-
-
-@pytest.mark.parametrize(
-    ("config", "told"),
-    [
-        ({"format": "XML"}, "format='XML' is not supported"),
-        ({"format": "PROTO", "schema": JSON}, "needs file_descriptor_path and message_name"),
-        ({"format": "PROTO", "message_name": "a"}, "needs file_descriptor_path and message_name"),
-        (
-            {"format": "PROTO", "message_name": "a", "file_descriptor_path": "/nowhere"},
-            "file_descriptor_path='/nowhere' cannot be read",
-        ),
-        ({"confluent_schema_registry_url": "http://r"}, "schema_registry_subject and the"),
-        (
-            {"confluent_schema_registry_url": "r:1", "confluent_schema_registry_subject": "s"},
-            "must be an http or https URL",
-        ),
-        (
-            {
-                "confluent_schema_registry_url": "http://127.0.0.1:1",
-                "confluent_schema_registry_subject": "s",
-            },
-            "did not return the subject 's'",
-        ),
-        (
-            {
-                "confluent_schema_registry_url": "http://r",
-                "confluent_schema_registry_subject": "s",
-                "format": "RAW",
-            },
-            "the format AVRO or JSON",
-        ),
-        ({"format": "RAW", "message_name": "a"}, "message_name, which is not supported"),
-        ({"format": "JSON"}, "the schema does not match the format"),
-        ({"format": "JSON", "schema": "["}, "'schema' must be a dictionary"),
-        ({"format": "RAW", "schema": JSON}, "RAW format does not take a schema"),
-        ({"topics": ["a"]}, "topics, which is not supported"),
-        ({"topic": None}, "needs 'topic'"),
-        ({"max_read_time_seconds": "5"}, "must be a whole number"),
-    ],
-)
-def test_what_cannot_be_read_is_an_error_that_names_the_key(
-    config: dict[str, Any], told: str
-) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        kafka_rows.read("kafka", ManagedConfig("managed.Read(KAFKA)", {**PLACE, **config}))
-    assert told in str(refused.value)
-    assert str(refused.value).startswith("managed.Read(KAFKA): ")
 
 
 PIPELINE = f"""

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from sparkbeam.errors import ConfigurationError
 from sparkbeam_kafka.values import Format, format_of
 
 SERIALIZATION = "org.apache.kafka.common.serialization."
@@ -36,49 +35,6 @@ def values(name: str) -> list[Any]:
 def test_a_value_comes_back(name: str) -> None:
     of = form(name)
     assert [of.deserialized(of.serialized(value)) for value in values(name)] == values(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("ByteArray", "a"), ("String", b"a"), ("Long", 1.5), ("Integer", True)]
-)
-def test_another_type_is_an_error_that_names_it(name: str, value: Any) -> None:
-    with pytest.raises(TypeError, match=f"{name}Serializer takes .* not {type(value).__name__}"):
-        form(name).serialized(value)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("Short", 2**15), ("Integer", -(2**40)), ("Float", 1e300)]
-)
-def test_a_number_out_of_range_is_an_error(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"out of range for Kafka's {name}Serializer"):
-        form(name).serialized(value)
-
-
-@pytest.mark.parametrize("name", CODES)
-def test_bytes_of_another_length_are_an_error(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}Deserializer takes . bytes, but a Kafka record"):
-        form(name).deserialized(b"abc")
-
-
-def test_other_classes_are_an_error_that_tells_what_is_known() -> None:
-    for name in (f"{SERIALIZATION}UUIDDeserializer", "", "a.LongDeserializer"):
-        with pytest.raises(ConfigurationError, match="Allowed: ByteArrayDeserializer"):
-            format_of("key_deserializer", name, "Deserializer", "")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "StringDeserializer",
-        "stringdeserialiser",
-        "String",
-        f"{SERIALIZATION}StringSerializer",
-        "org.apache.kafka.common.serialisation.StringDeserializer",
-    ],
-)
-def test_a_class_that_means_one_of_kafkas_is_an_error_with_its_name(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"Use {SERIALIZATION}StringDeserializer"):
-        format_of("key_deserializer", name, "Deserializer", "")
 
 
 def encoded(name: str) -> list[bytes | None]:

@@ -13,10 +13,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from in_process_batch import BatchRunner
 
 from sparkbeam import SparkRunner
-from sparkbeam.errors import ConfigurationError
-from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam_kafka import proto_rows
-from sparkbeam_kafka import rows as kafka_rows
 from sparkbeam_kafka import upstream as yaml_payloads
 
 F = FieldDescriptorProto
@@ -149,27 +146,3 @@ def test_a_managed_read_has_the_fields_of_the_message(path: str) -> None:
     rows = pipeline | managed.Read("kafka", config=named)
     assert list(rows.element_type.__annotations__)[:4] == ["id", "price", "size", "item"]
     _ = rows | managed.Write("kafka", config=named)
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("shop.Bill", "has no message 'shop.Bill'"), ("shop.Tree", "contains itself")],
-)
-def test_a_message_that_makes_no_rows_is_an_error(path: str, name: str, told: str) -> None:
-    given = {**PLACE, "file_descriptor_path": path, "message_name": name}
-    with pytest.raises(ConfigurationError) as refused:
-        kafka_rows.read("kafka", ManagedConfig("managed.Read(KAFKA)", given))
-    assert told in str(refused.value)
-
-
-def test_a_file_of_something_else_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "shop.proto").write_text('syntax = "proto3";')
-    with pytest.raises(ConfigurationError, match="descriptor_set_out"):
-        proto_rows.messages("here", str(tmp_path / "shop.proto"), "shop.Order")
-
-
-def test_a_field_that_the_message_lacks_is_an_error(path: str) -> None:
-    given = {**PLACE, "file_descriptor_path": path, "message_name": "shop.Order"}
-    rows = beam.Pipeline() | beam.Create([beam.Row(id=1, colour="red")])
-    with pytest.raises(ConfigurationError, match="the rows have colour"):
-        _ = rows | kafka_rows.write("kafka", ManagedConfig("managed.Write(KAFKA)", given))

@@ -127,16 +127,6 @@ def test_rows_that_do_not_fit_the_latest_schema_are_an_error(
     assert told in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "others", [{"format": "JSON"}, {"schema": FIRST}, {"confluent_schema_registry_subject": None}]
-)
-def test_what_a_write_with_a_registry_needs_is_told(
-    server: SchemaRegistry, others: dict[str, Any]
-) -> None:
-    with pytest.raises(ConfigurationError, match=r"needs .* the format AVRO; leave schema out"):
-        kafka_rows.write("kafka", config(server, **others))
-
-
 def test_a_schema_is_asked_for_once(server: SchemaRegistry) -> None:
     number = server.register("people-value", FIRST)
     _, parse = registry_rows.parser("here", Registry(server.url), "people-value")

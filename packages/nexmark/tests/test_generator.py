@@ -15,7 +15,6 @@ from beam_nexmark.generator import (
     persons,
 )
 from beam_nexmark.generator.random import Random
-from sparkbeam.errors import ConfigurationError
 
 CONFIGURATIONS = {
     "default": Configuration(events=5_000),
@@ -165,12 +164,3 @@ class TestJavasRandom:
         drawn = Random(seeds)
         assert drawn.next_double().tolist() == [one.next_double() for one in expected]
         assert drawn.next_signed().tolist() == [one.next_int() for one in expected]
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [{"events": 0}, {"events": -1}, {"generators": 0}, {"events": 1.5}, {"event_rate": 3_000_000}],
-)
-def test_settings_that_cannot_work_are_named(setting):
-    with pytest.raises(ConfigurationError, match=f"'{next(iter(setting))}'"):
-        Configuration(**setting)

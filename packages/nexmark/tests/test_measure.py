@@ -14,7 +14,7 @@ from beam_nexmark.measure import Measurement, reason
 from beam_nexmark.peak_memory import PeakMemory
 from beam_nexmark.queries import QUERIES, Query
 from beam_nexmark.record import OURS, PASSED
-from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.errors import PipelineFailed
 
 SMALL = Configuration(events=500)
 FN_API = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
@@ -117,25 +117,9 @@ class TestEngine:
     def test_a_runner_goes_by_a_short_or_a_full_name(self, name: str) -> None:
         assert prepared(name, []).name == "FnApiRunner"
 
-    @pytest.mark.parametrize("name", ["", "NoRunner", "no.such.Runner", "json.JSONDecoder", "a b"])
-    def test_a_name_that_leads_to_no_runner_is_told(self, name: str) -> None:
-        with pytest.raises(ConfigurationError, match="Unknown runner"):
-            prepared(name, [])
-
     def test_options_reach_the_runner(self) -> None:
         given = prepared("FnApiRunner", ["--direct_num_workers=3"]).options
         assert given.get_all_options()["direct_num_workers"] == 3
-
-    @pytest.mark.parametrize("option", ["--evnets=3", "compar"])
-    def test_an_option_that_nobody_knows_is_told(self, option: str) -> None:
-        with pytest.raises(ConfigurationError, match=f"Unknown option or command '{option}'"):
-            prepared("FnApiRunner", [option])
-
-    def test_an_option_with_a_wrong_value_is_told(self) -> None:
-        with pytest.raises(ConfigurationError, match="direct_num_workers"):
-            prepared("FnApiRunner", ["--direct_num_workers=many"])
-        with pytest.raises(ConfigurationError, match="at least 1"):
-            prepared("SparkRunner", ["--spark_parallelism=0"])
 
 
 class TestReason:

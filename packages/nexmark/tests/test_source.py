@@ -18,7 +18,6 @@ from beam_nexmark.datasource import NexmarkDataSource
 from beam_nexmark.event_files import write_json, write_parquet
 from beam_nexmark.events import KINDS, Bid, Event, EventCoder, Person
 from beam_nexmark.generator import EventBatch, bids, in_generator_order
-from sparkbeam.errors import ConfigurationError
 from sparkbeam.runner.spark_runner import SparkRunner
 
 # Some ask for the session as they run.
@@ -106,19 +105,6 @@ class TestSparkDataSource:
         whole = bids(CONFIGURATION, in_generator_order(CONFIGURATION, 0, 2_003))
         expected = whole.select(["price", "bidder"]).to_pylist()
         assert [row.asDict() for row in rows] == expected
-
-    @pytest.mark.parametrize(
-        ("option", "value", "message"),
-        [
-            ("kind", "sale", "no kind 'sale'"),
-            ("evnets", "1", "Unknown setting 'evnets'"),
-            ("events", "many", "'events' is 'many'"),
-            ("events", "0", "'events' is 0"),
-        ],
-    )
-    def test_names_an_option_that_cannot_work(self, option, value, message):
-        with pytest.raises(ConfigurationError, match=message):
-            NexmarkDataSource({option: value}).schema()
 
     def test_spark_shows_what_it_says_of_options(self, read):
         with pytest.raises(Exception, match="no kind 'sale'"):

@@ -22,7 +22,7 @@ from in_process import Crashes, Spark, StreamingRunner
 from numbers_sink import write_numbers, written
 from waiting import until
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam import PipelineFailed
 from sparkbeam_pubsub import read as pubsub_read
 from sparkbeam_pubsub.watermark import SAMPLE_SECONDS, SampledWatermark
 
@@ -301,18 +301,3 @@ def test_the_watermark_is_the_oldest_timestamp_of_the_last_seconds(
     assert watermark(3000) == 1010
     assert watermark(empty=True) == 3000
     assert watermark() == 3000
-
-
-@pytest.mark.parametrize(
-    ("name", "transform"),
-    [
-        ("ReadFromPubSub", ReadFromPubSub(TOPIC)),
-        ("WriteToPubSub", beam.Create([b""]) | WriteToPubSub(TOPIC)),
-    ],
-)
-def test_a_missing_client_is_an_error_that_names_the_package(
-    monkeypatch: pytest.MonkeyPatch, name: str, transform: Any
-) -> None:
-    monkeypatch.setitem(sys.modules, "google.cloud.pubsub", None)
-    with pytest.raises(ConfigurationError, match=f"{name} needs the package google-cloud-pubsub,"):
-        _ = beam.Pipeline(runner=SparkRunner()) | transform

@@ -9,7 +9,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.sql import SqlTransform
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from sparkbeam import ConfigurationError, SparkRunner
+from sparkbeam import SparkRunner
 from sparkbeam_sql import with_sql_dead_letters, with_sql_functions
 
 pytest.importorskip("sqlglot")
@@ -95,8 +95,3 @@ def test_a_stream_goes_on_behind_a_row_that_fails(spark: Any) -> None:
         rows, failed = queried(orders, f"SELECT {NUMBER} AS n FROM PCOLLECTION")
         assert_that(rows, equal_to([(1,), (2,)]), label="rows")
         assert_that(failed, equal_to([(ValueError, "2")]), label="failed")
-
-
-def test_what_is_no_query_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match="is not a SqlTransform"):
-        with_sql_dead_letters(beam.Map(str))

@@ -13,7 +13,7 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Timestamp
 from apache_beam.utils.timestamp import Timestamp
 from in_process_batch import BatchRunner
 
-from sparkbeam import SparkRunner, UnsupportedTransform
+from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
 from sparkbeam_sql import with_sql_functions
 
@@ -204,25 +204,3 @@ def test_expressions_are_computed_in_windows() -> None:
             assert sorted(given) == [(3, "abc", 3), (3, "abc", 4)]
 
         assert_that(told | "All" >> beam.WindowInto(GlobalWindows()), check)
-
-
-@pytest.mark.parametrize(
-    ("expression", "clause"),
-    [
-        ("s SIMILAR TO '[a'", "pattern '\\[a' of SIMILAR TO"),
-        ("s SIMILAR TO 'a|*'", "of SIMILAR TO, which is not valid"),
-        ("s LIKE 'a!b' ESCAPE '!'", "escape is not before a wildcard"),
-        ("s LIKE s", "s"),
-        ("MAP['a', 1]", "MAP"),
-        ("FLOOR(t TO ISOYEAR)", "ISOYEAR"),
-        ("POSITION(i IN s)", "i"),
-    ],
-)
-def test_what_cannot_be_computed_is_named(expression: str, clause: str) -> None:
-    rows = beam.Pipeline(runner=BatchRunner()) | beam.Create(ROWS).with_output_types(Mixed)
-    with pytest.raises(UnsupportedTransform, match=clause):
-        _ = (
-            rows
-            | beam.WindowInto(FixedWindows(1))
-            | SqlTransform(f"SELECT {expression} AS x FROM PCOLLECTION")
-        )

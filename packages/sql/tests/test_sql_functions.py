@@ -21,7 +21,6 @@ from sparkbeam import (
     ConfigurationError,
     PipelineFailed,
     SparkRunner,
-    UnsupportedTransform,
     as_dataframe,
 )
 from sparkbeam.io import ReadFromSpark, WriteToSpark
@@ -184,61 +183,6 @@ def test_a_function_is_one_of_its_query_alone(spark: Any) -> None:
         _ = given | "Unknown" >> query
 
 
-def bare(n):
-    return n
-
-
-def listed(n: int) -> list[int]:
-    return [n]
-
-
-def many(*n: int) -> int:
-    return sum(n)
-
-
-@pytest.mark.parametrize(
-    ("functions", "message"),
-    [
-        ({"f": bare}, r"f lacks the type of the argument 'n'\. Annotate it"),
-        ({"f": lambda n: n}, "f lacks the type of the argument 'n'"),
-        ({"f": listed}, r"f has the unsupported type .*list.* for the result\. Use one of bool"),
-        ({"f": many}, "f has the argument '.n: int', which SQL cannot pass"),
-        ({"f": 5}, "f=5 is neither a function nor a CombineFn"),
-        ({"f": sum}, "f lacks the type"),
-        ({"f": beam.combiners.MeanCombineFn()}, "f lacks the type of the argument of add_input"),
-        ({"f": twice, "F": half}, "Two functions have the name 'F'"),
-        ({"round": twice}, "has a function 'round'"),
-        ({"tumble": twice}, "has a function 'tumble'"),
-        ({"values": twice}, "has a function 'values'"),
-    ],
-)
-def test_what_cannot_be_called_is_an_error(functions: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        with_sql_functions(SqlTransform("SELECT 1"), **functions)
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        (
-            "SELECT twice(name) FROM PCOLLECTION",
-            "expects BIGINT, got .*name.* of type (TEXT|VARCHAR)",
-        ),
-        ("SELECT twice(price) FROM PCOLLECTION", r"of type DECIMAL.*\. CAST it"),
-        ("SELECT narrow(id) FROM PCOLLECTION", "narrow expects INT.*of type BIGINT"),
-        ("SELECT twice(id, 1) FROM PCOLLECTION", "twice got 2 arguments, but expects 1"),
-        ("SELECT label() FROM PCOLLECTION", "label got 0 arguments, but expects 1 to 2"),
-        ("SELECT squares(DISTINCT n) FROM PCOLLECTION", "DISTINCT with the function squares"),
-        ("SELECT squares(n) OVER () FROM PCOLLECTION", "OVER with the function squares"),
-    ],
-)
-@pytest.mark.parametrize("windows", [GlobalWindows(), FixedWindows(10)])
-def test_a_wrong_call_is_an_error(query: str, message: str, windows: Any) -> None:
-    given = rows(beam.Pipeline(runner=BatchRunner())) | beam.WindowInto(windows)
-    with pytest.raises((ConfigurationError, UnsupportedTransform), match=message):
-        _ = given | with_sql_functions(SqlTransform(query), **FUNCTIONS)
-
-
 def wrong(n: int) -> int:
     return n / 2  # type: ignore[return-value]
 
@@ -272,14 +216,6 @@ def test_a_function_that_fails_ends_the_pipeline(
     _ = found | beam.Map(str)
     with pytest.raises(PipelineFailed, match=f"^Step 'Call' failed: .*{message}"):
         pipeline.run().wait_until_finish()
-
-
-def test_another_runner_is_an_error() -> None:
-    given = rows(beam.Pipeline(runner="BundleBasedDirectRunner"))
-    with pytest.raises(ConfigurationError, match="SparkRunner"):
-        _ = given | with_sql_functions(SqlTransform("SELECT 1 AS n"), f=twice)
-    with pytest.raises(ConfigurationError, match="is not a SqlTransform"):
-        with_sql_functions(beam.Map(str), f=twice)
 
 
 def loud(name: str) -> str:

@@ -27,8 +27,6 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from in_process_batch import BatchRunner
 
-from sparkbeam import ConfigurationError, UnsupportedTransform
-
 pytest.importorskip("sqlglot")
 
 from sparkbeam.connectors.query_frames import queried, timed
@@ -429,66 +427,6 @@ def _plain(value: Any) -> Any:
     return str(value) if hasattr(value, "year") else value
 
 
-@pytest.mark.parametrize(
-    ("query", "clause"),
-    [
-        ("SELECT id FROM PCOLLECTION OFFSET 1", "OFFSET without LIMIT"),
-        ("SELECT id FROM PCOLLECTION LIMIT 1 + 1", "LIMIT or OFFSET 1 . 1"),
-        ("SELECT DISTINCT id FROM PCOLLECTION ORDER BY n LIMIT 1", "DISTINCT with ORDER BY"),
-        ("SELECT 1 FROM PCOLLECTION p, LATERAL (SELECT COUNT(*) FROM PCOLLECTION) l", "LATERAL"),
-        ("SELECT id FROM PCOLLECTION EXCEPT SELECT n FROM PCOLLECTION", "EXCEPT"),
-        ("SELECT id FROM PCOLLECTION INTERSECT SELECT n FROM PCOLLECTION", "INTERSECT"),
-        ("SELECT SUM(id) FROM PCOLLECTION GROUP BY GROUPING SETS ((user), ())", "GROUPING SETS"),
-        ("SELECT VAR_POP(DISTINCT id) FROM PCOLLECTION", "DISTINCT"),
-        ("SELECT SUM(user) FROM PCOLLECTION", "SUM of a value that is not a number"),
-        ("SELECT user = id FROM PCOLLECTION", "user"),
-        ("SELECT user / 2 FROM PCOLLECTION", "user"),
-        ("SELECT CASE WHEN n > 1 THEN id ELSE user END FROM PCOLLECTION", "CASE"),
-        (
-            "SELECT x FROM PCOLLECTION, UNNEST(ARRAY[1, 2]) WITH ORDINALITY AS t(x, i)",
-            "WITH ORDINALITY in windows",
-        ),
-        ("SELECT RAND(id) FROM PCOLLECTION", "RAND"),
-        ("SELECT COVAR_POP(price, price) FROM PCOLLECTION", "COVAR_POP"),
-        ("SELECT id, ROW_NUMBER() OVER (ORDER BY id) FROM PCOLLECTION", "OVER"),
-        ("SELECT SUM(id) OVER (PARTITION BY user) FROM PCOLLECTION", "OVER"),
-        ("SELECT n IN (SELECT id FROM PCOLLECTION) FROM PCOLLECTION", "IN .SELECT"),
-        (
-            "SELECT 1 FROM PCOLLECTION p WHERE EXISTS (SELECT 1 FROM PCOLLECTION q "
-            "WHERE q.id > p.id)",
-            "correlated other than by equalities",
-        ),
-        ("SELECT (SELECT n FROM PCOLLECTION) FROM PCOLLECTION", "may have several rows"),
-        (
-            "SELECT user FROM PCOLLECTION GROUP BY user "
-            "HAVING COUNT(*) > (SELECT MIN(n) FROM PCOLLECTION)",
-            "a subquery next to aggregates",
-        ),
-        ("SELECT COUNT(DISTINCT id, n) FROM PCOLLECTION", "several columns in windows"),
-        (
-            f"SELECT * FROM TABLE(SESSION(TABLE PCOLLECTION, DESCRIPTOR(at), {TEN}))",
-            "TABLE.SESSION",
-        ),
-        ("SELECT * FROM TABLE(TUMBLE(TABLE PCOLLECTION, DESCRIPTOR(at)))", "these arguments"),
-        (f"SELECT * FROM TABLE(TUMBLE(TABLE PCOLLECTION, at, {TEN}))", "DESCRIPTOR.column"),
-        ("SELECT 1 FROM PCOLLECTION p JOIN PCOLLECTION q ON p.id = q.user", "different types"),
-        (
-            "SELECT at + INTERVAL '1:30' MINUTE TO SECOND FROM PCOLLECTION",
-            "MINUTE TO SECOND in windows",
-        ),
-        ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(at, INTERVAL '0' DAY)", "interval"),
-        ("SELECT 1 FROM PCOLLECTION a JOIN PCOLLECTION b ON a.id > b.id", "JOIN"),
-        ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY ROLLUP(user)", "ROLLUP"),
-        ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(id, INTERVAL '1' DAY)", "TUMBLE"),
-        ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(at, INTERVAL '1' MONTH)", "interval"),
-    ],
-)
-def test_a_clause_that_has_no_meaning_in_windows_is_named(query: str, clause: str) -> None:
-    rows = clicks(beam.Pipeline(runner=BatchRunner()), FixedWindows(10))
-    with pytest.raises(UnsupportedTransform, match=f"'Query' cannot run.*{clause}"):
-        _ = rows | "Query" >> SqlTransform(query)
-
-
 def stream(*batches: list[tuple[int, Click]]) -> TestStream:
     events = TestStream()
     for batch in batches:
@@ -558,24 +496,6 @@ def test_a_stream_is_joined_to_what_is_bounded() -> None:
             "names": names,
         } | SqlTransform("SELECT id, name FROM clicks LEFT JOIN names ON clicks.user = names.user")
         assert_that(rows, equal_to([(5, "Ada L."), (15, None), (17, None)]))
-
-
-@pytest.mark.parametrize(
-    ("query", "clause"),
-    [
-        ("SELECT COUNT(*) FROM PCOLLECTION", "aggregates and DISTINCT"),
-        ("SELECT DISTINCT user FROM PCOLLECTION", "DISTINCT"),
-        ("SELECT id FROM PCOLLECTION UNION SELECT n FROM PCOLLECTION", "DISTINCT"),
-        ("SELECT id FROM PCOLLECTION ORDER BY id LIMIT 1", "LIMIT"),
-        ("SELECT 1 FROM PCOLLECTION a LEFT JOIN PCOLLECTION b ON a.n = b.n", "An outer JOIN"),
-        ("SELECT id FROM PCOLLECTION WHERE n = (SELECT MAX(n) FROM PCOLLECTION)", "DISTINCT"),
-    ],
-)
-def test_a_stream_that_never_ends_is_not_grouped(query: str, clause: str) -> None:
-    pipeline = beam.Pipeline(runner=BatchRunner(), options=PipelineOptions(["--streaming"]))
-    rows = pipeline | stream([(5, CLICKS[0])]).with_output_types(Click)
-    with pytest.raises(ConfigurationError, match=f"'Query': .*{clause} of a stream in the global"):
-        _ = rows | "Query" >> SqlTransform(query)
 
 
 def test_a_trigger_of_the_global_window_fires_panes() -> None:

@@ -14,7 +14,7 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 from in_process_batch import BatchRunner
 
-from sparkbeam import ConfigurationError, PipelineFailed
+from sparkbeam import PipelineFailed
 
 pytest.importorskip("sqlglot")
 
@@ -229,11 +229,3 @@ def test_equal_decimals_are_one_group(query: str) -> None:
         else:
             expected = [("1", 2), ("100", 2), ("0", 2), ("0.12345678901234567", 1)]
         assert_that(texts, equal_to(expected))
-
-
-def test_parts_of_a_union_are_in_the_same_windows() -> None:
-    pipeline = beam.Pipeline(runner=BatchRunner())
-    rows = pipeline | beam.Create([beam.Row(id=1)])
-    query = SqlTransform("SELECT id FROM PCOLLECTION UNION ALL SELECT 2")
-    with pytest.raises(ConfigurationError, match="The parts of UNION are in different windows"):
-        _ = rows | beam.WindowInto(FixedWindows(1)) | query

@@ -216,12 +216,6 @@ def test_a_wrong_query_is_an_error_with_the_label_and_is_not_logged_beside(
     assert "QueryContextLogger" not in capfd.readouterr().err
 
 
-def test_an_input_without_schema_is_an_error() -> None:
-    numbers = beam.Pipeline(runner=SparkRunner()) | beam.Create([1])
-    with pytest.raises(ConfigurationError, match=r"'PCOLLECTION' has no schema.*beam\.Row"):
-        _ = numbers | SqlTransform("SELECT * FROM PCOLLECTION")
-
-
 def test_an_error_while_a_query_runs_names_it_and_is_not_logged_beside(
     spark: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ from apache_beam.utils.timestamp import Timestamp
 from database_servers import Sql
 from in_process_batch import BatchRunner
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam import PipelineFailed, SparkRunner
 from sparkbeam.common.database_errors import without_values
 from sparkbeam_tables import database_client
 from sparkbeam_tables.database_client import translated
@@ -113,38 +113,6 @@ def test_only_a_mark_outside_of_texts_and_comments_is_a_parameter(
     assert count == expected[1]
 
 
-@pytest.mark.parametrize(
-    ("url", "arguments", "message"),
-    [
-        ("jdbc:oracle:thin:@h:1:x", {"statement": "?"}, "not for 'oracle': leave them out"),
-        ("jdbc:sqlite:x", {"statement": "(?, ?)"}, r"2 parameters .* 5 fields \(id, item,"),
-        ("jdbc:mysql://h/d?who=1", {"statement": "?"}, "parameter 'who' .* leave it out"),
-        ("postgresql://h/d", {}, "jdbc_url is not the URL of a database"),
-        ("jdbc:x:y", {"connection_properties": "fetchsize=1"}, "'fetchsize' is an option of Spark"),
-        (
-            "jdbc:x:y",
-            {"secret_manager": "GoogleCloudSecretManager"},
-            "'Store': secret_manager is not",
-        ),
-    ],
-)
-def test_a_wrong_argument_is_an_error_that_names_it(
-    url: str, arguments: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
-    with pytest.raises(ConfigurationError, match=message) as caught:
-        written(url, SALES, password=SECRET, **arguments)
-    assert SECRET not in str(caught.value)
-
-
-def test_a_client_that_is_not_installed_is_named_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"'Store': .*pip install 'sparkbeam\[mysql\]'"):
-        written("jdbc:mysql://h/d", SALES, statement="?")
-
-
 ERRORS = [
     ('null value in column "b" of relation "t" violates not-null constraint', None),
     ('ERROR: duplicate key value violates unique constraint "t_pkey"', None),
@@ -239,12 +207,6 @@ def test_a_refused_statement_tells_names_and_no_values(
         written(f"jdbc:sqlite:{tmp_path}/d.db", rows, Secret, spark, **given)
     assert SECRET not in str(caught.value)
     assert SECRET not in str(caught.value.__cause__)
-
-
-@pytest.mark.parametrize("elements", [[1], [{"a": 1}]])
-def test_elements_without_a_schema_are_refused(elements: list[Any]) -> None:
-    with pytest.raises(ConfigurationError, match="a table needs rows with a schema"):
-        written("jdbc:sqlite:x", elements, Any)
 
 
 def test_a_failing_statement_has_the_label_and_no_secret(spark: Any, tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""Wrong queries and functions of SQL, in the table beside this module."""
+
+from typing import Any
+
+import apache_beam as beam
+import misuse
+import pytest
+from apache_beam.transforms.sql import SqlTransform
+from apache_beam.transforms.window import FixedWindows, GlobalWindows
+from in_process_batch import BatchRunner
+
+from sparkbeam import SparkRunner
+
+pytest.importorskip("sqlglot")
+
+from test_calcite import TABLES
+from test_sql_expressions import ROWS, Mixed
+from test_sql_functions import FUNCTIONS, half, rows, twice
+from test_sql_in_windows import CLICKS, TEN, Click, clicks, stream
+
+from sparkbeam_sql import with_sql_dead_letters, with_sql_functions
+from sparkbeam_sql.calcite import parse
+
+
+def bare(n):
+    return n
+
+
+def listed(n: int) -> list[int]:
+    return [n]
+
+
+def many(*n: int) -> int:
+    return sum(n)
+
+
+def in_windows(query: str) -> Any:
+    return clicks(beam.Pipeline(BatchRunner()), FixedWindows(10)) | "Query" >> SqlTransform(query)
+
+
+def in_a_stream(query: str) -> Any:
+    pipeline = beam.Pipeline(BatchRunner(), argv=["--streaming"])
+    clicks = pipeline | stream([(5, CLICKS[0])]).with_output_types(Click)
+    return clicks | "Query" >> SqlTransform(query)
+
+
+def expression(text: str) -> Any:
+    given = beam.Pipeline(BatchRunner()) | beam.Create(ROWS).with_output_types(Mixed)
+    query = SqlTransform(f"SELECT {text} AS x FROM PCOLLECTION")
+    return given | beam.WindowInto(FixedWindows(1)) | "Query" >> query
+
+
+def calling(query: str, windows: Any) -> Any:
+    """Query in windows with functions in Python."""
+    given = rows(beam.Pipeline(BatchRunner())) | beam.WindowInto(windows)
+    return given | "Query" >> with_sql_functions(SqlTransform(query), **FUNCTIONS)
+
+
+@misuse.table(__file__)
+def test_a_wrong_call_is_an_error(call: misuse.Call) -> None:
+    misuse.check(call, globals())

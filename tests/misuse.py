@@ -1,0 +1,48 @@
+"""Tables of wrong calls and their errors, in the form of doctest, with the error as the result.
+
+>>> ReadFromSpark("")
+ConfigurationError: format='' is empty.
+
+A table is the ``.txt`` file of a test module, whose names its calls use. ``...`` in an error
+stands for what differs from run to run. Lines after an empty line are headings.
+"""
+
+import doctest
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = doctest.Example
+
+
+def table(module: str) -> pytest.MarkDecorator:
+    """Parametrize a test with each ``call`` of the table of a module, given as its ``__file__``."""
+    text = Path(module).with_suffix(".txt").read_text()
+    calls = doctest.DocTestParser().get_examples(text)
+    return pytest.mark.parametrize("call", calls, ids=[f"line {c.lineno + 1}" for c in calls])
+
+
+def check(call: Call, names: Mapping[str, Any]) -> None:
+    """Assert that a call raises its error, with the whole message."""
+    try:
+        exec(call.source, dict(names))
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}\n"
+    else:
+        found = "no error\n"
+    if not doctest.OutputChecker().check_output(call.want, found, doctest.ELLIPSIS):
+        assert found == call.want, call.source
+
+
+@contextmanager
+def without(package: str, *users: str) -> Iterator[None]:
+    """Hide a package, as if it was not installed, and import the modules that use it anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, package, None)
+        for module in users:
+            patch.delitem(sys.modules, module, raising=False)
+        yield
