@@ -1,5 +1,6 @@
 """Health of the pipeline of a checkpoint, seen from another process."""
 
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -217,7 +218,9 @@ def status(
     elif planned is not None and (committed is None or planned[0] > committed[0]):
         pending = max(0.0, now - max(planned[1], started))
     elif found is not None and found.due is not None and found.due / _SECOND < now:
-        overdue = max(0.0, now - max(found.due / _SECOND, started))
+        # A run that has ended in order leaves what is due to the next one.
+        is_over = sign is not None and sign.over
+        overdue = None if is_over else max(0.0, now - max(found.due / _SECOND, started))
     is_first &= last is None and (found is None or pending is not None or overdue is not None)
     over = Health.DRAINED if draining else Health.FINISHED
     judged = PipelineStatus(
@@ -252,7 +255,13 @@ def _problem(
     if status.starting is not None and status.starting < patience:
         return Health.STARTING
     is_behind = max_lag is not None and (status.progress.lag_seconds or 0.0) > max_lag
-    return Health.BEHIND if is_behind else None
+    return Health.BEHIND if is_behind and not _has_just_started(status, now) else None
+
+
+def _has_just_started(status: PipelineStatus, now: float) -> bool:
+    """Return whether a program may not have had the time to commit anything yet."""
+    started = 0.0 if status.sign is None or status.sign.over else status.sign.started
+    return now - started < min(_LONG, math.inf if status.since is None else status.since)
 
 
 def _progress(

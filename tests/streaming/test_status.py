@@ -238,9 +238,23 @@ def test_the_first_micro_batch_may_be_stuck(checkpoint: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("due", "expected"), [(-70, Health.STUCK), (-10, Health.IDLE), (500, Health.IDLE)]
+    ("due", "over", "expected"),
+    [
+        (-70, None, Health.STUCK),
+        (-70, False, Health.STUCK),
+        (-10, None, Health.IDLE),
+        (500, None, Health.IDLE),
+        # The next run, such as a nightly one, has to come to it.
+        (-70, True, Health.IDLE),
+    ],
 )
-def test_one_that_misses_its_time_is_stuck(checkpoint: Path, due: float, expected: Health) -> None:
+def test_one_that_misses_its_time_is_stuck(
+    checkpoint: Path, due: float, over: bool | None, expected: Health
+) -> None:
+    if over is None:
+        (checkpoint / "sparkbeam/driver.json").unlink()
+    else:
+        sign(checkpoint, over=over, state="DONE" if over else "RUNNING")
     feedback(checkpoint, due=int((NOW + due) * 1e6))
     spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
     assert health(checkpoint) is expected
@@ -255,6 +269,16 @@ def test_a_lag_has_a_limit_if_one_is_given(
     feedback(checkpoint, summary={"source_watermark": int((NOW - 100) * 1e6)})
     spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
     assert health(checkpoint, max_lag=max_lag) is expected
+
+
+@pytest.mark.parametrize(("started", "expected"), [(5, Health.IDLE), (61, Health.BEHIND)])
+def test_the_lag_of_a_downtime_is_no_failure_of_a_start(
+    checkpoint: Path, started: float, expected: Health
+) -> None:
+    sign(checkpoint, over=False, state="RUNNING", started=NOW - started)
+    ended = int((NOW - 3600) * 1e6)
+    feedback(checkpoint, summary={"ended": ended, "source_watermark": ended})
+    assert health(checkpoint, max_lag=60) is expected
 
 
 def test_a_step_without_a_stored_name_has_its_address(checkpoint: Path) -> None:
