@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, LongType, StructType
 
+from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.connectors import console
 from sparkbeam.connectors.catalog_tables import CatalogTable, found_table
 from sparkbeam.connectors.commits import Commit
@@ -70,10 +71,13 @@ class Delivery:
         self._unpack = unpack
         self._reports = reports
         self._run = uuid.uuid4().hex[:12]
-        self._hash = zlib.crc32(sink.name.encode())
 
     def __call__(
-        self, values: Any, batch_id: int, place: "WriteTarget | None" = None, run: str | None = None
+        self,
+        values: Any,
+        batch_id: int,
+        place: "WriteTarget | None" = None,
+        checkpoint: str | None = None,
     ) -> None:
         """Deliver a micro-batch.
 
@@ -82,7 +86,7 @@ class Delivery:
                 before it give their order, if the latest row of a key is wanted.
             batch_id: of the micro-batch.
             place: the target of a data source; None for the one in the options.
-            run: id of the query's checkpoint; None in batch.
+            checkpoint: id of the query's checkpoint; None in batch.
 
         Raises:
             WorkerFailure: it failed; see :mod:`sparkbeam.wire.failure`.
@@ -93,7 +97,7 @@ class Delivery:
                     self.label,
                     self.spec.writer,
                     batch_id,
-                    f"{run or self._run}.{self._hash:08x}",
+                    self._sink_id(checkpoint or self._run),
                     self._unpack,
                     self._reports,
                 )
@@ -101,10 +105,14 @@ class Delivery:
                     values = values.repartition(1)
                 values.mapInArrow(task, "nothing int").collect()
             else:
-                self.give(self.rows(values), batch_id, place, run)
+                self.give(self.rows(values), batch_id, place, checkpoint)
 
     def give(
-        self, rows: Any, batch_id: int, place: "WriteTarget | None" = None, run: str | None = None
+        self,
+        rows: Any,
+        batch_id: int,
+        place: "WriteTarget | None" = None,
+        checkpoint: str | None = None,
     ) -> None:
         """Write the rows of a micro-batch, sorted if requested.
 
@@ -112,15 +120,15 @@ class Delivery:
             rows: the DataFrame to deliver.
             batch_id: of the micro-batch.
             place: see :meth:`__call__`.
-            run: likewise.
+            checkpoint: likewise.
         """
         if self.spec.order_by:
             names, ascending = zip(*self.spec.order_by, strict=True)
             rows = rows.orderBy(*map(quoted, names), ascending=list(ascending))
         if self.spec.function:
             function = cloudpickle.loads(self.spec.function)
-            if run is not None and hasattr(function, "of_run"):  # One of our own.
-                function = function.of_run(f"{run}.{self._hash:08x}")
+            if checkpoint is not None and isinstance(function, TakesSinkId):
+                function = function.with_sink_id(self._sink_id(checkpoint))
             function(rows, batch_id)
         elif self.spec.source == console.FORMAT:
             console.write_table(rows, batch_id, self.label, self.spec.options)
@@ -138,6 +146,10 @@ class Delivery:
             yield
         except Exception as error:
             raise self._report(error) from None
+
+    def _sink_id(self, run: str) -> str:
+        """Return the id of the sink; see :class:`.TakesSinkId`."""
+        return f"{run}.{zlib.crc32(self.name.encode()):08x}"
 
     @cached_property
     def schema(self) -> StructType:

@@ -80,7 +80,7 @@ class SparkSinks:
             values = rows.select(*order, "value")
             self._files.check()
             if delivery.spec.writer or delivery.spec.function:
-                delivery(values, batch_id, run=self._id)
+                delivery(values, batch_id, checkpoint=self._id)
             else:
                 self._write(delivery, values, batch_id, place)
 

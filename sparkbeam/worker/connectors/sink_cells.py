@@ -21,6 +21,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from pyspark import TaskContext
 
+from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.plan.spark_io import RowPacker
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.rows import Row
@@ -239,7 +240,7 @@ class CellsToWriter:
         label: the label of the transform.
         writer: pickled; see :class:`sparkbeam.io.Foreach`.
         epoch: the number of the micro-batch.
-        run: tells the sink, and its run or the checkpoint of its query, from all others.
+        sink_id: of the sink; see :class:`.TakesSinkId`.
         unpack: as that of :class:`CellsAsRows`.
         reports: those of the run, of its failures.
     """
@@ -247,7 +248,7 @@ class CellsToWriter:
     label: str
     writer: bytes
     epoch: int
-    run: str
+    sink_id: str
     unpack: Callable[[bytes], list[Row]]
     reports: FailureReports
 
@@ -260,11 +261,11 @@ class CellsToWriter:
 
     def _write(self, elements: Iterator[Any]) -> None:
         writer = pickle.loads(self.writer)
-        close = getattr(writer, "close", lambda error: None)
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        if hasattr(writer, "of_run"):  # One of our own.
-            writer.of_run(self.run)
+        if isinstance(writer, TakesSinkId):
+            writer = writer.with_sink_id(self.sink_id)
+        close = getattr(writer, "close", lambda error: None)
         wanted = writer.open(partition, self.epoch) if hasattr(writer, "open") else True
         if wanted is None:
             raise TypeError(
