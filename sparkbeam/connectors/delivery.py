@@ -32,10 +32,10 @@ from sparkbeam.spark.recovery import gave_up
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.connectors.sink_cells import (
-    PLACE,
+    POSITION,
     CellsAsRows,
     CellsToWriter,
-    placed_cells,
+    cells_with_positions,
     plain_row,
     rows_of,
 )
@@ -76,7 +76,7 @@ class Delivery:
         self,
         values: Any,
         batch_id: int,
-        place: "WriteTarget | None" = None,
+        target: "WriteTarget | None" = None,
         checkpoint: str | None = None,
     ) -> None:
         """Deliver a micro-batch.
@@ -85,7 +85,7 @@ class Delivery:
             values: a DataFrame whose last column has the values of the sink's ports; the columns
                 before it give their order, if the latest row of a key is wanted.
             batch_id: of the micro-batch.
-            place: the target of a data source; None for the one in the options.
+            target: of a data source; None for the one in the options.
             checkpoint: id of the query's checkpoint; None in batch.
 
         Raises:
@@ -105,13 +105,13 @@ class Delivery:
                     values = values.repartition(1)
                 values.mapInArrow(task, "nothing int").collect()
             else:
-                self.give(self.rows(values), batch_id, place, checkpoint)
+                self.give(self.rows(values), batch_id, target, checkpoint)
 
     def give(
         self,
         rows: Any,
         batch_id: int,
-        place: "WriteTarget | None" = None,
+        target: "WriteTarget | None" = None,
         checkpoint: str | None = None,
     ) -> None:
         """Write the rows of a micro-batch, sorted if requested.
@@ -119,7 +119,7 @@ class Delivery:
         Args:
             rows: the DataFrame to deliver.
             batch_id: of the micro-batch.
-            place: see :meth:`__call__`.
+            target: see :meth:`__call__`.
             checkpoint: likewise.
         """
         if self.spec.order_by:
@@ -133,7 +133,7 @@ class Delivery:
         elif self.spec.source == console.FORMAT:
             console.write_table(rows, batch_id, self.label, self.spec.options)
         else:
-            self._write(rows, place or WriteTarget(self.spec))
+            self._write(rows, target or WriteTarget(self.spec))
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -162,11 +162,12 @@ class Delivery:
         Args:
             values: see :meth:`__call__`.
         """
-        task = CellsAsRows(arrow_schema(self.schema), self._unpack, placed=bool(self.spec.key))
-        if not self.spec.key:
+        has_key = bool(self.spec.key)
+        task = CellsAsRows(arrow_schema(self.schema), self._unpack, with_positions=has_key)
+        if not has_key:
             return values.mapInArrow(task, self.schema)
-        placed = StructType([*self.schema.fields]).add(PLACE, ArrayType(LongType()))
-        return latest_rows(values.mapInArrow(task, placed), self.spec.key, PLACE)
+        schema = StructType([*self.schema.fields]).add(POSITION, ArrayType(LongType()))
+        return latest_rows(values.mapInArrow(task, schema), self.spec.key, POSITION)
 
     def table(self, values: Any) -> pa.Table:
         """Collect the rows on the driver, in the order of writing.
@@ -176,7 +177,7 @@ class Delivery:
         """
         schema = arrow_schema(self.schema)
         cells = sorted(
-            placed_cells(collected(values).to_batches(), self._unpack), key=itemgetter(0)
+            cells_with_positions(collected(values).to_batches(), self._unpack), key=itemgetter(0)
         )
         table = pa.Table.from_batches([rows_of(cell, schema) for _, cell in cells], schema)
         return latest(table, self.spec.key) if self.spec.key else table
@@ -187,54 +188,54 @@ class Delivery:
         found = found_table(session, name)
         if found is not None:
             return found
-        place = WriteTarget(self.spec)
-        place.mode = "ignore"
-        self._save(session.createDataFrame([], self.schema), place)
+        target = WriteTarget(self.spec)
+        target.mode = "ignore"
+        self._save(session.createDataFrame([], self.schema), target)
         return found_table(session, name)
 
-    def _write(self, rows: Any, place: "WriteTarget") -> None:
-        if place.table:
-            place.keep_to(found_table(rows.sparkSession, place.table))
-        if place.commit is not None:
-            if place.has_snapshots and place.commit.is_in(rows.sparkSession, place.table):
+    def _write(self, rows: Any, target: "WriteTarget") -> None:
+        if target.table:
+            target.keep_to(found_table(rows.sparkSession, target.table))
+        if target.commit is not None:
+            if target.has_snapshots and target.commit.is_in(rows.sparkSession, target.table):
                 return
-            place.options |= place.commit.options(place.source)
-        if place.path:
-            place.path = from_here(place.path, place.format, rows.sparkSession)
+            target.options |= target.commit.options(target.source)
+        if target.path:
+            target.path = from_here(target.path, target.format, rows.sparkSession)
         if self.spec.output_mode == UPDATE:
-            self._update(rows, place)
+            self._update(rows, target)
         else:
-            self._save(rows, place)
+            self._save(rows, target)
 
-    def _update(self, rows: Any, place: "WriteTarget") -> None:
-        if not place.table:
-            UPSERTS[self.spec.source](rows, place.options, self.spec)
+    def _update(self, rows: Any, target: "WriteTarget") -> None:
+        if not target.table:
+            UPSERTS[self.spec.source](rows, target.options, self.spec)
             return
-        place.found = place.found or self.catalog_table(rows.sparkSession)
+        target.found = target.found or self.catalog_table(rows.sparkSession)
         given = {name.lower() for name in rows.columns}
-        fitted = place.fitted(rows)
+        fitted = target.fitted(rows)
         names = [quoted(name) for name in fitted.columns if name.lower() in given]
-        into_table(fitted.select(*names), place.options, self.spec)
+        into_table(fitted.select(*names), target.options, self.spec)
 
-    def _save(self, rows: Any, place: "WriteTarget") -> None:
-        if place.folder and has_manifest(place.folder):
+    def _save(self, rows: Any, target: "WriteTarget") -> None:
+        if target.folder and has_manifest(target.folder):
             raise SinkFailed(
                 "the folder has a _spark_metadata, the log of all files that Spark reads there, "
                 "which a stream writes with layout='manifest'. Write to another folder or table."
             )
-        if place.found is not None and place.mode == "overwrite" and place.is_of_catalog:
+        if target.found is not None and target.mode == "overwrite" and target.is_of_catalog:
             # Spark's writer would replace the table, with its partitions and properties.
-            replaced = place.found.fitted(rows).writeTo(place.table).options(**place.options)
+            replaced = target.found.fitted(rows).writeTo(target.table).options(**target.options)
             replaced.overwrite(sf.lit(True))
             return
-        writer = place.fitted(rows).write.mode(place.mode)
-        if place.format is not None:
-            writer = writer.format(place.format)
-        for name, value in place.options.items():
+        writer = target.fitted(rows).write.mode(target.mode)
+        if target.format is not None:
+            writer = writer.format(target.format)
+        for name, value in target.options.items():
             writer = writer.option(name, value)
-        if place.partition_by:
-            writer = writer.partitionBy(*place.partition_by)
-        writer.saveAsTable(place.table) if place.table else writer.save()
+        if target.partition_by:
+            writer = writer.partitionBy(*target.partition_by)
+        writer.saveAsTable(target.table) if target.table else writer.save()
 
     def _report(self, error: Exception) -> Exception:
         text = str(error)
@@ -326,12 +327,18 @@ class WriteTarget:
             return ""
         return self.path if not self.table else self.found.folder if self.found else ""
 
+    def with_commit(self, commit: Commit) -> "WriteTarget":
+        """Return a copy for the commit of a micro-batch."""
+        target = copy(self)
+        target.options, target.commit = dict(self.options), commit
+        return target
+
     def aside(self, folder: str) -> "WriteTarget":
         """Return a copy with another folder, without a table."""
-        place = copy(self)
-        place.table, place.options = "", dict(self.options)
-        place.path = folder
-        return place
+        target = copy(self)
+        target.options, target.table = dict(self.options), ""
+        target.path = folder
+        return target
 
     @property
     def path(self) -> str:

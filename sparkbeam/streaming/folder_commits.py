@@ -1,4 +1,4 @@
-"""Exactly-once output of micro-batches as files of a folder.
+"""Exactly-once commits of micro-batches to a folder of files.
 
 Spark writes a micro-batch to a folder aside. The result is then noted with the final names of its
 files: from here on the micro-batch is decided, and a repeated one does not write but completes the
@@ -49,8 +49,8 @@ class NotTrusted(Exception):
     """Another user may have written data that the sink would act upon."""
 
 
-class FileSink:
-    """Files of one sink.
+class FolderCommits:
+    """Commits of the files of one sink to a folder.
 
     Args:
         path: of the folder.
@@ -112,7 +112,7 @@ class FileSink:
         self._begin_manifest()
         batch_id, work, moves = self._noted(settled)
         if batch_id > last:
-            self._commit(batch_id, work, moves)
+            self._complete(batch_id, work, moves)
             last = batch_id
         else:
             self._write_mark(last)
@@ -122,7 +122,7 @@ class FileSink:
         self._clear()
         self._last = last
 
-    def deliver(self, batch_id: int, write: Callable[[str], None]) -> None:
+    def commit(self, batch_id: int, write: Callable[[str], None]) -> None:
         """Move a micro-batch into the folder, unless it is there.
 
         Args:
@@ -145,7 +145,7 @@ class FileSink:
             moves = self._moves(batch_id, attempt)
         self._check()
         self._kept.write(f"{self._work}/{_MOVES}", json.dumps([batch_id, moves]).encode())
-        self._commit(batch_id, self._work, moves)
+        self._complete(batch_id, self._work, moves)
         self._kept.remove(self._work)
         self._last = batch_id
 
@@ -238,7 +238,8 @@ class FileSink:
             moves[f"{attempt}/{name}"] = f"{partition}{slash}{target}"
         return moves
 
-    def _commit(self, batch_id: int, work: str, moves: Moves) -> None:
+    def _complete(self, batch_id: int, work: str, moves: Moves) -> None:
+        """Make the noted moves, and mark the micro-batch."""
         self._check_links(work, moves.keys())
         self._check_links(self._folder, moves.values())
         self._check()
