@@ -13,7 +13,7 @@ from pyspark.sql import types as st
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.connectors.assignments import check_assignment
-from sparkbeam.connectors.commits import PROPERTY, Commit
+from sparkbeam.connectors.commits import Commit, snapshot_options
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import Options
@@ -180,12 +180,12 @@ class WriteMicroBatch(TakesSinkId):
             ConfigurationError: a table lacks a field of the rows, or a name has an empty part.
         """
         found = [*self._destinations(rows)]
-        commit = Commit(self.sink_id, batch_id)
+        commit = Commit(self.sink_id, batch_id) if self.sink_id else None
         session = rows.sparkSession
         ahead = [
             each
             for each in found
-            if not (self.sink_id and each.exists and commit.is_in(session, each.name))
+            if not (commit and each.exists and commit.is_in(session, each.name))
         ]
         # A table that exists takes all of its rows or none.
         if len(found) > 1 or not all(each.exists for each in ahead):
@@ -229,23 +229,19 @@ class WriteMicroBatch(TakesSinkId):
     def _data(self, rows: Any) -> Any:
         return rows if self.merge is None else self.merge.data(rows)
 
-    def _write(self, to: _Destination, commit: Commit) -> None:
+    def _write(self, to: _Destination, commit: Commit | None) -> None:
         session = to.rows.sparkSession
         data = self._data(to.rows)
         if not to.exists:
             self._create(session, to.name, data.schema)
         columns = self._fitted(data, session.table(to.name).schema, to.table)
-        properties = dict(self.snapshot_properties)
-        if self.sink_id:
-            properties |= commit.properties
+        properties = dict(self.snapshot_properties) | (commit.properties if commit else {})
         if self.merge is not None:
             self.merge(to.rows, columns, to.name, properties)
             return
         writer = to.rows.select(*columns).writeTo(to.name)
-        for option, value in self.options:
+        for option, value in (dict(self.options) | snapshot_options(properties)).items():
             writer = writer.option(option, value)
-        for key, value in properties.items():
-            writer = writer.option(f"{PROPERTY}{key}", value)
         writer.append()
 
     def _create(self, session: Any, name: str, schema: st.StructType) -> None:
