@@ -5,7 +5,6 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -18,15 +17,15 @@ from pyspark.sql.types import ArrayType, LongType, StructType
 from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.connectors import console
 from sparkbeam.connectors.catalog_tables import CatalogTable, found_table
-from sparkbeam.connectors.commits import Commit
 from sparkbeam.connectors.latest import latest, latest_rows, quoted
 from sparkbeam.connectors.manifest import has_manifest
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
-from sparkbeam.connectors.storage import FILE_FORMATS, from_here
+from sparkbeam.connectors.storage import from_here
 from sparkbeam.connectors.upserts import UPSERTS, into_table
+from sparkbeam.connectors.write_targets import WriteTarget
 from sparkbeam.plan.model import SparkSink
-from sparkbeam.plan.spark_io import UPDATE, WriteSpec
+from sparkbeam.plan.spark_io import UPDATE
 from sparkbeam.spark.collect import collected
 from sparkbeam.spark.recovery import gave_up
 from sparkbeam.wire.failure import FailureReports
@@ -49,7 +48,9 @@ class SinkFailed(Exception):
 
 
 class Delivery:
-    """One sink of a pipeline.
+    """Writes of the rows of one sink: once in batch, for each micro-batch in streaming.
+
+    In streaming, a :class:`.Committer` calls it, so that a micro-batch counts once.
 
     Args:
         sink: the sink.
@@ -76,15 +77,15 @@ class Delivery:
         self,
         values: Any,
         batch_id: int,
-        target: "WriteTarget | None" = None,
+        target: WriteTarget | None = None,
         checkpoint: str | None = None,
     ) -> None:
-        """Deliver a micro-batch.
+        """Write the rows of a run or a micro-batch.
 
         Args:
             values: a DataFrame whose last column has the values of the sink's ports; the columns
                 before it give their order, if the latest row of a key is wanted.
-            batch_id: of the micro-batch.
+            batch_id: of the micro-batch; 0 in batch.
             target: of a data source; None for the one in the options.
             checkpoint: id of the query's checkpoint; None in batch.
 
@@ -111,15 +112,15 @@ class Delivery:
         self,
         rows: Any,
         batch_id: int,
-        target: "WriteTarget | None" = None,
+        target: WriteTarget | None = None,
         checkpoint: str | None = None,
     ) -> None:
-        """Write the rows of a micro-batch, sorted if requested.
+        """Write rows, sorted if requested.
 
         Args:
-            rows: the DataFrame to deliver.
-            batch_id: of the micro-batch.
-            target: see :meth:`__call__`.
+            rows: a DataFrame.
+            batch_id: see :meth:`__call__`.
+            target: likewise.
             checkpoint: likewise.
         """
         if self.spec.order_by:
@@ -193,7 +194,7 @@ class Delivery:
         self._save(session.createDataFrame([], self.schema), target)
         return found_table(session, name)
 
-    def _write(self, rows: Any, target: "WriteTarget") -> None:
+    def _write(self, rows: Any, target: WriteTarget) -> None:
         if target.table:
             target.keep_to(found_table(rows.sparkSession, target.table))
         if target.commit is not None:
@@ -207,7 +208,7 @@ class Delivery:
         else:
             self._save(rows, target)
 
-    def _update(self, rows: Any, target: "WriteTarget") -> None:
+    def _update(self, rows: Any, target: WriteTarget) -> None:
         if not target.table:
             UPSERTS[self.spec.source](rows, target.options, self.spec)
             return
@@ -217,7 +218,7 @@ class Delivery:
         names = [quoted(name) for name in fitted.columns if name.lower() in given]
         into_table(fitted.select(*names), target.options, self.spec)
 
-    def _save(self, rows: Any, target: "WriteTarget") -> None:
+    def _save(self, rows: Any, target: WriteTarget) -> None:
         if target.folder and has_manifest(target.folder):
             raise SinkFailed(
                 "the folder has a _spark_metadata, the log of all files that Spark reads there, "
@@ -258,98 +259,3 @@ def table_of_cells(values: Any, schema: str) -> Any:
     """
     kind = StructType.fromJson(json.loads(schema))
     return values.mapInArrow(CellsAsRows(arrow_schema(kind), plain_row), kind)
-
-
-class WriteTarget:
-    """Target of a data source.
-
-    Attributes:
-        mode: Spark's save mode.
-        is_update: rows replace those with their keys.
-        options: of the data source.
-        format: its name; None for the table's, or Spark's default.
-        partition_by: the partition columns.
-        table: the name of the target table; empty if the options define the target.
-        found: the table, if it exists.
-        commit: that of the micro-batch; None in batch.
-    """
-
-    def __init__(self, spec: WriteSpec) -> None:
-        self.mode = spec.mode
-        self.is_update = spec.output_mode == UPDATE
-        self.options = dict(spec.options)
-        self.format = spec.format
-        self.partition_by = spec.partition_by
-        self.table = spec.table
-        self.found: CatalogTable | None = None
-        self.commit: Commit | None = None
-
-    def keep_to(self, table: CatalogTable | None) -> None:
-        """Adopt the properties of an existing table, unless given otherwise.
-
-        Raises:
-            ConfigurationError: the rows to add do not fit the table.
-        """
-        if table is not None:
-            if self.mode == "append":
-                table.check(self.format, self.partition_by)
-            self.format = self.format or table.format
-            self.partition_by = self.partition_by or table.partition_by
-        self.found = table
-
-    @property
-    def source(self) -> str:
-        """The format in lower case; empty if it is not known."""
-        return (self.format or "").lower()
-
-    @property
-    def has_snapshots(self) -> bool:
-        """True for an existing Iceberg table with a name."""
-        return self.found is not None and self.source == "iceberg"
-
-    @property
-    def is_of_catalog(self) -> bool:
-        """True for a table of Iceberg, or of a catalog without formats, such as one of JDBC."""
-        return self.source in ("iceberg", "")
-
-    def fitted(self, rows: Any) -> Any:
-        """Adapt rows to the table that they are added to."""
-        if self.found is None or self.mode != "append":
-            return rows
-        if self.is_update:
-            self.found.check_merge()
-        return self.found.fitted(rows)
-
-    @property
-    def folder(self) -> str:
-        """Folder to which files are added; empty for other targets."""
-        if self.mode != "append" or self.is_update or self.source not in FILE_FORMATS:
-            return ""
-        return self.path if not self.table else self.found.folder if self.found else ""
-
-    def with_commit(self, commit: Commit) -> "WriteTarget":
-        """Return a copy for the commit of a micro-batch."""
-        target = copy(self)
-        target.options, target.commit = dict(self.options), commit
-        return target
-
-    def aside(self, folder: str) -> "WriteTarget":
-        """Return a copy with another folder, without a table."""
-        target = copy(self)
-        target.options, target.table = dict(self.options), ""
-        target.path = folder
-        return target
-
-    @property
-    def path(self) -> str:
-        """The option ``path``, case-insensitive; empty if there is none."""
-        return next((self.options[name] for name in self._paths()), "")
-
-    @path.setter
-    def path(self, path: str) -> None:
-        for name in self._paths():
-            del self.options[name]
-        self.options["path"] = path
-
-    def _paths(self) -> list[str]:
-        return [name for name in self.options if name.lower() == "path"]

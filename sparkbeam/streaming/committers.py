@@ -25,7 +25,8 @@ from typing import Any
 
 from sparkbeam.connectors import console
 from sparkbeam.connectors.commits import Commit
-from sparkbeam.connectors.delivery import Delivery, WriteTarget
+from sparkbeam.connectors.delivery import Delivery
+from sparkbeam.connectors.write_targets import WriteTarget
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.streaming.checkpoint_files import damaged
 from sparkbeam.streaming.complete_results import CompleteResult

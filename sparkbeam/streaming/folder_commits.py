@@ -54,7 +54,7 @@ class FolderCommits:
 
     Args:
         path: of the folder.
-        writer: identifies the sink among all writers to the folder.
+        sink_id: identifies the sink among all that write to the folder.
         kept: the storage of the folder; None to derive it from the path.
         generation: of the driver.
         check: raises an error if there is a newer generation.
@@ -67,7 +67,7 @@ class FolderCommits:
     def __init__(
         self,
         path: str,
-        writer: str,
+        sink_id: str,
         kept: Storage | None = None,
         generation: int = 0,
         check: Callable[[], None] = nothing,
@@ -76,12 +76,12 @@ class FolderCommits:
     ) -> None:
         self._folder = absolute(path)
         self._kept = kept or storage(path)
-        self._writer = writer
+        self._sink_id = sink_id
         self._generation = generation
         self._check = check
         self._hidden = hidden_folder(self._kept, self._folder)
-        self._mark = mark_path(self._hidden, writer, generation)
-        self._works = f"{self._hidden}/{writer}"
+        self._mark = mark_path(self._hidden, sink_id, generation)
+        self._works = f"{self._hidden}/{sink_id}"
         self._work = self._work_of(generation)
         self._manifest = Manifest(self._kept, self._folder) if has_manifest else None
         self._last: int | None = None
@@ -101,7 +101,7 @@ class FolderCommits:
             )
         self._check_owners()
         self._check()
-        paths = mark_paths(self._kept, self._hidden, self._writer)
+        paths = mark_paths(self._kept, self._hidden, self._sink_id)
         marks = {number: read_mark(self._kept, path) for number, path in paths.items()}
         last = max((mark.last for mark in marks.values() if mark is not None), default=-1)
         settled = max((n for n, mark in marks.items() if mark and mark.settled), default=0)
@@ -220,7 +220,7 @@ class FolderCommits:
             return False
         return re.match(rf"{batch_id}-[0-9a-f]{{8}}/", str(source)) is not None and origin(
             str(target)
-        ) == (self._writer, batch_id)
+        ) == (self._sink_id, batch_id)
 
     def _moves(self, batch_id: int, attempt: str) -> Moves:
         """Return the moves of a micro-batch."""
@@ -234,7 +234,7 @@ class FolderCommits:
         moves = {}
         for number, name in enumerate(data_files(self._kept, folder)):
             partition, slash, written = name.rpartition("/")
-            target = file_name(self._writer, batch_id, number, written)
+            target = file_name(self._sink_id, batch_id, number, written)
             moves[f"{attempt}/{name}"] = f"{partition}{slash}{target}"
         return moves
 

@@ -27,7 +27,7 @@ from apache_beam.transforms.window import TimestampedValue
 from click.testing import CliRunner
 from in_process import Crash, Crashes, Point, Spark, StreamingRunner, Writer
 from numbers_sink import write_numbers, written
-from test_folder_commits import BATCHES, ROWS, WRITER, Reader, Unsteady, as_spark, rows_in
+from test_folder_commits import BATCHES, ROWS, SINK_ID, Reader, Unsteady, as_spark, rows_in
 
 from sparkbeam.cli.commands import main
 from sparkbeam.common import local_files
@@ -410,7 +410,7 @@ class Folder:
 
         commits = FolderCommits(
             str(self.out),
-            WRITER,
+            SINK_ID,
             Unsteady(reach),
             own.number,
             check,
@@ -495,11 +495,11 @@ def test_a_note_that_came_too_late_is_of_no_effect(tmp_path: Path) -> None:
     """The older driver stood just before it noted its moves; what it wrote is gone by now."""
     folder, chance = Folder(tmp_path), random.Random(1)
     folder.driver(nothing, chance)
-    late = {"2-01234567/part-0-x-c000.txt": f"part-{WRITER}-000000002-00000.txt"}
-    note = tmp_path / f".out.sparkbeam/{WRITER}/1/moves"
+    late = {"2-01234567/part-0-x-c000.txt": f"part-{SINK_ID}-000000002-00000.txt"}
+    note = tmp_path / f".out.sparkbeam/{SINK_ID}/1/moves"
     folder.driver(nothing, chance)
     note.parent.mkdir()
     note.write_text(json.dumps([2, late]))
-    commits = FolderCommits(str(folder.out), WRITER, generation=3)
+    commits = FolderCommits(str(folder.out), SINK_ID, generation=3)
     commits.commit(2, as_spark(2, chance, nothing))
     assert len(rows_in(committed_files(str(folder.out)))) == (BATCHES + 1) * ROWS
