@@ -56,30 +56,32 @@ class Delivery:
         sink: the sink.
         unpack: extracts rows from the values.
         reports: failures of the run.
+        checkpoint: the id of the query's checkpoint; None in batch.
 
     Attributes:
-        tags: of its input ports.
         spec: of the sink.
         label: the user's label of its transform.
         name: its own name in the pipeline.
+        run: the id of the checkpoint, or in batch one of the run.
     """
 
-    def __init__(self, sink: SparkSink, unpack: Unpack, reports: FailureReports) -> None:
-        self.tags = sink.inputs
+    def __init__(
+        self,
+        sink: SparkSink,
+        unpack: Unpack,
+        reports: FailureReports,
+        checkpoint: str | None = None,
+    ) -> None:
         self.spec = sink.write
         self.label = sink.label
         self.name = sink.name
         self._unpack = unpack
         self._reports = reports
-        self._run = uuid.uuid4().hex[:12]
+        self.run = checkpoint or uuid.uuid4().hex[:12]
+        self._is_stream = checkpoint is not None
+        self._sink_id = f"{self.run}.{zlib.crc32(sink.name.encode()):08x}"
 
-    def __call__(
-        self,
-        values: Any,
-        batch_id: int,
-        target: WriteTarget | None = None,
-        checkpoint: str | None = None,
-    ) -> None:
+    def __call__(self, values: Any, batch_id: int, target: WriteTarget | None = None) -> None:
         """Write the rows of a run or a micro-batch.
 
         Args:
@@ -87,7 +89,6 @@ class Delivery:
                 before it give their order, if the latest row of a key is wanted.
             batch_id: of the micro-batch; 0 in batch.
             target: of a data source; None for the one in the options.
-            checkpoint: id of the query's checkpoint; None in batch.
 
         Raises:
             WorkerFailure: it failed; see :mod:`sparkbeam.wire.failure`.
@@ -98,7 +99,7 @@ class Delivery:
                     self.label,
                     self.spec.writer,
                     batch_id,
-                    self._sink_id(checkpoint or self._run),
+                    self._sink_id,
                     self._unpack,
                     self._reports,
                 )
@@ -106,30 +107,23 @@ class Delivery:
                     values = values.repartition(1)
                 values.mapInArrow(task, "nothing int").collect()
             else:
-                self.give(self.rows(values), batch_id, target, checkpoint)
+                self.give(self.rows(values), batch_id, target)
 
-    def give(
-        self,
-        rows: Any,
-        batch_id: int,
-        target: WriteTarget | None = None,
-        checkpoint: str | None = None,
-    ) -> None:
+    def give(self, rows: Any, batch_id: int, target: WriteTarget | None = None) -> None:
         """Write rows, sorted if requested.
 
         Args:
             rows: a DataFrame.
             batch_id: see :meth:`__call__`.
             target: likewise.
-            checkpoint: likewise.
         """
         if self.spec.order_by:
             names, ascending = zip(*self.spec.order_by, strict=True)
             rows = rows.orderBy(*map(quoted, names), ascending=list(ascending))
         if self.spec.function:
             function = cloudpickle.loads(self.spec.function)
-            if checkpoint is not None and isinstance(function, TakesSinkId):
-                function = function.with_sink_id(self._sink_id(checkpoint))
+            if self._is_stream and isinstance(function, TakesSinkId):
+                function = function.with_sink_id(self._sink_id)
             function(rows, batch_id)
         elif self.spec.source == console.FORMAT:
             console.write_table(rows, batch_id, self.label, self.spec.options)
@@ -147,10 +141,6 @@ class Delivery:
             yield
         except Exception as error:
             raise self._report(error) from None
-
-    def _sink_id(self, run: str) -> str:
-        """Return the id of the sink; see :class:`.TakesSinkId`."""
-        return f"{run}.{zlib.crc32(self.name.encode()):08x}"
 
     @cached_property
     def schema(self) -> StructType:

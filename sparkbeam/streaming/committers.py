@@ -5,15 +5,14 @@ committer decides whether and where to, so that a micro-batch counts once:
 
 - **Files** (:class:`FolderCommitter`): Spark writes them aside. Their final names are noted, then
   they are moved, and the micro-batch is marked.
-- **Delta** (:class:`TransactionCommitter`): the write has a transaction id, which Delta knows.
+- **Delta, functions and writers** (:class:`NumberCommitter`) commit themselves, and recognize the
+  number of a repeated micro-batch: Delta by a transaction id, those of the runner's packages, such
+  as Kafka's transactions, together with the id of the sink (:class:`.TakesSinkId`).
 - **Other data sources** (:class:`NoteCommitter`): once the write has ended, it is noted under the
   checkpoint. If the driver dies in between, the rows are written again; only an Iceberg table with
   a name recognizes its snapshot.
 - **Complete results and the console** (:class:`CollectedCommitter`): likewise, with rows that were
   collected on the driver. A result is stored under the checkpoint before it is written.
-- **Functions and writers** (:class:`UserCommitter`): they commit themselves, and recognize the
-  number of a repeated micro-batch. Those of the runner's packages, such as Kafka's transactions,
-  also get the id of the sink; see :class:`.TakesSinkId`.
 
 In terms of Flink's Sink V2, :class:`.Delivery` is the writer. A committable is the list of noted
 moves for files; for all other sinks it is the number of the micro-batch.
@@ -52,10 +51,14 @@ class Committer(ABC):
 
     Args:
         delivery: writes the rows.
+        files: the driver's own under the checkpoint.
+        target: of the data source.
     """
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: Delivery, files: OwnFiles, target: WriteTarget) -> None:
         self._delivery = delivery
+        self._files = files
+        self._target = target
 
     def resume(self) -> None:
         """Complete the commit that an earlier start has begun, if that needs no rows."""
@@ -75,41 +78,15 @@ class Committer(ABC):
         """
 
 
-class UserCommitter(Committer):
-    """Commits of a function or a writer.
-
-    Args:
-        delivery: calls it.
-        checkpoint: the id of the checkpoint.
-    """
-
-    def __init__(self, delivery: Delivery, checkpoint: str) -> None:
-        super().__init__(delivery)
-        self._checkpoint = checkpoint
-
-    def commit(self, values: Any, batch_id: int) -> None:
-        self._delivery(values, batch_id, checkpoint=self._checkpoint)
-
-
 class FolderCommitter(Committer):
-    """Commits of files, to a folder or to the folder of a table.
+    """Commits of files, to a folder or to the folder of a table."""
 
-    Args:
-        delivery: writes files.
-        target: has the folder.
-        files: the driver's own under the checkpoint.
-        checkpoint: the id of the checkpoint.
-    """
-
-    def __init__(
-        self, delivery: Delivery, target: WriteTarget, files: OwnFiles, checkpoint: str
-    ) -> None:
-        super().__init__(delivery)
-        self._target = target
+    def __init__(self, delivery: Delivery, files: OwnFiles, target: WriteTarget) -> None:
+        super().__init__(delivery, files, target)
         with delivery.reporting():
             self._commits = FolderCommits(
                 target.folder,
-                f"{checkpoint}-{_short_hash(delivery.name, 8)}",
+                f"{delivery.run}-{_short_hash(delivery.name, 8)}",
                 generation=files.number,
                 check=files.check,
                 has_manifest=delivery.spec.has_manifest,
@@ -132,43 +109,22 @@ class FolderCommitter(Committer):
                 self._target.found.added(values.sparkSession)
 
 
-class TransactionCommitter(Committer):
-    """Commits of a data source that recognizes the id of a repeated write.
-
-    Args:
-        delivery: writes rows.
-        target: of the writes.
-        checkpoint: the id of the checkpoint.
-    """
-
-    def __init__(self, delivery: Delivery, target: WriteTarget, checkpoint: str) -> None:
-        super().__init__(delivery)
-        self._target = target
-        self._sink_id = f"{checkpoint}/{delivery.name}"
+class NumberCommitter(Committer):
+    """Commits of a sink that gets the number of the micro-batch with its rows."""
 
     def commit(self, values: Any, batch_id: int) -> None:
-        self._delivery(values, batch_id, self._target_of(batch_id))
+        self._delivery(values, batch_id, self._numbered_target(batch_id))
 
-    def _target_of(self, batch_id: int) -> WriteTarget:
-        """Return the target of the write of a micro-batch."""
-        return self._target.with_commit(Commit(self._sink_id, batch_id))
+    def _numbered_target(self, batch_id: int) -> WriteTarget:
+        commit = Commit(f"{self._delivery.run}/{self._delivery.name}", batch_id)
+        return self._target.with_commit(commit)
 
 
-class NoteCommitter(TransactionCommitter):
-    """Commits that are noted under the checkpoint.
+class NoteCommitter(NumberCommitter):
+    """Commits that are noted under the checkpoint."""
 
-    Args:
-        delivery: writes rows.
-        target: of the writes.
-        checkpoint: the id of the checkpoint.
-        files: the driver's own under the checkpoint.
-    """
-
-    def __init__(
-        self, delivery: Delivery, target: WriteTarget, checkpoint: str, files: OwnFiles
-    ) -> None:
-        super().__init__(delivery, target, checkpoint)
-        self._files = files
+    def __init__(self, delivery: Delivery, files: OwnFiles, target: WriteTarget) -> None:
+        super().__init__(delivery, files, target)
         self._note = _short_hash(delivery.name, 16)
         self._last: int | None = None
 
@@ -183,13 +139,7 @@ class NoteCommitter(TransactionCommitter):
             self._last = batch_id
 
     def _write(self, values: Any, batch_id: int, *, begun: bool) -> None:
-        """Write a micro-batch.
-
-        Args:
-            values: see :meth:`commit`.
-            batch_id: its number.
-            begun: an earlier one has been written.
-        """
+        """Write a micro-batch; `begun` says that an earlier one has been written."""
         super().commit(values, batch_id)
 
     def _noted(self, batch_id: int) -> int:
@@ -217,10 +167,8 @@ class NoteCommitter(TransactionCommitter):
 class CollectedCommitter(NoteCommitter):
     """Commits of rows that are collected on the driver: complete results, and the console."""
 
-    def __init__(
-        self, delivery: Delivery, target: WriteTarget, checkpoint: str, files: OwnFiles
-    ) -> None:
-        super().__init__(delivery, target, checkpoint, files)
+    def __init__(self, delivery: Delivery, files: OwnFiles, target: WriteTarget) -> None:
+        super().__init__(delivery, files, target)
         spec = delivery.spec
         self._result = CompleteResult(files, delivery.name, spec.key) if spec.is_complete else None
 
@@ -233,35 +181,33 @@ class CollectedCommitter(NoteCommitter):
         with delivery.reporting():
             # Each chunk would be a partition.
             rows = values.sparkSession.createDataFrame(table.combine_chunks(), delivery.schema)
-            delivery.give(rows, batch_id, self._target_of(batch_id))
+            delivery.give(rows, batch_id, self._numbered_target(batch_id))
 
 
-def committer_for(delivery: Delivery, session: Any, files: OwnFiles, checkpoint: str) -> Committer:
+def committer_for(delivery: Delivery, files: OwnFiles, session: Any) -> Committer:
     """Return the committer of a sink; create a missing table in append mode.
 
     Args:
         delivery: writes to the sink.
-        session: of the query.
         files: the driver's own under the checkpoint.
-        checkpoint: the id of the checkpoint.
+        session: of the query.
 
     Raises:
         WorkerFailure: the table or the folder cannot be used.
     """
-    spec = delivery.spec
-    if spec.writer or spec.function:
-        return UserCommitter(delivery, checkpoint)
-    target = WriteTarget(spec)
+    spec, target = delivery.spec, WriteTarget(delivery.spec)
     if target.table and target.mode == "append":
         with delivery.reporting():
             target.keep_to(delivery.catalog_table(session))
-    if target.folder:
-        return FolderCommitter(delivery, target, files, checkpoint)
-    if is_collected(spec):
-        return CollectedCommitter(delivery, target, checkpoint, files)
-    if target.source == "delta":
-        return TransactionCommitter(delivery, target, checkpoint)
-    return NoteCommitter(delivery, target, checkpoint, files)
+    if spec.writer or spec.function:
+        kind: type[Committer] = NumberCommitter
+    elif target.folder:
+        kind = FolderCommitter
+    elif is_collected(spec):
+        kind = CollectedCommitter
+    else:
+        kind = NumberCommitter if target.source == "delta" else NoteCommitter
+    return kind(delivery, files, target)
 
 
 def is_collected(spec: WriteSpec) -> bool:

@@ -1,6 +1,5 @@
 """Sinks of a streaming query: each micro-batch is committed to one after the other."""
 
-from functools import cached_property
 from typing import Any
 
 from sparkbeam.connectors.delivery import Delivery
@@ -27,17 +26,13 @@ class SparkSinks:
     def __init__(
         self, sinks: tuple[SparkSink, ...], files: OwnFiles, reports: FailureReports
     ) -> None:
-        self._deliveries = [Delivery(sink, unpack, reports) for sink in sinks]
+        self._sinks = sinks
         self._files = files
+        self._reports = reports
         self._committers: dict[str, Committer] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._deliveries)
-
-    @cached_property
-    def _id(self) -> str:
-        """Id of the checkpoint."""
-        return checkpoint_id(self._files)
+        return bool(self._sinks)
 
     def deliver(self, batch: Any, present: set[int], batch_id: int) -> None:
         """Write a micro-batch.
@@ -51,21 +46,22 @@ class SparkSinks:
             WorkerFailure: a sink failed; see :mod:`sparkbeam.wire.failure`.
             CheckpointTaken: there is a newer driver.
         """
-        for delivery in self._deliveries:
-            committer = self._committer(delivery, batch.sparkSession)
-            if present.isdisjoint(delivery.tags) and not delivery.spec.empty_batches:
+        for sink in self._sinks:
+            committer = self._committer(sink, batch.sparkSession)
+            if present.isdisjoint(sink.inputs) and not sink.write.empty_batches:
                 continue
-            order = _POSITION if is_collected(delivery.spec) or delivery.spec.key else ()
-            rows = batch.where(f"tag IN ({', '.join(map(str, delivery.tags))})")
+            order = _POSITION if is_collected(sink.write) or sink.write.key else ()
+            rows = batch.where(f"tag IN ({', '.join(map(str, sink.inputs))})")
             values = rows.select(*order, "value")
             self._files.check()
             committer.commit(values, batch_id)
 
-    def _committer(self, delivery: Delivery, session: Any) -> Committer:
+    def _committer(self, sink: SparkSink, session: Any) -> Committer:
         """Return the committer of a sink; it resumes before the first micro-batch."""
-        found = self._committers.get(delivery.name)
+        found = self._committers.get(sink.name)
         if found is None:
-            found = committer_for(delivery, session, self._files, self._id)
+            delivery = Delivery(sink, unpack, self._reports, checkpoint_id(self._files))
+            found = committer_for(delivery, self._files, session)
             found.resume()
-            self._committers[delivery.name] = found
+            self._committers[sink.name] = found
         return found
