@@ -1,7 +1,4 @@
-"""Remedies for errors of Kafka: of Spark's source and sink, and of the Python client.
-
-``ReadFromSpark("kafka")`` and ``WriteToSpark("kafka")`` need no package beside the core.
-"""
+"""Remedies for errors of Kafka, whose source and sink in Spark need no package beside the core."""
 
 import re
 from collections.abc import Mapping

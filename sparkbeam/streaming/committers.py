@@ -81,19 +81,16 @@ class Committer(ABC):
 class FolderCommitter(Committer):
     """Commits of files, to a folder or to the folder of a table."""
 
-    def __init__(self, delivery: Delivery, files: OwnFiles, target: WriteTarget) -> None:
-        super().__init__(delivery, files, target)
+    def resume(self) -> None:
+        delivery = self._delivery
         with delivery.reporting():
             self._commits = FolderCommits(
-                target.folder,
+                self._target.folder,
                 f"{delivery.run}-{_short_hash(delivery.name, 8)}",
-                generation=files.number,
-                check=files.check,
+                generation=self._files.number,
+                check=self._files.check,
                 has_manifest=delivery.spec.has_manifest,
             )
-
-    def resume(self) -> None:
-        with self._delivery.reporting():
             self._commits.resume()
 
     def commit(self, values: Any, batch_id: int) -> None:

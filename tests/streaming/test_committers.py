@@ -22,14 +22,17 @@ def one_event_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass(frozen=True)
-class Notes(TakesSinkId):
-    """Notes its calls: with which id, in which micro-batch, and with which elements."""
+class Function(TakesSinkId):
+    """Notes with which id, in which micro-batch and with which rows it is called."""
 
     path: Path
     sink_id: str = ""
 
-    def with_sink_id(self, sink_id: str) -> "Notes":
+    def with_sink_id(self, sink_id: str) -> "Function":
         return replace(self, sink_id=sink_id)
+
+    def __call__(self, frame: Any, number: int) -> None:
+        self.note(number, [(row.key, row.count) for row in frame.collect()])
 
     def note(self, number: int, rows: list[tuple[Any, ...]]) -> None:
         with self.path.open("a") as file:
@@ -39,19 +42,15 @@ class Notes(TakesSinkId):
         return [eval(line) for line in self.path.read_text().splitlines()]
 
 
-@dataclass(frozen=True)
-class NotingFunction(Notes):
-    def __call__(self, frame: Any, number: int) -> None:
-        self.note(number, [(row.key, row.count) for row in frame.collect()])
+class Writer(TakesSinkId):
+    """The same of a writer."""
 
-
-class NotingWriter(TakesSinkId):
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
+    def __init__(self, function: Function) -> None:
+        self._function = function
         self._rows: list[tuple[Any, ...]] = []
 
-    def with_sink_id(self, sink_id: str) -> "NotingWriter":
-        return NotingWriter(self._notes.with_sink_id(sink_id))
+    def with_sink_id(self, sink_id: str) -> "Writer":
+        return Writer(self._function.with_sink_id(sink_id))
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
         self._number = epoch_id
@@ -61,7 +60,7 @@ class NotingWriter(TakesSinkId):
         self._rows.append((row["key"], row["count"]))
 
     def close(self, error: Exception | None) -> None:
-        self._notes.note(self._number, self._rows)
+        self._function.note(self._number, self._rows)
 
 
 def run_over_a_crash(folder: Path, at: Point, sink: Any) -> None:
@@ -74,8 +73,8 @@ def run_over_a_crash(folder: Path, at: Point, sink: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["function", "writer"])
 def test_own_code_gets_the_same_id_number_and_rows_again(kind: str, tmp_path: Path) -> None:
-    notes = NotingFunction(tmp_path / "notes")
-    sink = ForeachBatch(notes, SCHEMA) if kind == "function" else Foreach(NotingWriter(notes))
+    notes = Function(tmp_path / "notes")
+    sink = ForeachBatch(notes, SCHEMA) if kind == "function" else Foreach(Writer(notes))
     run_over_a_crash(tmp_path, (1, "sink"), sink)
     found = notes.found()
     assert [(number, rows) for _, number, rows in found] == [
@@ -87,7 +86,7 @@ def test_own_code_gets_the_same_id_number_and_rows_again(kind: str, tmp_path: Pa
 
 
 def test_two_sinks_have_two_ids(tmp_path: Path) -> None:
-    notes = NotingFunction(tmp_path / "notes")
+    notes = Function(tmp_path / "notes")
 
     def build(p: beam.Pipeline) -> Any:
         rows = counts(p)
