@@ -47,7 +47,7 @@ class Committer(ABC):
     are committed by Spark and by all sinks. After it, the sink has the rows. Spark commits the
     micro-batch only after all sinks. If the driver dies before that, the next start calls
     :meth:`commit` with the same number and the same rows, in any order. A commit that had ended
-    then has no effect; one that had begun is completed, or the rows are written again.
+    then has no effect, as far as the sink can tell; one that had begun is completed or repeated.
 
     Args:
         delivery: writes the rows.
