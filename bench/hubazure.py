@@ -55,8 +55,7 @@ class Hub:
 
     def send(self, elements: list[Any], **how: Any) -> None:
         """Sends elements as a task does."""
-        writer = HubWriter(Sending(self.connection, timeout=_SECONDS, **how))
-        writer.of_run(self.run)
+        writer = HubWriter(Sending(self.connection, timeout=_SECONDS, **how), self.run)
         writer.open(0, 0)
         for element in elements:
             writer.process(element)

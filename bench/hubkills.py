@@ -72,7 +72,7 @@ def work(pipe: Any, text: str, folder: Path, epoch: int) -> None:
         while True:
             batch, task, part = pipe.recv()
             try:
-                bodies = passed_on(HubWriter(sending), batch, task, reader.read(part))
+                bodies = passed_on(HubWriter(sending, "kills"), batch, task, reader.read(part))
             except EventHubsError as error:
                 pipe.send(str(error))
                 continue
@@ -82,7 +82,6 @@ def work(pipe: Any, text: str, folder: Path, epoch: int) -> None:
 
 def passed_on(writer: HubWriter, batch: int, task: int, found: Any) -> list[str]:
     """Sends what a task reads."""
-    writer.of_run("kills")
     writer.open(task, batch)
     bodies = []
     for columns in found:

@@ -426,7 +426,9 @@ class BatchExecution:
             self._describe(f"Writes '{sink.label}'")
             rows = self._ports(sink.inputs)
             delivery = Delivery(sink, plain_row, self._reports)
-            order = [sf.monotonically_increasing_id().alias("place")] if delivery.spec.key else []
+            order = (
+                [sf.monotonically_increasing_id().alias("position")] if delivery.spec.key else []
+            )
             delivery(rows.select(*order, "value"), 0)
             self._delivered.add(sink.name)
 

@@ -20,34 +20,6 @@ DRIVERS: Mapping[str, str] = {
 }
 """JDBC drivers by the scheme after ``jdbc:``."""
 
-CHECK_KAFKA = "Check bootstrap.servers, the login and the topics."
-"""The remedy for a Kafka that refuses or does not answer."""
-
-_KAFKA_REMEDIES: Mapping[str, str] = {
-    r"RecordTooLarge|max\.request\.size|(?i:message size too large)|MSG_SIZE_TOO_LARGE": (
-        "Write smaller records, or raise max.request.size in producer_config and max.message.bytes "
-        "of the topic."
-    ),
-    r"AuthorizationException|(?i:authorization failed)": (
-        "Grant the login access to the topics, the group and the transactional id."
-    ),
-    r"InvalidTopicException": "Correct the name of the topic.",
-}
-
-
-def kafka_remedy(text: str) -> str:
-    """Return the remedy for an error of a client of Kafka."""
-    found = (remedy for cause, remedy in _KAFKA_REMEDIES.items() if re.search(cause, text))
-    return next(found, CHECK_KAFKA)
-
-
-KAFKA_GAP = (
-    "The records have expired, or the topic was deleted and recreated: set "
-    "auto.offset.reset=earliest in consumer_config (in ReadFromSpark, failOnDataLoss=false) to "
-    "continue with the first remaining record, or start with another --checkpoint_location."
-)
-"""The remedy for records that are gone."""
-
 _PACKAGES: Mapping[str, str] = {
     "avro": "org.apache.spark:spark-avro_{scala}:{spark}",
     "bigquery": "com.google.cloud.spark:spark-bigquery-with-dependencies_{scala}:VERSION",

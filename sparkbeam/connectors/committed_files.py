@@ -1,9 +1,9 @@
 """Committed files of a folder: those of whole micro-batches.
 
-The file names of a streaming sink contain the writer and the micro-batch,
-``part-<writer>-<micro-batch>-<number>``, and each writer has a small file with its last committed
+The file names of a streaming sink contain its id and the micro-batch,
+``part-<sink>-<micro-batch>-<number>``, and each sink has a small file with its last committed
 micro-batch, written once all its files are in the folder. So the committed files are those in the
-folder without later ones. Each start of the writer has its own file, ``<writer>.<generation>``, so
+folder without later ones. Each start of a sink has its own file, ``<sink>.<generation>``, so
 that an older start cannot set the number back. If a folder has a log for Spark's own readers
 (:mod:`.manifest`), that is the list.
 """
@@ -71,10 +71,10 @@ def listed_files(path: str) -> list[str] | None:
 
 
 def marked_files(kept: Storage, folder: str) -> list[str]:
-    """Return the committed files of a folder by the marks of its writers."""
+    """Return the committed files of a folder by the marks of its sinks."""
     before = _marks(kept, folder)
     names = data_files(kept, folder)
-    # A writer whose first mark appeared during the listing had committed nothing before.
+    # A sink whose first mark appeared during the listing had committed nothing before.
     new = _marks(kept, folder).keys() - before.keys()
     return [
         f"{folder}/{name}"
@@ -93,18 +93,18 @@ def data_files(kept: Storage, folder: str) -> list[str]:
     ]
 
 
-def file_name(writer: str, batch_id: int, number: int, written: str) -> str:
+def file_name(sink_id: str, batch_id: int, number: int, written: str) -> str:
     """Return the name of a file of a micro-batch.
 
     Args:
-        writer: id of the sink: 12 and 8 hexadecimal digits.
+        sink_id: of the sink: 12 and 8 hexadecimal digits.
         batch_id: of the micro-batch.
         number: of the file in it.
         written: the name given by Spark, whose suffixes are kept.
     """
     suffix = _SUFFIX.search(written)
     ending = suffix.group(1) if suffix else written[written.find(".") :] if "." in written else ""
-    return f"part-{writer}-{batch_id:09d}-{number:05d}{ending}"
+    return f"part-{sink_id}-{batch_id:09d}-{number:05d}{ending}"
 
 
 def hidden_folder(kept: Storage, folder: str) -> str:
@@ -113,20 +113,20 @@ def hidden_folder(kept: Storage, folder: str) -> str:
     return next((place for place in places if kept.names(f"{place}/{_COMMITTED}")), places[0])
 
 
-def mark_path(hidden: str, writer: str, generation: int = 0) -> str:
-    """Return the path of the mark of a writer's start."""
-    return f"{hidden}/{_COMMITTED}/{writer}{f'.{generation}' if generation else ''}"
+def mark_path(hidden: str, sink_id: str, generation: int = 0) -> str:
+    """Return the path of the mark of a start of a sink."""
+    return f"{hidden}/{_COMMITTED}/{sink_id}{f'.{generation}' if generation else ''}"
 
 
-def mark_paths(kept: Storage, hidden: str, writer: str) -> dict[int, str]:
-    """Return the paths of the marks of all starts of a writer, by generation."""
+def mark_paths(kept: Storage, hidden: str, sink_id: str) -> dict[int, str]:
+    """Return the paths of the marks of all starts of a sink, by generation."""
     found = map(_MARK.fullmatch, kept.names(f"{hidden}/{_COMMITTED}"))
-    generations = [int(mark[2] or 0) for mark in found if mark and mark[1] == writer]
-    return {number: mark_path(hidden, writer, number) for number in generations}
+    generations = [int(mark[2] or 0) for mark in found if mark and mark[1] == sink_id]
+    return {number: mark_path(hidden, sink_id, number) for number in generations}
 
 
 class Mark(NamedTuple):
-    """Last committed micro-batch of a writer's start.
+    """Last committed micro-batch of a start of a sink.
 
     Attributes:
         last: the last committed micro-batch; -1 before the first.
@@ -163,7 +163,7 @@ def read_mark(kept: Storage, path: str) -> Mark | None:
 
 
 def _marks(kept: Storage, folder: str) -> dict[str, int]:
-    """Return the last committed micro-batches by writer."""
+    """Return the last committed micro-batches by the id of the sink."""
     for _ in range(_LOOKS):
         found: dict[str, int] = {}
         gone = False
@@ -181,6 +181,6 @@ def _marks(kept: Storage, folder: str) -> dict[str, int]:
 
 
 def origin(name: str) -> tuple[str, int] | None:
-    """Return the writer and the micro-batch of a file; None if no streaming sink has written it."""
+    """Return sink id and micro-batch of a file; None if no streaming sink has written it."""
     matched = _NAME.match(name.rpartition("/")[2])
     return (matched.group(1), int(matched.group(2))) if matched else None

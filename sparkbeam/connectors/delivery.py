@@ -5,7 +5,6 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -15,26 +14,27 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, LongType, StructType
 
+from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.connectors import console
 from sparkbeam.connectors.catalog_tables import CatalogTable, found_table
-from sparkbeam.connectors.commits import Commit
 from sparkbeam.connectors.latest import latest, latest_rows, quoted
 from sparkbeam.connectors.manifest import has_manifest
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
-from sparkbeam.connectors.storage import FILE_FORMATS, from_here
+from sparkbeam.connectors.storage import from_here
 from sparkbeam.connectors.upserts import UPSERTS, into_table
+from sparkbeam.connectors.write_targets import WriteTarget
 from sparkbeam.plan.model import SparkSink
-from sparkbeam.plan.spark_io import UPDATE, WriteSpec
+from sparkbeam.plan.spark_io import UPDATE
 from sparkbeam.spark.collect import collected
 from sparkbeam.spark.recovery import gave_up
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.connectors.sink_cells import (
-    PLACE,
+    POSITION,
     CellsAsRows,
     CellsToWriter,
-    placed_cells,
+    cells_with_positions,
     plain_row,
     rows_of,
 )
@@ -48,41 +48,47 @@ class SinkFailed(Exception):
 
 
 class Delivery:
-    """One sink of a pipeline.
+    """Writes of the rows of one sink: once in batch, for each micro-batch in streaming.
+
+    In streaming, a :class:`.Committer` calls it, so that a micro-batch counts once.
 
     Args:
         sink: the sink.
         unpack: extracts rows from the values.
         reports: failures of the run.
+        checkpoint: the id of the query's checkpoint; None in batch.
 
     Attributes:
-        tags: of its input ports.
         spec: of the sink.
         label: the user's label of its transform.
         name: its own name in the pipeline.
+        run: the id of the checkpoint, or in batch one of the run.
     """
 
-    def __init__(self, sink: SparkSink, unpack: Unpack, reports: FailureReports) -> None:
-        self.tags = sink.inputs
+    def __init__(
+        self,
+        sink: SparkSink,
+        unpack: Unpack,
+        reports: FailureReports,
+        checkpoint: str | None = None,
+    ) -> None:
         self.spec = sink.write
         self.label = sink.label
         self.name = sink.name
         self._unpack = unpack
         self._reports = reports
-        self._run = uuid.uuid4().hex[:12]
-        self._hash = zlib.crc32(sink.name.encode())
+        self.run = checkpoint or uuid.uuid4().hex[:12]
+        self._is_stream = checkpoint is not None
+        self._sink_id = f"{self.run}.{zlib.crc32(sink.name.encode()):08x}"
 
-    def __call__(
-        self, values: Any, batch_id: int, place: "WriteTarget | None" = None, run: str | None = None
-    ) -> None:
-        """Deliver a micro-batch.
+    def __call__(self, values: Any, batch_id: int, target: WriteTarget | None = None) -> None:
+        """Write the rows of a run or a micro-batch.
 
         Args:
             values: a DataFrame whose last column has the values of the sink's ports; the columns
                 before it give their order, if the latest row of a key is wanted.
-            batch_id: of the micro-batch.
-            place: the target of a data source; None for the one in the options.
-            run: id of the query's checkpoint; None in batch.
+            batch_id: of the micro-batch; 0 in batch.
+            target: of a data source; None for the one in the options.
 
         Raises:
             WorkerFailure: it failed; see :mod:`sparkbeam.wire.failure`.
@@ -93,7 +99,7 @@ class Delivery:
                     self.label,
                     self.spec.writer,
                     batch_id,
-                    f"{run or self._run}.{self._hash:08x}",
+                    self._sink_id,
                     self._unpack,
                     self._reports,
                 )
@@ -101,31 +107,28 @@ class Delivery:
                     values = values.repartition(1)
                 values.mapInArrow(task, "nothing int").collect()
             else:
-                self.give(self.rows(values), batch_id, place, run)
+                self.give(self.rows(values), batch_id, target)
 
-    def give(
-        self, rows: Any, batch_id: int, place: "WriteTarget | None" = None, run: str | None = None
-    ) -> None:
-        """Write the rows of a micro-batch, sorted if requested.
+    def give(self, rows: Any, batch_id: int, target: WriteTarget | None = None) -> None:
+        """Write rows, sorted if requested.
 
         Args:
-            rows: the DataFrame to deliver.
-            batch_id: of the micro-batch.
-            place: see :meth:`__call__`.
-            run: likewise.
+            rows: a DataFrame.
+            batch_id: see :meth:`__call__`.
+            target: likewise.
         """
         if self.spec.order_by:
             names, ascending = zip(*self.spec.order_by, strict=True)
             rows = rows.orderBy(*map(quoted, names), ascending=list(ascending))
         if self.spec.function:
             function = cloudpickle.loads(self.spec.function)
-            if run is not None and hasattr(function, "of_run"):  # One of our own.
-                function = function.of_run(f"{run}.{self._hash:08x}")
+            if self._is_stream and isinstance(function, TakesSinkId):
+                function = function.with_sink_id(self._sink_id)
             function(rows, batch_id)
         elif self.spec.source == console.FORMAT:
             console.write_table(rows, batch_id, self.label, self.spec.options)
         else:
-            self._write(rows, place or WriteTarget(self.spec))
+            self._write(rows, target or WriteTarget(self.spec))
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -150,11 +153,12 @@ class Delivery:
         Args:
             values: see :meth:`__call__`.
         """
-        task = CellsAsRows(arrow_schema(self.schema), self._unpack, placed=bool(self.spec.key))
-        if not self.spec.key:
+        has_key = bool(self.spec.key)
+        task = CellsAsRows(arrow_schema(self.schema), self._unpack, with_positions=has_key)
+        if not has_key:
             return values.mapInArrow(task, self.schema)
-        placed = StructType([*self.schema.fields]).add(PLACE, ArrayType(LongType()))
-        return latest_rows(values.mapInArrow(task, placed), self.spec.key, PLACE)
+        schema = StructType([*self.schema.fields]).add(POSITION, ArrayType(LongType()))
+        return latest_rows(values.mapInArrow(task, schema), self.spec.key, POSITION)
 
     def table(self, values: Any) -> pa.Table:
         """Collect the rows on the driver, in the order of writing.
@@ -164,7 +168,7 @@ class Delivery:
         """
         schema = arrow_schema(self.schema)
         cells = sorted(
-            placed_cells(collected(values).to_batches(), self._unpack), key=itemgetter(0)
+            cells_with_positions(collected(values).to_batches(), self._unpack), key=itemgetter(0)
         )
         table = pa.Table.from_batches([rows_of(cell, schema) for _, cell in cells], schema)
         return latest(table, self.spec.key) if self.spec.key else table
@@ -175,54 +179,54 @@ class Delivery:
         found = found_table(session, name)
         if found is not None:
             return found
-        place = WriteTarget(self.spec)
-        place.mode = "ignore"
-        self._save(session.createDataFrame([], self.schema), place)
+        target = WriteTarget(self.spec)
+        target.mode = "ignore"
+        self._save(session.createDataFrame([], self.schema), target)
         return found_table(session, name)
 
-    def _write(self, rows: Any, place: "WriteTarget") -> None:
-        if place.table:
-            place.keep_to(found_table(rows.sparkSession, place.table))
-        if place.commit is not None:
-            if place.has_snapshots and place.commit.is_in(rows.sparkSession, place.table):
+    def _write(self, rows: Any, target: WriteTarget) -> None:
+        if target.table:
+            target.keep_to(found_table(rows.sparkSession, target.table))
+        if target.commit is not None:
+            if target.has_snapshots and target.commit.is_in(rows.sparkSession, target.table):
                 return
-            place.options |= place.commit.options(place.source)
-        if place.path:
-            place.path = from_here(place.path, place.format, rows.sparkSession)
+            target.options |= target.commit.options(target.source)
+        if target.path:
+            target.path = from_here(target.path, target.format, rows.sparkSession)
         if self.spec.output_mode == UPDATE:
-            self._update(rows, place)
+            self._update(rows, target)
         else:
-            self._save(rows, place)
+            self._save(rows, target)
 
-    def _update(self, rows: Any, place: "WriteTarget") -> None:
-        if not place.table:
-            UPSERTS[self.spec.source](rows, place.options, self.spec)
+    def _update(self, rows: Any, target: WriteTarget) -> None:
+        if not target.table:
+            UPSERTS[self.spec.source](rows, target.options, self.spec)
             return
-        place.found = place.found or self.catalog_table(rows.sparkSession)
+        target.found = target.found or self.catalog_table(rows.sparkSession)
         given = {name.lower() for name in rows.columns}
-        fitted = place.fitted(rows)
+        fitted = target.fitted(rows)
         names = [quoted(name) for name in fitted.columns if name.lower() in given]
-        into_table(fitted.select(*names), place.options, self.spec)
+        into_table(fitted.select(*names), target.options, self.spec)
 
-    def _save(self, rows: Any, place: "WriteTarget") -> None:
-        if place.folder and has_manifest(place.folder):
+    def _save(self, rows: Any, target: WriteTarget) -> None:
+        if target.folder and has_manifest(target.folder):
             raise SinkFailed(
                 "the folder has a _spark_metadata, the log of all files that Spark reads there, "
                 "which a stream writes with layout='manifest'. Write to another folder or table."
             )
-        if place.found is not None and place.mode == "overwrite" and place.is_of_catalog:
+        if target.found is not None and target.mode == "overwrite" and target.is_of_catalog:
             # Spark's writer would replace the table, with its partitions and properties.
-            replaced = place.found.fitted(rows).writeTo(place.table).options(**place.options)
+            replaced = target.found.fitted(rows).writeTo(target.table).options(**target.options)
             replaced.overwrite(sf.lit(True))
             return
-        writer = place.fitted(rows).write.mode(place.mode)
-        if place.format is not None:
-            writer = writer.format(place.format)
-        for name, value in place.options.items():
+        writer = target.fitted(rows).write.mode(target.mode)
+        if target.format is not None:
+            writer = writer.format(target.format)
+        for name, value in target.options.items():
             writer = writer.option(name, value)
-        if place.partition_by:
-            writer = writer.partitionBy(*place.partition_by)
-        writer.saveAsTable(place.table) if place.table else writer.save()
+        if target.partition_by:
+            writer = writer.partitionBy(*target.partition_by)
+        writer.saveAsTable(target.table) if target.table else writer.save()
 
     def _report(self, error: Exception) -> Exception:
         text = str(error)
@@ -245,92 +249,3 @@ def table_of_cells(values: Any, schema: str) -> Any:
     """
     kind = StructType.fromJson(json.loads(schema))
     return values.mapInArrow(CellsAsRows(arrow_schema(kind), plain_row), kind)
-
-
-class WriteTarget:
-    """Target of a data source.
-
-    Attributes:
-        mode: Spark's save mode.
-        is_update: rows replace those with their keys.
-        options: of the data source.
-        format: its name; None for the table's, or Spark's default.
-        partition_by: the partition columns.
-        table: the name of the target table; empty if the options define the target.
-        found: the table, if it exists.
-        commit: that of the micro-batch; None in batch.
-    """
-
-    def __init__(self, spec: WriteSpec) -> None:
-        self.mode = spec.mode
-        self.is_update = spec.output_mode == UPDATE
-        self.options = dict(spec.options)
-        self.format = spec.format
-        self.partition_by = spec.partition_by
-        self.table = spec.table
-        self.found: CatalogTable | None = None
-        self.commit: Commit | None = None
-
-    def keep_to(self, table: CatalogTable | None) -> None:
-        """Adopt the properties of an existing table, unless given otherwise.
-
-        Raises:
-            ConfigurationError: the rows to add do not fit the table.
-        """
-        if table is not None:
-            if self.mode == "append":
-                table.check(self.format, self.partition_by)
-            self.format = self.format or table.format
-            self.partition_by = self.partition_by or table.partition_by
-        self.found = table
-
-    @property
-    def source(self) -> str:
-        """The format in lower case; empty if it is not known."""
-        return (self.format or "").lower()
-
-    @property
-    def has_snapshots(self) -> bool:
-        """True for an existing Iceberg table with a name."""
-        return self.found is not None and self.source == "iceberg"
-
-    @property
-    def is_of_catalog(self) -> bool:
-        """True for a table of Iceberg, or of a catalog without formats, such as one of JDBC."""
-        return self.source in ("iceberg", "")
-
-    def fitted(self, rows: Any) -> Any:
-        """Adapt rows to the table that they are added to."""
-        if self.found is None or self.mode != "append":
-            return rows
-        if self.is_update:
-            self.found.check_merge()
-        return self.found.fitted(rows)
-
-    @property
-    def folder(self) -> str:
-        """Folder to which files are added; empty for other targets."""
-        if self.mode != "append" or self.is_update or self.source not in FILE_FORMATS:
-            return ""
-        return self.path if not self.table else self.found.folder if self.found else ""
-
-    def aside(self, folder: str) -> "WriteTarget":
-        """Return a copy with another folder, without a table."""
-        place = copy(self)
-        place.table, place.options = "", dict(self.options)
-        place.path = folder
-        return place
-
-    @property
-    def path(self) -> str:
-        """The option ``path``, case-insensitive; empty if there is none."""
-        return next((self.options[name] for name in self._paths()), "")
-
-    @path.setter
-    def path(self, path: str) -> None:
-        for name in self._paths():
-            del self.options[name]
-        self.options["path"] = path
-
-    def _paths(self) -> list[str]:
-        return [name for name in self.options if name.lower() == "path"]

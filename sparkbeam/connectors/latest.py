@@ -21,18 +21,18 @@ def latest(table: pa.Table, key: Sequence[str]) -> pa.Table:
     return table.take(np.sort(last["row_max"].to_numpy()))
 
 
-def latest_rows(rows: Any, key: Sequence[str], place: str) -> Any:
+def latest_rows(rows: Any, key: Sequence[str], position: str) -> Any:
     """Return the last row of each key in a DataFrame.
 
     Args:
         rows: the rows.
         key: see :func:`latest`.
-        place: the column that orders the rows; it is dropped.
+        position: the column that orders the rows; it is dropped.
     """
     from pyspark.sql import functions as sf
 
-    columns = [quoted(name) for name in rows.columns if name != place]
-    last = sf.max_by(sf.struct(*columns), quoted(place)).alias("row")
+    columns = [quoted(name) for name in rows.columns if name != position]
+    last = sf.max_by(sf.struct(*columns), quoted(position)).alias("row")
     return rows.groupBy(*map(quoted, key)).agg(last).select("row.*")
 
 

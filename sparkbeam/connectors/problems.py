@@ -6,12 +6,11 @@ import pyspark
 
 from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
-from sparkbeam.common.maven_packages import DRIVERS, KAFKA_GAP, kafka_remedy, package_for
+from sparkbeam.common.maven_packages import DRIVERS, package_for
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import Options
+from sparkbeam.spark.kafka_errors import kafka_remedy
 from sparkbeam.upstream.spark import (
-    KAFKA_FAILED,
-    KAFKA_LOST,
     MISSING_SOURCE,
     MISSING_TABLE,
     OTHER_VERSION,
@@ -97,10 +96,9 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
             "Correct the name, add the package that has it to the session (--spark_packages), "
             "or register a data source in Python (spark.dataSource.register)."
         )
-    if KAFKA_LOST.search(text):
-        return KAFKA_GAP
-    if KAFKA_FAILED.search(text):
-        return kafka_remedy(text)
+    of_kafka = kafka_remedy(text)
+    if of_kafka:
+        return of_kafka
     if "COLUMN_ALREADY_EXISTS" in text:
         return "Read a query or a view whose column names differ in more than case."
     if _WRONG_ROWS.search(text):

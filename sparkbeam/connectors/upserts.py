@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
-from sparkbeam.connectors.commits import PROPERTY, TRANSACTION
+from sparkbeam.connectors.commits import merge_settings
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.spark.capabilities import settings_for_now
@@ -13,9 +13,6 @@ from sparkbeam.upstream.spark import jdbc_connection
 
 Upsert = Callable[[Any, Mapping[str, str], WriteSpec], None]
 """Writes a DataFrame with distinct keys, given the data source's options and the sink's spec."""
-
-_OF_DELTA = "spark.databricks.delta.write."
-_OF_ICEBERG = "spark.sql.iceberg."
 
 
 class NullKey(Exception):
@@ -57,9 +54,7 @@ def _merge(
     same = " AND ".join(f"old.{name} <=> new.{name}" for name in map(quoted, key))
     query = f"MERGE INTO {_braced(table)} AS old USING {{rows}} AS new ON {_braced(same)} "
     query += f"WHEN MATCHED THEN {_braced(update)} WHEN NOT MATCHED THEN {_braced(insert)}"
-    given = {f"{_OF_DELTA}{name}": options[name] for name in TRANSACTION if name in options}
-    given |= {f"{_OF_ICEBERG}{name}": options[name] for name in options if PROPERTY in name}
-    with settings_for_now(session, given):
+    with settings_for_now(session, merge_settings(options)):
         session.sql(query, rows=rows)
 
 

@@ -11,14 +11,12 @@ import pyspark
 from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
 from sparkbeam.common.entry_points import packages
-from sparkbeam.common.maven_packages import KAFKA_GAP, kafka_remedy
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.plan.spark_io import QUERY_FUNCTION, ReadSpec
 from sparkbeam.spark.checkpoint_damage import FULL, damage
+from sparkbeam.spark.kafka_errors import is_of_kafka, kafka_remedy
 from sparkbeam.spark.worker_deaths import Deaths
 from sparkbeam.upstream.spark import (
-    KAFKA_FAILED,
-    KAFKA_LOST,
     NO_PROGRAM,
     OTHER_PLAN,
     OTHER_PYTHON,
@@ -110,7 +108,7 @@ def explained(
             label = value["label"]
             return PipelineFailed(f"Step '{label}' failed: {value['problem']}", label)
         shown = QUERY_DUMP.sub("", shown)
-        readers = of_kafka if _is_of_kafka(shown) else of_databases if of_database else ()
+        readers = of_kafka if is_of_kafka(shown) else of_databases if of_database else ()
         who, label = _failed(error, queries, readers)
         failed = (
             CheckpointFailed(damaged)
@@ -142,10 +140,6 @@ def of_reads(reads: Mapping[str, ReadSpec]) -> tuple[dict[str, str], list[str], 
 
 def _is_of_jdbc(spec: ReadSpec) -> bool:
     return any(value.lower().startswith("jdbc:") for _, value in spec.options)
-
-
-def _is_of_kafka(text: str) -> bool:
-    return bool(KAFKA_FAILED.search(text) or KAFKA_LOST.search(text))
 
 
 def _failed(
@@ -247,10 +241,9 @@ def _remedy(text: str) -> str:
             "than when the checkpoint was created: undo the change, or start with another "
             "--checkpoint_location."
         )
-    if KAFKA_LOST.search(text):
-        return KAFKA_GAP
-    if KAFKA_FAILED.search(text) or text.startswith("KafkaError: "):
-        return kafka_remedy(text)
+    of_kafka = kafka_remedy(text)
+    if of_kafka:
+        return of_kafka
     if FULL.search(text):
         return "Free space in the folder of temporary files, or set spark.local.dir to another one."
     if _CODER_FAILED.search(text):

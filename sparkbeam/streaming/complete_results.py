@@ -20,25 +20,27 @@ _FOLDER = "results"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
-class CompleteResults:
-    """Stored results of the sinks of a query.
+class CompleteResult:
+    """Stored result of a sink.
 
     Args:
         files: the driver's own under the query's checkpoint.
+        name: of the sink.
+        key: the columns that identify a row.
     """
 
-    def __init__(self, files: OwnFiles) -> None:
+    def __init__(self, files: OwnFiles, name: str, key: Sequence[str]) -> None:
         self._files = files
-        self._last: dict[str, tuple[int, pa.Table]] = {}
+        self._name = name
+        self._key = key
+        digest = hashlib.sha256(stable_name(name).encode()).hexdigest()
+        self._folder = f"{_FOLDER}/{digest[:16]}"
+        self._last: tuple[int, pa.Table] | None = None
 
-    def joined(
-        self, name: str, key: Sequence[str], rows: pa.Table, batch_id: int, *, begun: bool
-    ) -> pa.Table:
-        """Merge a micro-batch into the result of a sink, and store it.
+    def joined(self, rows: pa.Table, batch_id: int, *, begun: bool) -> pa.Table:
+        """Merge a micro-batch into the result, and store it.
 
         Args:
-            name: of the sink.
-            key: the columns that identify a row.
             rows: of the micro-batch.
             batch_id: its number.
             begun: an earlier micro-batch has been delivered.
@@ -46,34 +48,32 @@ class CompleteResults:
         Raises:
             CheckpointFailed: the previous result cannot be read, or this one not written.
         """
-        folder = f"{_FOLDER}/{hashlib.sha256(stable_name(name).encode()).hexdigest()[:16]}"
-        before, result = self._before(folder, rows.schema, batch_id)
+        before, result = self._before(rows.schema, batch_id)
         if begun and before < 0:
-            raise damaged(self._files.path(folder), how="missing")
-        result = latest(pa.concat_tables([result, rows]), key)
+            raise damaged(self._files.path(self._folder), how="missing")
+        result = latest(pa.concat_tables([result, rows]), self._key)
         content = _packed(result)
         if len(content) > MOST_BYTES:
             raise CheckpointFailed(
-                f"The result of '{name}' has grown to {len(content) >> 20} MiB, but a checkpoint "
-                f"keeps at most {MOST_BYTES >> 20}: use output_mode='update', or a key with fewer "
-                "values."
+                f"The result of '{self._name}' has grown to {len(content) >> 20} MiB, but a "
+                f"checkpoint keeps at most {MOST_BYTES >> 20}: use output_mode='update', or a key "
+                "with fewer values."
             )
-        self._files.write(f"{folder}/{batch_id}", content)
-        for number in self._numbers(folder):
+        self._files.write(f"{self._folder}/{batch_id}", content)
+        for number in self._numbers():
             if number not in (before, batch_id):
-                self._files.remove(f"{folder}/{number}")
-        self._last[folder] = batch_id, result
+                self._files.remove(f"{self._folder}/{number}")
+        self._last = batch_id, result
         return result
 
-    def _before(self, folder: str, schema: pa.Schema, batch_id: int) -> tuple[int, pa.Table]:
+    def _before(self, schema: pa.Schema, batch_id: int) -> tuple[int, pa.Table]:
         """Return the number of the previous micro-batch and its result; -1 without one."""
-        number, table = self._last.get(folder, (-1, None))
-        if table is not None and number < batch_id:
-            return number, table
-        number = max((n for n in self._numbers(folder) if n < batch_id), default=-1)
+        if self._last is not None and self._last[0] < batch_id:
+            return self._last
+        number = max((n for n in self._numbers() if n < batch_id), default=-1)
         if number < 0:
             return number, schema.empty_table()
-        return number, self._read(f"{folder}/{number}", schema)
+        return number, self._read(f"{self._folder}/{number}", schema)
 
     def _read(self, path: str, schema: pa.Schema) -> pa.Table:
         content = self._files.read(path)
@@ -86,8 +86,8 @@ class CompleteResults:
             raise damaged(self._files.path(path))
         return table
 
-    def _numbers(self, folder: str) -> list[int]:
-        return [int(name) for name in self._files.names(folder) if name.isdecimal()]
+    def _numbers(self) -> list[int]:
+        return [int(name) for name in self._files.names(self._folder) if name.isdecimal()]
 
 
 def _packed(table: pa.Table) -> bytes:

@@ -23,6 +23,8 @@ _DRAIN = "drain"
 _OVER = "over"
 _CAUGHT_UP = "caught-up"
 _OFFSETS_VERSION = "v1"
+_HIDDEN = "pending"
+"""The name of ``hidden`` in a file."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Feedback:
         finalizers: the tokens of callbacks to call once the micro-batch is committed, and of
             earlier pending ones.
         waits: what stages have read waits for the next micro-batch.
-        pending: the partitions, by the tag of the source, that have rows which the micro-batch
-            could not see.
+        hidden: the partitions, by the tag of the source, with rows that the source did not show
+            to the micro-batch.
     """
 
     number: int
@@ -52,7 +54,7 @@ class Feedback:
     summary: Mapping[str, Any] = field(default_factory=dict)
     finalizers: Sequence[str] = ()
     waits: bool = False
-    pending: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    hidden: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> "Feedback":
@@ -61,9 +63,15 @@ class Feedback:
         Raises:
             ValueError: it is not feedback.
         """
-        found = parsed(cls, content)
+        found = parsed(cls, {**content, "hidden": content.get(_HIDDEN, {})})
         if found.reports:
             [*map(text, loaded(found.reports, list))]
+        return found
+
+    def content(self) -> dict[str, Any]:
+        """Return the content of a file."""
+        found = asdict(self)
+        found[_HIDDEN] = found.pop("hidden")
         return found
 
 
@@ -79,7 +87,7 @@ class FeedbackFiles:
 
     def write(self, feedback: Feedback) -> None:
         """Write the feedback of a micro-batch, and remove an old one."""
-        self._files.write(_name(feedback.number), json.dumps(asdict(feedback)).encode())
+        self._files.write(_name(feedback.number), json.dumps(feedback.content()).encode())
         self._files.remove(_name(feedback.number - _KEPT))
         if feedback.finished:
             self._write_finished(feedback.number)

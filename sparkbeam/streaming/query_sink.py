@@ -216,5 +216,5 @@ class QuerySink:
             summary=figures.content(),
             finalizers=self._callbacks.waiting,
             waits=any(stage.waits for stage in stages),
-            pending=self._offsets.hidden(seen),
+            hidden=self._offsets.hidden(seen),
         )

@@ -63,7 +63,7 @@ class SourceObservation:
         known: the partitions of the source, if known independently of rows.
         is_first: it is the last one of an earlier run, and this run has not looked yet.
         ended: the exhausted partitions, if known.
-        pending: the partitions with records that the source does not show yet.
+        hidden: the partitions with rows that the source does not show yet.
         until: when its run began, which reads what was there then; None if it goes on.
     """
 
@@ -72,7 +72,7 @@ class SourceObservation:
     known: tuple[str, ...] = ()
     is_first: bool = False
     ended: tuple[str, ...] = ()
-    pending: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     until: int | None = None
 
     @property
@@ -228,7 +228,7 @@ class SourceClock:
                 "watermark. Choose a partition_column= with fewer values, or set idle_timeout= to "
                 "forget partitions without rows."
             )
-        active = {*look.seen, *look.pending}
+        active = {*look.seen, *look.hidden}
         silent = {p: since for p, since in marks.silent.items() if p not in active}
         if not look.is_first:
             for partition in newest.keys() - active:

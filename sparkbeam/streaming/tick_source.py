@@ -288,7 +288,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
                     tuple(offsets),
                     is_first,
                     self._ended(clock, offsets),
-                    tuple(feedback.pending.get(tag, ())),
+                    tuple(feedback.hidden.get(tag, ())),
                     position.until,
                 )
             found[tag] = clock.after(marks, look, time_now)

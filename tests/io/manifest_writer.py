@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkbeam.streaming.file_sink import FileSink
+from sparkbeam.streaming.folder_commits import FolderCommits
 
 ROWS = 10
 PAUSE_SECONDS = 0.05
-WRITER = "0123456789ab-01234567"
+SINK_ID = "0123456789ab-01234567"
 
 
 def write(batch_id: int, folder: str) -> None:
@@ -31,7 +31,7 @@ def write(batch_id: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    sink = FileSink(sys.argv[1], WRITER, has_manifest=True)
+    commits = FolderCommits(sys.argv[1], SINK_ID, has_manifest=True)
     for batch_id in count():
-        sink.deliver(batch_id, partial(write, batch_id))
+        commits.commit(batch_id, partial(write, batch_id))
         time.sleep(PAUSE_SECONDS)

@@ -34,7 +34,7 @@ from sparkbeam.connectors.upserts import _Target
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session as sessions
-from sparkbeam.streaming.file_sink import FileSink
+from sparkbeam.streaming.folder_commits import FolderCommits
 from sparkbeam.streaming.query_sink import QuerySink
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.upstream.spark import jdbc_connection
@@ -53,9 +53,9 @@ BEFORE, HALFWAY, AFTER = "before", "halfway", "after"
 POINTS: dict[str, tuple[type, str, str]] = {
     "before a write": (Delivery, "give", BEFORE),
     "after a write": (Delivery, "give", AFTER),
-    "between note and moves": (FileSink, "_commit", BEFORE),
+    "between note and moves": (FolderCommits, "_complete", BEFORE),
     "between moves": (LocalStorage, "move", HALFWAY),
-    "between moves and mark": (FileSink, "_write_mark", BEFORE),
+    "between moves and mark": (FolderCommits, "_write_mark", BEFORE),
     "after a table": (WriteMicroBatch, "_write", AFTER),
     "after a merge": (ChangeMerge, "__call__", AFTER),
     "after a statement": (_Target, "_run", AFTER),

@@ -12,7 +12,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
-from sparkbeam.connectors.delivery import Delivery, WriteTarget
+from sparkbeam.connectors.delivery import Delivery
+from sparkbeam.connectors.write_targets import WriteTarget
 from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, Writer, WriteToSpark
 
 SCHEMA = "id bigint, at timestamp, parts array<struct<name: string>>, price decimal(10, 2)"

@@ -25,7 +25,7 @@ from sparkbeam.connectors.committed_files import file_name
 from sparkbeam.connectors.manifest import Manifest
 from sparkbeam.connectors.storage import LocalStorage
 from sparkbeam.io import ReadFromSpark, WriteToSpark, committed_files
-from sparkbeam.streaming.file_sink import FileSink
+from sparkbeam.streaming.folder_commits import FolderCommits
 
 SCHEMA = "id bigint, day string"
 
@@ -129,9 +129,9 @@ def test_a_read_of_a_folder_leaves_out_what_is_not_committed(
         frame = spark.createDataFrame([(0, "a"), (1, "b")], SCHEMA).coalesce(1)
         frame.write.format(format).partitionBy("day").save(target)
 
-    FileSink(str(folder), manifest_writer.WRITER).deliver(0, write)
+    FolderCommits(str(folder), manifest_writer.SINK_ID).commit(0, write)
     for path in [*folder.rglob(f"part-*.{format}")]:  # As the driver moves the next ones in.
-        path.with_name(file_name(manifest_writer.WRITER, 1, 0, path.name)).write_bytes(
+        path.with_name(file_name(manifest_writer.SINK_ID, 1, 0, path.name)).write_bytes(
             path.read_bytes()
         )
     assert spark.read.format(format).load(str(folder)).count() == 4
@@ -154,8 +154,8 @@ def test_workers_read_no_file_that_is_not_committed(spark: Any, tmp_path: Path) 
         Path(target, "part-0-c000.parquet").write_bytes(written.read_bytes())
         Path(target, "_SUCCESS").touch()
 
-    FileSink(str(folder), manifest_writer.WRITER).deliver(0, write)
-    younger = folder / file_name(manifest_writer.WRITER, 1, 0, written.name)
+    FolderCommits(str(folder), manifest_writer.SINK_ID).commit(0, write)
+    younger = folder / file_name(manifest_writer.SINK_ID, 1, 0, written.name)
     younger.write_bytes(written.read_bytes())
     with beam.Pipeline(SparkRunner(spark)) as pipeline:
         rows = pipeline | ReadFromSpark("parquet", {"path": folder})
@@ -165,10 +165,10 @@ def test_workers_read_no_file_that_is_not_committed(spark: Any, tmp_path: Path) 
 
 def test_a_folder_in_which_nothing_is_committed_has_no_rows(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    FileSink(str(folder), manifest_writer.WRITER).resume()
+    FolderCommits(str(folder), manifest_writer.SINK_ID).resume()
     folder.mkdir()
     pq.write_table(
-        pa.table({"id": [1]}), folder / file_name(manifest_writer.WRITER, 0, 0, "x.parquet")
+        pa.table({"id": [1]}), folder / file_name(manifest_writer.SINK_ID, 0, 0, "x.parquet")
     )
     with beam.Pipeline(SparkRunner(spark)) as pipeline:
         for label, schema in (("told", "id bigint"), ("asked", None)):
@@ -178,10 +178,10 @@ def test_a_folder_in_which_nothing_is_committed_has_no_rows(spark: Any, tmp_path
 
 def test_a_log_begins_with_what_the_folder_has(tmp_path: Path) -> None:
     folder = str(tmp_path / "out")
-    FileSink(folder, manifest_writer.WRITER).deliver(0, partial(manifest_writer.write, 0))
-    with_log = FileSink(folder, manifest_writer.WRITER, has_manifest=True)
+    FolderCommits(folder, manifest_writer.SINK_ID).commit(0, partial(manifest_writer.write, 0))
+    with_log = FolderCommits(folder, manifest_writer.SINK_ID, has_manifest=True)
     for batch_id in range(2):
-        with_log.deliver(batch_id, partial(manifest_writer.write, 1))
+        with_log.commit(batch_id, partial(manifest_writer.write, 1))
     batches = Counter[int]()
     for file in committed_files(folder):
         batches.update(pq.ParquetFile(file).read()["batch"].to_pylist())

@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark, WriteToSpark
-from sparkbeam.streaming.file_sink import FileSink
+from sparkbeam.streaming.folder_commits import FolderCommits
 from sparkbeam.streaming.generation import Generation
 from sparkbeam.streaming.query_sink import QuerySink
 
@@ -24,10 +24,10 @@ STOPS_IN = 1
 
 POINTS: dict[str, tuple[type, str, bool]] = {
     "before the first micro-batch": (Generation, "begin", True),
-    "before the write": (FileSink, "deliver", False),
-    "between write and note": (FileSink, "_moves", True),
-    "between note and moves": (FileSink, "_commit", False),
-    "between moves and mark": (FileSink, "_write_mark", False),
+    "before the write": (FolderCommits, "commit", False),
+    "between write and note": (FolderCommits, "_moves", True),
+    "between note and moves": (FolderCommits, "_complete", False),
+    "between moves and mark": (FolderCommits, "_write_mark", False),
     "after the mark": (QuerySink, "_take", False),
 }
 """Where it may stand: before or after a call of a method."""

@@ -1,6 +1,7 @@
 """Disks that are full, files that are damaged: named, and nothing is lost or comes twice."""
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -145,6 +146,14 @@ def test_the_end_of_a_run_is_noted_again(tmp_path: Path) -> None:
     assert feedback.last_number() is None
     feedback.restore(end)
     assert feedback.last_number() == 7
+
+
+def test_feedback_keeps_its_form_in_files(tmp_path: Path) -> None:
+    files = LocalFiles(str(tmp_path))
+    written = Feedback(7, finished=False, due=None, hidden={"0": ("topic/1",)})
+    FeedbackFiles(files).write(written)
+    assert json.loads(files.read("feedback/7.json") or b"")["pending"] == {"0": ["topic/1"]}
+    assert FeedbackFiles(files).read(7) == written
 
 
 def test_a_write_that_fails_leaves_what_was_there(

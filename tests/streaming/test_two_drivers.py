@@ -27,7 +27,7 @@ from apache_beam.transforms.window import TimestampedValue
 from click.testing import CliRunner
 from in_process import Crash, Crashes, Point, Spark, StreamingRunner, Writer
 from numbers_sink import write_numbers, written
-from test_file_sink import BATCHES, ROWS, WRITER, Reader, Unsteady, as_spark, rows_in
+from test_folder_commits import BATCHES, ROWS, SINK_ID, Reader, Unsteady, as_spark, rows_in
 
 from sparkbeam.cli.commands import main
 from sparkbeam.common import local_files
@@ -42,7 +42,7 @@ from sparkbeam.streaming.checkpoint_files import (
     files,
 )
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.file_sink import FileSink
+from sparkbeam.streaming.folder_commits import FolderCommits
 from sparkbeam.streaming.generation import Generation, OwnFiles, newest
 
 pytestmark = pytest.mark.usefixtures("by_value")
@@ -408,16 +408,16 @@ class Folder:
             own.check()
             reach()  # It may stand still between what it has looked at and what it does.
 
-        sink = FileSink(
+        commits = FolderCommits(
             str(self.out),
-            WRITER,
+            SINK_ID,
             Unsteady(reach),
             own.number,
             check,
             has_manifest=self._has_manifest,
         )
         for batch_id in range(BATCHES):
-            sink.deliver(batch_id, as_spark(batch_id, chance, reach))
+            commits.commit(batch_id, as_spark(batch_id, chance, reach))
 
 
 def nothing() -> None:
@@ -495,11 +495,11 @@ def test_a_note_that_came_too_late_is_of_no_effect(tmp_path: Path) -> None:
     """The older driver stood just before it noted its moves; what it wrote is gone by now."""
     folder, chance = Folder(tmp_path), random.Random(1)
     folder.driver(nothing, chance)
-    late = {"2-01234567/part-0-x-c000.txt": f"part-{WRITER}-000000002-00000.txt"}
-    note = tmp_path / f".out.sparkbeam/{WRITER}/1/moves"
+    late = {"2-01234567/part-0-x-c000.txt": f"part-{SINK_ID}-000000002-00000.txt"}
+    note = tmp_path / f".out.sparkbeam/{SINK_ID}/1/moves"
     folder.driver(nothing, chance)
     note.parent.mkdir()
     note.write_text(json.dumps([2, late]))
-    sink = FileSink(str(folder.out), WRITER, generation=3)
-    sink.deliver(2, as_spark(2, chance, nothing))
+    commits = FolderCommits(str(folder.out), SINK_ID, generation=3)
+    commits.commit(2, as_spark(2, chance, nothing))
     assert len(rows_in(committed_files(str(folder.out)))) == (BATCHES + 1) * ROWS

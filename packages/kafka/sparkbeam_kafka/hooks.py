@@ -20,6 +20,7 @@ from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.hooks import SourceClient, SourceHooks
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import PARTITION_SEPARATOR
+from sparkbeam.spark.kafka_errors import CHECK_KAFKA
 from sparkbeam_kafka.client import Client, KafkaError, Partition, confluent_kafka
 from sparkbeam_kafka.client_config import Use, client_config
 from sparkbeam_kafka.subscription import Subscription
@@ -90,8 +91,7 @@ class KafkaHooks(SourceHooks):
             raise ConfigurationError(hide(str(error))) from None
         except KafkaError as error:
             raise PipelineFailed(
-                "Kafka did not return the starting offsets: "
-                f"{hide(str(error))} Check bootstrap.servers, the login and the topics."
+                f"Kafka did not return the starting offsets: {hide(str(error))} {CHECK_KAFKA}"
             ) from None
         topics: dict[str, dict[str, int]] = defaultdict(dict)
         for (topic, number), offset in starts.items():

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam_kafka.client import (
     SECONDS,
     SHORT_SECONDS,
@@ -53,7 +54,7 @@ def producer_config(config: Mapping[str, str]) -> dict[str, str]:
     return found | {_SETTINGS[name]: value for name, value in config.items() if name in _SETTINGS}
 
 
-class TransactionWriter:
+class TransactionWriter(TakesSinkId):
     """Writer of all records of a micro-batch; like those of :class:`sparkbeam.io.Foreach`.
 
     Elements are dictionaries with ``key`` and ``value``, and may have ``headers``, ``topic`` and
@@ -62,20 +63,20 @@ class TransactionWriter:
     Args:
         config: of a Java producer, with a ``transactional.id``.
         topic: of records without one; it has the offset that stands for the micro-batch.
+        sink_id: of the sink.
     """
 
-    def __init__(self, config: Mapping[str, str], topic: str) -> None:
+    def __init__(self, config: Mapping[str, str], topic: str, sink_id: str = "") -> None:
         self._config = dict(config)
         self._topic = topic
-        self._run = ""
+        self._sink_id = sink_id
         self._epoch = 0
         self._producer: Any = None
         self._client: Client | None = None
         self._failed: Any = None
 
-    def of_run(self, run: str) -> None:
-        """Set the identity of the run or the checkpoint; called before :meth:`open`."""
-        self._run = run
+    def with_sink_id(self, sink_id: str) -> "TransactionWriter":
+        return TransactionWriter(self._config, self._topic, sink_id)
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
         """Begin a transaction.
@@ -94,7 +95,7 @@ class TransactionWriter:
         self._producer = kafka.Producer(settings, logger=_LOG)
         # This ends what an earlier task has begun, so that the offset below is the last one.
         retried(lambda: self._producer.init_transactions(SHORT_SECONDS), connection)
-        group = f"{self._config[TRANSACTIONAL_ID]}.{self._run}"
+        group = f"{self._config[TRANSACTIONAL_ID]}.{self._sink_id}"
         self._client = Client({**self._config, GROUP: group, "isolation.level": "read_committed"})
         written = self._client.committed([self._place])
         if written.get(self._place, 0) > epoch_id:

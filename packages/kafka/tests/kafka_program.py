@@ -569,8 +569,7 @@ def transactions(kafka: Kafka) -> Any:
     config = {**kafka.config, "transactional.id": "writer"}
 
     def writer(epoch: int) -> tuple[TransactionWriter, bool]:
-        found = TransactionWriter(config, topic)
-        found.of_run("run")
+        found = TransactionWriter(config, topic).with_sink_id("run")
         return found, found.open(0, epoch)
 
     def send(found: TransactionWriter, *values: bytes) -> None:

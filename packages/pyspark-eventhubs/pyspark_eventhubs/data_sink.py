@@ -95,20 +95,18 @@ class _Sends:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send rows; called in a task."""
-        writer = HubWriter(
-            Sending(
-                self._options.connection,
-                itemgetter(BODY),
-                _properties,
-                _key,
-                _partition,
-                self._options.batch_bytes,
-                self._options.timeout,
-            )
+        sending = Sending(
+            self._options.connection,
+            itemgetter(BODY),
+            _properties,
+            _key,
+            _partition,
+            self._options.batch_bytes,
+            self._options.timeout,
         )
         context = TaskContext.get()
         run, batch = self._place(context)
-        writer.of_run(run)
+        writer = HubWriter(sending, run)
         writer.open(0 if context is None else context.partitionId(), batch)
         for rows in iterator:
             for row in rows.to_pylist():

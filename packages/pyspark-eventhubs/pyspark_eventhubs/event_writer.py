@@ -11,9 +11,10 @@ from pyspark_eventhubs.events import BrokenOffError, EventHubsError, Outgoing
 from pyspark_eventhubs.pool import POOL
 from pyspark_eventhubs.settings import ConnectionSettings
 from sparkbeam.common.arguments import is_whole
+from sparkbeam.common.sink_ids import TakesSinkId
 
 SENT = "sparkbeam-sent"
-"""Property with the origin of an event: run, micro-batch, task and number, joined by ``/``."""
+"""Property with the origin of an event: sink, micro-batch, task and number, joined by ``/``."""
 
 BATCH_BYTES = 1 << 20
 """Maximum size of a batch in all tiers but the basic one."""
@@ -84,7 +85,7 @@ class _Waiting:
     size: int = 0
 
 
-class HubWriter:
+class HubWriter(TakesSinkId):
     """Sender of a task's elements; a writer like those of :class:`sparkbeam.io.Foreach`.
 
     Batches and their partitions depend on the elements only, so that a repeated task sends the same
@@ -92,11 +93,12 @@ class HubWriter:
 
     Args:
         sending: the conversion and destination.
+        sink_id: of the sink.
     """
 
-    def __init__(self, sending: Sending) -> None:
+    def __init__(self, sending: Sending, sink_id: str = "") -> None:
         self._sending = sending
-        self._run = ""
+        self._sink_id = sink_id
         self._task = ""
         self._partitions: list[str] = []
         self._turn = 0
@@ -104,12 +106,11 @@ class HubWriter:
         self._waiting: dict[Target, _Waiting] = {}
         self._size = 0
 
-    def of_run(self, run: str) -> None:
-        """Set the identity of the run or the checkpoint; called before :meth:`open`."""
-        self._run = run
+    def with_sink_id(self, sink_id: str) -> "HubWriter":
+        return HubWriter(self._sending, sink_id)
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
-        self._task = f"{self._run}/{epoch_id}/{partition_id}"
+        self._task = f"{self._sink_id}/{epoch_id}/{partition_id}"
         self._turn = partition_id
         return True
 

@@ -9,6 +9,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 from sparkbeam.common.arguments import listed, shown
+from sparkbeam.connectors.commits import merge_settings, snapshot_options
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import Options
@@ -17,7 +18,6 @@ from sparkbeam.spark.capabilities import settings_for_now
 INSERT, BEFORE, AFTER, DELETE = KINDS = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
 """Kinds of changes."""
 
-_PROPERTY = "spark.sql.iceberg.snapshot-property."
 _DELETED, _PLACE = "sparkbeam_deleted", "sparkbeam_place"
 
 
@@ -85,9 +85,8 @@ class ChangeMerge:
         values = ", ".join(f"target.{quoted(each)} = change.{quoted(each)}" for each in names)
         fields = ", ".join(map(quoted, names))
         inserted = ", ".join(f"change.{quoted(each)}" for each in names)
-        told = {f"{_PROPERTY}{each}": value for each, value in properties.items()}
         try:
-            with settings_for_now(session, told):
+            with settings_for_now(session, merge_settings(snapshot_options(properties))):
                 session.sql(
                     f"MERGE INTO {name} AS target USING {view} AS change ON {is_same} "
                     f"WHEN MATCHED AND change.{_DELETED} THEN DELETE "

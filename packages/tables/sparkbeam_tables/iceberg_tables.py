@@ -11,8 +11,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import listed, shown
+from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.connectors.assignments import check_assignment
-from sparkbeam.connectors.commits import PROPERTY, Commit
+from sparkbeam.connectors.commits import Commit, snapshot_options
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import Options
@@ -138,7 +139,7 @@ class _Destination:
 
 
 @dataclass(frozen=True)
-class WriteMicroBatch:
+class WriteMicroBatch(TakesSinkId):
     """Function that writes micro-batches to tables, each once.
 
     All tables of a micro-batch are determined, and their rows checked, before one is written.
@@ -154,7 +155,7 @@ class WriteMicroBatch:
         options: of the write.
         snapshot_properties: of each snapshot.
         merge: how changes of rows are merged; None to append the rows.
-        sink: id of the sink and its checkpoint; empty in batch.
+        sink_id: id of the sink; empty in batch.
     """
 
     catalog: IcebergCatalog
@@ -167,11 +168,10 @@ class WriteMicroBatch:
     options: Options = ()
     snapshot_properties: Options = ()
     merge: ChangeMerge | None = None
-    sink: str = ""
+    sink_id: str = ""
 
-    def of_run(self, run: str) -> "WriteMicroBatch":
-        """Return the function for a sink of a streaming query."""
-        return replace(self, sink=run)
+    def with_sink_id(self, sink_id: str) -> "WriteMicroBatch":
+        return replace(self, sink_id=sink_id)
 
     def __call__(self, rows: Any, batch_id: int) -> None:
         """Write the rows of a micro-batch.
@@ -180,12 +180,12 @@ class WriteMicroBatch:
             ConfigurationError: a table lacks a field of the rows, or a name has an empty part.
         """
         found = [*self._destinations(rows)]
-        commit = Commit(self.sink, batch_id)
+        commit = Commit(self.sink_id, batch_id) if self.sink_id else None
         session = rows.sparkSession
         ahead = [
             each
             for each in found
-            if not (self.sink and each.exists and commit.is_in(session, each.name))
+            if not (commit and each.exists and commit.is_in(session, each.name))
         ]
         # A table that exists takes all of its rows or none.
         if len(found) > 1 or not all(each.exists for each in ahead):
@@ -229,23 +229,19 @@ class WriteMicroBatch:
     def _data(self, rows: Any) -> Any:
         return rows if self.merge is None else self.merge.data(rows)
 
-    def _write(self, to: _Destination, commit: Commit) -> None:
+    def _write(self, to: _Destination, commit: Commit | None) -> None:
         session = to.rows.sparkSession
         data = self._data(to.rows)
         if not to.exists:
             self._create(session, to.name, data.schema)
         columns = self._fitted(data, session.table(to.name).schema, to.table)
-        properties = dict(self.snapshot_properties)
-        if self.sink:
-            properties |= commit.properties
+        properties = dict(self.snapshot_properties) | (commit.properties if commit else {})
         if self.merge is not None:
             self.merge(to.rows, columns, to.name, properties)
             return
         writer = to.rows.select(*columns).writeTo(to.name)
-        for option, value in self.options:
+        for option, value in (dict(self.options) | snapshot_options(properties)).items():
             writer = writer.option(option, value)
-        for key, value in properties.items():
-            writer = writer.option(f"{PROPERTY}{key}", value)
         writer.append()
 
     def _create(self, session: Any, name: str, schema: st.StructType) -> None:

@@ -21,6 +21,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from pyspark import TaskContext
 
+from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.plan.spark_io import RowPacker
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.rows import Row
@@ -177,24 +178,24 @@ class CellsAsRows:
     Attributes:
         schema: the schema of the rows.
         unpack: gives the rows of ports that a value of the query's DataFrame holds.
-        placed: the rows get a last column :data:`PLACE`.
+        with_positions: the rows get a last column :data:`POSITION`.
     """
 
     schema: pa.Schema
     unpack: Callable[[bytes], list[Row]]
-    placed: bool = False
+    with_positions: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if not self.placed:
+        if not self.with_positions:
             for cell in _cells(batches, self.unpack):
                 yield rows_of(cell, self.schema)
             return
-        for place, cell in placed_cells(batches, self.unpack):
-            yield _placed(rows_of(cell, self.schema), place)
+        for position, cell in cells_with_positions(batches, self.unpack):
+            yield _with_positions(rows_of(cell, self.schema), position)
 
 
-PLACE = "sparkbeam place"
-"""The column with the place of a row among all: an array of numbers."""
+POSITION = "sparkbeam position"
+"""The column with the position of a row among all: an array of numbers."""
 
 
 def rows_of(cell: bytes, schema: pa.Schema) -> pa.RecordBatch:
@@ -202,7 +203,7 @@ def rows_of(cell: bytes, schema: pa.Schema) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(cell), schema)
 
 
-def placed_cells(
+def cells_with_positions(
     batches: Iterable[pa.RecordBatch], unpack: Callable[[bytes], list[Row]]
 ) -> Iterator[tuple[tuple[int, ...], bytes]]:
     """Yield cells with their positions, which sort them in the order in which they were written.
@@ -212,23 +213,24 @@ def placed_cells(
         unpack: as that of :class:`CellsAsRows`.
     """
     for batch in batches:
-        for *place, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        for *position, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             for _, order, written in unpack(value):
                 cells = (
                     c
                     for b in element_rows.read(iter([(b"", order, written)]), _CELLS)
                     for c in b.values
                 )
-                yield from (((*place, order, n), cell) for n, cell in enumerate(cells))
+                yield from (((*position, order, n), cell) for n, cell in enumerate(cells))
 
 
-def _placed(rows: pa.RecordBatch, place: tuple[int, ...]) -> pa.RecordBatch:
-    numbers = np.empty((len(rows), len(place) + 1), np.int64)
-    numbers[:, :-1], numbers[:, -1] = place, np.arange(len(rows))
+def _with_positions(rows: pa.RecordBatch, cell: tuple[int, ...]) -> pa.RecordBatch:
+    """Append the column with the positions, which begin with that of the cell."""
+    numbers = np.empty((len(rows), len(cell) + 1), np.int64)
+    numbers[:, :-1], numbers[:, -1] = cell, np.arange(len(rows))
     offsets = np.arange(len(rows) + 1, dtype=np.int32) * numbers.shape[1]
-    places = pa.ListArray.from_arrays(offsets, numbers.ravel())
-    schema = rows.schema.append(pa.field(PLACE, places.type))
-    return pa.RecordBatch.from_arrays([*rows.columns, places], schema=schema)
+    positions = pa.ListArray.from_arrays(offsets, numbers.ravel())
+    schema = rows.schema.append(pa.field(POSITION, positions.type))
+    return pa.RecordBatch.from_arrays([*rows.columns, positions], schema=schema)
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ class CellsToWriter:
         label: the label of the transform.
         writer: pickled; see :class:`sparkbeam.io.Foreach`.
         epoch: the number of the micro-batch.
-        run: tells the sink, and its run or the checkpoint of its query, from all others.
+        sink_id: of the sink; see :class:`.TakesSinkId`.
         unpack: as that of :class:`CellsAsRows`.
         reports: those of the run, of its failures.
     """
@@ -247,7 +249,7 @@ class CellsToWriter:
     label: str
     writer: bytes
     epoch: int
-    run: str
+    sink_id: str
     unpack: Callable[[bytes], list[Row]]
     reports: FailureReports
 
@@ -260,11 +262,11 @@ class CellsToWriter:
 
     def _write(self, elements: Iterator[Any]) -> None:
         writer = pickle.loads(self.writer)
-        close = getattr(writer, "close", lambda error: None)
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        if hasattr(writer, "of_run"):  # One of our own.
-            writer.of_run(self.run)
+        if isinstance(writer, TakesSinkId):
+            writer = writer.with_sink_id(self.sink_id)
+        close = getattr(writer, "close", lambda error: None)
         wanted = writer.open(partition, self.epoch) if hasattr(writer, "open") else True
         if wanted is None:
             raise TypeError(

@@ -1,4 +1,4 @@
-"""Exactly-once output of micro-batches as files of a folder.
+"""Exactly-once commits of micro-batches to a folder of files.
 
 Spark writes a micro-batch to a folder aside. The result is then noted with the final names of its
 files: from here on the micro-batch is decided, and a repeated one does not write but completes the
@@ -49,12 +49,12 @@ class NotTrusted(Exception):
     """Another user may have written data that the sink would act upon."""
 
 
-class FileSink:
-    """Files of one sink.
+class FolderCommits:
+    """Commits of the files of one sink to a folder.
 
     Args:
         path: of the folder.
-        writer: identifies the sink among all writers to the folder.
+        sink_id: identifies the sink among all that write to the folder.
         kept: the storage of the folder; None to derive it from the path.
         generation: of the driver.
         check: raises an error if there is a newer generation.
@@ -67,7 +67,7 @@ class FileSink:
     def __init__(
         self,
         path: str,
-        writer: str,
+        sink_id: str,
         kept: Storage | None = None,
         generation: int = 0,
         check: Callable[[], None] = nothing,
@@ -76,12 +76,12 @@ class FileSink:
     ) -> None:
         self._folder = absolute(path)
         self._kept = kept or storage(path)
-        self._writer = writer
+        self._sink_id = sink_id
         self._generation = generation
         self._check = check
         self._hidden = hidden_folder(self._kept, self._folder)
-        self._mark = mark_path(self._hidden, writer, generation)
-        self._works = f"{self._hidden}/{writer}"
+        self._mark = mark_path(self._hidden, sink_id, generation)
+        self._works = f"{self._hidden}/{sink_id}"
         self._work = self._work_of(generation)
         self._manifest = Manifest(self._kept, self._folder) if has_manifest else None
         self._last: int | None = None
@@ -101,7 +101,7 @@ class FileSink:
             )
         self._check_owners()
         self._check()
-        paths = mark_paths(self._kept, self._hidden, self._writer)
+        paths = mark_paths(self._kept, self._hidden, self._sink_id)
         marks = {number: read_mark(self._kept, path) for number, path in paths.items()}
         last = max((mark.last for mark in marks.values() if mark is not None), default=-1)
         settled = max((n for n, mark in marks.items() if mark and mark.settled), default=0)
@@ -112,7 +112,7 @@ class FileSink:
         self._begin_manifest()
         batch_id, work, moves = self._noted(settled)
         if batch_id > last:
-            self._commit(batch_id, work, moves)
+            self._complete(batch_id, work, moves)
             last = batch_id
         else:
             self._write_mark(last)
@@ -122,7 +122,7 @@ class FileSink:
         self._clear()
         self._last = last
 
-    def deliver(self, batch_id: int, write: Callable[[str], None]) -> None:
+    def commit(self, batch_id: int, write: Callable[[str], None]) -> None:
         """Move a micro-batch into the folder, unless it is there.
 
         Args:
@@ -145,7 +145,7 @@ class FileSink:
             moves = self._moves(batch_id, attempt)
         self._check()
         self._kept.write(f"{self._work}/{_MOVES}", json.dumps([batch_id, moves]).encode())
-        self._commit(batch_id, self._work, moves)
+        self._complete(batch_id, self._work, moves)
         self._kept.remove(self._work)
         self._last = batch_id
 
@@ -220,7 +220,7 @@ class FileSink:
             return False
         return re.match(rf"{batch_id}-[0-9a-f]{{8}}/", str(source)) is not None and origin(
             str(target)
-        ) == (self._writer, batch_id)
+        ) == (self._sink_id, batch_id)
 
     def _moves(self, batch_id: int, attempt: str) -> Moves:
         """Return the moves of a micro-batch."""
@@ -234,11 +234,12 @@ class FileSink:
         moves = {}
         for number, name in enumerate(data_files(self._kept, folder)):
             partition, slash, written = name.rpartition("/")
-            target = file_name(self._writer, batch_id, number, written)
+            target = file_name(self._sink_id, batch_id, number, written)
             moves[f"{attempt}/{name}"] = f"{partition}{slash}{target}"
         return moves
 
-    def _commit(self, batch_id: int, work: str, moves: Moves) -> None:
+    def _complete(self, batch_id: int, work: str, moves: Moves) -> None:
+        """Make the noted moves, and mark the micro-batch."""
         self._check_links(work, moves.keys())
         self._check_links(self._folder, moves.values())
         self._check()

@@ -16,9 +16,9 @@ from apache_beam.io.filesystems import FileSystems
 from sparkbeam.connectors.committed_files import file_name
 from sparkbeam.connectors.storage import BeamStorage, LocalStorage, Storage, storage
 from sparkbeam.io import committed_files
-from sparkbeam.streaming.file_sink import FileSink, NotSeen, NotTrusted
+from sparkbeam.streaming.folder_commits import FolderCommits, NotSeen, NotTrusted
 
-WRITER = "0123456789ab-01234567"
+SINK_ID = "0123456789ab-01234567"
 BATCHES = 2
 ROWS = 12
 
@@ -130,9 +130,9 @@ def run(
     has_manifest: bool = False,
 ) -> None:
     """What a query does from its start: the micro-batches that the folder may not have."""
-    sink = FileSink(str(folder), WRITER, kept, has_manifest=has_manifest)
+    commits = FolderCommits(str(folder), SINK_ID, kept, has_manifest=has_manifest)
     for batch_id in range(batches):
-        sink.deliver(batch_id, as_spark(batch_id, chance, reach))
+        commits.commit(batch_id, as_spark(batch_id, chance, reach))
 
 
 def crashes(folder: Path, at: int, batches: int, *, has_manifest: bool) -> bool:
@@ -167,10 +167,10 @@ def test_a_crash_at_any_access_loses_and_doubles_nothing_at_any_time(
 
 def writes(folder: str, first: int, seed: int) -> None:
     """Writes some micro-batches, of which the first may be there, and waits to be killed."""
-    sink = FileSink(folder, WRITER)
+    commits = FolderCommits(folder, SINK_ID)
     chance = random.Random(seed)
     for batch_id in range(first, first + 3):
-        sink.deliver(batch_id, as_spark(batch_id, chance, lambda: None))
+        commits.commit(batch_id, as_spark(batch_id, chance, lambda: None))
     time.sleep(60)
 
 
@@ -198,10 +198,10 @@ def test_nothing_but_data_is_in_the_folder_and_nothing_is_left_aside(tmp_path: P
     folder = tmp_path / "out"
     run(folder, LocalStorage(), random.Random(1), lambda: None)
     names = [path.name for path in folder.rglob("*") if path.is_file()]
-    assert all(name.startswith(f"part-{WRITER}-00000000") for name in names)
+    assert all(name.startswith(f"part-{SINK_ID}-00000000") for name in names)
     assert all(name.endswith(".txt") for name in names)
     hidden = [path for path in (tmp_path / ".out.sparkbeam").rglob("*") if path.is_file()]
-    assert [path.name for path in hidden] == [WRITER]
+    assert [path.name for path in hidden] == [SINK_ID]
 
 
 def test_files_of_others_and_without_a_list_count_as_committed(tmp_path: Path) -> None:
@@ -219,10 +219,10 @@ def test_a_folder_that_spark_itself_streams_into_is_refused(tmp_path: Path) -> N
     (tmp_path / "_spark_metadata").mkdir()
     (tmp_path / "_spark_metadata" / "0").touch()
     with pytest.raises(NotSeen, match="layout='manifest' in WriteToSpark, or write to"):
-        FileSink(str(tmp_path), WRITER).resume()
+        FolderCommits(str(tmp_path), SINK_ID).resume()
 
 
-@pytest.mark.parametrize("name", [f"committed/{WRITER}", f"{WRITER}/moves"])
+@pytest.mark.parametrize("name", [f"committed/{SINK_ID}", f"{SINK_ID}/moves"])
 @pytest.mark.parametrize("content", [b"", b'{"la', b"[1", b"[" * 100_000, b"1"])
 def test_what_is_damaged_is_named_with_the_remedy(
     tmp_path: Path, name: str, content: bytes
@@ -232,7 +232,7 @@ def test_what_is_damaged_is_named_with_the_remedy(
     damaged = tmp_path / ".out.sparkbeam" / name
     LocalStorage().write(str(damaged), content)
     with pytest.raises(ValueError, match=r"is damaged\. It records .*: restore it, or") as caught:
-        FileSink(str(folder), WRITER).resume()
+        FolderCommits(str(folder), SINK_ID).resume()
     assert str(damaged) in str(caught.value)
 
 
@@ -259,8 +259,8 @@ def test_moves_that_no_sink_notes_are_refused(side: str, hostile: str, tmp_path:
     run(folder, LocalStorage(), random.Random(1), lambda: None)
     victim.write_text("mine")
     hostile = hostile.replace("{victim}", str(victim))
-    own = {"source": "2-01234567/odd=0/x.txt", "target": file_name(WRITER, 2, 0, "x.txt")}
-    work = tmp_path / ".out.sparkbeam" / WRITER
+    own = {"source": "2-01234567/odd=0/x.txt", "target": file_name(SINK_ID, 2, 0, "x.txt")}
+    work = tmp_path / ".out.sparkbeam" / SINK_ID
     LocalStorage().write(str(work / own["source"]), b"0\n")
     own[side] = hostile
     LocalStorage().write(
@@ -268,7 +268,7 @@ def test_moves_that_no_sink_notes_are_refused(side: str, hostile: str, tmp_path:
     )
     before = sorted(path for path in tmp_path.rglob("*"))
     with pytest.raises(NotTrusted, match="another user has written it") as refused:
-        FileSink(str(folder), WRITER).resume()
+        FolderCommits(str(folder), SINK_ID).resume()
     assert str(work / "moves") in str(refused.value)
     assert sorted(path for path in tmp_path.rglob("*")) == before
     assert victim.read_text() == "mine"
@@ -277,13 +277,13 @@ def test_moves_that_no_sink_notes_are_refused(side: str, hostile: str, tmp_path:
 @pytest.mark.parametrize("moves", [[], [["a", "b"]], {"2-01234567/x": 5}, {"2-01234567/x": None}])
 def test_moves_of_another_form_are_refused(moves: object, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    work = tmp_path / ".out.sparkbeam" / WRITER
+    work = tmp_path / ".out.sparkbeam" / SINK_ID
     LocalStorage().write(str(work / "moves"), json.dumps([2, moves]).encode())
     if moves:
         with pytest.raises((NotTrusted, ValueError), match=r"is damaged|requests a move"):
-            FileSink(str(folder), WRITER).resume()
+            FolderCommits(str(folder), SINK_ID).resume()
     else:
-        FileSink(str(folder), WRITER).resume()
+        FolderCommits(str(folder), SINK_ID).resume()
 
 
 def test_a_log_that_a_link_leads_elsewhere_is_not_written(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_log_that_a_link_leads_elsewhere_is_not_written(tmp_path: Path) -> Non
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "_spark_metadata").symlink_to(tmp_path / "victim")
     with pytest.raises(NotTrusted, match=r"symbolic link leads .*_spark_metadata"):
-        FileSink(str(tmp_path / "out"), WRITER, has_manifest=True).resume()
+        FolderCommits(str(tmp_path / "out"), SINK_ID, has_manifest=True).resume()
     assert not [*(tmp_path / "victim").iterdir()]
 
 
@@ -301,7 +301,7 @@ def test_a_link_out_of_the_folder_is_not_followed(linked: str, tmp_path: Path) -
     victim.mkdir()
     (victim / "x.txt").write_text("mine")
     folder.mkdir()
-    attempt = tmp_path / ".out.sparkbeam" / WRITER / "2-01234567"
+    attempt = tmp_path / ".out.sparkbeam" / SINK_ID / "2-01234567"
     (attempt / "odd=1").mkdir(parents=True)
     if linked == "out":
         (folder / "odd=0").symlink_to(victim)
@@ -311,15 +311,15 @@ def test_a_link_out_of_the_folder_is_not_followed(linked: str, tmp_path: Path) -
     else:
         (attempt / "odd=0").mkdir()
         (attempt / "odd=0/x.txt").symlink_to(victim / "x.txt")
-    moves = {"2-01234567/odd=0/x.txt": f"odd=0/{file_name(WRITER, 2, 0, 'x.txt')}"}
+    moves = {"2-01234567/odd=0/x.txt": f"odd=0/{file_name(SINK_ID, 2, 0, 'x.txt')}"}
     LocalStorage().write(str(attempt.parent / "moves"), json.dumps([2, moves]).encode())
     with pytest.raises(NotTrusted, match=r"symbolic link leads .*odd=0"):
-        FileSink(str(folder), WRITER).resume()
+        FolderCommits(str(folder), SINK_ID).resume()
     assert [path.name for path in victim.iterdir()] == ["x.txt"]
     assert not list(folder.rglob("part-*"))
 
 
-@pytest.mark.parametrize("place", [".", "committed", WRITER])
+@pytest.mark.parametrize("place", [".", "committed", SINK_ID])
 def test_a_folder_beside_the_output_that_others_may_write_to_is_refused(
     place: str, tmp_path: Path
 ) -> None:
@@ -329,13 +329,13 @@ def test_a_folder_beside_the_output_that_others_may_write_to_is_refused(
     hidden.mkdir(exist_ok=True)
     hidden.chmod(0o777)
     with pytest.raises(NotTrusted, match=r"all users may write to it.*chmod go-w") as refused:
-        FileSink(str(folder), WRITER).resume()
+        FolderCommits(str(folder), SINK_ID).resume()
     assert str(hidden) in str(refused.value)
 
 
 def test_what_only_spark_sees_is_an_error_and_not_lost(tmp_path: Path) -> None:
     with pytest.raises(NotSeen, match="does not see"):
-        FileSink(str(tmp_path), WRITER).deliver(0, lambda folder: None)
+        FolderCommits(str(tmp_path), SINK_ID).commit(0, lambda folder: None)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_what_only_spark_sees_is_an_error_and_not_lost(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_keeps_the_suffixes_that_tell_its_format(written: str, ending: str) -> None:
-    assert file_name(WRITER, 17, 3, written) == f"part-{WRITER}-000000017-00003{ending}"
+    assert file_name(SINK_ID, 17, 3, written) == f"part-{SINK_ID}-000000017-00003{ending}"
 
 
 @pytest.mark.parametrize("has_manifest", [False, True])
