@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.coders import StrUtf8Coder, TupleCoder, VarIntCoder
+from apache_beam.coders import Coder, StrUtf8Coder, TupleCoder, VarIntCoder
+from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms import combiners
 from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
 from apache_beam.transforms.window import (
+    BoundedWindow,
     FixedWindows,
     GlobalWindows,
+    IntervalWindow,
+    NonMergingWindowFn,
     Sessions,
     SlidingWindows,
     TimestampCombiner,
@@ -123,7 +127,7 @@ def created(p: beam.Pipeline, timelines: tuple[Timeline, ...]) -> list[Pairs]:
 
 @dataclass(frozen=True)
 class Window:
-    """A WindowFn: 'global', 'fixed', 'sliding' or 'sessions', with its numbers of seconds.
+    """A WindowFn: 'global', 'fixed', 'sliding', 'sessions' or 'uneven', with its seconds.
 
     Attributes:
         combiner: 'earliest' or 'latest' of the timestamps is that of a group; else the end.
@@ -134,12 +138,12 @@ class Window:
     other: int = 0
     combiner: str = ""
 
-    def into(self) -> beam.WindowInto:
+    def into(self, **more: Any) -> beam.WindowInto:
         how = {
             "earliest": TimestampCombiner.OUTPUT_AT_EARLIEST,
             "latest": TimestampCombiner.OUTPUT_AT_LATEST,
         }
-        return beam.WindowInto(self.fn(), timestamp_combiner=how.get(self.combiner))
+        return beam.WindowInto(self.fn(), timestamp_combiner=how.get(self.combiner), **more)
 
     def fn(self) -> WindowFn:
         match self.kind:
@@ -149,12 +153,28 @@ class Window:
                 return SlidingWindows(self.size, self.other)
             case "sessions":
                 return Sessions(self.size)
+            case "uneven":
+                return Uneven()
             case _:
                 return GlobalWindows()
 
     @property
     def ends(self) -> bool:
         return self.kind != "global"
+
+
+class Uneven(NonMergingWindowFn):
+    """Windows of 10 s or 20 s, two of them for some elements."""
+
+    def assign(self, context: Any) -> list[BoundedWindow]:
+        start = int(context.timestamp) // 20 * 20
+        windows: list[BoundedWindow] = [IntervalWindow(start, start + 20)]
+        if context.timestamp < start + 10:
+            windows.append(IntervalWindow(start, start + 10))
+        return windows
+
+    def get_window_coder(self) -> Coder:
+        return IntervalWindowCoder()
 
 
 # What is computed.
