@@ -36,6 +36,7 @@ from random_pipelines import Longest, Pairs, Window, put
 from sparkbeam.plan.grouping import GroupStrategy
 from sparkbeam.plan.table_reads import ReadBatches
 from sparkbeam.plan.table_rows import Batch, ElementsOfBatches
+from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.grouping.strategies import STREAMING
 from sparkbeam.worker.grouping.triggered import SessionGrouping, TriggerGrouping
 from sparkbeam.worker.state.pages import ShardState
@@ -181,11 +182,12 @@ WINDOWS: tuple[Window, ...] = (
     Window("fixed", 5),
     Window("fixed", 7, 3),
     Window("sliding", 12, 3),
-    Window("sliding", 6, 6),
+    Window("sliding", 6, 2),
     Window("sliding", 7, 3),
     Window("sliding", 2, 5),
     Window("sessions", 2),
     Window("sessions", 3),
+    Window("sessions", 1.0005),
     Window("uneven"),
 )
 
@@ -328,6 +330,8 @@ class Aggregations:
                 if self.other and is_odd((key, value)):
                     window = replace(window, size=self.other)
                 windows = window.fn().assign(WindowFn.AssignContext(stamp))
+                if window.kind == "sessions":
+                    windows = map(as_coded, windows)
                 elements += [Element(key, value, each, stamp) for each in windows]
         return Counter(each for name in self.combines for each in self._results(name, elements))
 
@@ -377,6 +381,12 @@ def in_sessions(elements: list[Element]) -> Iterator[Element]:
                 session = []
             session.append(one)
         yield from of_session(session)
+
+
+def as_coded(window: IntervalWindow) -> IntervalWindow:
+    """A window as Beam's coder gives it back."""
+    start, end = (Timestamp(micros=micros) for micros in coded_span(window))
+    return IntervalWindow(start, end)
 
 
 def of_session(session: list[Element]) -> Iterator[Element]:
@@ -517,10 +527,15 @@ def limits(*, small: bool) -> Iterator[None]:
 
 def aggregations(chance: random.Random) -> Aggregations:
     """Aggregations made at random."""
-    keys, values = chance.choice(list(KEYS)), chance.choice(list(VALUES))
+    columns = chance.random() < 0.7
+    keys, values = (
+        chance.choice([kind for kind in kinds if not columns or kind not in OBJECTS])
+        for kinds in (list(KEYS), [*VALUES, "int"])
+    )
     window = replace(chance.choice(WINDOWS), combiner=chance.choice(["", "earliest", "latest"]))
     able = [name for name, (_, kinds) in COMBINES.items() if values in kinds]
-    names = {*chance.sample(able, min(3, len(able))), chance.choice(GROUPS)}
+    adding = [name for name in able if name in ("sum", "mean", "several")]
+    names = {*chance.sample(able, 2), *chance.sample(adding, bool(adding)), chance.choice(GROUPS)}
     return Aggregations(
         arrivals=_arrivals(chance, keys, values),
         keys=keys,
@@ -529,8 +544,8 @@ def aggregations(chance: random.Random) -> Aggregations:
         other=5 if window.kind == "sessions" and chance.random() < 0.2 else 0,
         combines=tuple(sorted(names)),
         accumulates=chance.random() < 0.4,
-        lateness=chance.choice([0, 0, 7]),
-        columns=not OBJECTS & {keys, values} and chance.random() < 0.85,
+        lateness=chance.choice([0, 7, 7, 20]),
+        columns=columns,
         typed=chance.random() < 0.5,
         aggregator=chance.choice(["auto", "auto", "canonical", "ordered", "columnar"]),
         small=chance.random() < 0.5,
@@ -538,15 +553,15 @@ def aggregations(chance: random.Random) -> Aggregations:
 
 
 def _arrivals(chance: random.Random, keys: str, values: str) -> tuple[Arrival, ...]:
-    arrivals, watermark, late = [], 0, chance.random() < 0.6
-    for _ in range(chance.randrange(1, 7)):
+    arrivals, watermark, late = [], 0, chance.random() < 0.75
+    for _ in range(chance.randrange(2, 9)):
         first = max(0, watermark - chance.choice([5, 15])) if late else watermark
         span = chance.choice([0, 2, 10, 10, 60])
         blocks = tuple(
             _block(chance, keys, values, 1000 * first, 1000 * (first + span))
             for _ in range(chance.choice([1, 1, 2, 3]))
         )
-        watermark += chance.choice([0, 1, 4, 9, 30])
+        watermark += chance.choice([0, 1, 4, 5, 5, 10, 30])
         arrivals.append(Arrival(blocks, watermark))
     return tuple(arrivals)
 

@@ -134,7 +134,7 @@ class Window:
     """
 
     kind: str = "global"
-    size: int = 0
+    size: float = 0
     other: int = 0
     combiner: str = ""
 

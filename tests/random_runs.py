@@ -81,6 +81,7 @@ class Trial:
         beams: on Beam's own runner, too.
         spark: the session on which it is a streaming query; without one, in process.
         crashes: how often the query has crashed.
+        left: how many pages of state there are in the end.
     """
 
     case: Case | Panes | Aggregations
@@ -88,6 +89,7 @@ class Trial:
     beams: bool = False
     spark: Any = field(default=None, compare=False, repr=False)
     crashes: int = field(default=0, compare=False)
+    left: int = field(default=0, compare=False)
 
     def problem(self) -> str:
         """What is wrong, or differs; '' if nothing does."""
@@ -133,6 +135,8 @@ class Trial:
             driven, of_driver = self._as_stream(build, How())
         with limits(small=made.small):
             found, result = self._as_stream(partial(made.build, streaming=True))
+        if self.left and made.window.ends:
+            return f"{self.left} pages of state are left"
         if late_elements(result) != late_elements(of_driver):
             return f"{late_elements(result)} elements were late, not {late_elements(of_driver)}"
         problem = differing(driven["0"], found["0"], "streaming")
@@ -170,6 +174,7 @@ class Trial:
                 try:
                     with beam.Pipeline(StreamingRunner(spark), options=PipelineOptions(flags)) as p:
                         build(p)
+                    self.left = pages_of(spark)
                     return dict(FOUND), p.result
                 except PipelineFailed:
                     if len(falling.points) == self.crashes:
@@ -225,6 +230,13 @@ def wrong_in_batch(made: Aggregations) -> str:
     with limits(small=made.small):
         found = in_batch(build, flags=made.flags)
     return differing(made.expected(), without_panes(found), "batch")
+
+
+def pages_of(spark: Spark) -> int:
+    """How many entries of the state are not of directories of pages."""
+    (checkpoint,) = spark.checkpoints.values()
+    names = [name for entries in checkpoint.state.values() for name in entries]
+    return sum(name != b"root" and name[2:3] != b"d" for name in names)
 
 
 def late_elements(result: Any) -> int:

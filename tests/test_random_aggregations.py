@@ -14,7 +14,7 @@ from whole import is_whole
 TIMES = 10 if is_whole() else 1
 
 
-@pytest.mark.parametrize("seed", range(60 * TIMES))
+@pytest.mark.parametrize("seed", range(80 * TIMES))
 def test_a_batch_has_the_results_of_plain_python(seed: int) -> None:
     made = aggregations(random.Random(f"batch {seed}"))
     assert not wrong_in_batch(made), made
