@@ -23,20 +23,19 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms import combiners, cy_combiners
 from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
 from apache_beam.transforms.window import (
-    GlobalWindow,
-    GlobalWindows,
+    FixedWindows,
     IntervalWindow,
-    Sessions,
     TimestampedValue,
     WindowFn,
 )
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
-from random_pipelines import Longest, Pairs, Window, put
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+from random_pipelines import Longest, Pairs, Window, at_the_end, put
 
 from sparkbeam.plan.grouping import GroupStrategy
 from sparkbeam.plan.table_reads import ReadBatches
 from sparkbeam.plan.table_rows import Batch, ElementsOfBatches
-from sparkbeam.wire.rounding import coded_span
+from sparkbeam.wire.rounding import coded_micros, coded_span
 from sparkbeam.worker.grouping.strategies import STREAMING
 from sparkbeam.worker.grouping.triggered import SessionGrouping, TriggerGrouping
 from sparkbeam.worker.state.pages import ShardState
@@ -85,6 +84,7 @@ KEYS: dict[str, tuple[Any, ...]] = {
 VALUES: dict[str, tuple[Any, ...]] = {
     "small": tuple(range(-9, 10)),
     "int": (1, -7, 3, 1 << 61, HUGE, -(1 << 63)),
+    "large": (1, -7, 1 << 61),
     "float": (0.5, -3.25, 2.0**40, 1e6, float("inf")),
     "text": ("", "a", "b\0", "é", "w" * 200),
     "maybe": (None, 1, 2, 0),
@@ -113,7 +113,7 @@ class Arrays(beam.CombineFn):
         return np.zeros(2)
 
     def add_input(self, accumulator: Any, element: int) -> Any:
-        return accumulator + (element, 1)
+        return accumulator + np.array([element, 1])
 
     def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
         return sum(accumulators)
@@ -127,8 +127,8 @@ def several(*fns: Any) -> Callable[[], beam.CombineFn]:
 
 
 ALL = frozenset(VALUES)
-EXACT = frozenset({"small", "int", "float", "bool", "beyond"})
-WHOLE = frozenset({"small", "int", "bool", "beyond"})
+WHOLE = frozenset({"small", "int", "large", "bool", "beyond"})
+EXACT = WHOLE | {"float"}
 
 COMBINES: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
     "sum": (lambda: sum, EXACT),
@@ -143,14 +143,14 @@ COMBINES: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
     "list": (combiners.ToListCombineFn, ALL),
     "several": (several(sum, combiners.MeanCombineFn(), max), EXACT),
     "all kinds": (several(any, combiners.CountCombineFn(), min), WHOLE),
-    "Beam's greatest": (cy_combiners.MaxInt64Fn, frozenset({"small", "int"})),
+    "Beam's greatest": (cy_combiners.MaxInt64Fn, frozenset({"small", "int", "large"})),
     "Beam's sum": (cy_combiners.SumInt64Fn, frozenset({"small"})),
     "own": (Longest, WHOLE | {"text"}),
     "arrays": (Arrays, frozenset({"small"})),
 }
 """What makes the CombineFn, and for which kinds of values."""
 
-GROUPS = ("group", "lengths", "cogroup", "twice")
+GROUPS = ("group", "lengths", "cogroup", "twice", "again")
 
 
 Found = tuple[str, str, str, str, int]
@@ -209,6 +209,7 @@ class Aggregations:
         typed: the pairs have a type.
         aggregator: of sessions in batch.
         small: tables, packs, pages and pieces hold little.
+        moved: by so many seconds timestamps are moved, possibly out of their windows.
     """
 
     arrivals: tuple[Arrival, ...]
@@ -223,6 +224,7 @@ class Aggregations:
     typed: bool = False
     aggregator: str = "auto"
     small: bool = False
+    moved: int = 0
 
     @property
     def blocks(self) -> list[tuple[Row, ...]]:
@@ -271,6 +273,8 @@ class Aggregations:
         parts = p | self._stream() if streaming else self._created(p)
         pairs = self._pairs(parts, self.columns if columns is None else columns)
         windowed = self._windowed(pairs)
+        if self.moved:
+            windowed = windowed | beam.ParDo(Moving(self.moved))
         found = [aggregated(name, windowed) for name in self.combines]
         put(found | beam.Flatten(), "0")
 
@@ -289,7 +293,11 @@ class Aggregations:
             else:
                 pairs = rows | beam.Map(lambda row: (row.name, row.value))
         types = TYPES.get(self.keys, Any), TYPES.get(self.values, Any)
-        return pairs | beam.Map(lambda pair: pair).with_output_types(tuple[types]) if self.typed else pairs
+        return (
+            pairs | beam.Map(lambda pair: pair).with_output_types(tuple[types])
+            if self.typed
+            else pairs
+        )
 
     def _stream(self) -> TestStream:
         stream, count, reached = TestStream(coder=VarIntCoder()), 0, -1
@@ -330,32 +338,41 @@ class Aggregations:
                 if self.other and is_odd((key, value)):
                     window = replace(window, size=self.other)
                 windows = window.fn().assign(WindowFn.AssignContext(stamp))
-                if window.kind == "sessions":
+                if window.ends:
                     windows = map(as_coded, windows)
-                elements += [Element(key, value, each, stamp) for each in windows]
+                elements += [Element(key, value, each, stamp + self.moved) for each in windows]
         return Counter(each for name in self.combines for each in self._results(name, elements))
 
     def _results(self, name: str, elements: list[Element]) -> Iterator[Found]:
         made: dict[str, Callable[[list[Any]], Any]] = {
             "twice": sum,
+            "again": sum,
             "cogroup": in_two,
             "lengths": len,
             "group": list,
         }
-        if name == "twice":
+        if name in ("twice", "again"):
             elements = [
                 one._replace(key=plain(one.key)[-1:], value=len(one.value))
-                for one in self._groups(elements)
+                for one in self._groups(elements, self.window.combiner)
+            ]
+        if name == "again":
+            second = FixedWindows(1)
+            elements = [
+                one._replace(window=second.assign(WindowFn.AssignContext(one.stamp))[0])
+                for one in elements
             ]
         result = made.get(name) or combine_fn(name).apply
-        for key, values, window, stamp in self._groups(elements):
-            # Beam's coders keep milliseconds.
-            millis = stamp.micros // 1000
+        combiner = "" if name == "again" else self.window.combiner
+        for key, values, window, stamp in self._groups(elements, combiner, merges=name != "again"):
+            millis = coded_micros(stamp.micros) // 1000
             yield name, repr(key), plain(result(values)), repr(window), millis
 
-    def _groups(self, elements: list[Element]) -> Iterator[Element]:
+    def _groups(
+        self, elements: list[Element], combiner: str, *, merges: bool = True
+    ) -> Iterator[Element]:
         """Elements with all values of a key and window."""
-        if self.window.kind == "sessions":
+        if merges and self.window.kind == "sessions":
             elements = list(in_sessions(elements))
         groups = defaultdict(list)
         for one in elements:
@@ -363,7 +380,7 @@ class Aggregations:
         for (_, window), some in groups.items():
             stamps = [one.stamp for one in some]
             stamp = {"earliest": min(stamps), "latest": max(stamps)}.get(
-                self.window.combiner, window.max_timestamp()
+                combiner, window.max_timestamp()
             )
             yield Element(some[0].key, [one.value for one in some], window, stamp)
 
@@ -409,13 +426,15 @@ def aggregated(name: str, pairs: Pairs) -> Pairs:
         case "cogroup":
             sides = {"all": pairs, "odd": pairs | "side" >> beam.Filter(is_odd)}
             found = sides | name >> beam.CoGroupByKey() | "sides" >> beam.MapTuple(in_two_lists)
-        case "twice":
-            counts = pairs | "counts" >> beam.CombinePerKey(combiners.CountCombineFn())
-            others = counts | "others" >> beam.MapTuple(lambda key, n: (plain(key)[-1:], n))
+        case "twice" | "again":
+            counts = pairs | f"{name} counts" >> beam.CombinePerKey(combiners.CountCombineFn())
+            others = counts | f"{name} keys" >> beam.MapTuple(lambda key, n: (plain(key)[-1:], n))
+            if name == "again":
+                others = others | "second" >> beam.WindowInto(FixedWindows(1))
             found = others | name >> beam.CombinePerKey(sum)
         case _:
             found = pairs | name >> beam.CombinePerKey(COMBINES[name][0]())
-    return found | f"{name} seen" >> beam.ParDo(Seen(name))
+    return found | f"{name} seen" >> beam.ParDo(Seen(name)) | f"{name} end" >> at_the_end()
 
 
 def combine_fn(name: str) -> beam.CombineFn:
@@ -435,6 +454,21 @@ def in_two_lists(key: Any, sides: dict[str, Iterable[Any]]) -> Any:
     return key, [plain(list(sides[name])) for name in ("all", "odd")]
 
 
+class Moving(beam.DoFn):
+    """Moves timestamps, and leaves windows."""
+
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
+
+    def process(
+        self,
+        pair: tuple[Any, Any],
+        stamp: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[Any]:
+        yield WindowedValue(pair, stamp + self._seconds, (window,))
+
+
 class Seen(beam.DoFn):
     """Makes plain data of results."""
 
@@ -449,7 +483,7 @@ class Seen(beam.DoFn):
         pane: Any = beam.DoFn.PaneInfoParam,
     ) -> Iterator[Any]:
         key, output = result
-        millis = stamp.micros // 1000
+        millis = coded_micros(stamp.micros) // 1000
         yield (self._name, repr(key), plain(output), repr(window), millis), repr(pane)
 
 
@@ -530,7 +564,7 @@ def aggregations(chance: random.Random) -> Aggregations:
     columns = chance.random() < 0.7
     keys, values = (
         chance.choice([kind for kind in kinds if not columns or kind not in OBJECTS])
-        for kinds in (list(KEYS), [*VALUES, "int"])
+        for kinds in (list(KEYS), [*VALUES, "int", "large"])
     )
     window = replace(chance.choice(WINDOWS), combiner=chance.choice(["", "earliest", "latest"]))
     able = [name for name, (_, kinds) in COMBINES.items() if values in kinds]
@@ -549,6 +583,7 @@ def aggregations(chance: random.Random) -> Aggregations:
         typed=chance.random() < 0.5,
         aggregator=chance.choice(["auto", "auto", "canonical", "ordered", "columnar"]),
         small=chance.random() < 0.5,
+        moved=0 if columns else chance.choice([0, 0, -4, 6]),
     )
 
 
@@ -566,9 +601,7 @@ def _arrivals(chance: random.Random, keys: str, values: str) -> tuple[Arrival, .
     return tuple(arrivals)
 
 
-def _block(
-    chance: random.Random, keys: str, values: str, first: int, last: int
-) -> tuple[Row, ...]:
+def _block(chance: random.Random, keys: str, values: str, first: int, last: int) -> tuple[Row, ...]:
     step = chance.choice([1, 500, 1000])
     return tuple(
         (

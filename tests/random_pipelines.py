@@ -566,17 +566,21 @@ def collect(node: Pairs, label: str) -> None:
     put(node | f"see {label}" >> beam.ParDo(Seen()), label)
 
 
+def at_the_end() -> beam.WindowInto:
+    """The window that all elements are in, whichever windows they come from."""
+    return beam.WindowInto(
+        GlobalWindows(),
+        trigger=DefaultTrigger(),
+        accumulation_mode=AccumulationMode.DISCARDING,
+        allowed_lateness=0,
+    )
+
+
 def put(node: Pairs, label: str) -> None:
     """Puts the elements of a PCollection into :data:`FOUND`, whichever windows they are in."""
     (
         node
-        | f"see {label} at the end"
-        >> beam.WindowInto(
-            GlobalWindows(),
-            trigger=DefaultTrigger(),
-            accumulation_mode=AccumulationMode.DISCARDING,
-            allowed_lateness=0,
-        )
+        | f"see {label} at the end" >> at_the_end()
         | f"see {label} together" >> beam.WithKeys(0)
         | f"see {label} all" >> beam.GroupByKey()
         | f"see {label} found" >> beam.MapTuple(partial(_put, label, "".join(FOLDER)))

@@ -6,8 +6,8 @@
 import random
 
 import pytest
-from random_aggregations import *  # noqa: F403 - what a case is made of, by its repr.
-from random_aggregations import aggregations
+from random_aggregations import Aggregations, Arrival, aggregations
+from random_pipelines import Window
 from random_runs import How, Trial, wrong_in_batch
 from whole import is_whole
 
@@ -18,6 +18,16 @@ TIMES = 10 if is_whole() else 1
 def test_a_batch_has_the_results_of_plain_python(seed: int) -> None:
     made = aggregations(random.Random(f"batch {seed}"))
     assert not wrong_in_batch(made), made
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("combiner", ["", "latest"])
+def test_windows_may_be_shorter_than_what_coders_keep(combiner: str, columns: bool) -> None:
+    blocks = (("a", 5000, 1), ("b", 5001, 2), ("a", 5000, 3)), (("a", 5001, 3),)
+    window = Window("fixed", 0.0005, 0, combiner)
+    combines = ("count", "group", "own", "sum")
+    made = Aggregations((Arrival(blocks, 6),), "text", "small", window, 0, combines, columns=columns)
+    assert not wrong_in_batch(made)
 
 
 @pytest.mark.parametrize("seed", range(30 * TIMES))

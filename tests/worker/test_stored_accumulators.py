@@ -1,0 +1,190 @@
+"""Accumulators of many keys become state without work for each key."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import FixedWindows, IntervalWindow, Sessions
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+from random_pipelines import Longest
+from writer_outputs import output
+
+from sparkbeam.accumulators.vectorized_accumulators import form_of
+from sparkbeam.plan.combine_columns import CombinePlan
+from sparkbeam.plan.row_formats import KeyedRows
+from sparkbeam.wire.rows import SPANS_CELL, TOTALS_CELL, Row
+from sparkbeam.worker.blocks import GLOBAL, Block
+from sparkbeam.worker.column_accumulators import Totals
+from sparkbeam.worker.grouping.sessioned import SessionedGrouping
+from sparkbeam.worker.grouping.shard_clock import ShardClock
+from sparkbeam.worker.grouping.windowed import WindowGrouping
+from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
+from sparkbeam.worker.row_formats.keyed_rows import StoredSink
+from sparkbeam.worker.state.page import Page
+from sparkbeam.worker.state.pages import KeyedState, ShardState
+from sparkbeam.worker.state.store import MemoryMap
+from sparkbeam.worker.state.stripes import OpenWindow, Stripe
+from sparkbeam.worker.steps.combine_columns import ColumnCombine
+from sparkbeam.worker.streaming.router import Router
+from sparkbeam.worker.value_columns import column_of_values
+
+SUM = beam.CombineFn.from_callable(sum)
+FIXED = Windowing(FixedWindows(5))
+SESSIONS = Windowing(Sessions(2))
+SECOND = 1_000_000
+RECORDS = np.dtype([("0", np.float64), ("1", np.int64)])
+
+
+class Rows(Router):
+    """Takes what a sink writes."""
+
+    def __init__(self) -> None:
+        super().__init__((0,), None, 0, {}, lambda *_: None, lambda *_: None)
+        self.rows: list[Row] = []
+
+    def take(self, tag: int, rows: list[Row]) -> None:
+        self.rows += rows
+
+
+def coder_of(windowing: Windowing) -> coders.WindowedValueCoder:
+    pair = coders.TupleCoder([coders.VarIntCoder(), coders.FastPrimitivesCoder()])
+    return coders.WindowedValueCoder(pair, windowing.windowfn.get_window_coder())
+
+
+def written(windowing: Windowing, batches: Iterable[Any]) -> list[Row]:
+    rows = Rows()
+    sink = StoredSink(output(rows, KeyedRows(stored=True), coder_of(windowing), windowing))
+    for batch in batches:
+        sink.write(batch)
+    sink.flush()
+    return rows.rows
+
+
+def in_columns(windowing: Windowing, count: int, *seconds: int) -> list[Row]:
+    """The rows of so many keys, each with the number 1 at some seconds."""
+    form = form_of(SUM)
+    assert form is not None
+    plan = CombinePlan(take_slices=windowing is SESSIONS, take_windows=True)
+    combine = ColumnCombine(SUM, form, windowing, plan)
+    column = column_of_values([(key, 1) for _ in seconds for key in range(count)])
+    times = np.repeat(np.array(seconds) * SECOND, count)
+    assert combine.take(Block(GLOBAL, column, times, windowing.windowfn)) is None
+    combine.flush_pending()
+    return written(windowing, (ready.batch for ready in combine.ready()))
+
+
+def one_by_one(accumulators: dict[int, Any]) -> list[Row]:
+    """The rows of accumulators by key, in the first window."""
+    template = WindowedValue(None, Timestamp(5), (IntervalWindow(0, 5),))
+    return written(FIXED, [Block(template, list(accumulators.items()))])
+
+
+def grouping_of(stage: KeyedState, watermark: int = 0, fn: beam.CombineFn = SUM) -> WindowGrouping:
+    return WindowGrouping(coder_of(FIXED), FIXED, fn, stage, ShardClock(watermark, 0))
+
+
+def test_accumulators_are_added_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    singly: list[Row] = []
+    arrived = WindowGrouping._arrived
+
+    def noted(self: WindowGrouping, rows: list[Row]) -> Any:
+        singly.extend(rows)
+        return arrived(self, rows)
+
+    monkeypatch.setattr(WindowGrouping, "_arrived", noted)
+    stage = ShardState(MemoryMap()).stage("stage")
+    for _ in range(2):
+        rows = one_by_one({key: [1, 2, 3] for key in range(5000)})
+        assert list(grouping_of(stage, fn=Longest()).add(rows)) == []
+    assert singly == []
+    assert stage.size[0] == 5000
+
+
+def test_no_key_of_a_plain_window_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Page, "to_records", lambda *_: pytest.fail("records"))
+    entries = MemoryMap()
+    for second in (1, 2, 8):
+        state = ShardState(entries)
+        rows = in_columns(FIXED, 5000, second)
+        assert [row[2][:1] for row in rows] == [TOTALS_CELL]
+        assert list(grouping_of(state.stage("stage")).add(rows)) == []
+        state.save()
+    assert state.stage("stage").size[0] == 5000
+    (block,) = grouping_of(ShardState(entries).stage("stage"), 6 * SECOND).fire_blocks()
+    assert isinstance(block.column, Totals)
+    assert sorted(block.values) == [(key, [[2]]) for key in range(5000)]
+
+
+def test_few_keys_of_many_are_written_alone() -> None:
+    entries = MemoryMap()
+    # The first of them changes what the directory says, too.
+    for count in (20_000, 1, 1):
+        entries.put_bytes = 0
+        state = ShardState(entries)
+        assert list(grouping_of(state.stage("stage")).add(in_columns(FIXED, count, 1))) == []
+        state.save()
+    assert entries.put_bytes < 1000
+    blocks = grouping_of(ShardState(entries).stage("stage"), 6 * SECOND).fire_blocks()
+    found = dict(pair for block in blocks for pair in block.values)
+    assert found == {key: [[1]] for key in range(20_000)} | {0: [[3]]}
+
+
+def test_one_late_key_leaves_the_others_in_columns() -> None:
+    stage = ShardState(MemoryMap()).stage("stage")
+    for rows in (in_columns(FIXED, 100, 1), one_by_one({7: [5]})):
+        assert list(grouping_of(stage).add(rows)) == []
+    (stored,) = stage._pages.values()
+    assert (len(stored.records), len(stored)) == (1, 100)
+    blocks = list(grouping_of(stage, 5 * SECOND).fire_blocks())
+    assert sorted(len(block) for block in blocks) == [1, 99]
+
+
+def test_a_key_gets_an_accumulator_for_each_session() -> None:
+    rows = in_columns(SESSIONS, 100, 0, 1, 2)
+    assert [row[2][:1] for row in rows] == [SPANS_CELL]
+    stage = ShardState(MemoryMap()).stage("stage")
+    grouping = SessionedGrouping(coder_of(SESSIONS), SESSIONS, SUM, stage, ShardClock(0, 0))
+    arrivals = dict(grouping._arrived_by_key(rows))
+    assert len(arrivals) == 100
+    spans = {(one.start, one.end) for found in arrivals.values() for one in found}
+    assert spans == {(0, 4 * SECOND)}
+
+
+def test_a_cell_is_read_as_it_was_written() -> None:
+    keys = pa.array([b"a", b"", b"bcd"], pa.binary())
+    numbers = np.array([(0.5, 1), (2.0, 3), (-1.0, 4)], RECORDS)
+    starts, counts = np.array([-5000, 0, 1 << 60]), np.array([1, 7, 1])
+    spans = AggregateCell(SPANS_CELL, keys, numbers, starts, counts, 2_000_000)
+    like = np.dtype([("0", np.int64), ("1", np.int64)])
+    found = AggregateCell.unpacked(spans.take(np.array([2, 0])).packed(), SPANS_CELL, like)
+    assert found.keys == pa.array([b"bcd", b"a"], pa.binary())
+    assert found.numbers.tolist() == [(-1.0, 4), (0.5, 1)]
+    assert found.starts.tolist() == [1 << 60, -5000]
+    assert (found.counts.tolist(), found.length) == ([1, 1], 2_000_000)
+
+
+def test_a_stripe_is_read_as_it_was_stored_first() -> None:
+    keys = pa.array([b"a", b"", b"bcd"], pa.binary())
+    numbers = np.array([(0.5, 1), (2.0, 3), (-1.0, 4)], RECORDS)
+    stored = (
+        (b"window:1", 5_000_000, 4_999_999, 4_999_000),
+        ("<f8", "<i8"),
+        bytes.fromhex("00000000010000000100000004000000"),
+        b"abcd",
+        bytes.fromhex(
+            "000000000000e03f01000000000000000000000000000040030000000000000000000000"
+            "0000f0bf0400000000000000"
+        ),
+    )
+    window = OpenWindow(b"window:1", 5_000_000, 4_999_999, 4_999_000)
+    assert Stripe(window, keys, numbers, fresh=False).stored() == stored
+    found = Stripe.of_stored(stored, fresh=False)
+    assert found.window == window
+    assert found.keys == keys
+    assert found.numbers.tolist() == numbers.tolist()
