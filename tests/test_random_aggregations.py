@@ -26,7 +26,9 @@ def test_windows_may_be_shorter_than_what_coders_keep(combiner: str, columns: bo
     blocks = (("a", 5000, 1), ("b", 5001, 2), ("a", 5000, 3)), (("a", 5001, 3),)
     window = Window("fixed", 0.0005, 0, combiner)
     combines = ("count", "group", "own", "sum")
-    made = Aggregations((Arrival(blocks, 6),), "text", "small", window, 0, combines, columns=columns)
+    made = Aggregations(
+        (Arrival(blocks, 6),), "text", "small", window, 0, combines, columns=columns
+    )
     assert not wrong_in_batch(made)
 
 
