@@ -1,5 +1,6 @@
 """Aggregators of sessions."""
 
+import random
 import sys
 from collections.abc import Iterator
 from operator import itemgetter
@@ -17,8 +18,8 @@ from apache_beam.transforms.combiners import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.aggregate import session_pieces
-from sparkbeam.aggregate.aggregator import Aggregator, Session, Stamps
+from sparkbeam.aggregate import ordered_sessions, session_pieces, session_runs
+from sparkbeam.aggregate.aggregator import Aggregator, Session, Stamps, in_session
 from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.aggregate.ordered_sessions import OrderedSessions
@@ -122,6 +123,75 @@ def test_columns_add_up_values_in_the_order_in_which_they_come() -> None:
     make, times = SessionColumns(ToListCombineFn(), max), np.array([3, 1, 2, 1])
     found = make.reduce(times * 0, times, times + 5, times, times.tolist())
     assert make.accumulators(found) == [[3, 1, 2, 1]]
+
+
+Window = tuple[int, int, int]
+"""A key, the start and the length."""
+
+
+def batches_of_windows(chance: random.Random) -> list[list[Window]]:
+    """Batches that are behind each other, reach back, or are anywhere."""
+    found, begin = [], 0
+    for _ in range(chance.randint(1, 25)):
+        begin += chance.choice([0, 3, 10, 10, 60])
+        since = begin - chance.choice([0, 0, 8, begin])
+        keys = chance.choice([(0, 0), (0, 2), (1, 3)])
+        starts = [chance.randint(since, begin + 9) for _ in range(chance.randint(1, 12))]
+        if chance.random() < 0.5:
+            starts.sort()
+        lengths = (0, 1, 5, 5, 5, 5, 30, 30)
+        found.append([(chance.choice(keys), start, chance.choice(lengths)) for start in starts])
+    return found
+
+
+def by_the_rule(elements: list[tuple[Window, int]], stamps: Any) -> list[Any]:
+    """Keys and sessions with the numbers of their elements, all sorted and cut once."""
+    found: list[Any] = []
+    for (key, start, length), number in sorted(elements, key=lambda one: one[0][:2]):
+        last = found[-1] if found else None
+        if last is None or last[0] != key or not in_session(start, last[1], last[2]):
+            last = [key, start, start + length, number, []]
+            found.append(last)
+        last[2:4] = max(last[2], start + length), stamps(last[3], number)
+        last[4].append(number)
+    return [(*times, sorted(numbers)) for *times, numbers in found]
+
+
+def shown(key: int, session: Session) -> Any:
+    return key, *session[:3], sorted(session.accumulator)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_sessions_are_cut_by_the_rule_whatever_comes_when(seed: int) -> None:
+    chance = random.Random(seed)
+    batches, stamps = batches_of_windows(chance), chance.choice([min, max])
+    piece, second = chance.choice([1, 2, 5, 1024]), chance.randint(0, 25)
+    make, ordered = (
+        SessionColumns(ToListCombineFn(), stamps),
+        OrderedSessions(ToListCombineFn(), stamps),
+    )
+    runs, buffers = Runs(make), [ordered.zero(), ordered.zero()]
+    every: list[tuple[Window, int]] = []
+    with (
+        mock.patch.multiple(ordered_sessions, _PIECE=piece, _MOST=2 * piece),
+        mock.patch.object(session_runs, "_PIECE", piece),
+        mock.patch.object(session_pieces, "_PIECE", piece),
+    ):
+        for at, batch in enumerate(batches):
+            numbers = list(range(len(every), len(every) + len(batch)))
+            keys, starts, lengths = (np.array(column) for column in zip(*batch, strict=True))
+            runs.add(make.reduce(keys, starts, starts + lengths, np.array(numbers), numbers))
+            assert len(runs) == sum(map(len, runs))
+            for (_, start, length), number in zip(batch, numbers, strict=True):
+                ordered.reduce(buffers[at >= second], start, start + length, number, number)
+            every += zip(batch, numbers, strict=True)
+        columns = runs.aggregates()
+        of_one_key = list(ordered.finish(ordered.merge(*buffers)))
+    assert columns is not None
+    assert [shown(*found) for found in make.sessions(columns)] == by_the_rule(every, stamps)
+    assert len(runs) == len(columns)
+    one_key = [((0, *window[1:]), number) for window, number in every]
+    assert [shown(0, session) for session in of_one_key] == by_the_rule(one_key, stamps)
 
 
 @settings(max_examples=300)
