@@ -32,9 +32,8 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from random_pipelines import Longest, Pairs, Window, at_the_end, put
 
+from sparkbeam.io import ReadFromArrow
 from sparkbeam.plan.grouping import GroupStrategy
-from sparkbeam.plan.table_reads import ReadBatches
-from sparkbeam.plan.table_rows import Batch, ElementsOfBatches
 from sparkbeam.wire.rounding import coded_micros, coded_span
 from sparkbeam.worker.grouping.strategies import STREAMING
 from sparkbeam.worker.grouping.triggered import SessionGrouping, TriggerGrouping
@@ -283,10 +282,11 @@ class Aggregations:
             pairs = parts | beam.FlatMap(partial(_stamped, self.blocks))
         else:
             read = partial(_read, self.keys, self.blocks)
+            source = ReadFromArrow([], read, InColumns, timestamp_column="at")
             rows = (
                 parts
-                | beam.ParDo(ReadBatches(read, None, (), "at")).with_output_types(Batch)
-                | beam.ParDo(ElementsOfBatches(InColumns, "at", None)).with_output_types(InColumns)
+                | beam.ParDo(source._batches).with_output_types(pa.RecordBatch)
+                | beam.ParDo(source._elements).with_output_types(InColumns)
             )
             if self.keys == "pair":
                 pairs = rows | beam.Map(lambda row: ((row.name, row.number), row.value))

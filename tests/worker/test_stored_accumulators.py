@@ -9,7 +9,12 @@ import pyarrow as pa
 import pytest
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import FixedWindows, IntervalWindow, Sessions
+from apache_beam.transforms.window import (
+    FixedWindows,
+    IntervalWindow,
+    Sessions,
+    TimestampCombiner,
+)
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from random_pipelines import Longest
@@ -66,27 +71,29 @@ def written(windowing: Windowing, batches: Iterable[Any]) -> list[Row]:
     return rows.rows
 
 
-def in_columns(windowing: Windowing, count: int, *seconds: int) -> list[Row]:
-    """The rows of so many keys, each with the number 1 at some seconds."""
+def in_columns(windowing: Windowing, count: int, *seconds: int, number: float = 1) -> list[Row]:
+    """The rows of so many keys, each with a number at some seconds."""
     form = form_of(SUM)
     assert form is not None
     plan = CombinePlan(take_slices=windowing is SESSIONS, take_windows=True)
     combine = ColumnCombine(SUM, form, windowing, plan)
-    column = column_of_values([(key, 1) for _ in seconds for key in range(count)])
+    column = column_of_values([(key, number) for _ in seconds for key in range(count)])
     times = np.repeat(np.array(seconds) * SECOND, count)
     assert combine.take(Block(GLOBAL, column, times, windowing.windowfn)) is None
     combine.flush_pending()
     return written(windowing, (ready.batch for ready in combine.ready()))
 
 
-def one_by_one(accumulators: dict[int, Any]) -> list[Row]:
+def one_by_one(accumulators: dict[int, Any], second: int = 5, of: Windowing = FIXED) -> list[Row]:
     """The rows of accumulators by key, in the first window."""
-    template = WindowedValue(None, Timestamp(5), (IntervalWindow(0, 5),))
-    return written(FIXED, [Block(template, list(accumulators.items()))])
+    template = WindowedValue(None, Timestamp(second), (IntervalWindow(0, 5),))
+    return written(of, [Block(template, list(accumulators.items()))])
 
 
-def grouping_of(stage: KeyedState, watermark: int = 0, fn: beam.CombineFn = SUM) -> WindowGrouping:
-    return WindowGrouping(coder_of(FIXED), FIXED, fn, stage, ShardClock(watermark, 0))
+def grouping_of(
+    stage: KeyedState, watermark: int = 0, fn: beam.CombineFn = SUM, of: Windowing = FIXED
+) -> WindowGrouping:
+    return WindowGrouping(coder_of(of), of, fn, stage, ShardClock(watermark, 0))
 
 
 def test_accumulators_are_added_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +111,32 @@ def test_accumulators_are_added_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         assert list(grouping_of(stage, fn=Longest()).add(rows)) == []
     assert singly == []
     assert stage.size[0] == 5000
+
+
+def test_a_key_is_added_by_itself_if_its_timestamp_changes() -> None:
+    of = Windowing(FixedWindows(5), timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
+    stage = ShardState(MemoryMap()).stage("stage")
+    for second, keys in ((2, range(20)), (1, range(10, 40)), (3, range(20))):
+        rows = one_by_one({key: [second] for key in keys}, second, of)
+        assert list(grouping_of(stage, fn=Longest(), of=of).add(rows)) == []
+    panes = grouping_of(stage, 5 * SECOND, Longest(), of).fire()
+    found = {pane.value[0]: (sorted(*pane.value[1]), int(pane.timestamp)) for pane in panes}
+    assert found == {
+        **dict.fromkeys(range(10), ([2, 3], 2)),
+        **dict.fromkeys(range(10, 20), ([1, 2, 3], 1)),
+        **dict.fromkeys(range(20, 40), ([1], 1)),
+    }
+
+
+def test_whole_numbers_that_arrive_with_floats_stay_whole() -> None:
+    stage = ShardState(MemoryMap()).stage("stage")
+    rows = in_columns(FIXED, 10, 1) + in_columns(FIXED, 5, 1, number=0.5)
+    assert list(grouping_of(stage).add(rows)) == []
+    blocks = grouping_of(stage, 5 * SECOND).fire_blocks()
+    found = sorted(
+        (key, repr(SUM.extract_output(of[0]))) for block in blocks for key, of in block.values
+    )
+    assert found == [(key, "1.5" if key < 5 else "1") for key in range(10)]
 
 
 def test_no_key_of_a_plain_window_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,18 +164,20 @@ def test_few_keys_of_many_are_written_alone() -> None:
         state.save()
     assert entries.put_bytes < 1000
     blocks = grouping_of(ShardState(entries).stage("stage"), 6 * SECOND).fire_blocks()
-    found = dict(pair for block in blocks for pair in block.values)
-    assert found == {key: [[1]] for key in range(20_000)} | {0: [[3]]}
+    found = sorted(pair for block in blocks for pair in block.values)
+    assert found == [(0, [[3]]), *((key, [[1]]) for key in range(1, 20_000))]
 
 
-def test_one_late_key_leaves_the_others_in_columns() -> None:
+def test_late_keys_leave_the_others_in_columns() -> None:
     stage = ShardState(MemoryMap()).stage("stage")
-    for rows in (in_columns(FIXED, 100, 1), one_by_one({7: [5]})):
+    for rows in (in_columns(FIXED, 100, 1), one_by_one({7: [5], 9: [5]})):
         assert list(grouping_of(stage).add(rows)) == []
     (stored,) = stage._pages.values()
-    assert (len(stored.records), len(stored)) == (1, 100)
+    assert (len(stored.records), len(stored)) == (2, 100)
     blocks = list(grouping_of(stage, 5 * SECOND).fire_blocks())
-    assert sorted(len(block) for block in blocks) == [1, 99]
+    assert sum(len(block) for block in blocks if block.column is not None) == 98
+    found = sorted((key, SUM.extract_output(of[0])) for block in blocks for key, of in block.values)
+    assert found == [(key, 6 if key in (7, 9) else 1) for key in range(100)]
 
 
 def test_a_key_gets_an_accumulator_for_each_session() -> None:
