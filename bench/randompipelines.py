@@ -20,6 +20,7 @@ import os
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,8 @@ END"""
 def trial(seed: str, spark: Any) -> Trial:
     """The pipeline with a number, and how it runs."""
     chance = random.Random(seed)
-    (make,) = chance.choices([case, panes, aggregations], [5, 2, 2 if spark is None else 0])
+    kinds: list[Callable[[random.Random], Any]] = [case, panes, aggregations]
+    (make,) = chance.choices(kinds, [5, 2, 2 if spark is None else 0])
     made = make(chance)
     way = random_runs.how(chance)
     if spark is not None:

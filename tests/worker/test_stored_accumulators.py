@@ -26,6 +26,7 @@ from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.wire.rows import SPANS_CELL, TOTALS_CELL, Row
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.column_accumulators import Totals
+from sparkbeam.worker.grouping import stripe_store
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.grouping.windowed import WindowGrouping
@@ -78,6 +79,7 @@ def in_columns(windowing: Windowing, count: int, *seconds: int, number: float = 
     plan = CombinePlan(take_slices=windowing is SESSIONS, take_windows=True)
     combine = ColumnCombine(SUM, form, windowing, plan)
     column = column_of_values([(key, number) for _ in seconds for key in range(count)])
+    assert column is not None
     times = np.repeat(np.array(seconds) * SECOND, count)
     assert combine.take(Block(GLOBAL, column, times, windowing.windowfn)) is None
     combine.flush_pending()
@@ -154,7 +156,8 @@ def test_no_key_of_a_plain_window_has_a_record(monkeypatch: pytest.MonkeyPatch) 
     assert sorted(block.values) == [(key, [[2]]) for key in range(5000)]
 
 
-def test_few_keys_of_many_are_written_alone() -> None:
+def test_few_keys_of_many_are_written_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stripe_store, "COLUMN_ROWS", 1000)
     entries = MemoryMap()
     # The first of them changes what the directory says, too.
     for count in (20_000, 1, 1):
