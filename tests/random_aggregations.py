@@ -245,6 +245,16 @@ class Aggregations:
             watermark = arrival.watermark
         return True
 
+    def for_streams(self) -> "Aggregations":
+        """The same without a second grouping of sessions that get late elements.
+
+        That depends on where the first one holds the watermark, which is not always where Beam's
+        trigger driver does.
+        """
+        if self.window.kind != "sessions" or self.is_in_time:
+            return self
+        return replace(self, combines=tuple(sorted({*self.combines, "count"} - {"twice", "again"})))
+
     def fewer(self) -> Iterator["Aggregations"]:
         """The same with less."""
         for name in self.combines:

@@ -12,6 +12,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
+    Sessions,
     SlidingWindows,
     TimestampedValue,
 )
@@ -20,6 +21,7 @@ from noting import found, note
 
 from sparkbeam.columns.python_types import Lists, RecordShape
 from sparkbeam.io import ReadFromArrow
+from sparkbeam.wire import key_packs
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.row_formats import group_pack_reader, group_packs
 from sparkbeam.worker.steps.column_functions import ColumnFunction
@@ -116,6 +118,15 @@ def grouped(pair: Callable[[Any], Any], windowing: Any) -> Callable[[Any], Any]:
     )
 
 
+WINDOWS = [
+    GlobalWindows(),
+    FixedWindows(5),
+    FixedWindows(3, 1),
+    SlidingWindows(10, 5),
+    SlidingWindows(7, 3),
+    SlidingWindows(2, 5),
+    Sessions(1),
+]
 PAIRS: dict[str, Callable[[Any], Any]] = {
     "text by text": lambda row: (row.sensor, row.sensor),
     "float by int": lambda row: (row.number, row.value),
@@ -127,6 +138,13 @@ PAIRS: dict[str, Callable[[Any], Any]] = {
     "int by None": lambda row: (None, row.number),
     "int by Key": lambda row: (Key(row.sensor, row.number), row.number),
 }
+
+
+@pytest.mark.part(5)
+@pytest.mark.parametrize("windowing", WINDOWS)
+@pytest.mark.parametrize("pair", ["text by text", "int or None by int or None"])
+def test_groups_of_windows(pair: str, windowing: Any) -> None:
+    compare(grouped(PAIRS[pair], windowing))
 
 
 @pytest.mark.part(4)
@@ -303,3 +321,20 @@ def test_elements_go_to_few_of_their_windows_at_once(
     monkeypatch.setattr(group_packs, "column_rows", lambda *_: 200)
     compare(grouped(PAIRS["text by text"], windowing))
     assert max(most) <= 200
+
+
+@pytest.mark.parametrize("windowing", [GlobalWindows(), FixedWindows(5)])
+def test_large_groups_stay_as_they_were(
+    windowing: Any, monkeypatch: pytest.MonkeyPatch, blocks: list[Block]
+) -> None:
+    """They travel in rows of their own, and buckets are read in parts."""
+    monkeypatch.setattr(group_packs, "_LARGE", 60)
+    monkeypatch.setattr(group_packs, "_MOST_WAITING", 2000)
+    monkeypatch.setattr(group_pack_reader, "LIST_BYTES", 120)
+    monkeypatch.setattr(key_packs, "_MUCH", 0)
+    monkeypatch.setattr(key_packs, "_BUCKETS", 2)
+    monkeypatch.setattr(key_packs, "_WHOLE_BYTES", 100)
+    monkeypatch.setattr(key_packs, "_MOST_BYTES", 300)
+    monkeypatch.setattr(key_packs, "CELL_BYTES", 64)
+    compare(grouped(PAIRS["text by text"], windowing))
+    assert any(block.column is None for block in blocks)
