@@ -4,8 +4,10 @@ Run with ``python bench/randompipelines.py --minutes 10 --seed 1``. No JVM is ne
 process, over the stand-ins for Spark of the tests, which give the rows of each shuffle in another
 order each time; some queries run each micro-batch twice, some crash at places chosen at random and
 go on from their checkpoint. Beam's own runner is a third witness of a part. See
-``tests/random_pipelines.py`` for what the pipelines are made of, and ``tests/random_panes.py`` for
-triggers and late elements, of which it is known what has to come out.
+``tests/random_pipelines.py`` for what the pipelines are made of, ``tests/random_panes.py`` for
+triggers and late elements, of which it is known what has to come out, and
+``tests/random_aggregations.py`` for combines and groups of rows in columns, whose references are
+plain Python and Beam's trigger driver.
 
 With ``--master "local[2]"`` or ``--connect "local[2]"`` the queries run on a session of Spark,
 without crashes and repetitions, some seconds each.
@@ -18,6 +20,7 @@ import os
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import random_runs
 import trials
+from random_aggregations import Aggregations, aggregations
 from random_cases import case
 from random_panes import panes
 from random_pipelines import Case, elements
@@ -36,6 +40,7 @@ from sparkbeam.spark import session as sessions
 
 REPRODUCTION = """\
 cd tests; PYTHONPATH=..:. python - <<'END'
+from random_aggregations import *
 from random_panes import *
 from random_pipelines import *
 from random_runs import *
@@ -46,7 +51,9 @@ END"""
 def trial(seed: str, spark: Any) -> Trial:
     """The pipeline with a number, and how it runs."""
     chance = random.Random(seed)
-    made = panes(chance) if chance.random() < 0.3 else case(chance)
+    kinds: list[Callable[[random.Random], Any]] = [case, panes, aggregations]
+    (make,) = chance.choices(kinds, [5, 2, 2 if spark is None else 0])
+    made = make(chance)
     way = random_runs.how(chance)
     if spark is not None:
         way = replace(way, attempts=1, crashes=0)
@@ -72,11 +79,15 @@ def counted(one: Trial) -> Counter[str]:
         figures["steps"] = len(made.steps)
         figures.update(f"steps: {type(step).__name__}" for step in made.steps)
         figures["also on Beam's own runner"] = one.beams and made.is_for_all
+    elif isinstance(made, Aggregations):
+        timelines = ()
+        figures["elements"] = sum(map(len, made.blocks))
+        figures.update(f"aggregation: {name}" for name in made.combines)
     else:
         timelines = (made.timeline,)
         figures[f"trigger: {made.trigger}"] = 1
         figures["elements too late"] = made.arriving(late=True)[1]
-    figures["elements"] = sum(len(elements(timeline)) for timeline in timelines)
+    figures["elements"] += sum(len(elements(timeline)) for timeline in timelines)
     figures["each micro-batch twice"] = one.way.attempts > 1
     figures["crashes"] = one.crashes
     return figures

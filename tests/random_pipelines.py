@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.coders import StrUtf8Coder, TupleCoder, VarIntCoder
+from apache_beam.coders import Coder, StrUtf8Coder, TupleCoder, VarIntCoder
+from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms import combiners
 from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
 from apache_beam.transforms.window import (
+    BoundedWindow,
     FixedWindows,
     GlobalWindows,
+    IntervalWindow,
+    NonMergingWindowFn,
     Sessions,
     SlidingWindows,
     TimestampCombiner,
@@ -123,23 +127,23 @@ def created(p: beam.Pipeline, timelines: tuple[Timeline, ...]) -> list[Pairs]:
 
 @dataclass(frozen=True)
 class Window:
-    """A WindowFn: 'global', 'fixed', 'sliding' or 'sessions', with its numbers of seconds.
+    """A WindowFn: 'global', 'fixed', 'sliding', 'sessions' or 'uneven', with its seconds.
 
     Attributes:
         combiner: 'earliest' or 'latest' of the timestamps is that of a group; else the end.
     """
 
     kind: str = "global"
-    size: int = 0
+    size: float = 0
     other: int = 0
     combiner: str = ""
 
-    def into(self) -> beam.WindowInto:
+    def into(self, **more: Any) -> beam.WindowInto:
         how = {
             "earliest": TimestampCombiner.OUTPUT_AT_EARLIEST,
             "latest": TimestampCombiner.OUTPUT_AT_LATEST,
         }
-        return beam.WindowInto(self.fn(), timestamp_combiner=how.get(self.combiner))
+        return beam.WindowInto(self.fn(), timestamp_combiner=how.get(self.combiner), **more)
 
     def fn(self) -> WindowFn:
         match self.kind:
@@ -149,12 +153,28 @@ class Window:
                 return SlidingWindows(self.size, self.other)
             case "sessions":
                 return Sessions(self.size)
+            case "uneven":
+                return Uneven()
             case _:
                 return GlobalWindows()
 
     @property
     def ends(self) -> bool:
         return self.kind != "global"
+
+
+class Uneven(NonMergingWindowFn):
+    """Windows of 10 s or 20 s, two of them for some elements."""
+
+    def assign(self, context: Any) -> list[BoundedWindow]:
+        start = int(context.timestamp) // 20 * 20
+        windows: list[BoundedWindow] = [IntervalWindow(start, start + 20)]
+        if context.timestamp < start + 10:
+            windows.append(IntervalWindow(start, start + 10))
+        return windows
+
+    def get_window_coder(self) -> Coder:
+        return IntervalWindowCoder()
 
 
 # What is computed.
@@ -546,17 +566,21 @@ def collect(node: Pairs, label: str) -> None:
     put(node | f"see {label}" >> beam.ParDo(Seen()), label)
 
 
+def at_the_end() -> beam.WindowInto:
+    """The window that all elements are in, whichever windows they come from."""
+    return beam.WindowInto(
+        GlobalWindows(),
+        trigger=DefaultTrigger(),
+        accumulation_mode=AccumulationMode.DISCARDING,
+        allowed_lateness=0,
+    )
+
+
 def put(node: Pairs, label: str) -> None:
     """Puts the elements of a PCollection into :data:`FOUND`, whichever windows they are in."""
     (
         node
-        | f"see {label} at the end"
-        >> beam.WindowInto(
-            GlobalWindows(),
-            trigger=DefaultTrigger(),
-            accumulation_mode=AccumulationMode.DISCARDING,
-            allowed_lateness=0,
-        )
+        | f"see {label} at the end" >> at_the_end()
         | f"see {label} together" >> beam.WithKeys(0)
         | f"see {label} all" >> beam.GroupByKey()
         | f"see {label} found" >> beam.MapTuple(partial(_put, label, "".join(FOLDER)))

@@ -4,8 +4,9 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -16,6 +17,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from in_process import Crash, Point, Spark, StreamingRunner
 from in_process_batch import BatchRunner
+from random_aggregations import Aggregations, by_the_driver, limits
 from random_panes import Panes
 from random_pipelines import FOUND, Add, Case, Step, Timeline
 
@@ -79,18 +81,26 @@ class Trial:
         beams: on Beam's own runner, too.
         spark: the session on which it is a streaming query; without one, in process.
         crashes: how often the query has crashed.
+        left: how many pages of state there are in the end.
     """
 
-    case: Case | Panes
+    case: Case | Panes | Aggregations
     way: How
     beams: bool = False
     spark: Any = field(default=None, compare=False, repr=False)
     crashes: int = field(default=0, compare=False)
+    left: int = field(default=0, compare=False)
 
     def problem(self) -> str:
         """What is wrong, or differs; '' if nothing does."""
         try:
-            return self._wrong() if isinstance(self.case, Panes) else self._differences(self.case)
+            match self.case:
+                case Panes():
+                    return self._wrong(self.case)
+                case Aggregations():
+                    return self._wrong_results(self.case)
+                case _:
+                    return self._differences(self.case)
         except Exception as error:
             return f"{type(error).__name__}: {str(error)[:800]}"
 
@@ -108,9 +118,7 @@ class Trial:
             else:
                 return found
 
-    def _wrong(self) -> str:
-        assert isinstance(self.case, Panes)
-        panes = self.case
+    def _wrong(self, panes: Panes) -> str:
         batch = in_batch(lambda p: panes.build(p, streaming=False)).get("panes", [])
         if problem := panes.wrong(batch, None):
             return f"in batch: {problem}"
@@ -118,6 +126,24 @@ class Trial:
         if problem := panes.wrong(found.get("panes", []), late_elements(result)):
             return f"in streaming: {problem}"
         return ""
+
+    def _wrong_results(self, made: Aggregations) -> str:
+        if problem := wrong_in_batch(made):
+            return problem
+        made = made.for_streams()
+        with by_the_driver():
+            build = partial(made.build, streaming=True, columns=False)
+            driven, of_driver = self._as_stream(build, How())
+        with limits(small=made.small):
+            found, result = self._as_stream(partial(made.build, streaming=True))
+        if self.left and made.window.ends:
+            return f"{self.left} pages of state are left"
+        if late_elements(result) != late_elements(of_driver):
+            return f"{late_elements(result)} elements were late, not {late_elements(of_driver)}"
+        problem = differing(driven["0"], found["0"], "streaming")
+        if made.is_in_time and not problem:
+            problem = differing(made.expected(), without_panes(found), "in time")
+        return problem
 
     def _differences(self, case: Case) -> str:
         batch = in_batch(lambda p: case.build(p, streaming=False))
@@ -129,16 +155,19 @@ class Trial:
             problem = _compared(batch, own, "Beam's own runner")
         return problem
 
-    def _as_stream(self, build: Callable[[beam.Pipeline], Any]) -> tuple[Found, Any]:
+    def _as_stream(
+        self, build: Callable[[beam.Pipeline], Any], way: How | None = None
+    ) -> tuple[Found, Any]:
         """What a pipeline finds as a streaming query, and its result."""
         FOUND.clear()
+        way = way or self.way
         if self.spark is not None:
             return self._on_spark(build)
-        falling = Falling(self.way.crashes)
-        spark = Spark(falling, attempts=self.way.attempts)
+        falling = Falling(way.crashes)
+        spark = Spark(falling, attempts=way.attempts)
         with (
             tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-            mock.patch("sparkbeam.streaming.tick_source._MOST_ROUNDS", self.way.rounds),
+            mock.patch("sparkbeam.streaming.tick_source._MOST_ROUNDS", way.rounds),
         ):
             flags = [_UNSAFE, "--streaming", f"--checkpoint_location={folder}"]
             while True:
@@ -146,6 +175,7 @@ class Trial:
                 try:
                     with beam.Pipeline(StreamingRunner(spark), options=PipelineOptions(flags)) as p:
                         build(p)
+                    self.left = pages_of(spark)
                     return dict(FOUND), p.result
                 except PipelineFailed:
                     if len(falling.points) == self.crashes:
@@ -169,6 +199,10 @@ class Trial:
         for simple in (How(), How(rounds=1), replace(way, crashes=0), replace(way, attempts=1)):
             if _size(simple) < _size(way):
                 yield replace(self, way=simple)
+        if isinstance(case, Aggregations):
+            for fewer in case.fewer():
+                yield replace(self, case=fewer)
+            return
         if isinstance(case, Panes):
             for shorter in _shorter(case.timeline):
                 yield replace(self, case=replace(case, timeline=shorter))
@@ -181,18 +215,46 @@ class Trial:
                 yield replace(self, case=replace(case, timelines=timelines))
 
 
-def in_batch(build: Callable[[beam.Pipeline], Any], runner: Any = None) -> Found:
+def in_batch(
+    build: Callable[[beam.Pipeline], Any], runner: Any = None, flags: Iterable[str] = ()
+) -> Found:
     """What a pipeline finds as a batch."""
     FOUND.clear()
-    with beam.Pipeline(runner or BatchRunner(), options=PipelineOptions([_UNSAFE])) as p:
+    with beam.Pipeline(runner or BatchRunner(), options=PipelineOptions([_UNSAFE, *flags])) as p:
         build(p)
     return dict(FOUND)
+
+
+def wrong_in_batch(made: Aggregations) -> str:
+    """What is wrong with aggregations in batch; '' if nothing is."""
+    build = partial(made.build, streaming=False)
+    with limits(small=made.small):
+        found = in_batch(build, flags=made.flags)
+    return differing(made.expected(), without_panes(found), "batch")
+
+
+def pages_of(spark: Spark) -> int:
+    """How many entries of the state are not of directories of pages."""
+    (checkpoint,) = spark.checkpoints.values()
+    names = [name for entries in checkpoint.state.values() for name in entries]
+    return sum(name != b"root" and name[2:3] != b"d" for name in names)
 
 
 def late_elements(result: Any) -> int:
     """How many elements the steps of a pipeline have dropped, each in so many windows."""
     wanted = MetricsFilter().with_namespace("sparkbeam").with_name("dropped_due_to_lateness")
     return sum(counter.committed for counter in result.metrics().query(wanted)["counters"])
+
+
+def without_panes(found: Found) -> list[Any]:
+    return [result for result, _ in found["0"]]
+
+
+def differing(expected: Iterable[Any], found: Iterable[Any], name: str) -> str:
+    """How results differ; '' if they do not."""
+    ours, theirs = Counter(expected), Counter(found)
+    missing, more = sorted((ours - theirs).elements()), sorted((theirs - ours).elements())
+    return f"{name}: missing {missing[:3]}, too many {more[:3]}" if missing or more else ""
 
 
 def _compared(batch: Found, other: Found, name: str) -> str:

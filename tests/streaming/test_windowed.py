@@ -18,8 +18,6 @@ from apache_beam.transforms.trigger import (
 from apache_beam.transforms.window import (
     FixedWindows,
     Sessions,
-    SlidingWindows,
-    TimestampCombiner,
     TimestampedValue,
 )
 from in_process import StreamingRunner
@@ -55,36 +53,6 @@ def panes(windowing: beam.WindowInto) -> list[Any]:
 def _by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STREAMING, GroupStrategy.WINDOWS, TriggerGrouping)
     monkeypatch.setitem(STREAMING, GroupStrategy.SESSIONS, SessionGrouping)
-
-
-@pytest.mark.part(5)
-@pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
-@pytest.mark.parametrize(
-    "windows",
-    [FixedWindows(5), SlidingWindows(6, 3), Sessions(2)],
-    ids=["fixed", "sliding", "sessions"],
-)
-@pytest.mark.parametrize(
-    "combiner",
-    [
-        TimestampCombiner.OUTPUT_AT_EOW,
-        TimestampCombiner.OUTPUT_AT_EARLIEST,
-        TimestampCombiner.OUTPUT_AT_LATEST,
-    ],
-)
-@pytest.mark.parametrize("lateness", [0, 7])
-def test_panes_are_those_of_beams_trigger_driver(
-    mode: Any, windows: Any, combiner: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    windowing = beam.WindowInto(
-        windows, accumulation_mode=mode, timestamp_combiner=combiner, allowed_lateness=lateness
-    )
-    quick = panes(windowing)
-    _by_the_driver(monkeypatch)
-    driven = panes(windowing)
-    assert quick == driven
-    assert not any("EARLY" in pane for *_, pane in quick)
-    assert len(quick) > 20
 
 
 @pytest.mark.part(5)

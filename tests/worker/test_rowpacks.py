@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
-from merged import PACK_SIZES, Rows, packs_of
+from packed_rows import PACK_SIZES, Rows, packs_of
 
 from sparkbeam.wire.row_packs import PackedRows, Unpacked, rows_of, unpacked
 

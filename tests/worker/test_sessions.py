@@ -1,14 +1,12 @@
 """Sessions of a key that are combined before the shuffle."""
 
-import random
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
-from apache_beam.transforms.window import Sessions, TimestampCombiner, TimestampedValue
+from apache_beam.transforms.combiners import MeanCombineFn
+from apache_beam.transforms.window import Sessions, TimestampedValue
 from in_process import CORES
 from in_process_batch import BatchRunner
 from noting import found, note
@@ -16,46 +14,6 @@ from noting import found, note
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.row_formats.aggregate_rows import SessionSink
 from sparkbeam.worker.row_formats.row_writer import Batch
-from sparkbeam.worker.steps import column_tables, combines
-
-
-def combined(runner: Any, windowing: beam.WindowInto, fn: Any, how: str = "auto") -> list[Any]:
-    """What 150 numbers come to by key and session, with all that belongs to it."""
-    choice = random.Random(3)
-    numbers = [(choice.randrange(3), choice.randrange(200)) for _ in range(150)]
-    found.clear()
-    options = PipelineOptions([f"--session_aggregator={how}"])
-    with beam.Pipeline(runner, options=options) as p:
-        _ = (
-            p
-            | beam.Create(numbers)
-            | beam.Map(lambda pair: TimestampedValue(pair, pair[1] + 0.5))
-            | windowing
-            | beam.CombinePerKey(fn)
-            | beam.Map(note)
-        )
-    return sorted(found)
-
-
-@pytest.mark.part(4)
-@pytest.mark.parametrize("how", ["canonical", "ordered", "columnar"])
-@pytest.mark.parametrize(
-    ("combiner", "fn"),
-    [
-        (TimestampCombiner.OUTPUT_AT_EOW, MeanCombineFn()),
-        (TimestampCombiner.OUTPUT_AT_EARLIEST, sum),
-        (TimestampCombiner.OUTPUT_AT_LATEST, CountCombineFn()),
-    ],
-)
-def test_they_are_those_of_beams_own_runner(
-    combiner: Any, fn: Any, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (combines, column_tables):  # So that they are put out in parts.
-        monkeypatch.setattr(module, "MAX_KEYS", 5)
-    windowing = beam.WindowInto(Sessions(2), timestamp_combiner=combiner)
-    expected = combined(FnApiRunner(), windowing, fn)
-    assert combined(BatchRunner(), windowing, fn, how) == expected
-    assert len(expected) > 20
 
 
 class Texts(beam.CombineFn):
@@ -111,5 +69,15 @@ def test_one_accumulator_for_each_session_is_shuffled(
         write(self, batch)
 
     monkeypatch.setattr(SessionSink, "write", noted)
-    assert len(combined(BatchRunner(), beam.WindowInto(Sessions(1000)), fn)) == 3
+    found.clear()
+    with beam.Pipeline(BatchRunner()) as p:
+        _ = (
+            p
+            | beam.Create([(number % 3, number) for number in range(150)])
+            | beam.Map(lambda pair: TimestampedValue(pair, pair[1] + 0.5))
+            | beam.WindowInto(Sessions(1000))
+            | beam.CombinePerKey(fn)
+            | beam.Map(note)
+        )
+    assert len(found) == 3
     assert 3 <= sum(written) <= 3 * CORES

@@ -1,4 +1,4 @@
-"""Combines of fixed and sliding windows over columns come to what they come to one by one."""
+"""Slices of time, and combines over columns by window."""
 
 import sys
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from apache_beam.coders import coders
-from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
+from apache_beam.transforms.combiners import MeanCombineFn
 from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.window import (
     BoundedWindow,
@@ -23,43 +23,29 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
-from hypothesis import given, settings
-from hypothesis import strategies as hs
-from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
+from packed_rows import Rows
 from writer_outputs import output
 
 from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.plan.combine_columns import CombinePlan
-from sparkbeam.plan.row_formats import AggregateRows, GroupRows
+from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.wire.row_packs import rows_of, unpacked
 from sparkbeam.worker.blocks import GLOBAL, Block, windows_at
-from sparkbeam.worker.column_accumulators import Combine
-from sparkbeam.worker.grouping.combined import combined_groups
 from sparkbeam.worker.row_formats.aggregate_rows import TotalsSink, totals_groups
-from sparkbeam.worker.row_formats.group_rows import (
-    GroupSink,
-    global_groups,
-    stamped_groups,
-    windowed_groups,
-)
 from sparkbeam.worker.slices import slices_of
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.value_columns import column_of_values
 
 WINDOWS: list[WindowFn] = [
-    GlobalWindows(),
     FixedWindows(5),
     FixedWindows(7, 3),
     SlidingWindows(12, 3),
     SlidingWindows(6, 2, 1),
     SlidingWindows(6, 6),
     SlidingWindows(7, 3),
-    FixedWindows(0.0005),
 ]
 FNS: dict[str, CombineFn] = {
     "sum": CombineFn.from_callable(sum),
-    "max": CombineFn.from_callable(max),
-    "count": CountCombineFn(),
     "mean": MeanCombineFn(),
 }
 SECOND = 1_000_000
@@ -67,14 +53,10 @@ Element = tuple[Any, int, Any]
 """A key, a second, and a number."""
 
 
-def of(window_fn: WindowFn, combiner: Any = TimestampCombiner.OUTPUT_AT_EOW) -> Windowing:
-    return Windowing(window_fn, timestamp_combiner=combiner)
-
-
-def gathering(fn: CombineFn, windowing: Windowing, *, take_slices: bool = False) -> ColumnCombine:
+def gathering(fn: CombineFn, window_fn: WindowFn) -> ColumnCombine:
     form = form_of(fn)
     assert form is not None
-    return ColumnCombine(fn, form, windowing, CombinePlan(take_slices=take_slices))
+    return ColumnCombine(fn, form, Windowing(window_fn), CombinePlan())
 
 
 def blocks_of(columns: ColumnCombine) -> Iterator[tuple[Block, int]]:
@@ -85,11 +67,6 @@ def blocks_of(columns: ColumnCombine) -> Iterator[tuple[Block, int]]:
         yield ready.batch, ready.count
 
 
-def coder_of(windowing: Windowing) -> coders.WindowedValueCoder:
-    pair = coders.TupleCoder([coders.FastPrimitivesCoder(), coders.FastPrimitivesCoder()])
-    return coders.WindowedValueCoder(pair, windowing.windowfn.get_window_coder())
-
-
 def block_of(elements: list[Element], window_fn: WindowFn) -> Block:
     """The elements in columns where they make one, with the windows that they are assigned."""
     pairs = [(key, value) for key, _, value in elements]
@@ -98,75 +75,7 @@ def block_of(elements: list[Element], window_fn: WindowFn) -> Block:
     return block if isinstance(window_fn, GlobalWindows) else block.with_assigned(window_fn)
 
 
-def accumulators(elements: list[Element], fn: CombineFn, window_fn: WindowFn) -> Iterator[Block]:
-    """Blocks of an accumulator for each element."""
-    for key, second, value in elements:
-        windows = windows_at(window_fn, second * SECOND)
-        template = WindowedValue(None, second, windows)
-        yield Block(template, [(key, fn.add_input(fn.create_accumulator(), value))])
-
-
-@pytest.mark.parametrize("name", FNS)
-@settings(max_examples=80)
-@given(data=hs.data())
-def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
-    keys = KEYS[data.draw(hs.sampled_from(sorted(KEYS)))]
-    of_a_kind = [[1, -7, 2**61, -(2**63)], [1.5, -0.25, 2.0**40, -0.0]]
-    numbers = hs.sampled_from(data.draw(hs.sampled_from(of_a_kind)))
-    elements = hs.tuples(hs.sampled_from(keys), hs.integers(-30, 30), numbers)
-    parts = data.draw(hs.lists(hs.lists(elements, min_size=1, max_size=8), min_size=1, max_size=5))
-    window_fn = data.draw(hs.sampled_from(WINDOWS))
-    windowing = of(window_fn, data.draw(hs.sampled_from([1, 2, 3])))
-    fn, coder = FNS[name], coder_of(windowing)
-    reference, rows = Rows(), Rows()
-    expected_sink = GroupSink(output(reference, GroupRows(), coder, windowing))
-    sink = TotalsSink(output(rows, AggregateRows(), coder, windowing))
-    size = data.draw(PACK_SIZES)
-    for part in parts:
-        for block in accumulators(part, fn, window_fn):
-            expected_sink.write(block)
-        columns = gathering(fn, windowing, take_slices=data.draw(hs.booleans()))
-        block = block_of(part, window_fn)
-        if data.draw(hs.booleans()) and columns.take(block) is None:
-            columns.flush_pending()
-            for ready in columns.ready():
-                with packs_of(size):
-                    sink.write(ready.batch)
-        else:
-            for block in accumulators(part, fn, window_fn):
-                sink.write(block)
-    expected_sink.flush()
-    with packs_of(size):
-        sink.flush()
-    groups = windowed_groups if windowing.timestamp_combiner == 1 else stamped_groups
-    if windowing.is_default():
-        groups = global_groups
-    ordered = (row[1:] for row in sorted(reference.rows, key=lambda row: row[1:3]))
-    expected = outputs(groups(ordered, coder, windowing), fn)
-    batches = rows.batches(data.draw(hs.sampled_from([1, 2, 5, 100])))
-    combine = Combine(fn, form_of(fn), LABEL)
-    with packs_of(size):
-        packed = unpacked(batches)
-        assert outputs(combined_groups(packed, coder, windowing, combine), fn) == expected
-
-
 @pytest.mark.parametrize("window_fn", WINDOWS)
-def test_accumulators_alone_are_read_row_by_row_too(window_fn: WindowFn) -> None:
-    fn, windowing = FNS["sum"], of(window_fn)
-    coder, rows = coder_of(windowing), Rows()
-    sink = TotalsSink(output(rows, AggregateRows(), coder, windowing))
-    elements = [(key, second, 1) for second in range(20) for key in ("a", "b")]
-    for block in accumulators(elements, fn, window_fn):
-        sink.write(block)
-    sink.flush()
-    combine = Combine(fn, form_of(fn), LABEL)
-    packed = unpacked(rows.batches(7))
-    expected = outputs(combined_groups(packed, coder, windowing, combine), fn)
-    ordered = rows_of(unpacked(rows.batches(7)))
-    assert outputs(totals_groups(ordered, coder, windowing), fn) == expected
-
-
-@pytest.mark.parametrize("window_fn", WINDOWS[1:7])
 def test_slices_are_in_the_windows_that_beam_assigns(window_fn: WindowFn) -> None:
     slices = slices_of(window_fn)
     if slices is None:
@@ -226,7 +135,7 @@ def test_windows_that_are_a_part_of_a_slice_s_have_none() -> None:
 
 def test_groups_for_others_are_by_window_and_tell_their_elements() -> None:
     fn, window_fn = FNS["sum"], SlidingWindows(6, 2)
-    columns = gathering(fn, of(window_fn))
+    columns = gathering(fn, window_fn)
     assert (
         columns.take(block_of([("a", 0, 1), ("a", 1, 2), ("b", 3, 4), ("a", 3, 8)], window_fn))
         is None
@@ -255,7 +164,7 @@ def test_floats_are_added_one_after_the_other(name: str, window_fn: WindowFn) ->
     expected = fn.create_accumulator()
     for value in values:
         expected = fn.add_input(expected, value)
-    columns = gathering(fn, of(window_fn))
+    columns = gathering(fn, window_fn)
     for part in (values[:20], values[20:]):
         # All in the window that begins at 0, and in several slices of it.
         seconds = (number * 7 % 100 for number in range(len(part)))
@@ -275,22 +184,28 @@ def test_floats_are_added_one_after_the_other(name: str, window_fn: WindowFn) ->
     assert fn.extract_output(block.values[0][1]) == fn.extract_output(expected)
 
 
-@pytest.mark.parametrize("window_fn", [GlobalWindows(), FixedWindows(5), SlidingWindows(6, 2)])
-def test_what_does_not_add_up_exactly_goes_to_the_combine_fn(window_fn: WindowFn) -> None:
-    fn = FNS["sum"]
-    elements = [("a", 1, 2**62), ("b", 2, 1), ("a", 2, 2**62), ("a", 1, 5)]
-    columns = gathering(fn, of(window_fn))
-    expected: Counter[Any] = Counter()
-    for part in (elements[:2], elements[2:]):
-        assert columns.take(block_of(part, window_fn)) is None
-        columns.flush_pending()
-        for key, second, value in part:
-            for window in windows_at(window_fn, second * SECOND):
-                expected[key, window] += value
-    found: Counter[Any] = Counter()
-    for block, _ in blocks_of(columns):
-        for key, total in block.values:
-            found[key, block.windowing.windows[0]] += fn.extract_output(total)
+@pytest.mark.parametrize("window_fn", [GlobalWindows(), *WINDOWS])
+def test_accumulators_alone_are_read_row_by_row_too(window_fn: WindowFn) -> None:
+    windowing = Windowing(window_fn, timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST)
+    pair = coders.TupleCoder([coders.StrUtf8Coder(), coders.FastPrimitivesCoder()])
+    coder = coders.WindowedValueCoder(pair, window_fn.get_window_coder())
+    rows, expected = Rows(), Counter[Any]()
+    sink = TotalsSink(output(rows, AggregateRows(), coder, windowing))
+    latest: dict[Any, int] = {}
+    for second in (3, 19, *range(19)):
+        windows = windows_at(window_fn, second * SECOND)
+        sink.write(Block(WindowedValue(None, second, windows), [("a", [1]), ("b", [second])]))
+        for window in windows:
+            latest[window] = max(latest.get(window, 0), second)
+            expected.update({("a", window): 1, ("b", window): second})
+        if second % 5 == 0:
+            sink.flush()
+    sink.flush()
+    found = Counter[Any]()
+    for block in totals_groups(rows_of(unpacked(rows.batches(7))), coder, windowing):
+        (window,) = block.windowing.windows
+        assert block.windowing.timestamp == latest[window]
+        found.update({(key, window): sum(map(sum, some)) for key, some in block.values})
     assert found == expected
 
 
@@ -307,7 +222,7 @@ class Parity(NonMergingWindowFn):
 
 def test_windows_of_ones_own_add_up_over_columns() -> None:
     fn = FNS["sum"]
-    columns = gathering(fn, of(Parity()))
+    columns = gathering(fn, Parity())
     for second, value in enumerate([1, 2, 4, 8]):
         template = WindowedValue(None, second, windows_at(Parity(), second * SECOND))
         column = column_of_values([("a", value), ("b", 1)])

@@ -1,4 +1,4 @@
-"""Keys, rows and outputs, for tests of what merges accumulators over columns."""
+"""Packs of rows as Spark gives them to a task, for tests of what reads them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,28 +6,10 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
-from apache_beam.transforms.core import CombineFn
 from hypothesis import strategies as hs
 
 from sparkbeam.wire import key_packs
 from sparkbeam.wire.rows import SCHEMA
-from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.column_accumulators import Totals
-from sparkbeam.worker.slots import parts_of
-
-LABEL = "the sum"
-KEYS: dict[str, list[Any]] = {
-    "int": [0, -1, 2**40],
-    "mixed": [0, "0", b"0", None],
-    "str": ["a", "ä", ""],
-    "bytes": [b"", b"\0"],
-    "pairs": [("a", 1), ("a", 2)],
-    "nested": [(("a", 1), b"x"), (("b", 1), b"")],
-    "large": [2**62, -(2**63)],
-    "lengths": [(1,), (1, 2)],
-    "none": [None],
-    "truth": [True, False],
-}
 
 
 class Rows:
@@ -63,20 +45,3 @@ def packs_of(size: int) -> Iterator[None]:
 
 
 PACK_SIZES = hs.sampled_from([1, 300, 1 << 20])
-
-
-def outputs(blocks: Iterator[Block], fn: CombineFn) -> list[str]:
-    """What the groups of blocks come to, with all that belongs to them."""
-    found = []
-    for block in blocks:
-        for part in parts_of(block):
-            for element in part.elements():
-                key, accumulators = element.value
-                total = fn.extract_output(fn.merge_accumulators(accumulators))
-                found.append(repr(element.with_value((key, total))) + repr(element.pane_info))
-        if isinstance(block.column, Totals):
-            plain = [
-                (key, fn.extract_output(fn.merge_accumulators(of))) for key, of in block.values
-            ]
-            assert repr(block.column.outputs().values()) == repr(plain)
-    return sorted(found)

@@ -1,0 +1,622 @@
+"""Aggregations made at random: of rows in columns or elements, by key and window.
+
+An :class:`Aggregations` has rows that arrive in blocks, with steps of the watermark between them,
+and combines and groups them, all in one pipeline. As a batch the results are those of plain Python
+(:meth:`Aggregations.expected`). As a stream the panes are those of Beam's trigger driver over
+elements, also where elements are late and the query crashes.
+"""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+from unittest import mock
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.coders import VarIntCoder
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms import combiners, cy_combiners
+from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
+from apache_beam.transforms.window import (
+    FixedWindows,
+    IntervalWindow,
+    TimestampedValue,
+    WindowFn,
+)
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+from random_pipelines import Longest, Pairs, Window, at_the_end, put
+
+from sparkbeam.io import ReadFromArrow
+from sparkbeam.plan.grouping import GroupStrategy
+from sparkbeam.wire.rounding import coded_micros, coded_span
+from sparkbeam.worker.grouping.strategies import STREAMING
+from sparkbeam.worker.grouping.triggered import SessionGrouping, TriggerGrouping
+from sparkbeam.worker.state.pages import ShardState
+
+Row = tuple[Any, int, Any]
+"""Key, milliseconds and value."""
+
+
+class InColumns(NamedTuple):
+    """A row as it is read."""
+
+    name: Any
+    number: Any
+    value: Any
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Blocks of rows that arrive together, and the second of the watermark behind them."""
+
+    blocks: tuple[tuple[Row, ...], ...]
+    watermark: int
+
+
+# Keys, values and what combines them.
+
+HUGE = 1 << 62
+
+KEYS: dict[str, tuple[Any, ...]] = {
+    "int": (0, -1, 7, 300),
+    "huge": (HUGE, -(1 << 63), 5),
+    "far": (0, 1 << 40, -(1 << 40)),
+    "text": ("a", "", "zoë", "\0", "k" * 150),
+    "bytes": (b"", b"\0", b"k" * 70),
+    "maybe int": (None, 0, 7),
+    "maybe text": (None, "", "a"),
+    "float": (0.5, -1.25, float("inf")),
+    "bool": (True, False),
+    "pair": (("a", 1), ("a", 2), ("", 1), ("ä", 300)),
+    "many": tuple(range(-20, 40)),
+    "mixed": (0, "0", b"0", None, (0, "0"), 1.5),
+    "lengths": ((1,), (1, 2), ()),
+}
+"""By kind; of pairs the parts are columns."""
+
+VALUES: dict[str, tuple[Any, ...]] = {
+    "small": tuple(range(-9, 10)),
+    "int": (1, -7, 3, 1 << 61, HUGE, -(1 << 63)),
+    "large": (1, -7, 1 << 61),
+    "float": (0.5, -3.25, 2.0**40, 1e6, float("inf")),
+    "text": ("", "a", "b\0", "é", "w" * 200),
+    "maybe": (None, 1, 2, 0),
+    "bool": (True, False),
+    "beyond": (1, 1 << 70, -3),
+    "objects": ([1, 2], {"k": None}, None, "text", 2.5),
+}
+"""By kind. Sums of floats and means do not depend on their order, and no two values are equal."""
+
+OBJECTS = {"mixed", "lengths", "beyond", "objects"}
+"""Kinds that are no columns."""
+
+TYPES: dict[str, Any] = {
+    **dict.fromkeys(("int", "huge", "far", "many", "small"), int),
+    **{kind.__name__: kind for kind in (bytes, float, bool)},
+    "text": str,
+    "pair": tuple[str, int],
+    "maybe": int | None,
+}
+
+
+class Arrays(beam.CombineFn):
+    """Adds numbers up in an array."""
+
+    def create_accumulator(self) -> Any:
+        return np.zeros(2)
+
+    def add_input(self, accumulator: Any, element: int) -> Any:
+        return accumulator + np.array([element, 1])
+
+    def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: Any) -> Any:
+        return accumulator.tolist()
+
+
+def several(*fns: Any) -> Callable[[], beam.CombineFn]:
+    return lambda: combiners.SingleInputTupleCombineFn(*fns)
+
+
+ALL = frozenset(VALUES)
+WHOLE = frozenset({"small", "int", "large", "bool", "beyond"})
+EXACT = WHOLE | {"float"}
+
+COMBINES: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
+    "sum": (lambda: sum, EXACT),
+    "min": (lambda: min, EXACT | {"text"}),
+    "max": (lambda: max, EXACT | {"text"}),
+    "count": (combiners.CountCombineFn, ALL),
+    "mean": (combiners.MeanCombineFn, EXACT),
+    "all": (lambda: all, ALL),
+    "any": (lambda: any, ALL),
+    "largest": (lambda: combiners.TopCombineFn(1), EXACT | {"text"}),
+    "smallest two": (lambda: combiners.Smallest(2), EXACT | {"text"}),
+    "list": (combiners.ToListCombineFn, ALL),
+    "several": (several(sum, combiners.MeanCombineFn(), max), EXACT),
+    "all kinds": (several(any, combiners.CountCombineFn(), min), WHOLE),
+    "Beam's greatest": (cy_combiners.MaxInt64Fn, frozenset({"small", "int", "large"})),
+    "Beam's sum": (cy_combiners.SumInt64Fn, frozenset({"small"})),
+    "own": (Longest, WHOLE | {"text"}),
+    "arrays": (Arrays, frozenset({"small"})),
+}
+"""What makes the CombineFn, and for which kinds of values."""
+
+GROUPS = ("group", "lengths", "cogroup", "twice", "again")
+
+
+Found = tuple[str, str, str, str, int]
+"""Name of the aggregation, key, result, window, and timestamp in milliseconds."""
+
+
+class Element(NamedTuple):
+    """An element in one of its windows, or a group of values."""
+
+    key: Any
+    value: Any
+    window: Any
+    stamp: Timestamp
+
+
+def plain(output: Any) -> str:
+    """An output with its type, without the order of a list."""
+    return repr(sorted(output, key=repr) if isinstance(output, list) else output)
+
+
+def is_odd(pair: tuple[Any, Any]) -> bool:
+    return len(repr(pair[1])) % 2 == 1
+
+
+# Windows.
+
+WINDOWS: tuple[Window, ...] = (
+    Window("global"),
+    Window("fixed", 5),
+    Window("fixed", 7, 3),
+    Window("sliding", 12, 3),
+    Window("sliding", 6, 2),
+    Window("sliding", 7, 3),
+    Window("sliding", 2, 5),
+    Window("sessions", 2),
+    Window("sessions", 3),
+    Window("sessions", 1.0005),
+    Window("uneven"),
+)
+
+
+@dataclass(frozen=True)
+class Aggregations:
+    """Combines and groups of rows.
+
+    Attributes:
+        arrivals: the rows.
+        keys: the kind of their keys, of :data:`KEYS`.
+        values: the kind of their values, of :data:`VALUES`.
+        window: their windows; a size of sessions is the gap.
+        other: the gap of the sessions of every other element; 0 if it is the same.
+        combines: names of :data:`COMBINES` and :data:`GROUPS`.
+        accumulates: panes have what earlier ones of the window had.
+        lateness: in seconds.
+        columns: the rows are columns, as long as steps take them.
+        typed: the pairs have a type.
+        aggregator: of sessions in batch.
+        small: tables, packs, pages and pieces hold little.
+        moved: by so many seconds timestamps are moved, possibly out of their windows.
+    """
+
+    arrivals: tuple[Arrival, ...]
+    keys: str
+    values: str
+    window: Window
+    other: int = 0
+    combines: tuple[str, ...] = ("sum",)
+    accumulates: bool = False
+    lateness: int = 0
+    columns: bool = True
+    typed: bool = False
+    aggregator: str = "auto"
+    small: bool = False
+    moved: int = 0
+
+    @property
+    def blocks(self) -> list[tuple[Row, ...]]:
+        return [block for arrival in self.arrivals for block in arrival.blocks]
+
+    @property
+    def flags(self) -> list[str]:
+        """Options of the pipeline in batch."""
+        return [f"--session_aggregator={self.aggregator}"]
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether no element is behind the watermark."""
+        watermark = -1
+        for arrival in self.arrivals:
+            for block in arrival.blocks:
+                if any(millis < 1000 * watermark for _, millis, _ in block):
+                    return False
+            watermark = arrival.watermark
+        return True
+
+    def for_streams(self) -> "Aggregations":
+        """The same without a second grouping of sessions that get late elements.
+
+        That depends on where the first one holds the watermark, which is not always where Beam's
+        trigger driver does.
+        """
+        if self.window.kind != "sessions" or self.is_in_time:
+            return self
+        return replace(self, combines=tuple(sorted({*self.combines, "count"} - {"twice", "again"})))
+
+    def fewer(self) -> Iterator["Aggregations"]:
+        """The same with less."""
+        for name in self.combines:
+            if len(self.combines) > 1:
+                yield replace(self, combines=tuple(sorted({*self.combines} - {name})))
+        for at, arrival in enumerate(self.arrivals):
+            before, after = self.arrivals[:at], self.arrivals[at + 1 :]
+            yield replace(self, arrivals=before + after)
+            for number, block in enumerate(arrival.blocks):
+                for rows in (block[: len(block) // 2], block[len(block) // 2 :]):
+                    blocks = (*arrival.blocks[:number], rows, *arrival.blocks[number + 1 :])
+                    less = replace(arrival, blocks=tuple(filter(None, blocks)))
+                    yield replace(self, arrivals=(*before, less, *after))
+
+    # As a pipeline.
+
+    def build(self, p: beam.Pipeline, *, streaming: bool, columns: bool | None = None) -> None:
+        """Applies it, and has its results put into :data:`~random_pipelines.FOUND`.
+
+        Args:
+            p: the pipeline.
+            streaming: the blocks arrive one after the other.
+            columns: in place of those of the aggregations.
+        """
+        parts = p | self._stream() if streaming else self._created(p)
+        pairs = self._pairs(parts, self.columns if columns is None else columns)
+        windowed = self._windowed(pairs)
+        if self.moved:
+            windowed = windowed | beam.ParDo(Moving(self.moved))
+        found = [aggregated(name, windowed) for name in self.combines]
+        put(found | beam.Flatten(), "0")
+
+    def _pairs(self, parts: Pairs, columns: bool) -> Pairs:
+        if not columns:
+            pairs = parts | beam.FlatMap(partial(_stamped, self.blocks))
+        else:
+            read = partial(_read, self.keys, self.blocks)
+            source = ReadFromArrow([], read, InColumns, timestamp_column="at")
+            rows = (
+                parts
+                | beam.ParDo(source._batches).with_output_types(pa.RecordBatch)
+                | beam.ParDo(source._elements).with_output_types(InColumns)
+            )
+            if self.keys == "pair":
+                pairs = rows | beam.Map(lambda row: ((row.name, row.number), row.value))
+            else:
+                pairs = rows | beam.Map(lambda row: (row.name, row.value))
+        if self.typed:
+            kind: Any = tuple[TYPES.get(self.keys, Any), TYPES.get(self.values, Any)]  # type: ignore[misc]
+            pairs = pairs | "typed" >> beam.Map(lambda pair: pair).with_output_types(kind)
+        return pairs
+
+    def _stream(self) -> TestStream:
+        stream, count, reached = TestStream(coder=VarIntCoder()), 0, -1
+        for arrival in self.arrivals:
+            numbers = range(count, count := count + len(arrival.blocks))
+            stream = stream.add_elements(list(numbers))
+            if arrival.watermark > reached:
+                stream = stream.advance_watermark_to(reached := arrival.watermark)
+        return stream.advance_watermark_to_infinity()
+
+    def _created(self, p: beam.Pipeline) -> Pairs:
+        return p | beam.Create(range(len(self.blocks))) | beam.Reshuffle()
+
+    def _windowed(self, pairs: Pairs) -> Pairs:
+        accumulating, discarding = AccumulationMode.ACCUMULATING, AccumulationMode.DISCARDING
+        more = {
+            "trigger": DefaultTrigger(),
+            "accumulation_mode": accumulating if self.accumulates else discarding,
+            "allowed_lateness": self.lateness,
+        }
+        if not self.other:
+            return pairs | self.window.into(**more)
+        # Beam warns of it: the windows of a part are those that it has.
+        other = replace(self.window, size=self.other)
+        odd = pairs | "odd" >> beam.Filter(is_odd) | "gap" >> other.into(**more)
+        even = pairs | "even" >> beam.Filter(lambda pair: not is_odd(pair))
+        return (odd, even | "other gap" >> self.window.into(**more)) | "gaps" >> beam.Flatten()
+
+    # What has to come out.
+
+    def expected(self) -> Counter[Found]:
+        """The results in batch, by plain Python."""
+        elements = []
+        for block in self.blocks:
+            for key, millis, value in block:
+                stamp = Timestamp(micros=1000 * millis)
+                window = self.window
+                if self.other and is_odd((key, value)):
+                    window = replace(window, size=self.other)
+                windows = window.fn().assign(WindowFn.AssignContext(stamp))
+                if window.ends:
+                    windows = [as_coded(each) for each in windows]
+                elements += [Element(key, value, each, stamp + self.moved) for each in windows]
+        return Counter(each for name in self.combines for each in self._results(name, elements))
+
+    def _results(self, name: str, elements: list[Element]) -> Iterator[Found]:
+        made: dict[str, Callable[[list[Any]], Any]] = {
+            "twice": sum,
+            "again": sum,
+            "cogroup": in_two,
+            "lengths": len,
+            "group": list,
+        }
+        if name in ("twice", "again"):
+            elements = [
+                one._replace(key=plain(one.key)[-1:], value=len(one.value))
+                for one in self._groups(elements, self.window.combiner)
+            ]
+        if name == "again":
+            second = FixedWindows(1)
+            elements = [
+                one._replace(window=second.assign(WindowFn.AssignContext(one.stamp))[0])
+                for one in elements
+            ]
+        result = made.get(name) or combine_fn(name).apply
+        combiner = "" if name == "again" else self.window.combiner
+        for key, values, window, stamp in self._groups(elements, combiner, merges=name != "again"):
+            millis = coded_micros(stamp.micros) // 1000
+            yield name, repr(key), plain(result(values)), repr(window), millis
+
+    def _groups(
+        self, elements: list[Element], combiner: str, *, merges: bool = True
+    ) -> Iterator[Element]:
+        """Elements with all values of a key and window."""
+        if merges and self.window.kind == "sessions":
+            elements = list(in_sessions(elements))
+        groups = defaultdict(list)
+        for one in elements:
+            groups[repr(one.key), one.window].append(one)
+        for (_, window), some in groups.items():
+            stamps = [one.stamp for one in some]
+            stamp = {"earliest": min(stamps), "latest": max(stamps)}.get(
+                combiner, window.max_timestamp()
+            )
+            yield Element(some[0].key, [one.value for one in some], window, stamp)
+
+
+def in_sessions(elements: list[Element]) -> Iterator[Element]:
+    """Elements with the windows of their sessions."""
+    by_key = defaultdict(list)
+    for one in elements:
+        by_key[repr(one.key)].append(one)
+    for some in by_key.values():
+        session: list[Element] = []
+        for one in sorted(some, key=lambda one: one.window.start):
+            if session and one.window.start >= max(each.window.end for each in session):
+                yield from of_session(session)
+                session = []
+            session.append(one)
+        yield from of_session(session)
+
+
+def as_coded(window: Any) -> IntervalWindow:
+    """A window as Beam's coder gives it back."""
+    start, end = (Timestamp(micros=micros) for micros in coded_span(window))
+    return IntervalWindow(start, end)
+
+
+def of_session(session: list[Element]) -> Iterator[Element]:
+    start = min(one.window.start for one in session)
+    window = IntervalWindow(start, max(one.window.end for one in session))
+    return (one._replace(window=window) for one in session)
+
+
+# Steps.
+
+
+def aggregated(name: str, pairs: Pairs) -> Pairs:
+    """Results by key, as plain data with all that belongs to them."""
+    match name:
+        case "group":
+            found = pairs | name >> beam.GroupByKey() | beam.MapTuple(in_a_list)
+        case "lengths":
+            groups = pairs | name >> beam.GroupByKey()
+            found = groups | "length" >> beam.MapTuple(lambda key, some: (key, len(list(some))))
+        case "cogroup":
+            sides = {"all": pairs, "odd": pairs | "side" >> beam.Filter(is_odd)}
+            found = sides | name >> beam.CoGroupByKey() | "sides" >> beam.MapTuple(in_two_lists)
+        case "twice" | "again":
+            counts = pairs | f"{name} counts" >> beam.CombinePerKey(combiners.CountCombineFn())
+            others = counts | f"{name} keys" >> beam.MapTuple(lambda key, n: (plain(key)[-1:], n))
+            if name == "again":
+                others = others | "second" >> beam.WindowInto(FixedWindows(1))
+            found = others | name >> beam.CombinePerKey(sum)
+        case _:
+            found = pairs | name >> beam.CombinePerKey(COMBINES[name][0]())
+    return found | f"{name} seen" >> beam.ParDo(Seen(name)) | f"{name} end" >> at_the_end()
+
+
+def combine_fn(name: str) -> beam.CombineFn:
+    made = COMBINES[name][0]()
+    return made if isinstance(made, beam.CombineFn) else beam.CombineFn.from_callable(made)
+
+
+def in_two(values: list[Any]) -> Any:
+    return [plain(values), plain([value for value in values if is_odd((None, value))])]
+
+
+def in_a_list(key: Any, values: Iterable[Any]) -> Any:
+    return key, list(values)
+
+
+def in_two_lists(key: Any, sides: dict[str, Iterable[Any]]) -> Any:
+    return key, [plain(list(sides[name])) for name in ("all", "odd")]
+
+
+class Moving(beam.DoFn):
+    """Moves timestamps, and leaves windows."""
+
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
+
+    def process(
+        self,
+        pair: tuple[Any, Any],
+        stamp: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[Any]:
+        yield WindowedValue(pair, stamp + self._seconds, (window,))
+
+
+class Seen(beam.DoFn):
+    """Makes plain data of results."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def process(
+        self,
+        result: tuple[Any, Any],
+        window: Any = beam.DoFn.WindowParam,
+        stamp: Any = beam.DoFn.TimestampParam,
+        pane: Any = beam.DoFn.PaneInfoParam,
+    ) -> Iterator[Any]:
+        key, output = result
+        millis = coded_micros(stamp.micros) // 1000
+        yield (self._name, repr(key), plain(output), repr(window), millis), repr(pane)
+
+
+def _stamped(blocks: list[tuple[Row, ...]], number: int) -> Iterator[Any]:
+    for key, millis, value in blocks[number]:
+        yield TimestampedValue((key, value), Timestamp(micros=1000 * millis))
+
+
+def _read(kind: str, blocks: list[tuple[Row, ...]], number: int) -> Iterator[pa.RecordBatch]:
+    keys, millis, values = zip(*blocks[number], strict=True)
+    names, numbers = zip(*keys, strict=True) if kind == "pair" else (keys, keys)
+    at = pa.array([1000 * one for one in millis], pa.int64())
+    columns = {"name": names, "number": numbers, "value": values, "at": at}
+    yield pa.record_batch({name: pa.array(column) for name, column in columns.items()})
+
+
+# How it runs.
+
+
+@contextmanager
+def by_the_driver() -> Iterator[None]:
+    """Lets Beam's trigger driver make the groups of a stream."""
+    driven = {
+        GroupStrategy.WINDOWS: TriggerGrouping,
+        GroupStrategy.SESSIONS: SessionGrouping,
+    }
+    with mock.patch.dict(STREAMING, driven):
+        yield
+
+
+SMALL: dict[str, Any] = {
+    "wire.key_packs.CELL_BYTES": 64,
+    "wire.key_packs._MUCH": 0,
+    "wire.key_packs._BUCKETS": 2,
+    "wire.key_packs._WHOLE_BYTES": 100,
+    "wire.key_packs._MOST_BYTES": 300,
+    "aggregate.session_runs._PIECE": 2,
+    "aggregate.session_pieces._PIECE": 2,
+    "aggregate.ordered_sessions._PIECE": 2,
+    "aggregate.ordered_sessions._MOST": 4,
+    "worker.steps.column_tables.MAX_KEYS": 25,
+    "worker.steps.column_tables.MAX_BUFFERED": 7,
+    "worker.steps.column_tables.MAX_BYTES": 2000,
+    "worker.steps.column_tables._MOST_WAITING": 20,
+    "worker.steps.combines.MAX_KEYS": 25,
+    "worker.steps.combines.MAX_BUFFERED": 7,
+    "worker.steps.combine_columns._OBJECTS": 2,
+    "worker.steps.element_tables._AT_ONCE": 3,
+    "worker.row_formats.key_table.TABLE_BYTES": 3000,
+    "worker.row_formats.key_table._KEYS_PER_PART": 2,
+    "worker.row_formats.group_packs._LARGE": 60,
+    "worker.row_formats.group_packs._MOST_WAITING": 2000,
+    "worker.row_formats.group_pack_reader.LIST_BYTES": 120,
+    "worker.grouping.session_state._MOST_HELD": 30,
+    "worker.grouping.session_state._BUCKET_BYTES": 150,
+    "worker.grouping.stripe_store.COLUMN_ROWS": 5,
+    "worker.state.ordered_bag.SMALL_BYTES": 60,
+    "worker.state.page.PAGE_BYTES": 300,
+}
+"""What few values fill."""
+
+
+@contextmanager
+def limits(*, small: bool) -> Iterator[None]:
+    """Lets tables, packs, pages and pieces hold little."""
+    with ExitStack() as patches:
+        if small:
+            patches.enter_context(mock.patch.object(ShardState.__init__, "__defaults__", (3000,)))
+            for name, value in SMALL.items():
+                patches.enter_context(mock.patch(f"sparkbeam.{name}", value))
+        yield
+
+
+# At random.
+
+
+def aggregations(chance: random.Random) -> Aggregations:
+    """Aggregations made at random."""
+    columns = chance.random() < 0.7
+    keys, values = (
+        chance.choice([kind for kind in kinds if not columns or kind not in OBJECTS])
+        for kinds in (list(KEYS), [*VALUES, "int", "large"])
+    )
+    window = replace(chance.choice(WINDOWS), combiner=chance.choice(["", "earliest", "latest"]))
+    able = [name for name, (_, kinds) in COMBINES.items() if values in kinds]
+    adding = [name for name in able if name in ("sum", "mean", "several")]
+    names = {*chance.sample(able, 2), *chance.sample(adding, bool(adding)), chance.choice(GROUPS)}
+    return Aggregations(
+        arrivals=_arrivals(chance, keys, values),
+        keys=keys,
+        values=values,
+        window=window,
+        other=5 if window.kind == "sessions" and chance.random() < 0.2 else 0,
+        combines=tuple(sorted(names)),
+        accumulates=chance.random() < 0.4,
+        lateness=chance.choice([0, 7, 7, 20]),
+        columns=columns,
+        typed=chance.random() < 0.5,
+        aggregator=chance.choice(["auto", "auto", "canonical", "ordered", "columnar"]),
+        small=chance.random() < 0.5,
+        moved=0 if columns else chance.choice([0, 0, -4, 6]),
+    )
+
+
+def _arrivals(chance: random.Random, keys: str, values: str) -> tuple[Arrival, ...]:
+    arrivals, watermark, late = [], 0, chance.random() < 0.75
+    for _ in range(chance.randrange(2, 9)):
+        first = max(0, watermark - chance.choice([5, 15])) if late else watermark
+        span = chance.choice([0, 2, 10, 10, 60])
+        blocks = tuple(
+            _block(chance, keys, values, 1000 * first, 1000 * (first + span))
+            for _ in range(chance.choice([1, 1, 2, 3]))
+        )
+        watermark += chance.choice([0, 1, 4, 5, 5, 10, 30])
+        arrivals.append(Arrival(blocks, watermark))
+    return tuple(arrivals)
+
+
+def _block(chance: random.Random, keys: str, values: str, first: int, last: int) -> tuple[Row, ...]:
+    step = chance.choice([1, 500, 1000])
+    return tuple(
+        (
+            chance.choice(KEYS[keys]),
+            chance.randrange(first, last + 1, step),
+            chance.choice(VALUES[values]),
+        )
+        for _ in range(chance.choice([1, 3, 10, 60]))
+    )

@@ -1,0 +1,41 @@
+"""Combines and groups give what plain Python and Beam's trigger driver give.
+
+``bench/randompipelines.py`` goes on with others for as long as one likes.
+"""
+
+import random
+
+import pytest
+from random_aggregations import Aggregations, Arrival, aggregations
+from random_pipelines import Window
+from random_runs import How, Trial, wrong_in_batch
+from whole import is_whole
+
+TIMES = 10 if is_whole() else 1
+
+
+@pytest.mark.parametrize("seed", range(80 * TIMES))
+def test_a_batch_has_the_results_of_plain_python(seed: int) -> None:
+    made = aggregations(random.Random(f"batch {seed}"))
+    assert not wrong_in_batch(made), made
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("combiner", ["", "latest"])
+def test_windows_may_be_shorter_than_what_coders_keep(combiner: str, columns: bool) -> None:
+    blocks = (("a", 5000, 1), ("b", 5001, 2), ("a", 5000, 3)), (("a", 5001, 3),)
+    window = Window("fixed", 0.0005, 0, combiner)
+    combines = ("count", "group", "own", "sum")
+    made = Aggregations(
+        (Arrival(blocks, 6),), "text", "small", window, 0, combines, columns=columns
+    )
+    assert not wrong_in_batch(made)
+
+
+@pytest.mark.parametrize("seed", range(30 * TIMES))
+def test_a_stream_has_the_panes_of_beams_trigger_driver(seed: int) -> None:
+    chance = random.Random(f"stream {seed}")
+    made = aggregations(chance)
+    way = How(chance.choice([1, 2, 200]), chance.choice([1, 1, 2]), chance.choice([0, 0, 12]))
+    trial = Trial(made, way)
+    assert not trial.problem(), trial
