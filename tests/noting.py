@@ -21,22 +21,21 @@ def note(
     found.append((element, repr(window), timestamp.micros, repr(pane)))
 
 
-def noted(
-    build: Callable[[beam.Pipeline], Any], *options: str, runner: Any = None
-) -> list[tuple[Any, str, int, str]]:
-    """Run a pipeline, in this process by default, and return the elements that it makes, sorted.
+def noted(build: Callable[[beam.Pipeline], Any], *options: str, runner: Any = None) -> list[str]:
+    """Run a pipeline, and return the elements that it makes with all that belongs to them, sorted.
 
     Args:
         build: makes the pipeline, and returns the PCollection of the elements.
         options: the options of the pipeline.
-        runner: another runner.
+        runner: the runner; one in this process without one.
     """
     found.clear()
     with beam.Pipeline(runner or BatchRunner(), options=PipelineOptions([*options])) as p:
         _ = build(p) | "note" >> beam.Map(note)
-    return sorted(found, key=repr)
+    return sorted(map(repr, found))
 
 
 def values(build: Callable[[beam.Pipeline], Any], *options: str, runner: Any = None) -> list[Any]:
-    """Return the values of the elements that a pipeline makes, sorted, as by :func:`noted`."""
-    return sorted(value for value, *_ in noted(build, *options, runner=runner))
+    """Run a pipeline as :func:`noted` does, and return the values of its elements."""
+    noted(build, *options, runner=runner)
+    return [value for value, *_ in found]

@@ -46,7 +46,7 @@ def write_files(folder: Path, **tables: pa.Table) -> None:
 
 def results_of(folder: Path, function: Callable[[Any], Any], **read: Any) -> list[Any]:
     files = beam.io.ReadFromParquet(f"{folder}/*.parquet", **read)
-    return values(lambda p: p | files | beam.Map(function))
+    return sorted(values(lambda p: p | files | beam.Map(function)))
 
 
 def test_of_a_file_with_other_columns_all_are_read(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.coders import coders
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.combiners import (
     CountCombineFn,
@@ -25,7 +24,7 @@ from apache_beam.transforms.window import (
 )
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
-from noting import found, note
+from noting import noted
 
 from sparkbeam.io import ReadFromArrow
 
@@ -55,11 +54,8 @@ def events(part: int) -> Iterator[pa.RecordBatch]:
 
 
 def results(runner: Any, build: Callable[[Any], Any], *options: str) -> list[str]:
-    found.clear()
-    with beam.Pipeline(runner, options=PipelineOptions(options)) as p:
-        rows = p | ReadFromArrow([0, 1], events, Event, timestamp_column="at")
-        _ = build(rows) | "Note" >> beam.Map(note)
-    return sorted(map(repr, found))
+    rows = ReadFromArrow([0, 1], events, Event, timestamp_column="at")
+    return noted(lambda p: build(p | rows), *options, runner=runner)
 
 
 CASES: dict[str, tuple[Callable[[Any], Any], Any]] = {

@@ -5,13 +5,12 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
 from apache_beam.transforms.window import Sessions, TimestampCombiner, TimestampedValue
 from in_process import CORES
 from in_process_batch import BatchRunner
-from noting import found, note
+from noting import noted, values
 
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.row_formats.aggregate_rows import SessionSink
@@ -19,22 +18,16 @@ from sparkbeam.worker.row_formats.row_writer import Batch
 from sparkbeam.worker.steps import column_tables, combines
 
 
-def combined(runner: Any, windowing: beam.WindowInto, fn: Any, how: str = "auto") -> list[Any]:
+def combined(runner: Any, windowing: beam.WindowInto, fn: Any, how: str = "auto") -> list[str]:
     """What 150 numbers come to by key and session, with all that belongs to it."""
     choice = random.Random(3)
     numbers = [(choice.randrange(3), choice.randrange(200)) for _ in range(150)]
-    found.clear()
-    options = PipelineOptions([f"--session_aggregator={how}"])
-    with beam.Pipeline(runner, options=options) as p:
-        _ = (
-            p
-            | beam.Create(numbers)
-            | beam.Map(lambda pair: TimestampedValue(pair, pair[1] + 0.5))
-            | windowing
-            | beam.CombinePerKey(fn)
-            | beam.Map(note)
-        )
-    return sorted(found)
+    in_time = beam.Map(lambda pair: TimestampedValue(pair, pair[1] + 0.5))
+    return noted(
+        lambda p: p | beam.Create(numbers) | in_time | windowing | beam.CombinePerKey(fn),
+        f"--session_aggregator={how}",
+        runner=runner,
+    )
 
 
 @pytest.mark.part(4)
@@ -81,20 +74,13 @@ def test_values_that_may_change_do_not_wait() -> None:
             reused[0] = str(number * pair[1])
             yield TimestampedValue((pair[0], reused), pair[1])
 
-    found.clear()
-    with beam.Pipeline(
-        BatchRunner(), options=PipelineOptions(["--session_aggregator=columnar"])
-    ) as p:
-        _ = (
-            p
-            | beam.Create([(1, 2), (1, 3), (2, 50)])
-            | beam.FlatMap(lists)
-            | beam.Map(lambda pair: pair)
-            | beam.WindowInto(Sessions(10))
-            | beam.CombinePerKey(Texts())
-            | beam.Map(note)
-        )
-    assert sorted(element for element, *_ in found) == [(1, "6"), (2, "50")]
+    def build(p: beam.Pipeline) -> Any:
+        pairs = p | beam.Create([(1, 2), (1, 3), (2, 50)]) | beam.FlatMap(lists)
+        pairs = pairs | beam.Map(lambda pair: pair) | beam.WindowInto(Sessions(10))
+        return pairs | beam.CombinePerKey(Texts())
+
+    found = values(build, "--session_aggregator=columnar")
+    assert sorted(found) == [(1, "6"), (2, "50")]
 
 
 @pytest.mark.blocks(reason="Beam's own combine adds up what has the same window")
