@@ -310,6 +310,10 @@ def stamped(rows: Any) -> Any:
     return times | "ids" >> beam.Map(lambda pair: pair[0]) | USE
 
 
+def mapped(function: Build) -> Build:
+    return lambda rows: rows | beam.Map(function) | USE
+
+
 def counted(rows: Any) -> Any:
     return fixed(rows) | beam.Map(lambda row: (row.id, row)) | Count.PerKey()
 
@@ -468,9 +472,7 @@ ROWS: dict[str, Build] = {
     "a semi join": joined("semi", beam.Map(lambda row: {"id": row.id, "all": row.name})),
     "a join without a match": without_a_match,
     **{
-        f"a function of a module: {name}": lambda rows, function=function: (
-            rows | beam.Map(function) | USE
-        )
+        f"a function of a module: {name}": mapped(function)
         for name, function in {
             "a global": picking.pick,
             "a function": lambda row: picking.pick(row),
@@ -492,6 +494,10 @@ ROWS: dict[str, Build] = {
 
 def read(part: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
     raise AssertionError("nothing is read")
+
+
+def chained(read: Build, build: Build) -> Build:
+    return lambda pipeline: build(read(pipeline))
 
 
 def summed(rows: Any) -> Any:
@@ -559,11 +565,11 @@ def test_plans(golden: Golden, origin: str) -> None:
     read, cases = ORIGINS[origin]
     texts = {}
     for name, build in cases.items():
-        plan = planned(lambda p, build=build: build(read(p)))
+        plan = planned(chained(read, build))
         compiled = ["all over columns"] * any(r.is_compiled for r in plan.spark_reads.values())
         batch = words(plan)
         try:
-            stream = words(planned(lambda p, build=build: build(read(p)), "--streaming"))
+            stream = words(planned(chained(read, build), "--streaming"))
             changes = [line for line in ndiff(batch, stream) if line[0] in "-+"]
         except ValueError as error:
             changes = [str(error)]

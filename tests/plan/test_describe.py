@@ -7,9 +7,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms import trigger, window
 from golden_files import Golden, sections
-from plans import FORMATS, Stateful, fan_out, keyed, stage, translated
+from plans import FORMATS, Stateful, fan_out, keyed, planned, stage, translated
 
 from sparkbeam.explain import describe
+from sparkbeam.io import ReadFromSpark
 from sparkbeam.plan.grouping import GroupStrategy
 from sparkbeam.plan.model import Exchange, Plan
 
@@ -26,6 +27,11 @@ def tagged(p: beam.Pipeline) -> None:
     few, many = keyed(p) | "Split" >> beam.Partition(lambda x, n: 0, 2)  # type: ignore[arg-type]
     few | beam.GroupByKey() | "Few" >> beam.Map(print)
     many | "GroupMany" >> beam.GroupByKey() | "Many" >> beam.Map(print)
+
+
+def some_columns(p: beam.Pipeline) -> Any:
+    rows = p | ReadFromSpark("parquet", {}, "id long, name string, at timestamp")
+    return rows | "Ids" >> beam.Map(lambda row: (row.id, row.at)) | "Use" >> beam.Map(print)
 
 
 def grouped(windowing: beam.WindowInto | None = None) -> Callable[[beam.Pipeline], Any]:
@@ -92,6 +98,7 @@ PLANS: dict[str, Plan] = {
 def test_stages(golden: Golden) -> None:
     plans = {name: translated(build)[1] for name, build in PIPELINES.items()}
     plans["sums of a stream with a trigger"] = translated(summed(EARLY), streaming=True)[1]
+    plans["columns of a source of Spark"] = planned(some_columns)
     texts = {name: [describe.stages(plan)] for name, plan in (plans | PLANS).items()}
     assert all(
         len(line) <= describe.WIDTH for (text,) in texts.values() for line in text.splitlines()
