@@ -13,6 +13,7 @@ import pytest
 import quick_beam
 import quick_start
 from apache_beam.internal.cloudpickle import cloudpickle
+from golden_files import Golden
 from hypothesis import HealthCheck, settings
 from whole import WHOLE
 
@@ -52,6 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--spark_connect",
         metavar="URL",
         help="run the tests that share a session over this Spark Connect server",
+    )
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write the golden files of the tests that run, instead of comparing with them",
     )
 
 
@@ -108,6 +114,12 @@ def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
     cloudpickle.register_pickle_by_value(request.module)
     yield
     cloudpickle.unregister_pickle_by_value(request.module)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compares a text with a file in the folder ``golden`` beside the test."""
+    return Golden(request.path.parent / "golden", request.config.getoption("--update-golden"))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``sparkbeam check``: verdicts on programs of all kinds, each in a process of its own."""
+"""``sparkbeam check``: verdicts on programs of all kinds."""
 
 import io
 import json
@@ -8,10 +8,10 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from click.testing import CliRunner, Result
+from command import command, program
+from golden_files import Golden, sections
 
 from sparkbeam.cli import checking, examining, main_program
-from sparkbeam.cli.commands import main
 
 BEAM = """
     import os, sys, time
@@ -105,32 +105,38 @@ APART = ("arguments", "columns_of_files", "ends", "of_spark")
 """Programs that are examined in a process of their own."""
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, str]]]:
-    """The verdicts on each program."""
-    folder = tmp_path_factory.mktemp("programs")
-    for name, text in PROGRAMS.items():
-        (folder / f"{name}.py").write_text(dedent(BEAM) + dedent(text))
-    for name, text in OTHERS.items():
-        (folder / f"{name}.py").write_text(text)
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_each_kind_of_program_is_told_from_others(
+    golden: Golden, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {name: dedent(BEAM) + dedent(text) for name, text in PROGRAMS.items()} | OTHERS
+    names = {name: program(text, f"{name}.py") for name, text in texts.items()}
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
     verdicts = {}
-    for name in {*PROGRAMS, *OTHERS} - {*APART}:
-        program, file = str(folder / f"{name}.py"), folder / f"{name}.lines"
-        with main_program.restored(), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "stdin", io.StringIO())
-            examining.examine(file, program, [], is_module=False)
+    for name in names.keys() - {*APART}:
+        file = folder / f"{name}.lines"
+        with main_program.restored():
+            examining.examine(file, names[name], [], is_module=False)
         lines = [json.loads(line) for line in file.read_text().splitlines()]
-        verdicts[name] = checking.judged(program, checking.Examined(lines, 0, ""), 60)
-    programs = [str(folder / f"{name}.py") for name in APART]
+        verdicts[name] = checking.judged(names[name], checking.Examined(lines, 0, ""), 60)
+    programs = [names[name] for name in APART]
     apart = checking.verdicts(programs, [], is_module=False, seconds=120)
     verdicts |= dict(zip(APART, apart, strict=True))
-    return {name: [row.content() for row in rows] for name, rows in verdicts.items()}
+    found = [row for name in sorted(verdicts) for row in verdicts[name]]
+    lines = checking.table(found, 100)
+    assert all(line.isprintable() for line in [*lines, *checking.table(found)])
+    golden("checked programs.txt", "\n".join(lines))
 
 
-def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text("import time; time.sleep(600)")
-    ((row,),) = checking.verdicts([str(program)], [], is_module=False, seconds=0.1)
+def test_a_program_that_does_not_end_is_ended() -> None:
+    name = program("import time; time.sleep(600)")
+    ((row,),) = checking.verdicts([name], [], is_module=False, seconds=0.1)
     assert (row.verdict, row.reason) == (
         "not checked",
         "No pipeline ran within 0.1 seconds.",
@@ -145,94 +151,26 @@ def test_pipelines_of_a_program_that_does_not_end_count() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "verdict", "reason", "remedy"),
-    [
-        ("answers", "runs", "", ""),
-        ("sql", "runs", "", ""),
-        ("sql_wrong", "cannot run", "nothing", ""),
-        ("columns_of_files", "not checked", "It needs Spark", "sparkbeam explain"),
-        ("of_spark", "not checked", "It needs Spark", "sparkbeam explain"),
-        ("two", "runs", "2 pipelines.", ""),
-        ("of_results", "runs", "IndexError: list index out of range: expected if", ""),
-        ("not_run", "runs", "", ""),
-        ("exits", "runs", "ended with exit code 3", ""),
-        ("ends", "runs", "ended its process with exit code 4", ""),
-        ("of_java", "cannot run", "cross-language", "sparkbeam.io.ReadFromSpark("),
-        ("unpicklable", "fails", "cannot pickle 'generator' object", "Correct the program"),
-        ("template", "cannot run", "--template_location stores", "leave it out"),
-        ("arguments", "not checked", "arguments are required: x", "after --"),
-        ("asks", "not checked", "standard input", "after --"),
-        ("fails", "fails", "FileNotFoundError: [Errno 2]", "what it needs"),
-        ("imports", "fails", "No module named 'nothing_here'", "Install the module"),
-        ("helper", "no pipeline", "creates no pipeline", ""),
-        ("plain", "no Beam program", "", ""),
-        ("wrong", "fails", "SyntaxError", "Correct the program"),
-    ],
-)
-def test_each_kind_of_program_is_told_from_others(
-    found: dict[str, list[dict[str, str]]], name: str, verdict: str, reason: str, remedy: str
-) -> None:
-    (row,) = found[name]
-    assert row["verdict"] == verdict, row
-    assert reason in row["reason"], row
-    assert bool(reason) == bool(row["reason"]), row
-    assert remedy in row["remedy"], row
-
-
-def test_all_transforms_that_cannot_run_are_named(
-    found: dict[str, list[dict[str, str]]],
-) -> None:
-    rows = found["of_many"]
-    assert [row["transform"] for row in rows] == ["Read it", "Read more"]
-    assert {row["verdict"] for row in rows} == {"cannot run"}
-
-
-def test_labels_obey_nobody(found: dict[str, list[dict[str, str]]]) -> None:
-    (row,) = found["hostile"]
-    lines = checking.table([checking.Verdict(**row)])
-    assert len(lines) == 2
-    assert all(line.isprintable() for line in lines)
-    assert r"a\x1b[31m\nb\u202e" in lines[1]
-
-
-def test_a_table_has_a_line_for_each_verdict_and_fits_a_terminal() -> None:
+def test_a_table_has_a_line_for_each_verdict_and_fits_a_terminal(golden: Golden) -> None:
     rows = [
         checking.Verdict("a.py", checking.RUNS),
         checking.Verdict("longer.py", checking.CANNOT_RUN, "Read", "because", "do that"),
     ]
-    assert checking.table(rows) == [
-        "PROGRAM    VERDICT",
-        "a.py       runs",
-        "longer.py  cannot run  'Read': because. do that",
-    ]
-    assert checking.table(rows, 23) == [
-        "PROGRAM    VERDICT",
-        "a.py       runs",
-        "longer.py  cannot run",
-        "  'Read': because. do",
-        "  that",
-    ]
+    golden(
+        "tables of verdicts.txt", sections({f"{w}": checking.table(rows, w) for w in (None, 23)})
+    )
     long = checking.Verdict("a/" * 200, checking.CANNOT_RUN, "b" * 300, "c " * 500, "d " * 500)
     for width in (10, 40, 80, 200):
         lines = checking.table([*rows, long], width)
         assert max(map(len, lines)) <= width
 
 
-def check(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["check", *arguments])
-
-
-def test_a_folder_has_the_programs_that_mention_beam(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_has_the_programs_that_mention_beam() -> None:
     for place in ("in/a.py", "in/deep/b.py", "in/.venv/c.py", "in/setup.py"):
-        Path(place).parent.mkdir(parents=True, exist_ok=True)
-        Path(place).write_text("import sys" if "setup" in place else "import apache_beam")
+        program("import sys" if "setup" in place else "import apache_beam", place)
     assert checking.programs_in(Path("in")) == ["in/a.py", "in/deep/b.py"]
     Path("none").mkdir()
-    result = check("none")
+    result = command("check", "none")
     assert result.exit_code == 2
     assert "No Python file in it mentions Beam" in result.stderr
 
@@ -242,10 +180,9 @@ def test_a_folder_has_the_programs_that_mention_beam(
     [("runs", 0), ("cannot run", 1), ("fails", 1), ("not checked", 0), ("no pipeline", 0)],
 )
 def test_the_exit_code_says_that_a_program_cannot_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: str, code: int
+    monkeypatch: pytest.MonkeyPatch, verdict: str, code: int
 ) -> None:
-    program = tmp_path / "program.py"
-    program.touch()
+    name = program("")
     given: list[list[str]] = []
 
     def verdicts(programs: list[str], arguments: list[str], **_: object) -> object:
@@ -253,17 +190,16 @@ def test_the_exit_code_says_that_a_program_cannot_run(
         return [[checking.Verdict(each, verdict)] for each in programs]
 
     monkeypatch.setattr(checking, "verdicts", verdicts)
-    result = check(str(program), "--", "--input", "x")
+    result = command("check", name, "--", "--input", "x")
     assert result.exit_code == code
-    assert check("--json", str(program), "--input=x").stdout.startswith('{"program": "')
+    assert command("check", "--json", name, "--input=x").stdout.startswith('{"program": "')
     assert given == [["--input", "x"], ["--input=x"]]
 
 
-def test_the_command_starts_no_spark(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(dedent(BEAM) + "build(beam.Pipeline(argv=sys.argv)).run()")
+def test_the_command_starts_no_spark() -> None:
+    name = program(dedent(BEAM) + "build(beam.Pipeline(argv=sys.argv)).run()")
     done = subprocess.run(
-        [sys.executable, "-m", "sparkbeam", "check", "--json", program, "--", "--streaming"],
+        [sys.executable, "-m", "sparkbeam", "check", "--json", name, "--", "--streaming"],
         env={"PATH": "/nothing", "JAVA_HOME": "/nothing", "PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,

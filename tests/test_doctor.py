@@ -1,7 +1,6 @@
 """``sparkbeam doctor``: what a session can do, and what its workers have."""
 
 import json
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -9,19 +8,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command import answer, command, program
+from golden_files import Golden, sections
 from pyspark.errors import AnalysisException
 from pyspark.sql.classic.dataframe import DataFrame
 
-from sparkbeam.cli import main
 from sparkbeam.inspection import doctor, worker_checks
 from sparkbeam.inspection.doctor import DIFFERS, FAILS, LACKS, OK
 from sparkbeam.spark import capabilities
 from sparkbeam.spark.capabilities import WITHOUT, Capability
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["doctor", *arguments])
 
 
 def checks(result: Result) -> dict[str, dict[str, str]]:
@@ -37,13 +33,18 @@ def forgotten(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return spark
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has an empty current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 def test_a_session_of_spark_can_do_all_of_it(forgotten: Any, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text("import os\nimport apache_beam as beam\nfrom helper.parts import tool\n")
+    name = program("import os\nimport apache_beam as beam\nfrom helper.parts import tool\n")
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         checkpoint = f"--checkpoint_location={tmp_path / 'checkpoint'}"
-        result = run("--json", checkpoint, f"--reach={address}", str(program))
+        result = command("doctor", "--json", checkpoint, f"--reach={address}", name)
     found = checks(result)
     failed = {name: check["text"] for name, check in found.items() if check["state"] != OK}
     assert failed == {
@@ -65,7 +66,7 @@ def test_what_lacks_has_the_words_of_the_log(
 
     for name in ("persist", "localCheckpoint"):
         monkeypatch.setattr(DataFrame, name, refused)
-    result = run()
+    result = command("doctor")
     assert result.exit_code == 0, result.output
     lines = [line.split(maxsplit=1) for line in result.stdout.splitlines() if LACKS in line]
     assert [line[0] for line in lines] == ["persist", "local"]
@@ -113,25 +114,14 @@ def test_workers_that_do_not_start_are_told(spark: Any, monkeypatch: pytest.Monk
     assert "'/no/such/python', cannot be started" in check.text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--reach=nowhere"], "is not HOST:PORT"),
-        (["--reach=host:99999"], "is not HOST:PORT"),
-        (["--spark_master=x", "--spark_connect=sc://y"], "exclude each other"),
-        (["--spark_conf=x"], "is not of the form"),
-        ([os.devnull + "x"], "does not exist"),
-    ],
-)
-def test_wrong_arguments_are_told_in_a_line(arguments: list[str], words: str) -> None:
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert words in result.stderr
-
-
-def test_a_program_that_is_no_python_is_told(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text("import (\n")
-    result = run(str(program))
-    assert result.exit_code == 2
-    assert "is not valid Python" in result.stderr
+def test_errors(golden: Golden) -> None:
+    refused = [
+        ["--reach=nowhere"],
+        ["--reach=host:99999"],
+        ["--spark_master=x", "--spark_connect=sc://y"],
+        ["--spark_conf=x"],
+        ["missing.py"],
+        [program("import (\n", "no_python.py")],
+    ]
+    texts = {" ".join(given): answer(command("doctor", *given)) for given in refused}
+    golden("errors of doctor.txt", sections(texts))

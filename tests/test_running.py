@@ -15,11 +15,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineRunner
-from click.testing import CliRunner, Result
+from command import command, program
 from in_process_batch import BatchRunner
 
 from sparkbeam.cli import main_program, programs
-from sparkbeam.cli.commands import main
 
 BUILD = """
     import os, sys
@@ -62,16 +61,6 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return ran
 
 
-def written(text: str, name: str = "program.py") -> str:
-    Path(name).parent.mkdir(exist_ok=True)
-    Path(name).write_text(dedent(text))
-    return name
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["run", *arguments])
-
-
 @pytest.mark.parametrize(
     "way",
     [
@@ -89,7 +78,7 @@ def run(*arguments: str) -> Result:
     ],
 )
 def test_pipelines_run_whichever_runner_they_name(in_process: list[Any], way: str) -> None:
-    result = run(written(dedent(BUILD) + way), "--runner=PrismRunner")
+    result = command("run", program(dedent(BUILD) + way), "--runner=PrismRunner")
     assert result.exit_code == 0, result.output
     assert Path("out").read_text() == "2\n"
     (options,) = in_process
@@ -102,7 +91,7 @@ from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 pipeline = beam.Pipeline(InteractiveRunner())
 print(type(pipeline.runner).__name__, type(pipeline.runner._underlying_runner).__mro__[1].__name__)
 """
-    result = run(written(dedent(BUILD) + way))
+    result = command("run", program(dedent(BUILD) + way))
     assert result.stdout == "InteractiveRunner BatchRunner\n"
 
 
@@ -113,7 +102,7 @@ build(beam.Pipeline(options=options)).run()
 found = options.get_all_options(drop_default=True)
 print(found["runner"], found["region"])
 """
-    result = run(written(dedent(BUILD) + way))
+    result = command("run", program(dedent(BUILD) + way))
     assert "DirectRunner here" in result.stdout.splitlines()
 
 
@@ -128,7 +117,7 @@ def test_options_of_other_runners_are_named_in_one_line(in_process: list[Any]) -
         "--spark_master_url=local[9]",
     ]
     way = "for _ in range(2): build(beam.Pipeline(argv=sys.argv[1:])).run()"
-    result = run(written(dedent(BUILD) + way), *arguments)
+    result = command("run", program(dedent(BUILD) + way), *arguments)
     assert result.exit_code == 0, result.output
     (note,) = [line for line in result.stderr.splitlines() if line.startswith("Note")]
     assert note.endswith(
@@ -144,7 +133,7 @@ def test_an_option_without_which_the_result_is_another_is_an_error(
     in_process: list[Any], option: str
 ) -> None:
     way = "build(beam.Pipeline(argv=sys.argv[1:])).run()"
-    result = run(written(dedent(BUILD) + way), option)
+    result = command("run", program(dedent(BUILD) + way), option)
     assert result.exit_code == 1
     assert f"ConfigurationError: {option.partition('=')[0]} " in result.stderr
     assert not in_process
@@ -157,7 +146,9 @@ argparse.ArgumentParser().parse_args()
 build(beam.Pipeline()).run()
 build(beam.Pipeline(argv=["--spark_parallelism=1"])).run()
 """
-    result = run("--spark_parallelism=3", "--job_name=mine", written(dedent(BUILD) + way))
+    result = command(
+        "run", "--spark_parallelism=3", "--job_name=mine", program(dedent(BUILD) + way)
+    )
     assert result.exit_code == 0, result.output
     assert [options.get_all_options()["spark_parallelism"] for options in in_process] == [3, 1]
     assert [options.get_all_options()["job_name"] for options in in_process] == ["mine"] * 2
@@ -172,14 +163,14 @@ build(beam.Pipeline(argv=["--spark_parallelism=1"])).run()
     ],
 )
 def test_wrong_options_before_the_program_are_refused(option: str, message: str) -> None:
-    result = run(option, written("raise AssertionError"))
+    result = command("run", option, program("raise AssertionError"))
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
 
 
 def test_a_missing_program_is_told() -> None:
-    assert "There is no file 'nothing.py'" in run("nothing.py").stderr
-    assert "Missing argument 'PROGRAM'" in run("--job_name=a").stderr
+    assert "There is no file 'nothing.py'" in command("run", "nothing.py").stderr
+    assert "Missing argument 'PROGRAM'" in command("run", "--job_name=a").stderr
 
 
 @pytest.mark.parametrize(
@@ -196,8 +187,8 @@ def test_a_missing_program_is_told() -> None:
 def test_the_exit_code_and_the_traceback_are_those_of_python(
     ending: str, code: int, output: str | None
 ) -> None:
-    name = written(f"import sys\n{ending}\n")
-    result = run(name)
+    name = program(f"import sys\n{ending}\n")
+    result = command("run", name)
     assert result.exit_code == code
     if output is None:
         done = subprocess.run([sys.executable, name], capture_output=True, text=True, check=False)
@@ -205,7 +196,7 @@ def test_the_exit_code_and_the_traceback_are_those_of_python(
 
 
 def test_an_error_of_syntax_shows_the_line_alone() -> None:
-    result = run(written("import sys\nthis is is wrong\n"))
+    result = command("run", program("import sys\nthis is is wrong\n"))
     assert result.exit_code == 1
     assert result.stderr.startswith("  File ")
     assert "SyntaxError" in result.stderr
@@ -213,7 +204,7 @@ def test_an_error_of_syntax_shows_the_line_alone() -> None:
 
 def test_the_hook_of_the_program_gets_its_exceptions() -> None:
     hook = "import sys\nsys.excepthook = lambda kind, error, trace: print(error, trace.tb_lineno)\n"
-    assert run(written(f"{hook}raise ValueError('bad')")).stdout == "bad 3\n"
+    assert command("run", program(f"{hook}raise ValueError('bad')")).stdout == "bad 3\n"
 
 
 FACTS = """
@@ -238,13 +229,13 @@ FACTS = """
 @pytest.mark.part(2)
 @pytest.mark.parametrize("is_module", [True, False], ids=["module", "file"])
 def test_a_program_cannot_tell_the_difference(folder: Path, is_module: bool) -> None:
-    written("", "package/__init__.py")
-    written(FACTS, "package/words.py")
+    program("", "package/__init__.py")
+    program(FACTS, "package/words.py")
     how = ["-m", "package.words"] if is_module else ["package/words.py"]
     found = []
-    for command in ([], ["-m", "sparkbeam", "run"]):
+    for prefix in ([], ["-m", "sparkbeam", "run"]):
         done = subprocess.run(
-            [sys.executable, *command, *how, "--one", "two"],
+            [sys.executable, *prefix, *how, "--one", "two"],
             input="given",
             capture_output=True,
             text=True,
@@ -260,24 +251,24 @@ def test_a_program_cannot_tell_the_difference(folder: Path, is_module: bool) -> 
 
 def test_a_folder_and_an_archive_with_a_main_module_are_programs(folder: Path) -> None:
     text = "import helper, sys; print(helper.WORD, sys.argv, __package__ == '')"
-    written(text, "app/__main__.py")
-    written("WORD = 'there'", "app/helper.py")
+    program(text, "app/__main__.py")
+    program("WORD = 'there'", "app/helper.py")
     with zipfile.ZipFile("app.zip", "w") as archive:
         for file in Path("app").iterdir():
             archive.write(file, file.name)
     for name in "app", "app.zip":
         sys.modules.pop("helper", None)
-        assert run(name, "x").stdout == f"there {[name, 'x']} True\n"
+        assert command("run", name, "x").stdout == f"there {[name, 'x']} True\n"
 
 
 def test_a_missing_module_is_an_error_as_under_python(folder: Path) -> None:
-    result = run("-m", "nothing_here")
+    result = command("run", "-m", "nothing_here")
     assert result.exit_code == 1
     assert "No module named 'nothing_here'" in result.stderr
 
 
 def test_other_pipelines_are_as_before_afterwards(in_process: list[Any]) -> None:
-    run(written(dedent(BUILD)))
+    command("run", program(dedent(BUILD)))
     programs.FOR_GOOD.close()
     assert not isinstance(beam.Pipeline().runner, BatchRunner)
     assert isinstance(beam.Pipeline().runner, PipelineRunner)
@@ -286,7 +277,7 @@ def test_other_pipelines_are_as_before_afterwards(in_process: list[Any]) -> None
 
 @pytest.mark.usefixtures("spark")
 def test_classes_functions_and_globals_of_the_program_reach_the_workers() -> None:
-    program = """
+    text = """
         from dataclasses import dataclass
         import apache_beam as beam
 
@@ -305,7 +296,7 @@ def test_classes_functions_and_globals_of_the_program_reach_the_workers() -> Non
                 counts = words | beam.combiners.Count.PerElement()
                 counts | beam.Map(str) | beam.io.WriteToText("out", shard_name_template="")
     """
-    result = run(written(program))
+    result = command("run", program(text))
     assert result.exit_code == 0, result.output
     lines = sorted(Path("out").read_text().splitlines())
     assert lines == ["(Word(text='A!'), 2)", "(Word(text='B!'), 1)"]

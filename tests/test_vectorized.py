@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
-from noting import found, note
+from noting import found, note, noted
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, VectorizedCombineFn
 from sparkbeam.accumulators.vectorized_accumulators import form_of
@@ -198,13 +198,10 @@ class Scaled(Greatest):
         return super().add_inputs(mutable_accumulator, [factor * x for x in elements])
 
 
-def in_the_end(how: Callable[[Any], Any], runner: Any) -> list[Any]:
-    found.clear()
-    with beam.Pipeline(runner) as p:
-        rows = p | ReadFromArrow([0, 1], events, Event, timestamp_column="at")
-        pairs = rows | "Pairs" >> beam.Map(lambda event: (event.key, event.value))
-        _ = how(pairs) | "Note" >> beam.Map(note)
-    return sorted(found, key=repr)
+def in_the_end(how: Callable[[Any], Any], runner: Any) -> list[str]:
+    rows = ReadFromArrow([0, 1], events, Event, timestamp_column="at")
+    pairs = "Pairs" >> beam.Map(lambda event: (event.key, event.value))
+    return noted(lambda p: how(p | rows | pairs), runner=runner)
 
 
 HOW: dict[str, Callable[[Any], Any]] = {

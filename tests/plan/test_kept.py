@@ -9,7 +9,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics, MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsDict, AsIter, AsList, AsSingleton
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.window import (
@@ -20,6 +19,7 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 from in_process_batch import BatchRunner
+from noting import noted, values
 from plans import translated
 
 from sparkbeam.errors import PipelineFailed
@@ -27,12 +27,6 @@ from sparkbeam.explain import describe
 from sparkbeam.plan.model import Plan
 
 Build = Callable[[beam.Pipeline], Any]
-
-found: list[Any] = []
-
-
-def note(element: Any) -> None:
-    found.append(element)
 
 
 def numbers(p: beam.Pipeline, count: int = 200) -> Any:
@@ -146,13 +140,6 @@ def plan_of(build: Build) -> Plan:
     return translated(build, local=True)[1]
 
 
-def results(runner: Any, build: Build, *options: str) -> list[Any]:
-    found.clear()
-    with beam.Pipeline(runner, PipelineOptions([*options])) as p:
-        _ = build(p) | "Note" >> beam.Map(note)
-    return sorted(found, key=repr)
-
-
 @pytest.mark.parametrize("build", KEEPING)
 def test_what_waits_for_a_side_input_of_its_own_input_reads_files(build: Build) -> None:
     plan = plan_of(build)
@@ -163,9 +150,9 @@ def test_what_waits_for_a_side_input_of_its_own_input_reads_files(build: Build) 
 @pytest.mark.part(4)
 @pytest.mark.parametrize("build", [*KEEPING, *OTHERS])
 def test_results_are_those_of_beam(build: Build) -> None:
-    expected = results(FnApiRunner(), build)
+    expected = noted(build, runner=FnApiRunner())
     for columns in ("auto", "off"):
-        assert results(BatchRunner(), build, f"--columns={columns}") == expected, columns
+        assert noted(build, f"--columns={columns}") == expected, columns
 
 
 def test_nothing_is_kept_where_workers_may_have_other_files() -> None:
@@ -206,7 +193,7 @@ def test_a_random_function_gives_both_the_same_elements() -> None:
         return of | beam.Filter(lambda some, most: some == most, AsSingleton(highest_of))
 
     assert plan_of(build).kept
-    assert len(results(BatchRunner(), build)) == 1
+    assert len(noted(build)) == 1
 
 
 @pytest.fixture
@@ -227,7 +214,7 @@ def test_the_files_are_gone_when_the_run_has_ended(temporary: Path) -> None:
             lambda n, most: len([*kept_in(temporary)[0].glob("*-*")]), AsSingleton(highest(of))
         )
 
-    assert set(results(BatchRunner(), build)) == {2}
+    assert set(values(build)) == {2}
     assert not kept_in(temporary)
 
 
@@ -237,7 +224,7 @@ def test_the_files_of_a_run_that_fails_are_gone_too(temporary: Path) -> None:
         return of | beam.Map(lambda n, most: n // (most - most), AsSingleton(highest(of)))
 
     with pytest.raises(PipelineFailed, match="ZeroDivisionError"):
-        results(BatchRunner(), build)
+        noted(build)
     assert not kept_in(temporary)
 
 
@@ -252,7 +239,7 @@ def test_they_are_where_spark_has_room_for_files(
         of = numbers(p)
         return of | beam.Map(lambda n, most: len(kept_in(room)), AsSingleton(highest(of)))
 
-    assert set(results(BatchRunner(), build)) == {1}
+    assert set(values(build)) == {1}
     assert not kept_in(room)
 
 
@@ -263,7 +250,7 @@ def test_a_full_disk_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("sparkbeam.worker.batch.spilling.pa.OSFile", Full)
     with pytest.raises(PipelineFailed, match=r"(?s)No space left on device.*Free space"):
-        results(BatchRunner(), rows)
+        noted(rows)
 
 
 def test_explaining_tells_who_waits() -> None:

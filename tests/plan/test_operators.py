@@ -16,8 +16,7 @@ from apache_beam.transforms.window import (
     Sessions,
     WindowFn,
 )
-from in_process_batch import BatchRunner
-from noting import found, note
+from noting import found, values
 from plans import Stateful, translated
 
 import sparkbeam.operators
@@ -200,11 +199,8 @@ class Shouting(Operator):
 
 def test_an_operator_is_one_class_and_a_place_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "OPERATORS", (Shouting, *registry.OPERATORS))
-    found.clear()
-    p = beam.Pipeline(BatchRunner())
-    _ = p | "Make" >> beam.Create(["a"]) | "Shout" >> beam.Map(str.upper) | beam.Map(note)
-    p.run().wait_until_finish()
-    assert [one for one, *_ in found] == [Shouting("Shout", "it shouts"), "A"]
+    found = values(lambda p: p | "Make" >> beam.Create(["a"]) | "Shout" >> beam.Map(str.upper))
+    assert found == [Shouting("Shout", "it shouts"), "A"]
     _, plan = translated(lambda p: p | "Make" >> beam.Create([3]) | "Shout" >> beam.Map(str))
     assert Shouting("Shout", "it shouts") in plan.stages[-1].operators
 
@@ -221,11 +217,7 @@ class TestWithoutBlocks:
         assert type(operators["Step"]) in (Beam, BeamsStateful)
 
     def test_they_run_and_are_told_so(self) -> None:
-        found.clear()
-        p = beam.Pipeline(BatchRunner())
-        _ = p | beam.Create([3]) | "Add" >> beam.Map(lambda one: one + 1) | beam.Map(note)
-        p.run().wait_until_finish()
-        assert [element for element, *_ in found] == [4]
+        assert values(lambda p: p | beam.Create([3]) | "Add" >> beam.Map(lambda n: n + 1)) == [4]
         _, plan = translated(lambda p: p | "Make" >> beam.Create([3]) | "Add" >> beam.Map(str))
         steps = {step.label: step for steps in steps_by_stage(plan).values() for step in steps}
         assert steps["Add"].reason is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from golden_files import Golden, sections
 from plans import chain, fan_out, stage, tangle
 
 from sparkbeam.explain import stage_graph
@@ -36,10 +37,6 @@ class Shown:
 
     def texts(self, path: str) -> list[str]:
         return ["".join(element.itertext()) for element in self.root.iterfind(f".//{path}")]
-
-    def tip(self, id: str) -> str:
-        (box,) = self.root.iterfind(f".//div[@data-stage='{id}']")
-        return str(box.get("title"))
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
@@ -96,44 +93,36 @@ def test_what_pages_cannot_have_is_replaced(character: str) -> None:
     assert Shown(Plan((stage(0, f"a{character}b"),))).texts("li") == ["a\ufffdb"]
 
 
-def test_a_stage_that_is_read_more_than_once_is_marked_as_persisted() -> None:
-    stages = stage(0), stage(1, inputs=(0,)), stage(2, inputs=(0,), ports=0)
-    assert Shown(Plan(stages)).texts("span") == ["persisted, read 2 times"]
-    assert Shown(Plan(stages, streaming=True)).texts("span") == []
+READ_TWICE = (stage(0), stage(1, inputs=(0,)), stage(2, inputs=(0,), ports=0))
+BY_KEY, WINDOWS, SESSIONS = Exchange.BY_KEY, GroupStrategy.WINDOWS, GroupStrategy.SESSIONS
+GRAPHS = {
+    "persisted": Plan(READ_TWICE),
+    "a stream": Plan(READ_TWICE, streaming=True),
+    "rows that the workers keep": Plan(
+        (stage(0, ports=2), stage(1, inputs=(0,), side=(100,))), kept=frozenset([0])
+    ),
+    "ways": Plan(
+        (
+            stage(0),
+            stage(1, exchange=Exchange.REBALANCE, inputs=(0,)),
+            stage(2, exchange=BY_KEY, strategy=WINDOWS, inputs=(1,)),
+            stage(3, exchange=BY_KEY, strategy=SESSIONS, inputs=(2,)),
+            stage(4, inputs=(3,), side=(2,), ports=0),
+        )
+    ),
+    "a trigger": Plan((stage(0, format=KeyedRows(), strategy=GroupStrategy.TRIGGERS),)),
+}
 
 
-def test_a_stage_whose_rows_the_workers_keep_is_marked() -> None:
-    stages = stage(0, ports=2), stage(1, inputs=(0,), side=(100,))
-    assert Shown(Plan(stages, kept=frozenset([0]))).texts("span") == ["kept in files"]
-
-
-@pytest.mark.parametrize(
-    ("exchange", "strategy", "words"),
-    [
-        (Exchange.FORWARD, None, "same task from s0"),
-        (Exchange.REBALANCE, None, "rebalance from s0"),
-        (Exchange.BY_KEY, GroupStrategy.WINDOWS, "shuffle by key from s0"),
-        (Exchange.BY_KEY, GroupStrategy.SESSIONS, "shuffle by key, sessions from s0"),
-    ],
-)
-def test_a_box_tells_where_its_rows_come_from(
-    exchange: Exchange, strategy: GroupStrategy | None, words: str
-) -> None:
-    reader = stage(1, exchange=exchange, strategy=strategy, inputs=(0,))
-    shown = Shown(Plan((stage(0), reader)))
-    assert shown.texts("p[@class='way impulse']") == ["impulse"]
-    assert shown.texts(f"p[@class='way {exchange.value}']") == [words]
-
-
-def test_a_side_input_has_its_own_line() -> None:
-    plan = Plan((stage(0), stage(1), stage(2, inputs=(0,), side=(1,), ports=0)))
-    assert Shown(plan).texts("p[@class='way side']") == ["side input from s1"]
-    assert '  stage1 -.->|"side input"| stage2\n' in stage_graph.flowchart(sketch(plan))
-
-
-def test_the_tooltip_of_a_grouping_tells_what_makes_the_groups_and_why() -> None:
-    plan = Plan((stage(0, format=KeyedRows(), strategy=GroupStrategy.TRIGGERS),))
-    assert "by Beam's trigger driver, key by key, because it is so" in Shown(plan).tip("s0")
+def test_graphs(golden: Golden) -> None:
+    texts = {}
+    for name, plan in GRAPHS.items():
+        root = ET.fromstring(stage_graph.html(sketch(plan)))
+        root.remove(root[0])  # The style, the same for all.
+        ET.indent(root)
+        chart = stage_graph.flowchart(sketch(plan))
+        texts[name] = [*ET.tostring(root, "unicode").splitlines(), *chart.splitlines()]
+    golden("stage graphs.txt", sections(texts))
 
 
 class TestPage:

@@ -11,18 +11,13 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from hypothesis import given, reject
 from hypothesis import strategies as st
 from in_process_batch import BatchRunner
+from noting import noted, values
 from plans import translated
 from whole import examples
 
 from sparkbeam.plan.model import Plan
 
 Build = Callable[[beam.Pipeline], Any]
-
-found: list[Any] = []
-
-
-def note(element: Any) -> None:
-    found.append(element)
 
 
 def two(p: beam.Pipeline) -> list[Any]:
@@ -50,15 +45,8 @@ def plan(build: Build) -> Plan:
     return translated(build)[1]
 
 
-def results(runner: Any, build: Build) -> list[Any]:
-    found.clear()
-    with beam.Pipeline(runner) as p:
-        _ = build(p) | "Note" >> beam.Map(note)
-    return sorted(found, key=repr)
-
-
 def same(build: Build) -> None:
-    assert results(BatchRunner(), build) == results(FnApiRunner(), build)
+    assert noted(build) == noted(build, runner=FnApiRunner())
 
 
 def test_what_reads_a_flatten_is_part_of_what_makes_its_inputs() -> None:
@@ -246,9 +234,9 @@ def with_side(n: int, side: list[int]) -> int:
 @examples(8)
 @given(STEPS)
 def test_any_graph_gives_what_beams_own_runner_gives(steps: list[tuple[str, list[int]]]) -> None:
-    found = results(BatchRunner(), graph(steps))
+    found = noted(graph(steps))
     try:
-        expected = results(FnApiRunner(), graph(steps))
+        expected = noted(graph(steps), runner=FnApiRunner())
     except AssertionError:
         # Two of its stages wait for each other's side inputs.
         reject()
@@ -262,4 +250,4 @@ def test_two_steps_with_the_inputs_of_each_other_as_sides_run_apart() -> None:
         second = other | "Second" >> beam.Map(with_side, AsList(one))
         return (first, second) | beam.Flatten()
 
-    assert results(BatchRunner(), build) == [10, 10, 11, 11, 12]
+    assert sorted(values(build)) == [10, 10, 11, 11, 12]

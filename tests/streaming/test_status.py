@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from command import answer, command
 from ended_checkpoints import leave
+from golden_files import Golden, sections
 
-from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.observe.figures.progress import StreamingProgress
 from sparkbeam.observe.sinks.runner_metrics import runner_metrics
@@ -17,6 +17,7 @@ from sparkbeam.streaming.status import Health, status
 from sparkbeam.wire.timestamps import MAX_MICROS
 
 NOW = 2_000_000_000.0
+LAGGING = {"summary": {"source_watermark": int((NOW - 100) * 1e6)}}
 
 
 @pytest.fixture
@@ -113,12 +114,6 @@ def test_how_often_a_driver_was_started_is_told(checkpoint: Path) -> None:
     assert status(str(checkpoint), now=NOW).content()["generation"] == 1
 
 
-def test_one_with_nothing_to_do_is_idle(checkpoint: Path) -> None:
-    feedback(checkpoint)
-    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
-    assert health(checkpoint) is Health.IDLE
-
-
 def sign(checkpoint: Path, **changes: Any) -> None:
     """Has the program of the pipeline given a sign of life."""
     feedback(checkpoint, summary={"ended": int((NOW - 60) * 1e6)})
@@ -211,24 +206,41 @@ def test_what_is_finished_is_well_whatever_its_program_has_said(checkpoint: Path
     assert health(checkpoint) is Health.FINISHED
 
 
+DONE = ("offsets/0", "commits/0")
+
+
 @pytest.mark.parametrize(
-    ("ago", "patience", "expected"),
-    [(50, None, Health.RUNNING), (70, None, Health.STUCK), (70, 80, Health.RUNNING)],
+    ("last", "begun", "settings", "expected"),
+    [
+        ({}, None, {}, Health.IDLE),
+        # A micro-batch may take a while, and a longer one after one that took long.
+        ({}, 50, {}, Health.RUNNING),
+        ({}, 70, {}, Health.STUCK),
+        ({}, 70, {"patience": 80}, Health.RUNNING),
+        ({"summary": {"duration": 20_000_000}}, 190, {}, Health.RUNNING),
+        # One that misses its time is stuck.
+        ({"due": int((NOW - 70) * 1e6)}, None, {}, Health.STUCK),
+        ({"due": int((NOW - 10) * 1e6)}, None, {}, Health.IDLE),
+        ({"due": int((NOW + 500) * 1e6)}, None, {}, Health.IDLE),
+        # A lag has a limit if one is given.
+        (LAGGING, None, {}, Health.IDLE),
+        (LAGGING, None, {"max_lag": 200}, Health.IDLE),
+        (LAGGING, None, {"max_lag": 50}, Health.BEHIND),
+    ],
 )
-def test_a_micro_batch_may_take_a_while(
-    checkpoint: Path, ago: float, patience: float | None, expected: Health
+def test_the_last_micro_batch_and_the_one_that_has_begun_tell_the_health(
+    checkpoint: Path,
+    last: dict[str, Any],
+    begun: float | None,
+    settings: dict[str, float],
+    expected: Health,
 ) -> None:
-    feedback(checkpoint)
-    spark(checkpoint, "offsets/0", "commits/0", "offsets/.1.crc", ago=1e6)
-    spark(checkpoint, "offsets/1", ago=ago)
-    assert health(checkpoint, patience=patience) is expected
-
-
-def test_patience_grows_with_the_last_micro_batch(checkpoint: Path) -> None:
-    feedback(checkpoint, summary={"duration": 20_000_000})
-    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
-    spark(checkpoint, "offsets/1", ago=190)
-    assert health(checkpoint) is Health.RUNNING
+    (checkpoint / "sparkbeam/driver.json").unlink()
+    feedback(checkpoint, **last)
+    spark(checkpoint, *DONE, "offsets/.1.crc", ago=1e6)
+    if begun is not None:
+        spark(checkpoint, "offsets/1", ago=begun)
+    assert health(checkpoint, **settings) is expected
 
 
 def test_the_first_micro_batch_may_be_stuck(checkpoint: Path) -> None:
@@ -237,38 +249,13 @@ def test_the_first_micro_batch_may_be_stuck(checkpoint: Path) -> None:
     assert health(checkpoint) is Health.STUCK
 
 
-@pytest.mark.parametrize(
-    ("due", "over", "expected"),
-    [
-        (-70, None, Health.STUCK),
-        (-70, False, Health.STUCK),
-        (-10, None, Health.IDLE),
-        (500, None, Health.IDLE),
-        # The next run, such as a nightly one, has to come to it.
-        (-70, True, Health.IDLE),
-    ],
-)
-def test_one_that_misses_its_time_is_stuck(
-    checkpoint: Path, due: float, over: bool | None, expected: Health
+@pytest.mark.parametrize(("over", "expected"), [(False, Health.STUCK), (True, Health.IDLE)])
+def test_what_a_run_leaves_that_has_ended_in_order_is_not_late(
+    checkpoint: Path, over: bool, expected: Health
 ) -> None:
-    if over is None:
-        (checkpoint / "sparkbeam/driver.json").unlink()
-    else:
-        sign(checkpoint, over=over, state="DONE" if over else "RUNNING")
-    feedback(checkpoint, due=int((NOW + due) * 1e6))
-    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
+    sign(checkpoint, over=over, state="DONE" if over else "RUNNING")
+    feedback(checkpoint, due=int((NOW - 70) * 1e6))
     assert health(checkpoint) is expected
-
-
-@pytest.mark.parametrize(
-    ("max_lag", "expected"), [(None, Health.IDLE), (200, Health.IDLE), (50, Health.BEHIND)]
-)
-def test_a_lag_has_a_limit_if_one_is_given(
-    checkpoint: Path, max_lag: float | None, expected: Health
-) -> None:
-    feedback(checkpoint, summary={"source_watermark": int((NOW - 100) * 1e6)})
-    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
-    assert health(checkpoint, max_lag=max_lag) is expected
 
 
 @pytest.mark.parametrize(("started", "expected"), [(5, Health.IDLE), (61, Health.BEHIND)])
@@ -298,33 +285,33 @@ def test_a_folder_without_a_pipeline_is_an_error(tmp_path: Path) -> None:
 # The command.
 
 
-def test_the_command_answers_in_words_and_as_json(checkpoint: Path) -> None:
-    spark(checkpoint, "offsets/0", "commits/0")
-    said = CliRunner().invoke(main, ["status", str(checkpoint)])
-    assert said.exit_code == 0
-    assert said.output.startswith("finished: micro-batch 1 was committed ")
-    assert "Group: 1 elements, watermark end" in said.output.replace("/GroupByKey", "")
-    content = json.loads(CliRunner().invoke(main, ["status", "--json", str(checkpoint)]).output)
+def test_the_command_answers_in_words_and_as_json(checkpoint: Path, golden: Golden) -> None:
+    spark(checkpoint, *DONE)
+    text = "\n".join(answer(command("status", checkpoint)))
+    varying = {
+        r"committed .* ago, after .*": "committed TIME ago, after TIME",
+        r"(stages|collecting|feedback) [\d,]+ ms": r"\1 TIME",
+    }
+    golden("status of a checkpoint.txt", text, varying)
+    content = json.loads(command("status", "--json", checkpoint).output)
     assert (content["health"], content["micro_batch"]) == ("finished", 1)
     assert {step["output_watermark"] for step in content["steps"]} == {"end"}
 
 
 def test_the_command_fails_where_the_pipeline_does_not_come_forward(checkpoint: Path) -> None:
     feedback(checkpoint)
-    spark(checkpoint, "offsets/0", "commits/0")
-    os.utime(checkpoint / "offsets/0", (0, 0))
-    spark(checkpoint, "offsets/1")
-    os.utime(checkpoint / "offsets/1", (0, 0))
-    stuck = CliRunner().invoke(main, ["status", str(checkpoint)])
+    spark(checkpoint, *DONE, "offsets/1", ago=NOW)
+    stuck = command("status", checkpoint)
     assert (stuck.exit_code, stuck.output[:5]) == (1, "stuck")
 
 
-@pytest.mark.parametrize("arguments", [["--max_lag=-1", "x"], ["--patience=soon", "x"], ["x"], []])
-def test_the_command_refuses_what_is_wrong(tmp_path: Path, arguments: list[str]) -> None:
-    given = [str(tmp_path / argument) if argument == "x" else argument for argument in arguments]
-    refused = CliRunner().invoke(main, ["status", *given])
-    assert refused.exit_code == 2
-    assert len(refused.output.splitlines()) <= 5
+def test_errors_of_the_command(
+    golden: Golden, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = [["--max_lag=-1", "x"], ["--patience=soon", "x"], ["x"], []]
+    texts = {" ".join(["status", *given]): answer(command("status", *given)) for given in refused}
+    golden("errors of status.txt", sections(texts), {str(tmp_path): "FOLDER"})
 
 
 def test_how_far_a_watermark_is_held_is_told_as_long_as_its_input_goes_on(

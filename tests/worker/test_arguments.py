@@ -20,8 +20,7 @@ from apache_beam.typehints import Optional
 from elementwise import as_elements
 from hypothesis import given
 from hypothesis import strategies as st
-from in_process_batch import BatchRunner
-from noting import found, note
+from noting import noted, values
 from whole import examples
 
 from sparkbeam.errors import PipelineFailed
@@ -201,11 +200,8 @@ def repeated(bid: Any, times: int) -> Any:
 
 
 def results(build: Build) -> list[str]:
-    found.clear()
-    with beam.Pipeline(BatchRunner()) as p:
-        bids = p | ReadFromArrow([70, 0, 3], batches, Bid, timestamp_column="at")
-        _ = build(bids) | "note" >> beam.Map(note)
-    return sorted(map(repr, found))
+    bids = ReadFromArrow([70, 0, 3], batches, Bid, timestamp_column="at")
+    return noted(lambda p: build(p | bids))
 
 
 @pytest.mark.part(5)
@@ -331,8 +327,8 @@ def is_what_python_gives(function: Callable[[Any, Any], Any], more: Any, way: st
         expected = [repr(function(bid, more)) for bid in bids]
     except Exception:
         expected = []
-    found.clear()
-    with beam.Pipeline(BatchRunner()) as p:
+
+    def build(p: beam.Pipeline) -> Any:
         read = p | ReadFromArrow([70], batches, Bid, timestamp_column="at")
         if not expected:
             read = read | beam.Filter(lambda bid: False)
@@ -341,8 +337,9 @@ def is_what_python_gives(function: Callable[[Any, Any], Any], more: Any, way: st
             made = p | beam.Create([0]) | beam.Map(lambda _: more).with_output_types(Any)
             given = AsSingleton(made)
         args, kwargs = ((), {"more": given}) if way == "by name" else ((given,), {})
-        _ = read | "with" >> beam.Map(function, *args, **kwargs) | "note" >> beam.Map(note)
-    assert sorted(repr(value) for value, *_ in found) == sorted(expected)
+        return read | "with" >> beam.Map(function, *args, **kwargs)
+
+    assert sorted(map(repr, values(build))) == sorted(expected)
 
 
 def test_a_side_input_that_cannot_be_read_fails_as_the_step() -> None:

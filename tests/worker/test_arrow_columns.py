@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct import direct_runner
-from in_process_batch import BatchRunner
-from noting import found, note
+from noting import values
 
 from beam_nexmark.beam_source import NexmarkEvents
 from beam_nexmark.configuration import Configuration
@@ -107,13 +105,10 @@ def events() -> ReadFromArrow:
 
 
 def run(
-    runner: Any, source: ReadFromArrow, build: Callable[[Any], Any], *options: str
+    source: ReadFromArrow, build: Callable[[Any], Any], *options: str, runner: Any = None
 ) -> list[str]:
-    found.clear()
     ASKED.clear()
-    with beam.Pipeline(runner, options=PipelineOptions(list(options))) as p:
-        _ = build(p | source) | "note" >> beam.Map(note)
-    return sorted(repr(value) for value, *_ in found)
+    return sorted(map(repr, values(lambda p: build(p | source), *options, runner=runner)))
 
 
 def codes(events: Any) -> Any:
@@ -178,13 +173,13 @@ def test_what_somebody_looks_at_is_asked_for(
     source: Callable[[], ReadFromArrow], build: Callable[[Any], Any], asked: list[str]
 ) -> None:
     every = ROWS if source is rows else EVENTS
-    results = run(BatchRunner(), source(), build)
+    results = run(source(), build)
     assert asked in ASKED
     assert len(set(map(tuple, ASKED))) == 1
     assert results
-    assert results == run(direct_runner.BundleBasedDirectRunner(), source(), build)
+    assert results == run(source(), build, runner=direct_runner.BundleBasedDirectRunner())
     assert every in ASKED
-    assert results == run(BatchRunner(), source(), build, "--columns=off")
+    assert results == run(source(), build, "--columns=off")
     assert every in ASKED
 
 
@@ -223,7 +218,7 @@ def test_events_of_nexmark_are_made_of_what_a_query_looks_at(
 def test_batches_that_do_not_fit_are_told(batch: pa.Table, message: str) -> None:
     source = ReadFromArrow([1], lambda *_: [batch], Reading, timestamp_column="at", schema=SCHEMA)
     with pytest.raises(PipelineFailed, match=message):
-        run(BatchRunner(), source, sensors)
+        run(source, sensors)
 
 
 @pytest.mark.parametrize(

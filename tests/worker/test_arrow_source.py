@@ -11,7 +11,7 @@ import pytest
 from apache_beam.runners.direct import direct_runner
 from apache_beam.transforms.window import FixedWindows
 from in_process_batch import BatchRunner
-from noting import found, note
+from noting import values
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.io import ReadFromArrow
@@ -91,20 +91,17 @@ SOURCES: dict[str, Callable[[], ReadFromArrow]] = {
 }
 
 
-def run(runner: Any, source: ReadFromArrow, build: Callable[[Any], Any]) -> list[str]:
-    found.clear()
-    with beam.Pipeline(runner) as p:
-        _ = build(p | source) | "note" >> beam.Map(note)
-    return sorted(repr(value) for value, *_ in found)
+def run(source: ReadFromArrow, build: Callable[[Any], Any], runner: Any = None) -> list[str]:
+    return sorted(map(repr, values(lambda p: build(p | source), runner=runner)))
 
 
 @pytest.mark.part(5)
 @pytest.mark.parametrize("build", [stamped, windowed])
 @pytest.mark.parametrize("name", SOURCES)
 def test_elements_are_the_same_on_all_runners(name: str, build: Callable[[Any], Any]) -> None:
-    results = run(BatchRunner(), SOURCES[name](), build)
+    results = run(SOURCES[name](), build)
     assert results or name.startswith("no")
-    assert results == run(direct_runner.BundleBasedDirectRunner(), SOURCES[name](), build)
+    assert results == run(SOURCES[name](), build, runner=direct_runner.BundleBasedDirectRunner())
 
 
 def test_elements_of_several_types_are_a_union(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,11 +113,11 @@ def test_elements_of_several_types_are_a_union(monkeypatch: pytest.MonkeyPatch) 
     def source() -> ReadFromArrow:
         return ReadFromArrow([7, 8], events, (Reading, Failure), timestamp_column="at")
 
-    results = run(BatchRunner(), source(), build)
+    results = run(source(), build)
     assert {"8", "9"} < set(results)
     assert len(results) == 8
     monkeypatch.setattr(registry, "OPERATORS", registry.ELEMENTWISE)
-    assert run(BatchRunner(), source(), build) == results
+    assert run(source(), build) == results
 
 
 def test_a_declared_type_is_that_of_the_elements() -> None:
@@ -148,7 +145,7 @@ def test_a_declared_type_is_that_of_the_elements() -> None:
 )
 def test_batches_that_do_not_fit_are_told(source: Callable[[], Any], message: str) -> None:
     with pytest.raises(PipelineFailed, match=message):
-        run(BatchRunner(), source(), lambda rows: rows)
+        run(source(), lambda rows: rows)
 
 
 def without_time(_: int) -> list[pa.RecordBatch]:

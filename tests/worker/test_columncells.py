@@ -22,8 +22,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 from hypothesis import given
 from hypothesis import strategies as st
-from in_process_batch import BatchRunner
-from noting import found, note
+from noting import noted
 
 from sparkbeam.columns import FallBack, Shape, shape_of
 from sparkbeam.io import ReadFromArrow
@@ -316,13 +315,6 @@ PIPELINES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def results(build: Callable[[Any], Any]) -> list[str]:
-    found.clear()
-    with beam.Pipeline(BatchRunner()) as p:
-        _ = build(p) | "note" >> beam.Map(note)
-    return sorted(map(repr, found))
-
-
 @pytest.mark.part(5)
 @pytest.mark.parametrize("name", PIPELINES)
 def test_pipelines_over_cells_of_columns_give_what_elements_give(
@@ -331,20 +323,20 @@ def test_pipelines_over_cells_of_columns_give_what_elements_give(
     decoded: list[int] = []
     decode = ColumnCoder.decode
 
-    def noted(self: ColumnCoder, cell: bytes) -> Block:
+    def watched(self: ColumnCoder, cell: bytes) -> Block:
         block = decode(self, cell)
         decoded.append(len(block))
         return block
 
-    monkeypatch.setattr(ColumnCoder, "decode", noted)
-    over = results(PIPELINES[name])
+    monkeypatch.setattr(ColumnCoder, "decode", watched)
+    over = noted(PIPELINES[name])
     assert over
     assert decoded
     monkeypatch.setattr(ColumnCoder, "encode", refuse)
-    assert over == results(PIPELINES[name])
+    assert over == noted(PIPELINES[name])
 
 
 def test_first_cells_of_a_reshuffle_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that few elements spread over all tasks."""
     monkeypatch.setattr(ColumnCoder, "encode", lambda *_: pytest.fail("in one cell"))
-    assert results(lambda p: read(p, Person, lambda _: people(40)) | beam.Reshuffle())
+    assert noted(lambda p: read(p, Person, lambda _: people(40)) | beam.Reshuffle())

@@ -7,8 +7,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
-from in_process_batch import BatchRunner
-from noting import found, note
+from noting import noted
 
 from sparkbeam.io import ReadFromArrow
 
@@ -81,13 +80,8 @@ def of_flattens(rows: Any) -> Any:
 
 
 def results(build: Callable[[Any], Any], *options: str) -> list[str]:
-    found.clear()
-    pipeline = beam.Pipeline(BatchRunner(), argv=list(options))
-    rows = pipeline | ReadFromArrow(["a"], read, Reading, timestamp_column="at")
-    _ = build(rows) | "note" >> beam.Map(note)
-    result: Any = pipeline.run()
-    result.wait_until_finish()
-    return sorted(map(repr, found))
+    rows = ReadFromArrow(["a"], read, Reading, timestamp_column="at")
+    return noted(lambda p: build(p | rows), *options)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -16,8 +15,7 @@ from apache_beam.transforms.window import (
     SlidingWindows,
     TimestampedValue,
 )
-from in_process_batch import BatchRunner
-from noting import found, note
+from noting import noted
 
 from sparkbeam.columns.python_types import Lists, RecordShape
 from sparkbeam.io import ReadFromArrow
@@ -82,11 +80,8 @@ def tagged_in_no_order(pair: tuple[Any, Any]) -> Any:
 
 
 def run(build: Callable[[Any], Any], runner: Any = None, *options: str) -> list[str]:
-    found.clear()
-    with beam.Pipeline(runner or BatchRunner(), options=PipelineOptions(list(options))) as p:
-        rows = p | ReadFromArrow([0, 1, 2], read, Reading, timestamp_column="at", schema=SCHEMA)
-        _ = build(rows) | "note" >> beam.Map(note)
-    return sorted(map(repr, found))
+    rows = ReadFromArrow([0, 1, 2], read, Reading, timestamp_column="at", schema=SCHEMA)
+    return noted(lambda p: build(p | rows), *options, runner=runner)
 
 
 def compare(build: Callable[[Any], Any]) -> None:

@@ -14,8 +14,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, TimestampedValue
 from elementwise import as_elements
-from in_process_batch import BatchRunner
-from noting import found, note
+from noting import noted
 
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.steps.column_functions import ColumnFunction
@@ -125,12 +124,8 @@ def run(tmp_path: Path) -> Callable[..., list[str]]:
     def run(
         build: Callable[[Any], Any], files: str = "*.parquet", *, as_rows: bool = False
     ) -> list[str]:
-        found.clear()
-        p = beam.Pipeline(BatchRunner())
-        rows = p | beam.io.ReadFromParquet(str(tmp_path / files), as_rows=as_rows)
-        _ = build(rows) | "note" >> beam.Map(note)
-        p.run().wait_until_finish()
-        return sorted(map(repr, found))
+        rows = beam.io.ReadFromParquet(str(tmp_path / files), as_rows=as_rows)
+        return noted(lambda p: build(p | rows))
 
     return run
 
@@ -189,18 +184,11 @@ def test_rows_without_a_timestamp_are_in_the_windows_at_the_beginning_of_time(
     table = pa.table({"k": ["a", "a", "a", None], "v": [1, 2, 3, 4]})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=2)
 
-    def noted(runner: Any) -> list[str]:
-        found.clear()
-        with beam.Pipeline(runner) as p:
-            pairs = (
-                p
-                | beam.io.ReadFromParquet(str(tmp_path / "rows.parquet"))
-                | beam.Map(lambda row: (row["k"], row["v"]))
-                | beam.WindowInto(window_fn)
-            )
-            totals = pairs | beam.CombinePerKey(sum)
-            groups = pairs | beam.GroupByKey() | beam.MapTuple(lambda k, vs: (k, sorted(vs)))
-            _ = (totals, groups) | beam.Flatten() | beam.Map(note)
-        return sorted(map(repr, found))
+    def build(p: beam.Pipeline) -> Any:
+        rows = p | beam.io.ReadFromParquet(str(tmp_path / "rows.parquet"))
+        pairs = rows | beam.Map(lambda row: (row["k"], row["v"])) | beam.WindowInto(window_fn)
+        totals = pairs | beam.CombinePerKey(sum)
+        groups = pairs | beam.GroupByKey() | beam.MapTuple(lambda k, vs: (k, sorted(vs)))
+        return (totals, groups) | beam.Flatten()
 
-    assert noted(BatchRunner()) == noted(FnApiRunner())
+    assert noted(build) == noted(build, runner=FnApiRunner())

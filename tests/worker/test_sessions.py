@@ -4,12 +4,10 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.combiners import MeanCombineFn
 from apache_beam.transforms.window import Sessions, TimestampedValue
 from in_process import CORES
-from in_process_batch import BatchRunner
-from noting import found, note
+from noting import noted, values
 
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.row_formats.aggregate_rows import SessionSink
@@ -39,20 +37,13 @@ def test_values_that_may_change_do_not_wait() -> None:
             reused[0] = str(number * pair[1])
             yield TimestampedValue((pair[0], reused), pair[1])
 
-    found.clear()
-    with beam.Pipeline(
-        BatchRunner(), options=PipelineOptions(["--session_aggregator=columnar"])
-    ) as p:
-        _ = (
-            p
-            | beam.Create([(1, 2), (1, 3), (2, 50)])
-            | beam.FlatMap(lists)
-            | beam.Map(lambda pair: pair)
-            | beam.WindowInto(Sessions(10))
-            | beam.CombinePerKey(Texts())
-            | beam.Map(note)
-        )
-    assert sorted(element for element, *_ in found) == [(1, "6"), (2, "50")]
+    def build(p: beam.Pipeline) -> Any:
+        pairs = p | beam.Create([(1, 2), (1, 3), (2, 50)]) | beam.FlatMap(lists)
+        pairs = pairs | beam.Map(lambda pair: pair) | beam.WindowInto(Sessions(10))
+        return pairs | beam.CombinePerKey(Texts())
+
+    found = values(build, "--session_aggregator=columnar")
+    assert sorted(found) == [(1, "6"), (2, "50")]
 
 
 @pytest.mark.blocks(reason="Beam's own combine adds up what has the same window")
@@ -63,21 +54,16 @@ def test_one_accumulator_for_each_session_is_shuffled(
     written: list[int] = []
     write = SessionSink.write
 
-    def noted(self: SessionSink, batch: Batch) -> None:
+    def counted(self: SessionSink, batch: Batch) -> None:
         assert isinstance(batch, KeyedAggregates)
         written.append(len(batch))
         write(self, batch)
 
-    monkeypatch.setattr(SessionSink, "write", noted)
-    found.clear()
-    with beam.Pipeline(BatchRunner()) as p:
-        _ = (
-            p
-            | beam.Create([(number % 3, number) for number in range(150)])
-            | beam.Map(lambda pair: TimestampedValue(pair, pair[1] + 0.5))
-            | beam.WindowInto(Sessions(1000))
-            | beam.CombinePerKey(fn)
-            | beam.Map(note)
-        )
-    assert len(found) == 3
+    def build(p: beam.Pipeline) -> Any:
+        numbers = p | beam.Create([(number % 3, number) for number in range(150)])
+        in_time = numbers | beam.Map(lambda pair: TimestampedValue(pair, pair[1] + 0.5))
+        return in_time | beam.WindowInto(Sessions(1000)) | beam.CombinePerKey(fn)
+
+    monkeypatch.setattr(SessionSink, "write", counted)
+    assert len(noted(build)) == 3
     assert 3 <= sum(written) <= 3 * CORES
