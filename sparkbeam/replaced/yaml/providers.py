@@ -105,7 +105,7 @@ def _without_error_handling(kind: str, make: Callable[..., Any]) -> Callable[...
     """Return a function that makes a transform of a query, which handles no errors."""
 
     @functools.wraps(make)
-    def made(*args: Any, **config: Any) -> Any:
+    def create(*args: Any, **config: Any) -> Any:
         if "error_handling" in config:
             raise ConfigurationError(
                 f"{kind}: error_handling is not supported in SQL. Use language: python, or leave "
@@ -113,4 +113,4 @@ def _without_error_handling(kind: str, make: Callable[..., Any]) -> Callable[...
             )
         return make(*args, **config)
 
-    return made
+    return create
