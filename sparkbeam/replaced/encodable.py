@@ -1,11 +1,12 @@
 """Values that the coder of a type takes and gives back, told where they are made.
 
 A coder refuses some values of its type, such as integers beyond 64 bits and lone surrogates. Behind
-the step that makes them this ends the pipeline, whatever the step does with its own errors.
+the step that makes them this ends the pipeline, whatever the step does with its own errors. Others
+it changes: 2.5 of an integer becomes 2.
 """
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,9 +16,7 @@ from apache_beam import coders
 from apache_beam.portability.api import schema_pb2
 
 from sparkbeam.common.arguments import shown
-
-_NARROW = range(-(1 << 31), 1 << 31)
-"""The values of an INT32, of which Beam's coder cuts others off."""
+from sparkbeam.upstream.lossy_coders import Loses, encoding, loses
 
 _UNPICKLED = "cannot pickle"
 
@@ -33,8 +32,8 @@ class Encodable:
 
     @property
     def decides(self) -> bool:
-        """False for a type without a structure, whose values are pickled if all else fails."""
-        return not isinstance(self._given, coders.FastPrimitivesCoder | coders.PickleCoder)
+        """False for a type whose values are all pickled."""
+        return not isinstance(self._given, coders.PickleCoder)
 
     @cached_property
     def _type(self) -> schema_pb2.FieldType | None:
@@ -47,8 +46,12 @@ class Encodable:
         return self._given if self._type is None else coders.RowCoder(self._type.row_type.schema)
 
     @cached_property
-    def _is_narrow(self) -> bool:
-        return self._type is not None and _has_narrow(self._type)
+    def _encode(self) -> Callable[[Any], Any]:
+        return encoding(self._coder)
+
+    @cached_property
+    def _loses(self) -> Loses | None:
+        return loses(self._coder)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_schema": self._schema, "_given": self._given}
@@ -57,22 +60,21 @@ class Encodable:
         """Check a value.
 
         Raises:
-            ValueError: the coder does not take it; the message names the field.
+            ValueError: the coder does not take it, or changes it; the message names the field.
         """
         try:
-            self._coder.encode(value)
+            self._encode(value)
         except Exception as error:
             if _is_unpicklable(error):
                 return
-            raise ValueError(self._problem(value, error)) from None
-        if self._is_narrow and self._type is not None:
-            problem = _problem(self._type, value)
-            if problem:
-                raise ValueError(problem)
+            raise ValueError(self._problem(value, error_text(error))) from None
+        if self._loses and self._loses(value):
+            changed = self._coder.decode(self._coder.encode(value))
+            raise ValueError(self._problem(value, f"it would become {shown(changed)}"))
 
-    def _problem(self, value: Any, error: Exception) -> str:
+    def _problem(self, value: Any, reason: str) -> str:
         found = "" if self._type is None else _problem(self._type, value)
-        return found or f"{shown(value)} cannot be encoded: {error_text(error)}"
+        return found or f"{shown(value)} cannot be encoded: {reason}"
 
 
 def _is_unpicklable(error: Exception) -> bool:
@@ -86,21 +88,6 @@ def error_text(error: Exception) -> str:
 
 def _row_type(schema: schema_pb2.Schema) -> schema_pb2.FieldType:
     return schema_pb2.FieldType(row_type=schema_pb2.RowType(schema=schema))
-
-
-def _has_narrow(kind: schema_pb2.FieldType) -> bool:
-    """Return whether an INT32 is somewhere in a type."""
-    if kind.WhichOneof("type_info") == "row_type":
-        return any(_has_narrow(field.type) for field in kind.row_type.schema.fields)
-    if kind.WhichOneof("type_info") == "map_type":
-        return _has_narrow(kind.map_type.key_type) or _has_narrow(kind.map_type.value_type)
-    inner = _element_type(kind)
-    return _is_narrow(kind) if inner is None else _has_narrow(inner)
-
-
-def _is_narrow(kind: schema_pb2.FieldType) -> bool:
-    is_atomic = kind.WhichOneof("type_info") == "atomic_type"
-    return is_atomic and kind.atomic_type == schema_pb2.INT32
 
 
 def _element_type(kind: schema_pb2.FieldType) -> schema_pb2.FieldType | None:
@@ -120,22 +107,23 @@ class _Leaf:
 
     @property
     def problem(self) -> str:
-        """The reason why a coder refuses it; empty if none does."""
-        within = not _is_narrow(self.kind) or self.value is None or self.value in _NARROW
-        if within:
-            field = schema_pb2.Field(name="f", type=self.kind)
-            try:
-                coders.RowCoder(schema_pb2.Schema(fields=[field])).encode(beam.Row(f=self.value))
-            except Exception as error:
-                if _is_unpicklable(error):
-                    return ""
-            else:
+        """The reason why a coder refuses or changes it; empty if none does."""
+        field = schema_pb2.Field(name="f", type=self.kind)
+        coder = coders.RowCoder(schema_pb2.Schema(fields=[field]))
+        try:
+            coder.encode(beam.Row(f=self.value))
+        except Exception as error:
+            if _is_unpicklable(error):
+                return ""
+        else:
+            is_lost = loses(coder)
+            if is_lost is None or not is_lost(beam.Row(f=self.value)):
                 return ""
         return f"field {self.path!r} of type {_name(self.kind)} cannot hold {shown(self.value)}"
 
 
 def _problem(kind: schema_pb2.FieldType, row: Any) -> str:
-    """Return what is wrong with the first field that a coder refuses; empty if there is none."""
+    """Return what is wrong with the first such field; empty if there is none."""
     return next(filter(None, (leaf.problem for leaf in _leaves("", kind, row))), "")
 
 

@@ -4,10 +4,12 @@ Beam's schema of a record leaves logical types out, and its rows have values tha
 """
 
 import decimal
+import io
 from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
+import fastavro
 from apache_beam.portability.api import schema_pb2
 from apache_beam.typehints import schemas
 from apache_beam.utils.timestamp import Timestamp
@@ -19,7 +21,31 @@ _KEPT = ("decimal", *_MOMENTS)
 _LOGICAL = "logicalType"
 _PARTS = ("items", "values", "type")
 
+_CHECKED_DECIMAL = "sparkbeam-decimal"
+"""The logical type of decimals for ``fastavro``, which rounds what exceeds the precision."""
+
 Convert = Callable[[Any], Any]
+
+
+def read(data: bytes, writer: Any, reader: Any = None) -> Any:
+    """Return what ``fastavro`` reads with schemas without the logical types that rows lack.
+
+    Raises:
+        ValueError: a decimal has more digits than its type.
+    """
+    return fastavro.schemaless_reader(io.BytesIO(data), writer, reader)
+
+
+def _decimal(data: bytes, writer: Any = None, reader: Any = None) -> decimal.Decimal:
+    precision, number = writer["precision"], int.from_bytes(data, "big", signed=True)
+    if abs(number) >= 10**precision:
+        raise ValueError(f"a decimal has more than the {precision} digits of its type")
+    context = decimal.Context(prec=precision)
+    return decimal.Decimal(number).scaleb(-writer.get("scale", 0), context)
+
+
+for _kind in ("bytes", "fixed"):
+    fastavro.read.LOGICAL_READERS[f"{_kind}-{_CHECKED_DECIMAL}"] = _decimal
 
 
 def avro_rows(schema: Any) -> tuple[schema_pb2.Schema, Any, Convert]:
@@ -52,6 +78,8 @@ def without_logical_types(schema: Any) -> Any:
         for name, part in schema.items()
         if name != _LOGICAL or part in _KEPT
     }
+    if found.get(_LOGICAL) == "decimal":
+        found[_LOGICAL] = _CHECKED_DECIMAL
     if "fields" in found:
         found["fields"] = [without_logical_types(field) for field in found["fields"]]
     return found

@@ -1,6 +1,5 @@
 """Rows of records whose schemas are in a schema registry."""
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from sparkbeam.common.arguments import listed
 from sparkbeam.errors import ConfigurationError
 from sparkbeam_kafka import upstream as yaml_payloads
-from sparkbeam_kafka.avro_rows import avro_rows, without_logical_types
+from sparkbeam_kafka.avro_rows import avro_rows, read, without_logical_types
 from sparkbeam_kafka.registry import (
     AVRO,
     JSON,
@@ -163,8 +162,6 @@ class Parser:
             ValueError: it has another form, or does not fit the schema.
             RegistryError: the registry has no schema of it, or does not answer.
         """
-        import fastavro
-
         number, record = split_header(data)
         writer = without_logical_types(self._registry.schema(number))
-        return self._to_row(fastavro.schemaless_reader(io.BytesIO(record), writer, self._schema))
+        return self._to_row(read(record, writer, self._schema))

@@ -1,13 +1,11 @@
 """Records of Kafka as rows of a schema: the ``KAFKA`` of managed transforms and Beam YAML."""
 
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Optional
 
 import apache_beam as beam
-import fastavro
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.typehints import Tuple
 
@@ -19,6 +17,7 @@ from sparkbeam_kafka import proto_rows, registry_rows
 from sparkbeam_kafka import upstream as yaml_payloads
 from sparkbeam_kafka.arguments import AUTO_COMMIT, RESET, SERVERS
 from sparkbeam_kafka.avro_rows import avro_rows
+from sparkbeam_kafka.avro_rows import read as read_avro
 from sparkbeam_kafka.constructors import client_settings
 from sparkbeam_kafka.registry import AVRO, JSON, SETTINGS, RegistryUnavailable, registry
 
@@ -63,7 +62,7 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
         max_read_time=config.number("max_read_time_seconds"),
         redistribute=config.flag("redistribute"),
     )
-    errors = config.tree("error_handling")
+    errors = _error_handling(config)
     if errors is not None and config.text(_REGISTRY):
         # No record is a dead letter because the registry is away.
         errors = {**errors, "exc_class": ValueError}
@@ -132,7 +131,7 @@ def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
         **{name: value for name, value in updates.items() if name not in SETTINGS},
     }
     records = WriteToKafka(producer, config.required("topic"))
-    errors = config.tree("error_handling")
+    errors = _error_handling(config)
     config.finish()
 
     def written(rows: Any) -> Any:
@@ -164,10 +163,28 @@ def _parser(config: ManagedConfig, consumer: Mapping[str, str]) -> tuple[Any, An
     try:
         if format == "AVRO" and given:
             rows, plain, to_row = avro_rows(given)
-            return rows, lambda data: to_row(fastavro.schemaless_reader(io.BytesIO(data), plain))
+            return rows, lambda data: to_row(read_avro(data, plain))
         return yaml_payloads.parser(format, given)
     except Exception as error:  # What Beam finds wrong with a schema.
         raise _wrong_schema(config, error) from None
+
+
+def _error_handling(config: ManagedConfig) -> Mapping[str, Any] | None:
+    errors = config.tree("error_handling")
+    if errors is None:
+        return None
+    output = errors.get("output")
+    unknown = [str(key) for key in errors if key not in yaml_payloads.ERROR_HANDLING]
+    if unknown:
+        problem = f"has {listed(unknown)}, which is not supported"
+    elif not isinstance(output, str) or output in ("", errors.get("main_tag", "good")):
+        problem = "does not name another output than that of the rows, 'good'"
+    else:
+        return errors
+    raise ConfigurationError(
+        f"{config.name}: error_handling={shown(errors)} {problem}. Name the output of the records "
+        "that fail and of their errors: {'output': 'bad'}."
+    )
 
 
 def _check_registry(

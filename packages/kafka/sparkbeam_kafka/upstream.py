@@ -1,10 +1,16 @@
 """Assumptions about how Beam YAML reads and writes the payloads of messages."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.portability.api import schema_pb2
 from apache_beam.typehints import schemas
+
+_HANDLING = inspect.signature(beam.ParDo.with_exception_handling).parameters
+ERROR_HANDLING = {"output", *_HANDLING} - {"self", "dead_letter_tag"}
+"""The keys of ``error_handling``."""
 
 
 def parser(format: str, schema: Mapping[str, Any] | None) -> tuple[Any, Callable[[Any], Any]]:
@@ -14,10 +20,56 @@ def parser(format: str, schema: Mapping[str, Any] | None) -> tuple[Any, Callable
         format: ``RAW``, ``STRING`` or ``JSON``.
         schema: in the form of the format; None for the first two.
     """
-    from apache_beam.yaml import yaml_io
+    from apache_beam.yaml import json_utils, yaml_io
 
+    if format == "JSON" and schema:
+        kind = schema_pb2.FieldType()
+        rows = json_utils.json_schema_to_beam_schema(_without_null(schema))
+        kind.row_type.schema.CopyFrom(rows)
+        _allow_nulls(schema, kind)
+        return kind.row_type.schema, json_utils.json_parser(kind.row_type.schema, dict(schema))
     found: tuple[Any, Callable[[Any], Any]] = yaml_io._create_parser(format, schema)
     return found
+
+
+_SCHEMAS = ("items", "additionalProperties")
+
+
+def _without_null(schema: Any) -> Any:
+    """Return a JSON schema with types in place of lists of a type and null, as Beam's rows need.
+
+    Raises:
+        ValueError: a list has more types, or an array has none.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _without_null(one) if key in _SCHEMAS else one for key, one in schema.items()}
+    if isinstance(found.get("properties"), dict):
+        found["properties"] = {
+            name: _without_null(one) for name, one in found["properties"].items()
+        }
+    if isinstance(found.get("type"), list):
+        types = [kind for kind in found["type"] if kind != "null"]
+        if len(types) != 1:
+            raise ValueError(f"a field has one type and may be null, not the types {found['type']}")
+        found["type"] = types[0]
+    if found.get("type") == "array" and "items" not in found:
+        raise ValueError("an array needs 'items', the type of its values")
+    return found
+
+
+def _allow_nulls(schema: Any, kind: schema_pb2.FieldType) -> None:
+    """Make those types nullable that are together with null in a JSON schema."""
+    if isinstance(schema["type"], list) and "null" in schema["type"]:
+        kind.nullable = True
+    info = kind.WhichOneof("type_info")
+    if info == "array_type":
+        _allow_nulls(schema["items"], kind.array_type.element_type)
+    elif info == "map_type":
+        _allow_nulls(schema["additionalProperties"], kind.map_type.value_type)
+    elif info == "row_type":
+        for field in kind.row_type.schema.fields:
+            _allow_nulls(schema["properties"][field.name], field.type)
 
 
 def avro_schema(schema: Any) -> Any:

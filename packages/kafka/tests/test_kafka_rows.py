@@ -158,6 +158,7 @@ DEEP = {
         "i": {"type": "integer"},
         "s": {"type": "string"},
         "n": {"type": "number"},
+        "u": {"type": "array", "items": {"type": ["integer", "null"]}},
         "a": {"type": "array", "items": {"type": "integer"}},
         "m": {"type": "object", "additionalProperties": {"type": "integer"}},
         "o": {
@@ -185,6 +186,7 @@ POISON = {
     b'{"i": 1, "n": ' + b"9" * 400 + b"}": "field 'n' of type double or null cannot hold",
     b'{"i": 1, "n": ' + b"9" * 5000 + b"}": "Exceeds the limit",
     b'{"i": 1, "a": [1, ' + BIG + b"]}": "field 'a[1]' of type int64",
+    b'{"i": 1, "u": [null, ' + BIG + b"]}": "field 'u[1]' of type int64 or null",
     b'{"i": 1, "a": [null]}': "ValidationError",
     b'{"i": 1, "m": {"x": ' + BIG + b"}}": "m['x']",
     b'{"i": 1, "m": {"\\udfff": 1}}': "field 'm, a key' of type string cannot hold",
@@ -209,7 +211,11 @@ def of_avro(kind: Any) -> dict[str, Any]:
 FORMATS: dict[str, tuple[dict[str, Any], list[bytes], dict[Any, str]]] = {
     "JSON": (
         {"format": "JSON", "schema": DEEP},
-        [b'{"i": 1.0}', b'{"i": 9223372036854775807, "n": NaN, "s": "x"}', b'{"i": 1, "i": 2}'],
+        [
+            b'{"i": 1.0, "u": [null, 1]}',
+            b'{"i": 9223372036854775807, "n": NaN, "s": "x"}',
+            b'{"i": 1, "i": 2}',
+        ],
         {None: "NoneType", **POISON},
     ),
     "RAW": (
@@ -230,6 +236,19 @@ FORMATS: dict[str, tuple[dict[str, Any], list[bytes], dict[Any, str]]] = {
             b"": "EOFError",
             in_avro("long", 2**31): "field 'i' of type int32 cannot hold 2147483648",
             in_avro("long", 2**62): "field 'i' of type int32",
+        },
+    ),
+    "decimals of AVRO": (
+        {
+            "format": "AVRO",
+            "schema": of_avro(
+                {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
+            ),
+        },
+        [in_avro("bytes", (-99999).to_bytes(9, "big", signed=True))],
+        {
+            in_avro("bytes", (100000).to_bytes(3, "big")): "more than the 5 digits of its type",
+            in_avro("bytes", b"\x7f" * 3000): "more than the 5 digits of its type",
         },
     ),
     "PROTO": (

@@ -52,14 +52,22 @@ def replacing(transform: Any, pipeline: Pipeline) -> "SparkSql":
     return SparkSql(**arguments_of(transform))
 
 
-def yaml_type(query: str, dialect: str | None = None, ddl: str | None = None) -> Any:
+def yaml_type(
+    query: str, dialect: str | None = None, ddl: str | None = None, error_handling: Any = None
+) -> Any:
     """Run a query in Beam SQL, in Calcite's dialect.
 
     Args:
         query: the query.
         dialect: "calcite".
         ddl: statements with SET, which have no effect.
+        error_handling: not supported.
     """
+    if error_handling is not None:
+        raise ConfigurationError(
+            "Sql: error_handling is not supported. Use MapToFields or Filter with language: python "
+            "for the expressions that fail, or with_sql_dead_letters in a Python pipeline."
+        )
     return "Sql" >> SparkSql(query, dialect, ddl)
 
 

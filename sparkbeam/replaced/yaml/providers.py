@@ -11,6 +11,7 @@ from sparkbeam.common.entry_points import (
     function,
     registered,
 )
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed import transform_for
 from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.replaced.yaml.packages import check_installed
@@ -93,6 +94,23 @@ def _with_queries(make: Callable[..., Any], provider: Any) -> Any:
     """Return the provider with queries of a package's."""
     from apache_beam.yaml import yaml_provider
 
+    transforms = transforms_of_queries(provider) or {}
     return yaml_provider.SqlBackedProvider(
-        transforms_of_queries(provider) or {}, _inline(_SQL, make)
+        {kind: _without_error_handling(kind, transform) for kind, transform in transforms.items()},
+        _inline(_SQL, make),
     )
+
+
+def _without_error_handling(kind: str, make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that makes a transform of a query, which handles no errors."""
+
+    @functools.wraps(make)
+    def create(*args: Any, **config: Any) -> Any:
+        if "error_handling" in config:
+            raise ConfigurationError(
+                f"{kind}: error_handling is not supported in SQL. Use language: python, or leave "
+                "error_handling out."
+            )
+        return make(*args, **config)
+
+    return create
