@@ -9,9 +9,11 @@ import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from apache_beam.typehints import typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
@@ -39,6 +41,8 @@ from sparkbeam_sql.calcite_values import (
     alike,
     common_kind,
     converted,
+    held,
+    is_integer,
     strict,
 )
 from sparkbeam_sql.functions import MICROS
@@ -265,7 +269,9 @@ class _Lowering:
                     f"the equality of {text_of(key[0])} and {text_of(key[1])}, which have "
                     f"different types,{IN_STEPS}{place(key[0])}"
                 )
-        left_keys, right_keys = (tuple(map(_as_key, side)) for side in zip(*pairs, strict=True))
+        left_keys, right_keys = (
+            tuple(map(_as_join_key, side)) for side in zip(*pairs, strict=True)
+        )
         whole = JoinSteps(left, right, how, left_keys, right_keys)
         joined: Scope = {
             **_nullable(left_scope, how in ("right", "outer")),
@@ -543,15 +549,57 @@ def _as_kinds(step: Project, kinds: Sequence[Any]) -> Project:
 
 
 def _as_key(value: Value) -> Value:
-    """Return a value as part of a key, of a type with a deterministic coder.
+    """Return a value as part of the key of a group, of a type with a deterministic coder.
 
-    Equal numbers are equal keys.
+    Equal values are equal keys.
     """
-    if value.kind in REAL:
-        return strict(value.kind, "({} + 0.0)", value)
     if value.kind is Decimal:
         return strict(Decimal, "without_zeros({})", value)
+    if value.kind in REAL:
+        return _normal_real(value)
+    if _has_forms(value.kind):
+        return strict(value.kind, "normal({})", value)
     return as_micros(value)
+
+
+def _normal_real(value: Value) -> Value:
+    """Return a number with one zero and one NaN."""
+    first, again = held(value)
+    if value.nullable:
+        source = f"(None if {first} is None else {again} + 0.0 if {again} == {again} else nan)"
+    else:
+        source = f"({again} + 0.0 if {first} == {again} else nan)"
+    return replace(value, source=source)
+
+
+def _has_forms(kind: Any) -> bool:
+    """Return whether values of a nested type may be equal in several forms."""
+    rows = row_constraint(kind)
+    if rows is not None:
+        return any(_has_forms(without_none(part)[0]) for _, part in rows._fields)
+    if kind in (Decimal, *REAL):
+        return True
+    hint = convert_to_beam_type(kind)
+    if isinstance(hint, typehints.DictConstraint | typehints.MappingTypeConstraint):
+        return True
+    inner = getattr(hint, "inner_type", None)
+    return inner is not None and _has_forms(without_none(inner)[0])
+
+
+def _as_join_key(value: Value) -> Value:
+    """Return a value as part of the key of a join, of which only the equality counts."""
+    if is_integer(value.kind):
+        return value if value.kind is int else strict(int, "integer({})", value)
+    if value.kind in REAL:
+        text = "({} + 0.0)" if value.kind is float else "(real({}) + 0.0)"
+        return strict(float, text, value)
+    if value.kind is Decimal:
+        return strict(str, "str(without_zeros({}))", value)
+    if value.kind is date:
+        return strict(int, "{}.toordinal()", value)
+    if value.kind in (str, bool, bytes, Timestamp, Any):
+        return as_micros(value)
+    return strict(Any, "hashable({})", value)
 
 
 def as_micros(value: Value) -> Value:

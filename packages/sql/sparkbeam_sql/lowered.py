@@ -43,6 +43,7 @@ from sparkbeam_sql.combines import (
     SumDistinct,
     first_present,
 )
+from sparkbeam_sql.keys import hashable, normal
 from sparkbeam_sql.rows import is_whole
 from sparkbeam_sql.steps import (
     Aggregate,
@@ -396,6 +397,8 @@ _NAMES = {
     "inf": math.inf,
     "nan": math.nan,
     "Timestamp": Timestamp,
+    "hashable": hashable,
+    "normal": normal,
     **{name: each for name, each in vars(sql_functions).items() if inspect.isfunction(each)},
 }
 """Names in the expressions of :class:`Value`."""
