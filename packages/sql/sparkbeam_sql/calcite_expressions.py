@@ -29,6 +29,8 @@ from sparkbeam_sql.calcite_values import (
     converted,
     held,
     is_integer,
+    is_nested,
+    parts_of,
     present,
     ranged,
     strict,
@@ -176,6 +178,12 @@ class Expressions:
             left, right = as_kind(left, kind), as_kind(right, kind)
         elif left.kind is not right.kind and Any not in (left.kind, right.kind):
             left, right = _as_times(node, left, right)
+        if is_nested(left.kind) and is_nested(right.kind):
+            is_order = not isinstance(node, exp.EQ | exp.NEQ)
+            if is_order and dict in (*parts_of(left.kind), *parts_of(right.kind)):
+                raise unknown(node)
+            text = "ordered({})" if is_order else "hashable({})"
+            left, right = strict(Any, text, left), strict(Any, text, right)
         return left, right
 
     def _compared(self, node: exp.Binary, *, negated: bool) -> str:

@@ -13,7 +13,6 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from apache_beam.typehints import typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
@@ -43,6 +42,8 @@ from sparkbeam_sql.calcite_values import (
     converted,
     held,
     is_integer,
+    is_nested,
+    parts_of,
     strict,
 )
 from sparkbeam_sql.functions import MICROS
@@ -95,18 +96,26 @@ class _Lowering:
     ) -> None:
         self._tables = tables
         self._functions = functions
-        self._named: dict[str, tuple[Step, dict[str, Value]]] = {}
+        self._named: Mapping[str, tuple[Step, dict[str, Value]]] = {}
 
     def _expressions(self, scope: Scope) -> "Expressions":
         return Expressions(scope, self._functions)
 
     def query(self, tree: exp.Query) -> Project:
+        around = self._named
+        try:
+            return self._query(tree)
+        finally:
+            self._named = around
+
+    def _query(self, tree: exp.Query) -> Project:
         with_ = tree.args.get("with_") or exp.With()
         if with_.recursive:
             raise QueryRefused("WITH RECURSIVE in windows")
         for cte in with_.expressions:
             names = [each.name for each in cte.args["alias"].columns] or cte.this.named_selects
-            self._named[cte.alias] = self._columns_of(self.query(cte.this), names)
+            named = self._columns_of(self.query(cte.this), names)
+            self._named = {**self._named, cte.alias: named}
         if isinstance(tree, exp.Subquery):
             return self._first(self.query(tree.this), tree)
         if isinstance(tree, exp.SetOperation):
@@ -557,7 +566,7 @@ def _as_key(value: Value) -> Value:
         return strict(Decimal, "without_zeros({})", value)
     if value.kind in REAL:
         return _normal_real(value)
-    if _has_forms(value.kind):
+    if any(part in (Decimal, dict, *REAL) for part in parts_of(value.kind)):
         return strict(value.kind, "normal({})", value)
     return as_micros(value)
 
@@ -572,20 +581,6 @@ def _normal_real(value: Value) -> Value:
     return replace(value, source=source)
 
 
-def _has_forms(kind: Any) -> bool:
-    """Return whether values of a nested type may be equal in several forms."""
-    rows = row_constraint(kind)
-    if rows is not None:
-        return any(_has_forms(without_none(part)[0]) for _, part in rows._fields)
-    if kind in (Decimal, *REAL):
-        return True
-    hint = convert_to_beam_type(kind)
-    if isinstance(hint, typehints.DictConstraint | typehints.MappingTypeConstraint):
-        return True
-    inner = getattr(hint, "inner_type", None)
-    return inner is not None and _has_forms(without_none(inner)[0])
-
-
 def _as_join_key(value: Value) -> Value:
     """Return a value as part of the key of a join, of which only the equality counts."""
     if is_integer(value.kind):
@@ -597,9 +592,7 @@ def _as_join_key(value: Value) -> Value:
         return strict(str, "str(without_zeros({}))", value)
     if value.kind is date:
         return strict(int, "{}.toordinal()", value)
-    if value.kind in (str, bool, bytes, Timestamp, Any):
-        return as_micros(value)
-    return strict(Any, "hashable({})", value)
+    return strict(Any, "hashable({})", value) if is_nested(value.kind) else as_micros(value)
 
 
 def as_micros(value: Value) -> Value:

@@ -63,5 +63,19 @@ def hashable(value: Any) -> Any:
     return value
 
 
+def ordered(value: Any) -> Any:
+    """Return a value by which nested values are ordered.
+
+    NaN is greater than all other numbers, and null is less than all values.
+    """
+    if value is None:
+        return (0,)
+    if isinstance(value, list | tuple | beam.Row):
+        return 1, tuple(map(ordered, value))
+    if dataclasses.is_dataclass(value):
+        return 1, tuple(ordered(each) for _, each in _parts(value))
+    return (1, value) if value == value else (2,)
+
+
 def _parts(value: Any) -> list[tuple[str, Any]]:
     return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]

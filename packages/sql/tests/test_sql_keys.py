@@ -20,6 +20,8 @@ pytest.importorskip("sqlglot")
 
 from sql_engines import by_steps
 
+from sparkbeam_sql.calcite_dialect import QueryRefused
+
 
 class Part(NamedTuple):
     d: Decimal | None
@@ -141,3 +143,22 @@ def test_all_joins_have_keys_of_all_types(how: str, column: str) -> None:
         found = {"l": left, "r": left if is_single else right} | SqlTransform(query)
         ids = found | beam.Map(lambda row: row.id) | "All" >> beam.WindowInto(GlobalWindows())
         assert_that(ids, equal_to([1, 2] if is_single else [1, 1, 2, 2]))
+
+
+def test_nested_values_are_counted_and_ordered() -> None:
+    expected = {
+        "COUNT(DISTINCT parts), COUNT(DISTINCT fs), COUNT(DISTINCT m)": [(1, 1, 1)],
+        "MAX(fs) = ANY_VALUE(fs), MIN(part) = MAX(part)": [(True, True)],
+        "MAX(ARRAY[NULLIF(id, 2)]), MIN(ARRAY[NULLIF(id, 2)])": [([1], [None])],
+        "MAX(ARRAY[f, f / id]), MIN(ds) = ANY_VALUE(ds)": [(["0", "0"], True)],
+    }
+    for items, rows in expected.items():
+        found = by_steps(f"SELECT {items} FROM PCOLLECTION", Keyed, ROWS, windows=True)
+        assert found == rows, items
+
+
+def test_maps_have_no_order() -> None:
+    with pytest.raises(QueryRefused, match="MAX of a map, which has no order"):
+        by_steps("SELECT MAX(m) FROM PCOLLECTION", Keyed, ROWS)
+    with pytest.raises(QueryRefused, match="the expression"):
+        by_steps("SELECT m < m FROM PCOLLECTION", Keyed, ROWS)
