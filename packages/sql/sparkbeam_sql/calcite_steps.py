@@ -59,6 +59,7 @@ from sparkbeam_sql.steps import (
     Union,
     Unnest,
     Windows,
+    lacks_row,
 )
 from sparkbeam_sql.user_functions import SqlFunction
 
@@ -271,6 +272,14 @@ class _Lowering:
             self._expressions(left_scope),
             self._expressions(right_scope),
         )
+        if name.startswith(SUBQUERY):
+            # Its own aggregates are replaced where there are no rows.
+            is_aggregate = isinstance(other, Project) and isinstance(other.step, Aggregate)
+            inner = other.step.step if is_aggregate else other  # type: ignore[union-attr]
+            _check_row(join.this, inner, [], of_right)
+        else:
+            _check_row(join.this, step, [one for one, _ in keys], of_left)
+            _check_row(join.this, other, [own for _, own in keys], of_right)
         pairs = [alike(of_left.value(one), of_right.value(other)) for one, other in keys]
         for sides, key in zip(pairs, keys, strict=True):
             if len({each.kind for each in sides} - {Any}) > 1:
@@ -440,9 +449,17 @@ class _Lowering:
             windows,
             bounds,
             not of_keys or (windows is None and all(_is_bound(step, key) for key in of_keys)),
+            group is None,
         )
         condition = None if having is None else behind.holds(having.this)
-        return Project(whole, tuple(map(behind.value, items)), condition)
+        values = (
+            replace(
+                behind.value(item),
+                null_without_rows=group is None and isinstance(item, _NULL_WITHOUT_ROWS),
+            )
+            for item in items
+        )
+        return Project(whole, tuple(values), condition)
 
 
 def _with_condition(node: exp.AggFunc) -> exp.Expr:
@@ -616,6 +633,45 @@ def attribute(name: str) -> str:
     # Python itself would read other characters in their normal form.
     is_plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
     return f"row.{name}" if is_plain else f"getattr(row, {name!r})"
+
+
+def _check_row(
+    node: exp.Expr, step: Step, keys: Sequence[exp.Expr], expressions: Expressions
+) -> None:
+    """Check that an aggregate without GROUP BY that is joined has a row if it matters.
+
+    Args:
+        node: a relation of the join.
+        step: makes its rows.
+        keys: expressions of these that are equal to others; one that is null without rows joins
+            nothing, as no row does.
+        expressions: over its rows.
+
+    Raises:
+        QueryRefused: there may be a match for the row that a window does not have.
+    """
+    if lacks_row(step) and not any(
+        all(isinstance(part, _NULL_OF_NULL) for part in key.walk())
+        and any(expressions.value(each).null_without_rows for each in key.find_all(exp.Column))
+        for key in keys
+    ):
+        raise QueryRefused(
+            "a join or subquery of an aggregate without GROUP BY, which has no row in a window "
+            f"where it has no input,{IN_STEPS}{place(node)}",
+            "Compare with the aggregate itself: WHERE x = (SELECT COUNT(*) FROM …).",
+        )
+
+
+_NULL_OF_NULL = (
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul),
+    *(exp.Div, exp.Mod, exp.Cast, exp.DataType, exp.DataTypeParam, exp.Upper, exp.Lower),
+)
+"""Expressions that are null if a part of them is."""
+
+_NULL_WITHOUT_ROWS = (
+    *(exp.Sum, exp.Avg, exp.Min, exp.Max, exp.AnyValue),
+    *(exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevSamp, exp.StddevPop),
+)
 
 
 def _equal_sides(

@@ -1,6 +1,7 @@
 """Subqueries in expressions as joins, for queries in windows and in streaming."""
 
 import itertools
+from typing import TypeGuard
 
 from sqlglot import exp
 
@@ -203,6 +204,7 @@ class _Joining:
             The value of the query, and the condition under which it has its row; None for always.
         """
         inner, pairs = self._uncorrelated(query, node)
+        assert isinstance(inner, exp.Select)
         item = exp.Paren(this=_unaliased(inner.selects[0]).copy())
         having = inner.args.get("having")
         condition = exp.Paren(this=having.this.copy()) if having is not None else None
@@ -320,7 +322,7 @@ def _query_of(node: exp.Expr, condition: exp.Expr) -> exp.Query:
     return query
 
 
-def _is_one_row(query: exp.Query) -> bool:
+def _is_one_row(query: exp.Query) -> TypeGuard[exp.Select]:
     """Return whether a query is an aggregate without GROUP BY, which has a row without input."""
     if not isinstance(query, exp.Select) or query.args.get("group"):
         return False

@@ -29,12 +29,14 @@ class Value:
         kind: the type of its values.
         nullable: it may be None.
         computed: a number is one of Python; one of a row may be a NumPy scalar.
+        null_without_rows: it is an aggregate without GROUP BY that is null over no rows.
     """
 
     source: str
     kind: Any
     nullable: bool = False
     computed: bool = False
+    null_without_rows: bool = False
 
 
 KINDS: Mapping[Any, Any] = {

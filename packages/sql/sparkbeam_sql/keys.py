@@ -32,7 +32,7 @@ def normal(value: Any) -> Any:
             return {key: normal(value[key]) for key in sorted(value, key=hashable)}
         case beam.Row():
             return beam.Row(**{name: normal(each) for name, each in value.as_dict().items()})
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.replace(value, **{name: normal(each) for name, each in _parts(value)})
     return value
 

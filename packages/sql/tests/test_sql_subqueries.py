@@ -8,6 +8,8 @@ pytest.importorskip("sqlglot")
 
 from sql_engines import by_steps
 
+from sparkbeam_sql.calcite_dialect import QueryRefused
+
 
 class Item(NamedTuple):
     k: int
@@ -82,3 +84,28 @@ def test_conditions_have_subqueries(condition: str) -> None:
 @pytest.mark.parametrize("query", QUERIES)
 def test_names_of_with_belong_to_their_query(query: str) -> None:
     assert rows(query) == QUERIES[query]
+
+
+COUNTS = "(SELECT COUNT(*) AS n, MAX(k) AS m FROM t b WHERE b.k > 100)"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT p.k FROM t p, {COUNTS} q WHERE p.k - p.k = q.n",
+        f"SELECT p.k FROM {COUNTS} q, t p WHERE p.k - p.k = q.n",
+        f"SELECT p.k FROM t p JOIN {COUNTS} q ON p.k = COALESCE(q.m, 1)",
+        f"WITH w AS {COUNTS} SELECT k FROM t WHERE k IN (SELECT n FROM w)",
+        f"SELECT k, (SELECT MAX(n) FROM {COUNTS} q) FROM t",
+        "SELECT k FROM t WHERE k NOT IN (SELECT MAX(k) FROM t UNION SELECT 1 FROM t)",
+    ],
+)
+def test_an_aggregate_that_may_lack_its_row_is_not_joined(query: str) -> None:
+    with pytest.raises(QueryRefused, match="an aggregate without GROUP BY") as refused:
+        rows(query)
+    assert "WHERE x = (SELECT COUNT" in refused.value.remedy
+
+
+def test_an_aggregate_that_is_null_without_rows_is_joined() -> None:
+    assert rows(f"WITH w AS {COUNTS} SELECT p.k FROM t p JOIN w ON p.k = w.m + 1") == []
+    assert rows("SELECT p.k FROM (SELECT MAX(k) AS m FROM t) q, t p WHERE p.k = q.m") == [(3,)]
