@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from sqlglot import exp
 
@@ -15,6 +16,8 @@ from sparkbeam_sql.calcite_values import (
     computable,
     held,
     is_integer,
+    is_nested,
+    parts_of,
     strict,
 )
 
@@ -90,11 +93,14 @@ class Aggregation:
         if condition is not None:
             value = Value(f"({value.source} if {condition} else None)", value.kind, nullable=True)
         if isinstance(node, exp.Min | exp.Max):
+            if is_nested(value.kind):
+                return self._best_nested(node, value)
             return self._best(node.key, value)
         if isinstance(node, exp.AnyValue):
             return Value(self._add("any", value), value.kind, value.nullable)
         if is_distinct and isinstance(node, exp.Count):
-            return Value(self._add("distinct", value), int)
+            key = strict(Any, "hashable({})", value) if is_nested(value.kind) else value
+            return Value(self._add("distinct", key), int)
         if value.kind not in NUMBERS and not isinstance(node, exp.Count):
             raise QueryRefused(f"{node.sql_name()} of a value that is not a number{IN_STEPS}")
         if spread:
@@ -112,6 +118,15 @@ class Aggregation:
         return Value(
             self._add(function.alias, value), function.result.type, function.result.nullable
         )
+
+    def _best_nested(self, node: exp.AggFunc, value: Value) -> Value:
+        if dict in parts_of(value.kind):
+            raise QueryRefused(
+                f"{node.sql_name()} of a map, which has no order",
+                "Aggregate one of its values, such as m['key'].",
+            )
+        function = "least" if isinstance(node, exp.Min) else "greatest"
+        return Value(self._add(function, value), value.kind, value.nullable)
 
     def _best(self, function: str, value: Value) -> Value:
         """Return the least or the greatest value; NaN is greater than all other numbers.

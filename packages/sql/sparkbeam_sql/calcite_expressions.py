@@ -18,6 +18,7 @@ from sparkbeam_sql.calcite_dialect import QueryRefused
 from sparkbeam_sql.calcite_functions import called, item
 from sparkbeam_sql.calcite_times import moved
 from sparkbeam_sql.calcite_values import (
+    BITS,
     NUMBERS,
     REAL,
     WHOLE,
@@ -29,6 +30,8 @@ from sparkbeam_sql.calcite_values import (
     converted,
     held,
     is_integer,
+    is_nested,
+    parts_of,
     present,
     ranged,
     strict,
@@ -173,9 +176,15 @@ class Expressions:
         left, right = self.value(node.left), self.value(node.right)
         if {left.kind, right.kind} <= NUMBERS and left.kind is not right.kind:
             kind = wider(left.kind, right.kind)
-            left, right = as_kind(left, kind), as_kind(right, kind)
+            left, right = (_comparable(as_kind(each, kind), kind) for each in (left, right))
         elif left.kind is not right.kind and Any not in (left.kind, right.kind):
             left, right = _as_times(node, left, right)
+        if is_nested(left.kind) and is_nested(right.kind):
+            is_order = not isinstance(node, exp.EQ | exp.NEQ)
+            if is_order and dict in (*parts_of(left.kind), *parts_of(right.kind)):
+                raise unknown(node)
+            text = "ordered({})" if is_order else "hashable({})"
+            left, right = strict(Any, text, left), strict(Any, text, right)
         return left, right
 
     def _compared(self, node: exp.Binary, *, negated: bool) -> str:
@@ -246,6 +255,8 @@ class Expressions:
         return field_of(owner, node.name, fields[node.name])
 
     def _negative(self, node: exp.Neg) -> Value:
+        if isinstance(node.this, exp.Literal) and node.this.name == str(1 << 63):
+            return Value(f"({-(1 << 63)})", int)
         value = self.value(node.this)
         if value.kind is Decimal:
             return strict(Decimal, "decimal_difference(Decimal(0), {})", value)
@@ -417,6 +428,12 @@ def _as_times(node: exp.Expr, left: Value, right: Value) -> tuple[Value, Value]:
     kind = "TIMESTAMP" if Timestamp in kinds else "DATE"
     to = exp.Cast(this=exp.Null(), to=exp.DataType.build(kind))
     return cast(to, left), cast(to, right)
+
+
+def _comparable(value: Value, kind: Any) -> Value:
+    """Return a number for a comparison in a type; Python would compare an integer exactly."""
+    is_long = is_integer(value.kind) and value.kind not in BITS
+    return converted(value, kind) if is_long and kind in REAL else value
 
 
 def _is_condition(node: exp.Expr) -> bool:

@@ -508,7 +508,10 @@ def _nullif(node: exp.Nullif, value: _Values) -> Value:
     one, other = alike(left, right)
     if one.kind is not other.kind and other.kind is not Any:
         raise unknown(node)
-    return Value(f"nullif({left.source}, {other.source})", left.kind, nullable=True)
+    source = f"nullif({left.source}, {other.source})"
+    if left.kind is not one.kind:
+        source = f"(None if {one.source} == {other.source} else {left.source})"
+    return Value(source, left.kind, nullable=True)
 
 
 def _same_value(text: str) -> Callable[[exp.Binary, _Values], Value]:

@@ -9,6 +9,7 @@ import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -39,6 +40,10 @@ from sparkbeam_sql.calcite_values import (
     alike,
     common_kind,
     converted,
+    held,
+    is_integer,
+    is_nested,
+    parts_of,
     strict,
 )
 from sparkbeam_sql.functions import MICROS
@@ -54,6 +59,7 @@ from sparkbeam_sql.steps import (
     Union,
     Unnest,
     Windows,
+    lacks_row,
 )
 from sparkbeam_sql.user_functions import SqlFunction
 
@@ -91,18 +97,26 @@ class _Lowering:
     ) -> None:
         self._tables = tables
         self._functions = functions
-        self._named: dict[str, tuple[Step, dict[str, Value]]] = {}
+        self._named: Mapping[str, tuple[Step, dict[str, Value]]] = {}
 
     def _expressions(self, scope: Scope) -> "Expressions":
         return Expressions(scope, self._functions)
 
     def query(self, tree: exp.Query) -> Project:
+        around = self._named
+        try:
+            return self._query(tree)
+        finally:
+            self._named = around
+
+    def _query(self, tree: exp.Query) -> Project:
         with_ = tree.args.get("with_") or exp.With()
         if with_.recursive:
             raise QueryRefused("WITH RECURSIVE in windows")
         for cte in with_.expressions:
             names = [each.name for each in cte.args["alias"].columns] or cte.this.named_selects
-            self._named[cte.alias] = self._columns_of(self.query(cte.this), names)
+            named = self._columns_of(self.query(cte.this), names)
+            self._named = {**self._named, cte.alias: named}
         if isinstance(tree, exp.Subquery):
             return self._first(self.query(tree.this), tree)
         if isinstance(tree, exp.SetOperation):
@@ -258,6 +272,14 @@ class _Lowering:
             self._expressions(left_scope),
             self._expressions(right_scope),
         )
+        if name.startswith(SUBQUERY):
+            # Its own aggregates are replaced where there are no rows.
+            is_aggregate = isinstance(other, Project) and isinstance(other.step, Aggregate)
+            inner = other.step.step if is_aggregate else other  # type: ignore[union-attr]
+            _check_row(join.this, inner, [], of_right)
+        else:
+            _check_row(join.this, step, [one for one, _ in keys], of_left)
+            _check_row(join.this, other, [own for _, own in keys], of_right)
         pairs = [alike(of_left.value(one), of_right.value(other)) for one, other in keys]
         for sides, key in zip(pairs, keys, strict=True):
             if len({each.kind for each in sides} - {Any}) > 1:
@@ -265,7 +287,9 @@ class _Lowering:
                     f"the equality of {text_of(key[0])} and {text_of(key[1])}, which have "
                     f"different types,{IN_STEPS}{place(key[0])}"
                 )
-        left_keys, right_keys = (tuple(map(_as_key, side)) for side in zip(*pairs, strict=True))
+        left_keys, right_keys = (
+            tuple(map(_as_join_key, side)) for side in zip(*pairs, strict=True)
+        )
         whole = JoinSteps(left, right, how, left_keys, right_keys)
         joined: Scope = {
             **_nullable(left_scope, how in ("right", "outer")),
@@ -425,9 +449,17 @@ class _Lowering:
             windows,
             bounds,
             not of_keys or (windows is None and all(_is_bound(step, key) for key in of_keys)),
+            group is None,
         )
         condition = None if having is None else behind.holds(having.this)
-        return Project(whole, tuple(map(behind.value, items)), condition)
+        values = (
+            replace(
+                behind.value(item),
+                null_without_rows=group is None and isinstance(item, _NULL_WITHOUT_ROWS),
+            )
+            for item in items
+        )
+        return Project(whole, tuple(values), condition)
 
 
 def _with_condition(node: exp.AggFunc) -> exp.Expr:
@@ -543,15 +575,41 @@ def _as_kinds(step: Project, kinds: Sequence[Any]) -> Project:
 
 
 def _as_key(value: Value) -> Value:
-    """Return a value as part of a key, of a type with a deterministic coder.
+    """Return a value as part of the key of a group, of a type with a deterministic coder.
 
-    Equal numbers are equal keys.
+    Equal values are equal keys.
     """
-    if value.kind in REAL:
-        return strict(value.kind, "({} + 0.0)", value)
     if value.kind is Decimal:
         return strict(Decimal, "without_zeros({})", value)
+    if value.kind in REAL:
+        return _normal_real(value)
+    if any(part in (Decimal, dict, *REAL) for part in parts_of(value.kind)):
+        return strict(value.kind, "normal({})", value)
     return as_micros(value)
+
+
+def _normal_real(value: Value) -> Value:
+    """Return a number with one zero and one NaN."""
+    first, again = held(value)
+    if value.nullable:
+        source = f"(None if {first} is None else {again} + 0.0 if {again} == {again} else nan)"
+    else:
+        source = f"({again} + 0.0 if {first} == {again} else nan)"
+    return replace(value, source=source)
+
+
+def _as_join_key(value: Value) -> Value:
+    """Return a value as part of the key of a join, of which only the equality counts."""
+    if is_integer(value.kind):
+        return value if value.kind is int else strict(int, "integer({})", value)
+    if value.kind in REAL:
+        text = "({} + 0.0)" if value.kind is float else "(real({}) + 0.0)"
+        return strict(float, text, value)
+    if value.kind is Decimal:
+        return strict(str, "str(without_zeros({}))", value)
+    if value.kind is date:
+        return strict(int, "{}.toordinal()", value)
+    return strict(Any, "hashable({})", value) if is_nested(value.kind) else as_micros(value)
 
 
 def as_micros(value: Value) -> Value:
@@ -575,6 +633,45 @@ def attribute(name: str) -> str:
     # Python itself would read other characters in their normal form.
     is_plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
     return f"row.{name}" if is_plain else f"getattr(row, {name!r})"
+
+
+def _check_row(
+    node: exp.Expr, step: Step, keys: Sequence[exp.Expr], expressions: Expressions
+) -> None:
+    """Check that an aggregate without GROUP BY that is joined has a row if it matters.
+
+    Args:
+        node: a relation of the join.
+        step: makes its rows.
+        keys: expressions of these that are equal to others; one that is null without rows joins
+            nothing, as no row does.
+        expressions: over its rows.
+
+    Raises:
+        QueryRefused: there may be a match for the row that a window does not have.
+    """
+    if lacks_row(step) and not any(
+        all(isinstance(part, _NULL_OF_NULL) for part in key.walk())
+        and any(expressions.value(each).null_without_rows for each in key.find_all(exp.Column))
+        for key in keys
+    ):
+        raise QueryRefused(
+            "a join or subquery of an aggregate without GROUP BY, which has no row in a window "
+            f"where it has no input,{IN_STEPS}{place(node)}",
+            "Compare with the aggregate itself: WHERE x = (SELECT COUNT(*) FROM …).",
+        )
+
+
+_NULL_OF_NULL = (
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul),
+    *(exp.Div, exp.Mod, exp.Cast, exp.DataType, exp.DataTypeParam, exp.Upper, exp.Lower),
+)
+"""Expressions that are null if a part of them is."""
+
+_NULL_WITHOUT_ROWS = (
+    *(exp.Sum, exp.Avg, exp.Min, exp.Max, exp.AnyValue),
+    *(exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevSamp, exp.StddevPop),
+)
 
 
 def _equal_sides(

@@ -1,12 +1,14 @@
 """Subqueries in expressions as joins, for queries in windows and in streaming."""
 
 import itertools
+from typing import TypeGuard
 
 from sqlglot import exp
 
 from sparkbeam_sql.calcite_checks import IN_STEPS
 from sparkbeam_sql.calcite_dialect import QueryRefused, place, text_of
 from sparkbeam_sql.calcite_nodes import relations
+from sparkbeam_sql.calcite_order import first_rows
 from sparkbeam_sql.calcite_timestamps import is_plain
 
 SUBQUERY = "subquery "
@@ -75,12 +77,31 @@ class _Joining:
             value, query = self._with_scalars(node.this), _query_of(node.args["query"], node)
             if len(query.named_selects) != 1 or isinstance(value, exp.Tuple):
                 raise _refused("IN (SELECT …) of several columns", node)
+            if _is_one_row(query):
+                return self._equal(value, query, node, is_negated=is_negated)
             if is_negated:
                 return self._not_in(value, query)
             return self._exists(query, [(value, 0)], node, is_negated=False)
         if isinstance(node, exp.Exists):
-            return self._exists(_query_of(node.this, node), [], node, is_negated=is_negated)
+            query = _query_of(node.this, node)
+            if _is_one_row(query):
+                _, there = self._one_row(query, node)
+                is_there = exp.Is(this=exp.Paren(this=there or exp.true()), expression=exp.true())
+                return exp.Not(this=is_there) if is_negated else is_there
+            return self._exists(query, [], node, is_negated=is_negated)
         return self._with_scalars(condition)
+
+    def _equal(
+        self, value: exp.Expr, query: exp.Select, node: exp.Expr, *, is_negated: bool
+    ) -> exp.Expr:
+        """Return the condition that a value is that of a query of one row, or that it is not."""
+        found, there = self._one_row(query, node)
+        kind = exp.NEQ if is_negated else exp.EQ
+        test = kind(this=value.copy(), expression=found)
+        if there is None:
+            return test
+        default = exp.Boolean(this=is_negated)
+        return exp.Case(ifs=[exp.If(this=there, true=test)], default=default)
 
     def _exists(
         self,
@@ -156,31 +177,66 @@ class _Joining:
         return node
 
     def _scalar(self, node: exp.Subquery) -> exp.Expr:
-        inner, pairs = self._uncorrelated(_query_of(node, node), node)
-        is_one = not inner.args.get("group") and any(map(_aggregates, inner.selects))
-        limit = inner.args.get("limit")
-        is_first = limit is not None and limit.sql().strip() == "LIMIT 1" and not pairs
-        if not (is_one or is_first) or len(inner.named_selects) != 1:
+        query = _query_of(node, node)
+        if len(query.named_selects) != 1:
             raise _refused("a subquery as a value that may have several rows", node)
+        if _is_one_row(query):
+            found, condition = self._one_row(query, node)
+            is_first = exp.If(this=condition, true=found)
+            return found if condition is None else exp.Case(ifs=[is_first])
+        inner, pairs = self._uncorrelated(query, node)
+        limit = inner.args.get("limit")
+        if limit is None or limit.sql().strip() != "LIMIT 1" or pairs:
+            raise _refused("a subquery as a value that may have several rows", node)
+        item = exp.column(inner.named_selects[0], table="inner")
+        alias = exp.TableAlias(this=exp.to_identifier("inner"))
+        derived = exp.select().from_(exp.Subquery(this=inner, alias=alias))
+        name = self._join(derived, [_ZERO, item], [_ZERO], distinct=False, is_left=True)
+        return exp.column("k1", table=name)
+
+    def _one_row(self, query: exp.Select, node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+        """Join the aggregates of a query without GROUP BY.
+
+        Expressions of aggregates are computed in the rows around, as without rows there are no
+        aggregates in a window: COUNT is 0 then, and all others are null.
+
+        Returns:
+            The value of the query, and the condition under which it has its row; None for always.
+        """
+        inner, pairs = self._uncorrelated(query, node)
+        assert isinstance(inner, exp.Select)
+        item = exp.Paren(this=_unaliased(inner.selects[0]).copy())
+        having = inner.args.get("having")
+        condition = exp.Paren(this=having.this.copy()) if having is not None else None
+        rows = first_rows(inner)
+        for part in filter(None, (item, condition)):
+            if part.find(exp.Query):
+                raise _refused("a subquery next to aggregates", node)
+        for name in ("having", "order", "limit", "offset", "distinct"):
+            inner.set(name, None)
         inside = [own for _, own in pairs] or [_ZERO]
-        if isinstance(inner, exp.Select) and is_one:
-            item = _unaliased(inner.selects[0])
-            derived = inner.copy()
-            derived.set("expressions", [])
-            for own in inside if pairs else ():
-                derived.group_by(own.copy(), copy=False)
-        else:
-            item = exp.column(inner.named_selects[0], table="inner")
-            alias = exp.TableAlias(this=exp.to_identifier("inner"))
-            derived = exp.select().from_(exp.Subquery(this=inner, alias=alias))
+        for own in inside if pairs else ():
+            inner.group_by(own.copy(), copy=False)
+        found = [
+            each.parent if isinstance(each.parent, exp.Filter) else each
+            for part in filter(None, (item, condition))
+            for each in part.find_all(exp.AggFunc)
+        ]
+        aggregates = [each.copy() for each in found]
         keys = [outer for outer, _ in pairs] or [_ZERO]
-        name = self._join(derived, [*inside, item], keys, distinct=False, is_left=True)
-        found = exp.column(f"k{len(inside)}", table=name)
-        if isinstance(item, exp.Count):
-            return exp.Coalesce(this=found, expressions=[_ZERO.copy()])
-        if is_one and item.find(exp.Count):
-            raise _refused("a subquery that computes with COUNT", node)
-        return found
+        name = ""
+        if found:
+            name = self._join(inner, [*inside, *aggregates], keys, distinct=False, is_left=True)
+        for at, each in enumerate(found, start=len(inside)):
+            column: exp.Expr = exp.column(f"k{at}", table=name)
+            aggregate = each.this if isinstance(each, exp.Filter) else each
+            if isinstance(aggregate, exp.Count):
+                column = exp.Coalesce(this=column, expressions=[_ZERO.copy()])
+            column.type = each.type
+            each.replace(column)
+        if rows is not None and (rows[0] == 0 or rows[1] > 0):
+            return item, exp.false()
+        return item, condition
 
     def _join(
         self,
@@ -264,6 +320,14 @@ def _query_of(node: exp.Expr, condition: exp.Expr) -> exp.Query:
     if not isinstance(query, exp.Query):
         raise _refused("EXISTS without a query", condition)
     return query
+
+
+def _is_one_row(query: exp.Query) -> TypeGuard[exp.Select]:
+    """Return whether a query is an aggregate without GROUP BY, which has a row without input."""
+    if not isinstance(query, exp.Select) or query.args.get("group"):
+        return False
+    having = query.args.get("having")
+    return having is not None or any(map(_aggregates, query.selects))
 
 
 def _aggregates(node: exp.Expr) -> bool:

@@ -1,7 +1,7 @@
 """Values of expressions in SQL as expressions in Python."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -9,9 +9,12 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from apache_beam.typehints import typehints
+from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
+from sparkbeam.connectors.schemas import row_constraint, without_none
 from sparkbeam_sql.calcite_dialect import QueryRefused
 
 _Kind = exp.DataType.Type
@@ -26,12 +29,14 @@ class Value:
         kind: the type of its values.
         nullable: it may be None.
         computed: a number is one of Python; one of a row may be a NumPy scalar.
+        null_without_rows: it is an aggregate without GROUP BY that is null over no rows.
     """
 
     source: str
     kind: Any
     nullable: bool = False
     computed: bool = False
+    null_without_rows: bool = False
 
 
 KINDS: Mapping[Any, Any] = {
@@ -62,6 +67,28 @@ BITS = {np.int8: 8, np.int16: 16, np.int32: 32}
 def is_integer(kind: Any) -> bool:
     """Return whether a type is one of whole numbers."""
     return kind in WHOLE
+
+
+def parts_of(kind: Any) -> Iterator[Any]:
+    """Yield a type, and those of the values within it; ``dict`` stands for types of maps."""
+    rows = row_constraint(kind)
+    if rows is not None:
+        hints = [part for _, part in rows._fields]
+    else:
+        hint = convert_to_beam_type(kind)
+        is_map = isinstance(hint, typehints.DictConstraint | typehints.MappingTypeConstraint)
+        hints = [hint.key_type, hint.value_type] if is_map else []
+        if hasattr(hint, "inner_type"):
+            hints = [hint.inner_type]
+        kind = dict if is_map else kind
+    yield kind
+    for hint in hints:
+        yield from parts_of(without_none(hint)[0])
+
+
+def is_nested(kind: Any) -> bool:
+    """Return whether values are arrays, maps or rows."""
+    return len([*parts_of(kind)]) > 1
 
 
 def wider(left: Any, right: Any) -> Any:

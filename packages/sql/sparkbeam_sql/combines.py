@@ -12,13 +12,14 @@ import numpy as np
 from apache_beam import coders
 
 from sparkbeam_sql.functions import decimal_total
+from sparkbeam_sql.keys import ordered
 
 
 class Best(beam.CombineFn):
     """The least or greatest value that is not None.
 
     Args:
-        choose: ``min`` or ``max``.
+        choose: a function of values that are not None, such as ``min`` or ``max``.
     """
 
     def __init__(self, choose: Callable[[Any], Any]) -> None:
@@ -181,6 +182,16 @@ SPREADS: dict[str, Spread] = {
     for whole in ("pop", "samp")
 }
 """Variances and standard deviations, by name."""
+
+
+def least(values: Iterable[Any]) -> Any:
+    """Return the least of nested values."""
+    return min(values, key=ordered)
+
+
+def greatest(values: Iterable[Any]) -> Any:
+    """Return the greatest of nested values."""
+    return max(values, key=ordered)
 
 
 def first_present(values: Iterable[Any]) -> Any:

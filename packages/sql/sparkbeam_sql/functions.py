@@ -247,6 +247,8 @@ _LAST = Decimal(1).scaleb(-18)
 
 
 def _exact(number: Decimal) -> Decimal:
+    if number.adjusted() >= 38 and number:
+        raise OverflowError("A number in SQL is out of the range of 38 digits.")
     exponent = number.as_tuple().exponent
     if isinstance(exponent, int) and exponent < -18:
         return number.quantize(_LAST, context=_DECIMALS)

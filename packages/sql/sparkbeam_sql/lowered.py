@@ -42,7 +42,10 @@ from sparkbeam_sql.combines import (
     Present,
     SumDistinct,
     first_present,
+    greatest,
+    least,
 )
+from sparkbeam_sql.keys import hashable, normal, ordered
 from sparkbeam_sql.rows import is_whole
 from sparkbeam_sql.steps import (
     Aggregate,
@@ -387,6 +390,8 @@ _COMBINES: Mapping[str, beam.CombineFn] = {
     "distinct": CountDistinct(),
     "distinct_sum": SumDistinct(),
     "any": Best(first_present),
+    "least": Best(least),
+    "greatest": Best(greatest),
 }
 _AGGREGATES = {"sum": sum, "decimals": sql_functions.decimal_total, "min": min, "max": max}
 
@@ -396,6 +401,9 @@ _NAMES = {
     "inf": math.inf,
     "nan": math.nan,
     "Timestamp": Timestamp,
+    "hashable": hashable,
+    "normal": normal,
+    "ordered": ordered,
     **{name: each for name, each in vars(sql_functions).items() if inspect.isfunction(each)},
 }
 """Names in the expressions of :class:`Value`."""

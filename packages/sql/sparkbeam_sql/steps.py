@@ -63,6 +63,7 @@ class Aggregate:
         bounds: the start and the end of the window follow as two columns.
         nullable: whether each aggregate meets None.
         single: there is at most one row in each window.
+        whole: there is no GROUP BY.
     """
 
     step: "Step"
@@ -72,6 +73,7 @@ class Aggregate:
     windows: Windows | None = None
     bounds: bool = False
     single: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,3 +149,18 @@ def is_single(step: Step) -> bool:
     if isinstance(step, Project):
         return is_single(step.step)
     return isinstance(step, Aggregate) and step.single
+
+
+def lacks_row(step: Step) -> bool:
+    """Return whether a step may make no row in a window where SQL has one.
+
+    That is the row of an aggregate without GROUP BY over no rows. Joins are left out.
+    """
+    match step:
+        case Aggregate():
+            return step.whole or lacks_row(step.step)
+        case Project() | Top() | Assigned() | Unnest():
+            return lacks_row(step.step)
+        case Union():
+            return any(map(lacks_row, step.steps))
+    return False

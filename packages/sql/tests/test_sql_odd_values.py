@@ -154,6 +154,7 @@ def in_windows(expression: str, row: Odd) -> Any:
         ("CAST(f AS BIGINT)", "out of the range of 64 bits"),
         ("i * 4", "out of the encodable range"),
         ("CAST(d AS DECIMAL(5, 2))", "out of the range of 5 digits"),
+        ("99999999999999999999 * 99999999999999999999", "out of the range of 38 digits"),
         ("CAST('1_0' AS BIGINT)", "not a whole number"),
         ("CAST('١٢' AS BIGINT)", "not a whole number|invalid literal"),
         ("CAST('1_0' AS DECIMAL)", "not a number"),
