@@ -90,6 +90,30 @@ def run(rows: Any, query: str) -> list[tuple[Any, ...]]:
         ("WITH w AS (SELECT id i FROM PCOLLECTION) SELECT i FROM w WHERE i > 0", [(7,)]),
         ("SELECT p.id FROM PCOLLECTION p JOIN PCOLLECTION q ON p.id = -q.id AND p.id > 0", [(7,)]),
         ("SELECT id FROM PCOLLECTION p WHERE id IN (SELECT MAX(id) FROM PCOLLECTION)", [(7,)]),
+        (
+            "SELECT s.x FROM (SELECT id + 100 AS x FROM PCOLLECTION) s WHERE EXISTS "
+            "(SELECT 1 FROM PCOLLECTION b WHERE b.id = s.x)",
+            [],
+        ),
+        (
+            "SELECT id.x, n FROM (SELECT id + 1 AS x FROM PCOLLECTION) id, LATERAL "
+            "(SELECT COUNT(*) AS n FROM PCOLLECTION q WHERE q.id < id.x) l",
+            [(8, 2), (-6, 1)],
+        ),
+        (
+            "SELECT p.id FROM (WITH PCOLLECTION AS (SELECT 7 AS id) SELECT id FROM PCOLLECTION) q "
+            "JOIN PCOLLECTION p ON q.id = p.id",
+            [(7,)],
+        ),
+        (
+            "WITH PCOLLECTION AS (SELECT id + 1 AS id FROM PCOLLECTION) SELECT id FROM PCOLLECTION",
+            [(8,), (-6,)],
+        ),
+        (
+            "WITH x AS (SELECT 1 AS i) SELECT q.i, x.i FROM "
+            "(WITH x AS (SELECT i + 1 AS i FROM x) SELECT i FROM x) q, x",
+            [(2, 1)],
+        ),
         ("SELECT COUNT(*) FILTER (WHERE id > 0) FROM PCOLLECTION", [(1,)]),
         ("SELECT id FROM PCOLLECTION WHERE s NOT IN (SELECT s FROM PCOLLECTION)", []),
         ("SELECT id FROM PCOLLECTION WHERE s IN ('abc', NULL)", [(7,)]),
