@@ -488,6 +488,21 @@ CONDITIONS = [
     ("id IN (1, 7)", True),
     ("none IN (1, 7)", None),
     ("id NOT IN (1, NULL)", None),
+    ("nan IN (nan)", False),
+    ("nan NOT IN (nan, 1)", True),
+    ("f IN (1, nan, f)", True),
+    ("nan IN (nan, NULL)", None),
+    ("(nan, 1) IN ((nan, 1))", False),
+    ("CASE nan WHEN nan THEN 1 ELSE 2 END", 2),
+    ("CASE f WHEN nan THEN 1 WHEN f THEN 3 END", 3),
+    ("NULLIF(nan, nan)", "nan"),
+    ("id IN (SELECT i FROM PCOLLECTION)", False, SPARK),
+    ("none IN (SELECT i FROM PCOLLECTION)", None, SPARK),
+    ("id NOT IN (SELECT none FROM PCOLLECTION)", None, SPARK),
+    ("(none IN (SELECT i FROM PCOLLECTION WHERE i > 100)) IS NULL", False, SPARK),
+    ("f IN (SELECT f FROM PCOLLECTION)", True, SPARK),
+    ("nan IN (SELECT nan FROM PCOLLECTION)", False, SPARK),
+    ("CASE WHEN NOT nan IN (SELECT nan FROM PCOLLECTION) THEN 1 ELSE 2 END", 1, SPARK),
 ]
 
 

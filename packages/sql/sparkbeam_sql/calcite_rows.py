@@ -34,7 +34,7 @@ def _compared(node: exp.Expr) -> exp.Expr | None:
         if not node.expressions:
             return None
         tests = [_equal(node, left, _parts(each)) for each in node.expressions]
-        return exp.Paren(this=_balanced(tests))
+        return exp.Paren(this=balanced(tests))
     equal = _equal(node, left, _parts(node.expression))
     return exp.Not(this=equal) if isinstance(node, exp.NEQ) else equal
 
@@ -54,9 +54,9 @@ def _equal(node: exp.Expr, left: Sequence[exp.Expr], right: Sequence[exp.Expr] |
     return exp.Paren(this=reduce(lambda one, other: exp.And(this=one, expression=other), tests))
 
 
-def _balanced(tests: Sequence[exp.Expr]) -> exp.Expr:
+def balanced(tests: Sequence[exp.Expr]) -> exp.Expr:
     """Return whether one of some tests holds, without deep nesting."""
     if len(tests) == 1:
         return tests[0]
     half = len(tests) // 2
-    return exp.Or(this=_balanced(tests[:half]), expression=_balanced(tests[half:]))
+    return exp.Or(this=balanced(tests[:half]), expression=balanced(tests[half:]))

@@ -6,7 +6,8 @@ from typing import Any
 from sqlglot import exp
 
 from sparkbeam_sql.calcite_casts import cast_in_spark
-from sparkbeam_sql.calcite_dialect import FLOATS, INTEGERS, Calcite, QueryRefused
+from sparkbeam_sql.calcite_comparisons import between, case, compared, contained, nullif
+from sparkbeam_sql.calcite_dialect import INTEGERS, Calcite, QueryRefused
 from sparkbeam_sql.calcite_functions import function_of
 from sparkbeam_sql.calcite_text import SparkText, by_python
 from sparkbeam_sql.calcite_types import (
@@ -97,69 +98,6 @@ def _division(node: exp.Div) -> exp.Expr:
         return SparkText.of("CAST({0} AS DECIMAL(38, 18)) / {1}", left, _exact(right))
     found = exp.Div(this=left, expression=right, typed=False)
     return _as(found, node.type) if node.is_type(Kind.FLOAT) else found
-
-
-def _compared(node: exp.Binary) -> exp.Expr:
-    """Compare floating-point numbers as Java does: NaN is neither equal to a number nor greater.
-
-    To Spark it is equal to itself, and greater than all others.
-    """
-    left, right = node.left, node.right
-    if any(part.is_type(*FLOATS, Kind.DECIMAL) for part in (left, right)):
-        require_known(left, right)
-    of_left, of_right = _is_nan(left), _is_nan(right)
-    if isinstance(node, exp.GT | exp.GTE) and of_left is not None:
-        return _unless(node, _and(of_left, _is_present(right)))
-    if isinstance(node, exp.LT | exp.LTE) and of_right is not None:
-        return _unless(node, _and(of_right, _is_present(left)))
-    if of_left is None or of_right is None:
-        return node
-    both = _and(of_left, of_right)
-    if isinstance(node, exp.NEQ | exp.NullSafeNEQ):
-        return exp.Paren(this=exp.Or(this=node.copy(), expression=both))
-    return _unless(node, both) if isinstance(node, exp.EQ | exp.NullSafeEQ) else node
-
-
-def _unless(node: exp.Expr, condition: exp.Expr) -> exp.Expr:
-    return exp.Paren(this=_and(node.copy(), exp.Not(this=exp.Paren(this=condition))))
-
-
-def _and(left: exp.Expr, right: exp.Expr | None) -> exp.Expr:
-    return left if right is None else exp.And(this=left, expression=right)
-
-
-def _is_nan(node: exp.Expr) -> exp.Expr | None:
-    """Return the condition that a number is NaN; None if it cannot be."""
-    plain = node.unnest()
-    if isinstance(plain, exp.Neg):
-        plain = plain.this.unnest()
-    if isinstance(plain, exp.Literal) or not node.is_type(*FLOATS):
-        return None
-    return exp.IsNan(this=node.copy())
-
-
-def _is_present(node: exp.Expr) -> exp.Expr | None:
-    """Return the condition that a value is not null; None if it is a constant."""
-    if isinstance(node.unnest(), exp.Literal):
-        return None
-    return exp.Not(this=exp.Is(this=node.copy(), expression=exp.Null()))
-
-
-def _between_numbers(node: exp.Between) -> exp.Expr:
-    parts = (node.this, node.args["low"], node.args["high"])
-    if any(part.is_type(*FLOATS, Kind.DECIMAL) for part in parts):
-        require_known(*parts)
-    if not any(part.is_type(*FLOATS) for part in parts):
-        return node
-    low = _compared(exp.GTE(this=parts[0].copy(), expression=parts[1].copy()))
-    high = _compared(exp.LTE(this=parts[0].copy(), expression=parts[2].copy()))
-    return exp.Paren(this=_and(low, high))
-
-
-def _nullif(node: exp.Nullif) -> exp.Expr:
-    equal = exp.EQ(this=node.this.copy(), expression=node.expression.copy())
-    compared = _compared(equal)
-    return node if compared is equal else exp.If(this=compared, true=exp.Null(), false=node.this)
 
 
 def _condition_within(node: exp.Filter) -> None:
@@ -308,10 +246,12 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
             *(exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ),
             *(exp.GT, exp.GTE, exp.LT, exp.LTE),
         ),
-        _compared,
+        compared,
     ),
-    exp.Between: _between_numbers,
-    exp.Nullif: _nullif,
+    exp.Between: between,
+    exp.Nullif: nullif,
+    exp.In: contained,
+    exp.Case: case,
     exp.Avg: _average,
     **dict.fromkeys(_SPREADS, _spread),
     exp.AnyValue: _any_value,

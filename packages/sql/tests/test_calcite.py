@@ -118,6 +118,21 @@ def run(rows: Any, query: str) -> list[tuple[Any, ...]]:
         ("SELECT id FROM PCOLLECTION WHERE s NOT IN (SELECT s FROM PCOLLECTION)", []),
         ("SELECT id FROM PCOLLECTION WHERE s IN ('abc', NULL)", [(7,)]),
         (
+            "SELECT COUNT(*) FROM PCOLLECTION WHERE "
+            "(id IN (SELECT CAST(NULL AS BIGINT) FROM PCOLLECTION)) IS NULL",
+            [(2,)],
+        ),
+        (
+            "SELECT id FROM PCOLLECTION WHERE NOT (id > 7 OR id IN (SELECT NULLIF(id, 7) FROM "
+            "PCOLLECTION))",
+            [],
+        ),
+        (
+            "SELECT id FROM PCOLLECTION WHERE f + CAST('NaN' AS DOUBLE) IN (SELECT f + "
+            "CAST('NaN' AS DOUBLE) FROM PCOLLECTION) OR id < 0",
+            [(-7,)],
+        ),
+        (
             "SELECT p.id FROM PCOLLECTION p WHERE EXISTS "
             "(SELECT 1 FROM PCOLLECTION q WHERE q.id < p.id)",
             [(7,)],
