@@ -271,6 +271,29 @@ TEXTS = [
     ("TO_HEX(SHA256('é'))", "4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c"),
     ("LENGTH(SHA512(s))", 64),
     ("MD5(CAST(NULL AS VARCHAR))", None),
+    ("s || d", "abc2.5"),
+    ("CONCAT(s, d, id)", "abc2.57"),
+    ("s || yes", "abcTRUE"),
+    ("s || (f - f)", "abc0E0"),
+    ("s || day || none", None),
+    ("UPPER(d)", "2.5"),
+    ("CHAR_LENGTH(d)", 3),
+    ("LPAD(d, 5)", "  2.5"),
+    ("SUBSTRING(d FROM 2)", ".5"),
+    ("TRIM(id)", "7"),
+    ("REPLACE(id, 7, 8)", "8"),
+    ("POSITION(5 IN d)", 3),
+    ("d LIKE '2.5'", True),
+    ("id SIMILAR TO '[0-9]'", True),
+    ("x || x", b"\x0f\xff\x0f\xff"),
+    (r"'a\zz' LIKE 'a\' || '%'", True, SPARK),
+    (r"'a\b' LIKE SUBSTRING('xa\b', 2)", True, SPARK),
+    (r"'a\b' ILIKE 'A\b'", True, SPARK),
+    (r"'a\b' ILIKE 'A\' || '_'", True, SPARK),
+    ("OVERLAY('abcdef' PLACING 'XYZ' FROM 2 FOR -1)", "aXYZabcdef"),
+    ("OVERLAY('abcdef' PLACING 'XYZ' FROM 2 FOR i2 - 8)", "aXYZabcdef"),
+    ("OVERLAY('abcdef' PLACING 'XYZ' FROM 2 FOR 0)", "aXYZbcdef"),
+    ("OVERLAY('abcdef' PLACING 'XYZ' FROM none)", None),
 ]
 
 CASTS = [
@@ -321,6 +344,17 @@ CASTS = [
     ("CAST(day AS TIMESTAMP)", at("2021-02-27")),
     ("CAST('2024-02-03 04:05:06.7' AS TIMESTAMP)", at("2024-02-03 04:05:06.700000")),
     ("CAST(SUBSTRING('x2024-02-03', 2) AS DATE)", date(2024, 2, 3)),
+    ("CAST(SUBSTRING('x2024-2-3 4:5', 2) AS DATE)", date(2024, 2, 3)),
+    (
+        "CAST(SUBSTRING('x2024-02-03 4:5:6.1234567', 2) AS TIMESTAMP)",
+        at("2024-02-03 04:05:06.123456"),
+    ),
+    ("CAST(SUBSTRING(CAST(none AS VARCHAR), 2) AS TIMESTAMP)", None),
+    ("CAST(SUBSTRING('x1.5e3 ', 2) AS DOUBLE)", real(1500)),
+    ("CAST(SUBSTRING('xNaN', 2) AS DOUBLE)", "nan"),
+    ("t > '2024-01-01'", True),
+    ("day IN ('2021-02-27')", True),
+    ("day BETWEEN '2021-01-01' AND '2022-01-01'", True),
     ("DATE '2021-02-27' = day", True),
 ]
 
@@ -444,6 +478,9 @@ TIMES = [
     ("t + INTERVAL '1:30' HOUR TO MINUTE", at("2024-03-10 04:00:15.250000"), SPARK),
     ("EXTRACT(SECOND FROM t + INTERVAL '1.5' SECOND)", 16, SPARK),
     ("day < t", True),
+    ("DATE '2023-01-31' + INTERVAL '0-1' YEAR TO MONTH", date(2023, 2, 28), SPARK),
+    ("day - INTERVAL '1-0' YEAR TO MONTH", date(2020, 2, 27), SPARK),
+    ("day + INTERVAL '1 2' DAY TO HOUR", at("2021-02-28 02:00:00"), SPARK),
 ]
 
 CONDITIONS = [

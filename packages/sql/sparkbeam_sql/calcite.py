@@ -37,13 +37,14 @@ from sparkbeam_sql.calcite_dialect import (
     statements,
 )
 from sparkbeam_sql.calcite_functions import TYPES
+from sparkbeam_sql.calcite_implicit import cast_implicitly
 from sparkbeam_sql.calcite_nodes import relations
 from sparkbeam_sql.calcite_rows import spelled_out
 from sparkbeam_sql.calcite_rules import NAMED, check_rules
-from sparkbeam_sql.calcite_spark import ROWS, to_spark
+from sparkbeam_sql.calcite_spark import to_spark
 from sparkbeam_sql.calcite_text import SparkDialect
 from sparkbeam_sql.calcite_timestamps import TIME, Timestamps
-from sparkbeam_sql.calcite_types import metadata, unify
+from sparkbeam_sql.calcite_types import ROWS, metadata, type_laterals, unify
 from sparkbeam_sql.user_functions import SqlFunction
 
 _METADATA = metadata(TYPES)
@@ -153,7 +154,7 @@ def parse(
         )
         columns = {name: _columns(tables[name]) for name in used}
         tree = _typed(tree, columns)
-        if unify(tree):
+        if unify(tree) | cast_implicitly(tree):
             tree = _typed(tree, columns)
     except sqlglot.errors.SqlglotError as error:
         raise unresolved(first_line(error), _named(parsed, tables), tables) from None
@@ -163,7 +164,16 @@ def parse(
 
 
 def _typed(tree: exp.Query, columns: dict[str, Any]) -> exp.Query:
-    return annotate_types(tree, schema=columns, expression_metadata=_METADATA, dialect=Calcite)
+    found = annotate_types(tree, schema=columns, expression_metadata=_METADATA, dialect=Calcite)
+    while type_laterals(found):
+        found = annotate_types(
+            found,
+            schema=columns,
+            expression_metadata=_METADATA,
+            dialect=Calcite,
+            overwrite_types=False,
+        )
+    return found
 
 
 def has_windows(query: ParsedQuery) -> bool:

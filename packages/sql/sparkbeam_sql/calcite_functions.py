@@ -273,6 +273,14 @@ def _overlay(node: exp.Overlay, *parts: Value) -> Value:
     return strict(str, f"overlay({', '.join(['{}'] * len(parts))})", *parts)
 
 
+def _overlay_in_spark(node: exp.Overlay) -> exp.Expr:
+    """Let Python replace a part of negative length, which Spark takes as one without a length."""
+    length = node.args.get("for_")
+    if length is None or (whole_number(length) or -1) >= 0:
+        return node
+    return by_python("overlay", *arguments(node), type=node.type)
+
+
 def _pad(node: exp.Pad, text: Value, length: Value, *fill: Value) -> Value:
     marks = fill or (Value("' '", str),)
     form = f"padded({{}}, {{}}, {{}}, {bool(node.args.get('is_left'))})"
@@ -306,12 +314,16 @@ def _matched(node: exp.Expr, text: Value, pattern: Pattern) -> Value:
     return strict(bool, "(not {})", found) if node.args.get("negate") else found
 
 
-def _like_in_spark(node: exp.Like) -> exp.Expr:
-    """Take backslashes in patterns as they are."""
+def like_in_spark(node: exp.Like | exp.ILike) -> exp.Expr:
+    """Take backslashes in patterns as they are; with ESCAPE, Spark does so too."""
     pattern = node.expression
-    if isinstance(node.parent, exp.Escape) or not isinstance(pattern, exp.Literal):
+    if isinstance(node.parent, exp.Escape):
         return node
-    node.set("expression", exp.Literal.string(pattern.this.replace("\\", "\\\\")))
+    if isinstance(pattern, exp.Literal):
+        doubled: exp.Expr = exp.Literal.string(pattern.this.replace("\\", "\\\\"))
+    else:
+        doubled = SparkText.of(r"REPLACE({0}, '\\', '\\\\')", pattern)
+    node.set("expression", doubled)
     return node
 
 
@@ -540,14 +552,15 @@ _TABLE = (
              _position_in_spark),
     Function("REPLACE", exp.Replace, "text", Kind.VARCHAR, _replace),
     Function("SUBSTRING", exp.Substring, "data whole", _same, _substring, _substring_in_spark),
-    Function("OVERLAY", exp.Overlay, "text text whole", Kind.VARCHAR, _overlay),
+    Function("OVERLAY", exp.Overlay, "text text whole", Kind.VARCHAR, _overlay,
+             _overlay_in_spark),
     Function("LPAD RPAD", exp.Pad, "text whole text", Kind.VARCHAR, _pad),
     Function("REVERSE", exp.Reverse, "text", Kind.VARCHAR, "{0}[::-1]"),
     Function("STARTS_WITH", exp.StartsWith, "text", Kind.BOOLEAN, "{0}.startswith({1})",
              "STARTSWITH({0}, {1})"),
     Function("ENDS_WITH", exp.EndsWith, "text", Kind.BOOLEAN, "{0}.endswith({1})",
              "ENDSWITH({0}, {1})"),
-    Function("LIKE", exp.Like, "text", Kind.BOOLEAN, _like, _like_in_spark),
+    Function("LIKE", exp.Like, "text", Kind.BOOLEAN, _like, like_in_spark),
     Function("ESCAPE", exp.Escape, "", Kind.BOOLEAN, _escaped),
     Function("SIMILAR TO", exp.SimilarTo, "text", Kind.BOOLEAN, _similar, _similar_in_spark),
     Function("TO_HEX", exp.Hex, "bytes", Kind.VARCHAR, "{0}.hex()", "LOWER(HEX({0}))"),

@@ -7,19 +7,17 @@ from sqlglot import exp
 
 from sparkbeam_sql.calcite_casts import cast_in_spark
 from sparkbeam_sql.calcite_comparisons import between, case, compared, contained, nullif
-from sparkbeam_sql.calcite_dialect import INTEGERS, Calcite, QueryRefused
-from sparkbeam_sql.calcite_functions import function_of
+from sparkbeam_sql.calcite_dialect import INTEGERS, Calcite, QueryRefused, place
+from sparkbeam_sql.calcite_functions import function_of, like_in_spark
 from sparkbeam_sql.calcite_text import SparkText, by_python
 from sparkbeam_sql.calcite_types import (
+    ROWS,
     Kind,
     built,
     decimal,
     digits,
     require_known,
 )
-
-ROWS = "rows"
-"""Key of an UNNEST whose columns are the fields of the rows in an array."""
 
 
 def to_spark(tree: exp.Query) -> None:
@@ -117,7 +115,11 @@ def _average(node: exp.Avg) -> exp.Expr:
     require_known(_argument(node))
     if isinstance(node.parent, exp.Window):
         return node
-    parts = exp.Sum(this=node.this.copy()), exp.Count(this=node.this.copy())
+    return _quotient(node, exp.Sum(this=node.this.copy()), exp.Count(this=node.this.copy()))
+
+
+def _quotient(node: exp.Expr, *parts: exp.Expr) -> exp.Expr:
+    """Return an average as the quotient of a sum and a count, which is exact."""
     if node.is_type(*INTEGERS):
         return SparkText.of("CAST({0} DIV {1} AS {type})", *parts, type=node.type)
     if node.is_type(Kind.DECIMAL):
@@ -130,7 +132,7 @@ def _spread(node: exp.AggFunc) -> exp.Expr:
     """Truncate a variance of integers, of which Spark's is a double that is nearly exact."""
     require_known(_argument(node))
     is_inner = isinstance(node.parent, exp.Window | exp.Filter)
-    return node if is_inner else _truncated(node, type(node))
+    return node if is_inner else _truncated(node)
 
 
 def _argument(node: exp.AggFunc) -> exp.Expr:
@@ -138,11 +140,10 @@ def _argument(node: exp.AggFunc) -> exp.Expr:
     return value.expressions[0] if isinstance(value, exp.Distinct) else value
 
 
-def _truncated(node: exp.Expr, aggregate: type[exp.Expr]) -> exp.Expr:
+def _truncated(node: exp.Expr) -> exp.Expr:
     if not node.is_type(*_EXACT):
         return node
-    is_near = node.is_type(*INTEGERS) and aggregate is not exp.Avg
-    text = "CAST(ROUND({0}, 6) AS {type})" if is_near else "CAST({0} AS {type})"
+    text = "CAST(ROUND({0}, 6) AS {type})" if node.is_type(*INTEGERS) else "CAST({0} AS {type})"
     return SparkText.of(text, node, type=node.type)
 
 
@@ -151,7 +152,14 @@ def _window(node: exp.Window | exp.Filter) -> exp.Expr:
     is_inner = isinstance(node.parent, exp.Window)
     if is_inner or type(aggregate) not in (exp.Avg, *_SPREADS):
         return node
-    return _truncated(node, type(aggregate))
+    if isinstance(aggregate, exp.Avg):
+        parts = []
+        for kind in (exp.Sum, exp.Count):
+            part = node.copy()
+            part.set("this", kind(this=aggregate.this.copy()))
+            parts.append(part)
+        return _quotient(node, *parts)
+    return _truncated(node)
 
 
 _SPREADS = (
@@ -194,6 +202,7 @@ def _unnest(node: exp.Unnest) -> exp.Expr:
         raise QueryRefused("UNNEST of several arrays")
     (array,) = node.expressions
     columns = alias.columns
+    _check_unnested(array, columns)
     rows: exp.Expr
     if not position:
         is_inline = len(columns) > 1 or node.meta.get(ROWS)
@@ -206,6 +215,22 @@ def _unnest(node: exp.Unnest) -> exp.Expr:
     if not is_joined:
         return exp.Subquery(this=rows.this, alias=alias)
     return exp.Lateral(this=rows, alias=alias)
+
+
+def _check_unnested(array: exp.Expr, columns: list[exp.Identifier]) -> None:
+    kind = array.type
+    if kind is not None and kind.is_type(Kind.MAP):
+        raise QueryRefused(f"UNNEST of a MAP{place(array)}", "UNNEST an array.")
+    if kind is None or not kind.expressions or len(columns) < 2:
+        return
+    element = kind.expressions[0]
+    fields = len(element.expressions) if element.is_type(Kind.STRUCT) else 1
+    if fields != len(columns):
+        raise QueryRefused(
+            f"UNNEST of an array, whose elements have {fields} values, as {len(columns)} columns"
+            f"{place(array)}",
+            f"Give names to {fields} columns.",
+        )
 
 
 def _numbered(array: exp.Expr, element: exp.Identifier, position: exp.Identifier) -> exp.Subquery:
@@ -251,6 +276,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Between: between,
     exp.Nullif: nullif,
     exp.In: contained,
+    exp.ILike: like_in_spark,
     exp.Case: case,
     exp.Avg: _average,
     **dict.fromkeys(_SPREADS, _spread),

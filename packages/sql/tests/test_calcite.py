@@ -60,6 +60,15 @@ def run(rows: Any, query: str) -> list[tuple[Any, ...]]:
         ("SELECT AVG(id + 1), SUM(id), COUNT(s), AVG(f) FROM PCOLLECTION", [(1, 0, 1, -0.5)]),
         ("SELECT AVG(DISTINCT id) FROM PCOLLECTION WHERE id > 0", [(7,)]),
         ("SELECT DISTINCT AVG(id) OVER (PARTITION BY 1) FROM PCOLLECTION", [(0,)]),
+        (
+            "SELECT DISTINCT AVG(9007199254740993) OVER (PARTITION BY id) FROM PCOLLECTION",
+            [(9007199254740993,)],
+        ),
+        (
+            "SELECT l.x / 2, y FROM PCOLLECTION p, LATERAL (SELECT p.id AS x) l, "
+            "LATERAL (SELECT l.x / 3) m(y)",
+            [(3, 2), (-3, -2)],
+        ),
         ("SELECT LISTAGG(s, ',') FROM PCOLLECTION", [("abc",)]),
         ("SELECT id FROM PCOLLECTION EXCEPT ALL SELECT 7 FROM PCOLLECTION", [(-7,)]),
         ("SELECT id FROM PCOLLECTION INTERSECT ALL SELECT 7 FROM PCOLLECTION", [(7,)]),
@@ -420,6 +429,11 @@ def test_a_query_tells_which_columns_it_reads(query: str, read: str) -> None:
         ("SELECT x FROM (VALUES (1), (2, 3)) AS v(x)", "Rows of VALUES have 1, 2 columns"),
         ("SELECT x FROM (VALUES (1, 2)) AS v(x)", "'v' names 1 columns, but there are 2"),
         ("SELECT x FROM PCOLLECTION AS p(x)", "'p' names 1 columns, but there are 2"),
+        ("SELECT COALESCE(s, id) FROM PCOLLECTION", "COALESCE has values of VARCHAR and BIGINT"),
+        ("SELECT CASE id WHEN 1 THEN s ELSE 1 END FROM PCOLLECTION", "CASE has values of VARCHAR"),
+        ("SELECT GREATEST(TRUE, id) FROM PCOLLECTION", "GREATEST has values of BOOLEAN and BIGINT"),
+        ("SELECT ARRAY[id, s] FROM PCOLLECTION", "ARRAY has values of BIGINT and VARCHAR"),
+        ("SELECT X'ABC'", "X'ABC' does not consist of pairs of hexadecimal digits"),
         ("WITH w(x) AS (SELECT * FROM PCOLLECTION) SELECT x FROM w", "'w' names 1 columns"),
         ("SELECT CURRENT_DATE + INTERVAL 'x' DAY", "INTERVAL 'x' DAY is not valid"),
         ("SELECT CURRENT_DATE + INTERVAL '1' FORTNIGHT", "INTERVAL has no unit FORTNIGHT"),
@@ -506,11 +520,81 @@ def test_a_wrong_query_is_an_error(query: str, message: str) -> None:
             "MATCH_RECOGNIZE",
         ),
         ("MERGE INTO PCOLLECTION USING PCOLLECTION ON TRUE WHEN MATCHED THEN DELETE", "MERGE"),
+        ("SELECT X'61' || s FROM PCOLLECTION", "BINARY as a string: X'61'"),
+        ("SELECT UPPER(ARRAY[id]) FROM PCOLLECTION", "ARRAY as a string: ARRAY"),
+        ("SELECT X'61' = s FROM PCOLLECTION", "a comparison of bytes with VARCHAR at line 1"),
+        ("SELECT s IN (SELECT X'61') FROM PCOLLECTION", "a comparison of bytes with VARCHAR"),
     ],
 )
 def test_a_clause_that_is_not_translated_is_named(query: str, clause: str) -> None:
     with pytest.raises(QueryRefused, match=clause):
         parse(query, TABLES)
+
+
+@pytest.mark.parametrize(
+    ("query", "clause"),
+    [
+        ("SELECT TIMESTAMP '2024-02-03 04:05:06+01:00'", "'2024-.*01:00' as a TIMESTAMP at line 1"),
+        ("SELECT CAST('2024-02-03 04:05:06 UTC' AS TIMESTAMP)", "UTC' as a TIMESTAMP"),
+        ("SELECT CAST('now' AS TIMESTAMP)", "'now' as a TIMESTAMP"),
+        ("SELECT CURRENT_TIMESTAMP > 'epoch'", "'epoch' as a TIMESTAMP"),
+        ("SELECT CAST('today' AS DATE)", "'today' as a DATE"),
+        ("SELECT TIMESTAMPADD(DAY, 1.5, CURRENT_DATE)", "TIMESTAMPADD of 1.5 units"),
+        (
+            "SELECT (id, s) IN (SELECT id, s FROM PCOLLECTION) FROM PCOLLECTION",
+            r"IN \(SELECT …\) of several columns at line 1",
+        ),
+        ("SELECT u FROM PCOLLECTION, UNNEST(MAP['a', id]) AS q(u)", "UNNEST of a MAP"),
+        ("SELECT u FROM PCOLLECTION, UNNEST(ARRAY[id]) AS q(u, v)", "UNNEST of .* as 2 columns"),
+    ],
+)
+def test_what_spark_would_take_otherwise_is_refused(query: str, clause: str) -> None:
+    with pytest.raises(QueryRefused, match=clause):
+        parse(query, TABLES).spark_sql(TABLES)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "CAST(CONCAT('2024-02-03 04:05:06', SUBSTRING('xZ', id - 5)) AS TIMESTAMP)",
+        "CAST(SUBSTRING('xnow', id - 5) AS TIMESTAMP)",
+        "CAST(SUBSTRING('xtoday', id - 5) AS DATE)",
+        "CAST(SUBSTRING('x1.0d', id - 5) AS DOUBLE)",
+    ],
+)
+def test_a_text_of_spark_alone_fails(rows: Any, expression: str) -> None:
+    with pytest.raises(Exception, match="A SQL string is not a"):
+        run(rows, f"SELECT {expression} FROM PCOLLECTION WHERE id > 0")
+
+
+@pytest.mark.parametrize(
+    ("query", "kinds"),
+    [
+        ("SELECT u / 2, v FROM PCOLLECTION, UNNEST(rs) AS q(u, v)", "BIGINT TEXT"),
+        ("SELECT q.x / 2, y FROM PCOLLECTION, UNNEST(rs) AS q", "BIGINT TEXT"),
+        (
+            "SELECT q.i, e.x FROM PCOLLECTION, UNNEST(rs) WITH ORDINALITY AS q(e, i)",
+            "BIGINT BIGINT",
+        ),
+        (
+            "SELECT m.y + 1 FROM PCOLLECTION p, LATERAL (SELECT p.id * 2 AS x) l, "
+            "LATERAL (SELECT l.x / 3) m(y)",
+            "BIGINT",
+        ),
+    ],
+)
+def test_columns_of_arrays_and_laterals_have_types(query: str, kinds: str) -> None:
+    types = {"PCOLLECTION": {"id": "bigint", "rs": "array<struct<x: bigint, y: string>>"}}
+    parsed = parse(query, types)
+    assert " ".join(each.type.sql() for each in parsed.tree.selects) == kinds
+    assert parsed.spark_sql(types)
+
+
+def test_rows_of_an_array_have_as_many_columns_as_fields() -> None:
+    types = {"PCOLLECTION": {"rs": "array<struct<x: bigint, y: string>>"}}
+    parsed = parse("SELECT u FROM PCOLLECTION, UNNEST(rs) AS q(u, v, w)", types)
+    with pytest.raises(QueryRefused, match="have 2 values, as 3 columns at line 1"):
+        parsed.spark_sql(types)
 
 
 @pytest.mark.parametrize("kind", NODES, ids=lambda kind: kind.__name__)
