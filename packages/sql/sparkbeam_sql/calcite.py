@@ -238,6 +238,11 @@ def _named(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
     for limit in list(tree.find_all(exp.Limit)):
         if isinstance(limit.expression, exp.Column) and limit.expression.sql().upper() == "ALL":
             limit.pop()
+    for subquery in list(tree.find_all(exp.Subquery)):
+        if isinstance(subquery.this, exp.Table):
+            table = subquery.this
+            table.set("alias", subquery.args.get("alias") or table.args.get("alias"))
+            subquery.replace(table)
     for table in list(tree.find_all(exp.Table)):
         alias = table.args.get("alias")
         if alias is not None and alias.columns:

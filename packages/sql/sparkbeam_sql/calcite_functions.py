@@ -18,7 +18,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
 from sparkbeam.connectors.schemas import without_none
-from sparkbeam_sql.calcite_dialect import FLOATS, INTEGERS, QueryRefused
+from sparkbeam_sql.calcite_dialect import FLOATS, INTEGERS, QueryRefused, text_of
 from sparkbeam_sql.calcite_patterns import Pattern, like, regex_of_similar, similar
 from sparkbeam_sql.calcite_text import SparkText, by_python
 from sparkbeam_sql.calcite_times import (
@@ -293,8 +293,11 @@ def _like(node: exp.Like, text: Value, pattern: Value) -> Value:
 
 def _escaped(node: exp.Escape, value: _Values) -> Value:
     mark = node.expression
-    if not isinstance(node.this, exp.Like) or not isinstance(mark, exp.Literal):
+    if not isinstance(node.this, exp.Like | exp.SimilarTo) or not isinstance(mark, exp.Literal):
         raise unknown(node)
+    if isinstance(node.this, exp.SimilarTo):
+        pattern = similar(_constant(node.this), mark.name)
+        return _matched(node.this, value(node.this.this), pattern)
     return _matched(node.this, value(node.this.this), like(_constant(node.this), mark.name))
 
 
@@ -331,8 +334,18 @@ def _similar_in_spark(node: exp.SimilarTo) -> exp.Expr:
     pattern = node.expression
     if not isinstance(pattern, exp.Literal) or not pattern.is_string:
         raise QueryRefused("SIMILAR TO with a pattern that is not a string literal")
-    regex = exp.Literal.string(rf"(?s)^(?:{regex_of_similar(pattern.this)})\z")
+    mark = node.parent.expression if isinstance(node.parent, exp.Escape) else exp.Literal.string("")
+    if not isinstance(mark, exp.Literal):
+        raise QueryRefused("ESCAPE with a value that is not a string literal")
+    regex = exp.Literal.string(rf"(?s)^(?:{regex_of_similar(pattern.this, mark.name)})\z")
     return exp.RegexpLike(this=node.this, expression=regex)
+
+
+def _escaped_in_spark(node: exp.Escape) -> exp.Expr:
+    """Return the test of SIMILAR TO, whose regular expression has no escapes any more."""
+    if not isinstance(node.this, exp.Like | exp.ILike | exp.RegexpLike):
+        raise QueryRefused(f"ESCAPE behind {text_of(node.this)}")
+    return node.this if isinstance(node.this, exp.RegexpLike) else node
 
 
 # Numbers.
@@ -561,7 +574,7 @@ _TABLE = (
     Function("ENDS_WITH", exp.EndsWith, "text", Kind.BOOLEAN, "{0}.endswith({1})",
              "ENDSWITH({0}, {1})"),
     Function("LIKE", exp.Like, "text", Kind.BOOLEAN, _like, like_in_spark),
-    Function("ESCAPE", exp.Escape, "", Kind.BOOLEAN, _escaped),
+    Function("ESCAPE", exp.Escape, "", Kind.BOOLEAN, _escaped, _escaped_in_spark),
     Function("SIMILAR TO", exp.SimilarTo, "text", Kind.BOOLEAN, _similar, _similar_in_spark),
     Function("TO_HEX", exp.Hex, "bytes", Kind.VARCHAR, "{0}.hex()", "LOWER(HEX({0}))"),
     Function("FROM_HEX", "FROM_HEX", "text", Kind.BINARY, "of_hex({0})",

@@ -56,6 +56,9 @@ def _texts(node: exp.Expr) -> Iterator[exp.Expr]:
     of_data = [each.type for each, kind in pairs if kind == "data"]
     are_bytes = bool(of_data) and not any(_is_other(kind, BYTES) for kind in of_data)
     for each, kind in pairs:
+        if kind == "bytes" and _is_other(each.type, BYTES):
+            name = f"{_name(each.type)} as bytes: {written(each)}{place(each)}"
+            raise QueryRefused(name, "CAST it to VARBINARY, or use FROM_HEX.")
         is_text = kind == "text" or (kind == "data" and not are_bytes)
         if is_text and _is_other(each.type, ALL_TEXTS):
             if not each.is_type(*_CAST):

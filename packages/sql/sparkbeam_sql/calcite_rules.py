@@ -51,6 +51,10 @@ def check_rules(tree: exp.Query) -> None:
             _check_mixed(node, [node.this, *node.expressions])
         elif isinstance(node, exp.Array):
             _check_mixed(node, node.expressions)
+        elif isinstance(node, exp.Is) and not isinstance(node.expression, exp.Null | exp.Boolean):
+            raise ConfigurationError(
+                f"IS needs NULL, TRUE or FALSE, got {text_of(node.expression)}{place(node)}. Use =."
+            )
         elif isinstance(node, exp.HexString):
             _check_bytes(node)
         elif isinstance(node, exp.Limit | exp.Offset | exp.Fetch):
@@ -188,6 +192,11 @@ def _check_interval(node: exp.Interval) -> None:
     if pattern is None:
         raise ConfigurationError(f"INTERVAL has no unit {said}{place(node)}.")
     plain = value.this if isinstance(value, exp.Neg) else value
+    if not isinstance(plain, exp.Literal):
+        raise ConfigurationError(
+            f"INTERVAL {text_of(plain)} {said} is not constant{place(node)}. Use, for example, "
+            f"TIMESTAMPADD({said.split()[0]}, {text_of(plain)}, t)."
+        )
     is_text = isinstance(plain, exp.Literal)
     if is_text and not re.fullmatch(rf"\s*[-+]?\s*{pattern}\s*", plain.name):
         raise ConfigurationError(

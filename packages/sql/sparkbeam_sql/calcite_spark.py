@@ -28,6 +28,10 @@ def to_spark(tree: exp.Query) -> None:
     """
     for found in list(tree.find_all(exp.Filter)):
         _condition_within(found)
+    for clause in tree.find_all(exp.Where, exp.Having, exp.If, exp.Join):
+        key = "on" if isinstance(clause, exp.Join) else "this"
+        if isinstance(clause.args.get(key), exp.Null):  # Which is no condition to Spark.
+            clause.set(key, exp.cast(exp.Null(), "BOOLEAN"))
     for node in reversed(list(tree.dfs())):
         change, function = _CHANGES.get(type(node)), function_of(node)
         if change is None and function is None:
@@ -44,6 +48,16 @@ def to_spark(tree: exp.Query) -> None:
         for each in group.expressions:
             if each.is_int:  # Which Spark takes for a position.
                 each.replace(SparkText.of("CAST({0} AS {type})", each.copy(), type=each.type))
+
+
+def _interval(node: exp.Interval) -> exp.Expr:
+    """Write quarters as months, as Spark has none."""
+    if node.unit.name.upper() not in ("QUARTER", "QUARTERS"):
+        return node
+    months = str(3 * int(node.this.name)) if isinstance(node.this, exp.Literal) else ""
+    if isinstance(node.this, exp.Neg):
+        months = str(-3 * int(node.this.this.name))
+    return exp.Interval(this=exp.Literal.string(months), unit=exp.var("MONTH"))
 
 
 _EXACT = (*INTEGERS, Kind.DECIMAL)
@@ -286,6 +300,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Bracket: _element,
     exp.Cast: cast_in_spark,
     exp.Unnest: _unnest,
+    exp.Interval: _interval,
     exp.Anonymous: _function,
     exp.AnonymousAggFunc: _user_aggregate,
 }
