@@ -469,7 +469,7 @@ class _Names:
             for cte in () if with_ is None else with_.expressions:
                 name = self._new(cte.alias)
                 behind = {**known, cte.alias: name}
-                stack.append((cte.this, behind if with_.recursive else known))
+                stack.append((cte.this, behind if with_ and with_.recursive else known))
                 cte.args["alias"].this.set("this", name)
                 known = behind
             stack += [(part, known) for part in node.iter_expressions() if part is not with_]

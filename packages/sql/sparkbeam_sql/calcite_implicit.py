@@ -68,7 +68,7 @@ def _texts(node: exp.Expr) -> Iterator[exp.Expr]:
             yield each
 
 
-def _is_other(kind: Type | None, kinds: tuple[Kind, ...]) -> bool:
+def _is_other(kind: Type | None, kinds: tuple[exp.DType, ...]) -> bool:
     return kind is not None and not kind.is_type(*kinds, Kind.NULL, Kind.UNKNOWN)
 
 

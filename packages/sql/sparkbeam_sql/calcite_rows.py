@@ -14,8 +14,9 @@ def spelled_out(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
     Raises:
         QueryRefused: rows are compared with other values, or in another way than by ``=``.
     """
-    for node in list(tree.find_all(exp.In)):
-        _list_values(node)
+    for found in list(tree.find_all(exp.In)):
+        _list_values(found)
+    node: exp.Expr
     for node in list(tree.find_all(exp.In, exp.EQ, exp.NEQ)):
         compared = _compared(node)
         if compared is not None:

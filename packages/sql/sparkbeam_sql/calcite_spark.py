@@ -29,9 +29,9 @@ def to_spark(tree: exp.Query) -> None:
     for found in list(tree.find_all(exp.Filter)):
         _condition_within(found)
     for clause in tree.find_all(exp.Where, exp.Having, exp.If, exp.Join):
-        key = "on" if isinstance(clause, exp.Join) else "this"
-        if isinstance(clause.args.get(key), exp.Null):  # Which is no condition to Spark.
-            clause.set(key, exp.cast(exp.Null(), "BOOLEAN"))
+        name = "on" if isinstance(clause, exp.Join) else "this"
+        if isinstance(clause.args.get(name), exp.Null):  # Which is no condition to Spark.
+            clause.set(name, exp.cast(exp.Null(), "BOOLEAN"))
     for node in reversed(list(tree.dfs())):
         change, function = _CHANGES.get(type(node)), function_of(node)
         if change is None and function is None:
@@ -52,7 +52,7 @@ def to_spark(tree: exp.Query) -> None:
 
 def _interval(node: exp.Interval) -> exp.Expr:
     """Write quarters as months, as Spark has none."""
-    if node.unit.name.upper() not in ("QUARTER", "QUARTERS"):
+    if node.args["unit"].name.upper() not in ("QUARTER", "QUARTERS"):
         return node
     months = str(3 * int(node.this.name)) if isinstance(node.this, exp.Literal) else ""
     if isinstance(node.this, exp.Neg):

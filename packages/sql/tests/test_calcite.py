@@ -606,7 +606,7 @@ def test_a_text_of_spark_alone_fails(rows: Any, expression: str) -> None:
 def test_columns_of_arrays_and_laterals_have_types(query: str, kinds: str) -> None:
     types = {"PCOLLECTION": {"id": "bigint", "rs": "array<struct<x: bigint, y: string>>"}}
     parsed = parse(query, types)
-    assert " ".join(each.type.sql() for each in parsed.tree.selects) == kinds
+    assert " ".join(each.type.sql() for each in parsed.tree.selects if each.type) == kinds
     assert parsed.spark_sql(types)
 
 
