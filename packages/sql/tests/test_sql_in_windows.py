@@ -443,7 +443,11 @@ def _plain(value: Any) -> Any:
         ("SELECT SUM(user) FROM PCOLLECTION", "SUM of a value that is not a number"),
         ("SELECT user = id FROM PCOLLECTION", "user"),
         ("SELECT user / 2 FROM PCOLLECTION", "user"),
-        ("SELECT CASE WHEN n > 1 THEN id ELSE user END FROM PCOLLECTION", "CASE"),
+        (
+            "SELECT CASE WHEN n > 1 THEN DATE '2024-01-01' ELSE TIMESTAMP '2024-01-01 00:00:00' "
+            "END FROM PCOLLECTION",
+            "CASE",
+        ),
         (
             "SELECT x FROM PCOLLECTION, UNNEST(ARRAY[1, 2]) WITH ORDINALITY AS t(x, i)",
             "WITH ORDINALITY in windows",
