@@ -37,13 +37,14 @@ from sparkbeam_sql.calcite_dialect import (
     statements,
 )
 from sparkbeam_sql.calcite_functions import TYPES
+from sparkbeam_sql.calcite_implicit import cast_implicitly
 from sparkbeam_sql.calcite_nodes import relations
 from sparkbeam_sql.calcite_rows import spelled_out
 from sparkbeam_sql.calcite_rules import NAMED, check_rules
-from sparkbeam_sql.calcite_spark import ROWS, to_spark
+from sparkbeam_sql.calcite_spark import to_spark
 from sparkbeam_sql.calcite_text import SparkDialect
 from sparkbeam_sql.calcite_timestamps import TIME, Timestamps
-from sparkbeam_sql.calcite_types import metadata, unify
+from sparkbeam_sql.calcite_types import ROWS, metadata, type_laterals, unify
 from sparkbeam_sql.user_functions import SqlFunction
 
 _METADATA = metadata(TYPES)
@@ -91,11 +92,12 @@ class ParsedQuery:
             QueryRefused: a clause of it has no counterpart.
         """
         tree = self.tree.copy()
-        spark = _Names(columns).of_tree(tree)
-        Timestamps(tuple(map(spark, self.tables))).add(tree)
+        spark = _Names(columns)
+        spark.rename(tree, self.tables)
+        Timestamps(tuple(map(spark.relation, self.tables))).add(tree)
         to_spark(tree)
         inputs = [
-            _input(spark(name), f"sparkbeam_t{at}", map(spark, columns[name]))
+            _input(spark.relation(name), f"sparkbeam_t{at}", map(spark.column, columns[name]))
             for at, name in enumerate(self.tables)
         ]
         own = tree.args.get("with_")
@@ -152,7 +154,7 @@ def parse(
         )
         columns = {name: _columns(tables[name]) for name in used}
         tree = _typed(tree, columns)
-        if unify(tree):
+        if unify(tree) | cast_implicitly(tree):
             tree = _typed(tree, columns)
     except sqlglot.errors.SqlglotError as error:
         raise unresolved(first_line(error), _named(parsed, tables), tables) from None
@@ -162,7 +164,16 @@ def parse(
 
 
 def _typed(tree: exp.Query, columns: dict[str, Any]) -> exp.Query:
-    return annotate_types(tree, schema=columns, expression_metadata=_METADATA, dialect=Calcite)
+    found = annotate_types(tree, schema=columns, expression_metadata=_METADATA, dialect=Calcite)
+    while type_laterals(found):
+        found = annotate_types(
+            found,
+            schema=columns,
+            expression_metadata=_METADATA,
+            dialect=Calcite,
+            overwrite_types=False,
+        )
+    return found
 
 
 def has_windows(query: ParsedQuery) -> bool:
@@ -227,6 +238,11 @@ def _named(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
     for limit in list(tree.find_all(exp.Limit)):
         if isinstance(limit.expression, exp.Column) and limit.expression.sql().upper() == "ALL":
             limit.pop()
+    for subquery in list(tree.find_all(exp.Subquery)):
+        if isinstance(subquery.this, exp.Table):
+            table = subquery.this
+            table.set("alias", subquery.args.get("alias") or table.args.get("alias"))
+            subquery.replace(table)
     for table in list(tree.find_all(exp.Table)):
         alias = table.args.get("alias")
         if alias is not None and alias.columns:
@@ -386,31 +402,84 @@ def _as_attribute(name: str) -> str:
 
 
 class _Names:
-    """Names for Spark, which does not tell those apart that differ only in their case."""
+    """Names for Spark, which does not tell those apart that differ only in their case.
+
+    Relations have names that no column has: Spark takes the ``x`` of ``r.x`` in a subquery for a
+    field of a column ``r`` before it looks for a relation ``r`` of the outer query.
+    """
 
     def __init__(self, columns: Mapping[str, Types]) -> None:
         self._taken = {TIME}
-        self._names: dict[str, str] = {}
-        for table, types in columns.items():
-            for name in (table, *types):
-                self(name)
+        self._columns: dict[str, str] = {}
+        self._relations: dict[str, str] = {}
+        for name in itertools.chain.from_iterable(columns.values()):
+            self.column(name)
 
-    def __call__(self, name: str) -> str:
-        """Return the name for Spark; it is the same one whenever it occurs."""
-        if name not in self._names:
-            numbered = (f"{name}_{number}" for number in itertools.count(1))
-            candidates = itertools.chain([name], numbered)
-            found = next(each for each in candidates if each.lower() not in self._taken)
-            self._taken.add(found.lower())
-            self._names[name] = found
-        return self._names[name]
+    def column(self, name: str) -> str:
+        """Return the name of a column; it is the same one whenever it occurs."""
+        return self._found(self._columns, name)
 
-    def of_tree(self, tree: exp.Query) -> "_Names":
-        """Rename tables and columns; the fields of a struct keep their names."""
+    def relation(self, name: str) -> str:
+        """Return the name of a relation, likewise."""
+        return self._found(self._relations, name)
+
+    def _found(self, known: dict[str, str], name: str) -> str:
+        if name not in known:
+            known[name] = self._new(name)
+        return known[name]
+
+    def _new(self, name: str) -> str:
+        numbered = (f"{name}_{number}" for number in itertools.count(1))
+        candidates = itertools.chain([name], numbered)
+        found = next(each for each in candidates if each.lower() not in self._taken)
+        self._taken.add(found.lower())
+        return found
+
+    def rename(self, tree: exp.Query, tables: Iterable[str]) -> None:
+        """Rename relations and columns; the fields of a struct keep their names."""
+        relations: list[exp.Identifier] = []
         for node in tree.find_all(exp.Identifier):
-            if not isinstance(node.parent, exp.Dot):
-                node.set("this", self(node.this))
-        return self
+            parent = node.parent
+            if isinstance(parent, exp.Table):
+                continue
+            if _names_relation(node):
+                relations.append(node)
+            elif not isinstance(parent, exp.Dot):
+                node.set("this", self.column(node.this))
+        inputs = {name: self.relation(name) for name in tables}
+        for node in relations:
+            if (
+                not isinstance(node.parent, exp.TableAlias)
+                or type(node.parent.parent) is not exp.CTE
+            ):
+                node.set("this", self.relation(node.this))
+        self._rename_tables(tree, inputs)
+
+    def _rename_tables(self, tree: exp.Query, inputs: Mapping[str, str]) -> None:
+        """Give each query of WITH a name of its own, as it may have that of a table or of another.
+
+        Spark refuses a name that occurs twice, also in a query within the other one.
+        """
+        stack: list[tuple[exp.Expr, Mapping[str, str]]] = [(tree, inputs)]
+        while stack:
+            node, known = stack.pop()
+            if isinstance(node, exp.Table):
+                node.this.set("this", known[node.name])
+            with_ = node.args.get("with_")
+            for cte in () if with_ is None else with_.expressions:
+                name = self._new(cte.alias)
+                behind = {**known, cte.alias: name}
+                stack.append((cte.this, behind if with_ and with_.recursive else known))
+                cte.args["alias"].this.set("this", name)
+                known = behind
+            stack += [(part, known) for part in node.iter_expressions() if part is not with_]
+
+
+def _names_relation(node: exp.Identifier) -> bool:
+    parent = node.parent
+    if isinstance(parent, exp.TableAlias):
+        return node.arg_key == "this"
+    return isinstance(parent, exp.Column) and node.arg_key == "table"
 
 
 def _input(name: str, parameter: str, columns: Iterable[str]) -> exp.CTE:

@@ -9,7 +9,8 @@ import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
-from sparkbeam_sql.calcite_dialect import FLOATS, TEXTS, TIMESTAMPS, QueryRefused
+from sparkbeam.common.arguments import shown
+from sparkbeam_sql.calcite_dialect import FLOATS, TEXTS, TIMESTAMPS, QueryRefused, place
 from sparkbeam_sql.calcite_text import SparkText
 from sparkbeam_sql.calcite_types import ALL_TEXTS, Kind, digits, require_known
 from sparkbeam_sql.calcite_values import (
@@ -133,6 +134,8 @@ def cast_in_spark(node: exp.Cast) -> exp.Expr:
     to = node.to
     if to.is_type(Kind.TIME):
         raise QueryRefused("the type TIME")
+    if node.this.is_type(*ALL_TEXTS) and to.is_type(Kind.DATE, *TIMESTAMPS, *FLOATS):
+        return _of_text(node)
     if to.is_type(*TIMESTAMPS):
         return exp.Cast(this=node.this, to=exp.DataType.build("TIMESTAMPNTZ"))
     if to.is_type(Kind.DECIMAL) and not to.expressions:
@@ -150,6 +153,41 @@ def cast_in_spark(node: exp.Cast) -> exp.Expr:
         text = f"LEFT({text}, {length})"
     return SparkText.of(text, node.this)
 
+
+def _of_text(node: exp.Cast) -> exp.Expr:
+    """Cast a text to a time or a number; Spark also takes time zones, words like ``now``, ``1d``.
+
+    Raises:
+        QueryRefused: a constant is no time.
+    """
+    text, to = node.this, node.to
+    is_time = to.is_type(*TIMESTAMPS)
+    name = "TIMESTAMP" if is_time else to.sql()
+    kind = exp.DataType.build("TIMESTAMPNTZ") if is_time else to
+    if isinstance(text, exp.Literal) and not to.is_type(*FLOATS):
+        try:
+            (micros_of_text if is_time else day_of_text)(text.name)
+        except ValueError:
+            raise QueryRefused(
+                f"{shown(text.name)} as a {name}{place(text)}",
+                "Write it without a time zone: TIMESTAMP '2024-01-31 12:00:00'."
+                if is_time
+                else "Write it as DATE '2024-01-31'.",
+            ) from None
+        return exp.Cast(this=text, to=kind)
+    pattern = _TIMESTAMP if is_time else _DATE if to.is_type(Kind.DATE) else _REAL
+    return SparkText.of(
+        f"CASE WHEN {{0}} IS NULL OR {{0}} RLIKE '{pattern}' THEN CAST({{0}} AS {{type}}) "
+        f"ELSE CAST(RAISE_ERROR('A SQL string is not a {name}.') AS {{type}}) END",
+        text,
+        type=kind,
+    )
+
+
+_CLOCK = "[0-9][0-9]?:[0-9][0-9]?(:[0-9][0-9]?([.][0-9]{0,9})?)?"
+_DAY = r"(?s)^\\s*[0-9][0-9][0-9][0-9](-[0-9][0-9]?(-[0-9][0-9]?([ T]%s)?)?)?\\s*$"
+_DATE, _TIMESTAMP, _REAL = _DAY % ".*", _DAY % _CLOCK, r"[^dDfF\\s]\\s*$|[nN][fF]\\s*$"
+"""Texts of dates, of timestamps and of numbers, within a string of Spark."""
 
 _BOOLEAN = (
     "CASE UPPER(TRIM({0})) WHEN 'TRUE' THEN TRUE WHEN 'FALSE' THEN FALSE "

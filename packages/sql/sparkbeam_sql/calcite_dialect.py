@@ -117,12 +117,15 @@ class Calcite(Dialect):
         FUNCTIONS = {
             name: parse
             for name, parse in sqlglot.Parser.FUNCTIONS.items()
-            if name not in WITH_UNIT and _is_known(name)
+            # HEX is Spark's, of which TO_HEX is not another name.
+            if name not in (*WITH_UNIT, "HEX") and _is_known(name)
         } | {
             # Not as parts of HEX, as sqlglot has them: TO_HEX has small letters here.
             name: kind.from_arg_list
             for name, kind in (("LOWER", exp.Lower), ("UPPER", exp.Upper))
         }
+        # The pattern is the second argument, not the first one.
+        FUNCTIONS["LIKE"] = lambda given: exp.Like(this=given[0], expression=given[-1])
 
         def _parse_position(self, haystack_first: bool = False) -> exp.StrPosition:
             found = super()._parse_position(haystack_first)

@@ -18,7 +18,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
 from sparkbeam.connectors.schemas import without_none
-from sparkbeam_sql.calcite_dialect import FLOATS, INTEGERS, QueryRefused
+from sparkbeam_sql.calcite_dialect import FLOATS, INTEGERS, QueryRefused, text_of
 from sparkbeam_sql.calcite_patterns import Pattern, like, regex_of_similar, similar
 from sparkbeam_sql.calcite_text import SparkText, by_python
 from sparkbeam_sql.calcite_times import (
@@ -273,6 +273,14 @@ def _overlay(node: exp.Overlay, *parts: Value) -> Value:
     return strict(str, f"overlay({', '.join(['{}'] * len(parts))})", *parts)
 
 
+def _overlay_in_spark(node: exp.Overlay) -> exp.Expr:
+    """Let Python replace a part of negative length, which Spark takes as one without a length."""
+    length = node.args.get("for_")
+    if length is None or (whole_number(length) or -1) >= 0:
+        return node
+    return by_python("overlay", *arguments(node), type=node.type)
+
+
 def _pad(node: exp.Pad, text: Value, length: Value, *fill: Value) -> Value:
     marks = fill or (Value("' '", str),)
     form = f"padded({{}}, {{}}, {{}}, {bool(node.args.get('is_left'))})"
@@ -285,8 +293,11 @@ def _like(node: exp.Like, text: Value, pattern: Value) -> Value:
 
 def _escaped(node: exp.Escape, value: _Values) -> Value:
     mark = node.expression
-    if not isinstance(node.this, exp.Like) or not isinstance(mark, exp.Literal):
+    if not isinstance(node.this, exp.Like | exp.SimilarTo) or not isinstance(mark, exp.Literal):
         raise unknown(node)
+    if isinstance(node.this, exp.SimilarTo):
+        pattern = similar(_constant(node.this), mark.name)
+        return _matched(node.this, value(node.this.this), pattern)
     return _matched(node.this, value(node.this.this), like(_constant(node.this), mark.name))
 
 
@@ -306,12 +317,16 @@ def _matched(node: exp.Expr, text: Value, pattern: Pattern) -> Value:
     return strict(bool, "(not {})", found) if node.args.get("negate") else found
 
 
-def _like_in_spark(node: exp.Like) -> exp.Expr:
-    """Take backslashes in patterns as they are."""
+def like_in_spark(node: exp.Like | exp.ILike) -> exp.Expr:
+    """Take backslashes in patterns as they are; with ESCAPE, Spark does so too."""
     pattern = node.expression
-    if isinstance(node.parent, exp.Escape) or not isinstance(pattern, exp.Literal):
+    if isinstance(node.parent, exp.Escape):
         return node
-    node.set("expression", exp.Literal.string(pattern.this.replace("\\", "\\\\")))
+    if isinstance(pattern, exp.Literal):
+        doubled: exp.Expr = exp.Literal.string(pattern.this.replace("\\", "\\\\"))
+    else:
+        doubled = SparkText.of(r"REPLACE({0}, '\\', '\\\\')", pattern)
+    node.set("expression", doubled)
     return node
 
 
@@ -319,8 +334,18 @@ def _similar_in_spark(node: exp.SimilarTo) -> exp.Expr:
     pattern = node.expression
     if not isinstance(pattern, exp.Literal) or not pattern.is_string:
         raise QueryRefused("SIMILAR TO with a pattern that is not a string literal")
-    regex = exp.Literal.string(rf"(?s)^(?:{regex_of_similar(pattern.this)})\z")
+    mark = node.parent.expression if isinstance(node.parent, exp.Escape) else exp.Literal.string("")
+    if not isinstance(mark, exp.Literal):
+        raise QueryRefused("ESCAPE with a value that is not a string literal")
+    regex = exp.Literal.string(rf"(?s)^(?:{regex_of_similar(pattern.this, mark.name)})\z")
     return exp.RegexpLike(this=node.this, expression=regex)
+
+
+def _escaped_in_spark(node: exp.Escape) -> exp.Expr:
+    """Return the test of SIMILAR TO, whose regular expression has no escapes any more."""
+    if not isinstance(node.this, exp.Like | exp.ILike | exp.RegexpLike):
+        raise QueryRefused(f"ESCAPE behind {text_of(node.this)}")
+    return node.this if isinstance(node.this, exp.RegexpLike) else node
 
 
 # Numbers.
@@ -543,15 +568,16 @@ _TABLE = (
              _position_in_spark),
     Function("REPLACE", exp.Replace, "text", Kind.VARCHAR, _replace),
     Function("SUBSTRING", exp.Substring, "data whole", _same, _substring, _substring_in_spark),
-    Function("OVERLAY", exp.Overlay, "text text whole", Kind.VARCHAR, _overlay),
+    Function("OVERLAY", exp.Overlay, "text text whole", Kind.VARCHAR, _overlay,
+             _overlay_in_spark),
     Function("LPAD RPAD", exp.Pad, "text whole text", Kind.VARCHAR, _pad),
     Function("REVERSE", exp.Reverse, "text", Kind.VARCHAR, "{0}[::-1]"),
     Function("STARTS_WITH", exp.StartsWith, "text", Kind.BOOLEAN, "{0}.startswith({1})",
              "STARTSWITH({0}, {1})"),
     Function("ENDS_WITH", exp.EndsWith, "text", Kind.BOOLEAN, "{0}.endswith({1})",
              "ENDSWITH({0}, {1})"),
-    Function("LIKE", exp.Like, "text", Kind.BOOLEAN, _like, _like_in_spark),
-    Function("ESCAPE", exp.Escape, "", Kind.BOOLEAN, _escaped),
+    Function("LIKE", exp.Like, "text", Kind.BOOLEAN, _like, like_in_spark),
+    Function("ESCAPE", exp.Escape, "", Kind.BOOLEAN, _escaped, _escaped_in_spark),
     Function("SIMILAR TO", exp.SimilarTo, "text", Kind.BOOLEAN, _similar, _similar_in_spark),
     Function("TO_HEX", exp.Hex, "bytes", Kind.VARCHAR, "{0}.hex()", "LOWER(HEX({0}))"),
     Function("FROM_HEX", "FROM_HEX", "text", Kind.BINARY, "of_hex({0})",

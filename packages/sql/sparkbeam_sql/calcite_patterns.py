@@ -64,12 +64,13 @@ def _parts_of_like(pattern: str, escape: str) -> list[tuple[str, bool]]:
     return parts
 
 
-def similar(pattern: str) -> Pattern:
+def similar(pattern: str, escape: str = "") -> Pattern:
     """Return the test of ``SIMILAR TO``; raises like :func:`regex_of_similar`."""
-    return Pattern("matches({1}, {0})", (regex_of_similar(pattern),))
+    return Pattern("matches({1}, {0})", (regex_of_similar(pattern, escape),))
 
 
 _SIGNS = "|*+?(){}"
+_ESCAPED = f"{_SIGNS}[]^-_%"
 _CLASSES = {
     "ALPHA": "a-zA-Z",
     "UPPER": "A-Z",
@@ -81,8 +82,12 @@ _CLASSES = {
 }
 
 
-def regex_of_similar(pattern: str) -> str:
+def regex_of_similar(pattern: str, escape: str = "") -> str:
     """Return a regular expression, for Java and Python, of a pattern of ``SIMILAR TO``.
+
+    Args:
+        pattern: the pattern.
+        escape: the character that makes a sign a plain character; empty for none.
 
     Raises:
         QueryRefused: it is not valid.
@@ -90,13 +95,18 @@ def regex_of_similar(pattern: str) -> str:
     found, at = [], 0
     while at < len(pattern):
         each = pattern[at]
-        if each == "[":
+        if each == escape:
+            at += 1
+            if pattern[at : at + 1] not in {*_ESCAPED, escape}:
+                raise _invalid(pattern)
+            found.append(re.escape(pattern[at]))
+        elif each == "[":
             end = pattern.find("]", at)
             while pattern[at + 1 : end].count("[:") != pattern[at + 1 : end + 1].count(":]"):
                 end = pattern.find("]", end + 1)
                 if end < 0:
                     break
-            if end < 0:
+            if end < 0 or (escape and escape in pattern[at:end]):
                 raise _invalid(pattern)
             found.append(_class_of(pattern[at + 1 : end]))
             at = end

@@ -42,9 +42,21 @@ def check_rules(tree: exp.Query) -> None:
                 _check_condition(part, node.key.upper())
         elif isinstance(node, exp.Not):
             _check_condition(node.this, "NOT")
-        elif isinstance(node, exp.Case) and node.this is None:
-            for branch in node.args["ifs"]:
+        elif isinstance(node, exp.Case):
+            for branch in node.args["ifs"] if node.this is None else ():
                 _check_condition(branch.this, "WHEN")
+            results = [branch.args["true"] for branch in node.args["ifs"]]
+            _check_mixed(node, [*results, node.args.get("default")])
+        elif isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
+            _check_mixed(node, [node.this, *node.expressions])
+        elif isinstance(node, exp.Array):
+            _check_mixed(node, node.expressions)
+        elif isinstance(node, exp.Is) and not isinstance(node.expression, exp.Null | exp.Boolean):
+            raise ConfigurationError(
+                f"IS needs NULL, TRUE or FALSE, got {text_of(node.expression)}{place(node)}. Use =."
+            )
+        elif isinstance(node, exp.HexString):
+            _check_bytes(node)
         elif isinstance(node, exp.Limit | exp.Offset | exp.Fetch):
             _check_number(node)
         elif isinstance(node, exp.In) and not (node.expressions or node.args.get("query")):
@@ -105,6 +117,26 @@ def _fit(one: exp.DataType | None, other: exp.DataType | None) -> bool:
     return None in lines or len({*lines}) < 2
 
 
+def _check_mixed(node: exp.Expr, parts: list[exp.Expr | None]) -> None:
+    """Check that values of which each may be the result have a common type."""
+    kinds = [part.type for part in parts if part is not None and part.type is not None]
+    known = [kind for kind in kinds if not kind.is_type(*_CONDITIONS[1:])]
+    for kind in known[1:]:
+        if not _fit(known[0], kind):
+            raise ConfigurationError(
+                f"{node.key.upper()} has values of {_type(known[0])} and {_type(kind)}"
+                f"{place(node)}. CAST one of them."
+            )
+
+
+def _check_bytes(node: exp.HexString) -> None:
+    if re.fullmatch("(?:[0-9a-fA-F]{2})*", node.name) is None:
+        raise ConfigurationError(
+            f"X'{node.name}' does not consist of pairs of hexadecimal digits. Use, for example, "
+            "X'0f'."
+        )
+
+
 def _check_number(node: exp.Limit | exp.Offset | exp.Fetch) -> None:
     number = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
     is_wrong = isinstance(number, exp.Neg) or (
@@ -160,6 +192,11 @@ def _check_interval(node: exp.Interval) -> None:
     if pattern is None:
         raise ConfigurationError(f"INTERVAL has no unit {said}{place(node)}.")
     plain = value.this if isinstance(value, exp.Neg) else value
+    if not isinstance(plain, exp.Literal):
+        raise ConfigurationError(
+            f"INTERVAL {text_of(plain)} {said} is not constant{place(node)}. Use, for example, "
+            f"TIMESTAMPADD({said.split()[0]}, {text_of(plain)}, t)."
+        )
     is_text = isinstance(plain, exp.Literal)
     if is_text and not re.fullmatch(rf"\s*[-+]?\s*{pattern}\s*", plain.name):
         raise ConfigurationError(

@@ -6,19 +6,18 @@ from typing import Any
 from sqlglot import exp
 
 from sparkbeam_sql.calcite_casts import cast_in_spark
-from sparkbeam_sql.calcite_dialect import FLOATS, INTEGERS, Calcite, QueryRefused
-from sparkbeam_sql.calcite_functions import function_of
+from sparkbeam_sql.calcite_comparisons import between, case, compared, contained, nullif
+from sparkbeam_sql.calcite_dialect import INTEGERS, Calcite, QueryRefused, place
+from sparkbeam_sql.calcite_functions import function_of, like_in_spark
 from sparkbeam_sql.calcite_text import SparkText, by_python
 from sparkbeam_sql.calcite_types import (
+    ROWS,
     Kind,
     built,
     decimal,
     digits,
     require_known,
 )
-
-ROWS = "rows"
-"""Key of an UNNEST whose columns are the fields of the rows in an array."""
 
 
 def to_spark(tree: exp.Query) -> None:
@@ -29,6 +28,10 @@ def to_spark(tree: exp.Query) -> None:
     """
     for found in list(tree.find_all(exp.Filter)):
         _condition_within(found)
+    for clause in tree.find_all(exp.Where, exp.Having, exp.If, exp.Join):
+        name = "on" if isinstance(clause, exp.Join) else "this"
+        if isinstance(clause.args.get(name), exp.Null):  # Which is no condition to Spark.
+            clause.set(name, exp.cast(exp.Null(), "BOOLEAN"))
     for node in reversed(list(tree.dfs())):
         change, function = _CHANGES.get(type(node)), function_of(node)
         if change is None and function is None:
@@ -45,6 +48,16 @@ def to_spark(tree: exp.Query) -> None:
         for each in group.expressions:
             if each.is_int:  # Which Spark takes for a position.
                 each.replace(SparkText.of("CAST({0} AS {type})", each.copy(), type=each.type))
+
+
+def _interval(node: exp.Interval) -> exp.Expr:
+    """Write quarters as months, as Spark has none."""
+    if node.args["unit"].name.upper() not in ("QUARTER", "QUARTERS"):
+        return node
+    months = str(3 * int(node.this.name)) if isinstance(node.this, exp.Literal) else ""
+    if isinstance(node.this, exp.Neg):
+        months = str(-3 * int(node.this.this.name))
+    return exp.Interval(this=exp.Literal.string(months), unit=exp.var("MONTH"))
 
 
 _EXACT = (*INTEGERS, Kind.DECIMAL)
@@ -99,69 +112,6 @@ def _division(node: exp.Div) -> exp.Expr:
     return _as(found, node.type) if node.is_type(Kind.FLOAT) else found
 
 
-def _compared(node: exp.Binary) -> exp.Expr:
-    """Compare floating-point numbers as Java does: NaN is neither equal to a number nor greater.
-
-    To Spark it is equal to itself, and greater than all others.
-    """
-    left, right = node.left, node.right
-    if any(part.is_type(*FLOATS, Kind.DECIMAL) for part in (left, right)):
-        require_known(left, right)
-    of_left, of_right = _is_nan(left), _is_nan(right)
-    if isinstance(node, exp.GT | exp.GTE) and of_left is not None:
-        return _unless(node, _and(of_left, _is_present(right)))
-    if isinstance(node, exp.LT | exp.LTE) and of_right is not None:
-        return _unless(node, _and(of_right, _is_present(left)))
-    if of_left is None or of_right is None:
-        return node
-    both = _and(of_left, of_right)
-    if isinstance(node, exp.NEQ | exp.NullSafeNEQ):
-        return exp.Paren(this=exp.Or(this=node.copy(), expression=both))
-    return _unless(node, both) if isinstance(node, exp.EQ | exp.NullSafeEQ) else node
-
-
-def _unless(node: exp.Expr, condition: exp.Expr) -> exp.Expr:
-    return exp.Paren(this=_and(node.copy(), exp.Not(this=exp.Paren(this=condition))))
-
-
-def _and(left: exp.Expr, right: exp.Expr | None) -> exp.Expr:
-    return left if right is None else exp.And(this=left, expression=right)
-
-
-def _is_nan(node: exp.Expr) -> exp.Expr | None:
-    """Return the condition that a number is NaN; None if it cannot be."""
-    plain = node.unnest()
-    if isinstance(plain, exp.Neg):
-        plain = plain.this.unnest()
-    if isinstance(plain, exp.Literal) or not node.is_type(*FLOATS):
-        return None
-    return exp.IsNan(this=node.copy())
-
-
-def _is_present(node: exp.Expr) -> exp.Expr | None:
-    """Return the condition that a value is not null; None if it is a constant."""
-    if isinstance(node.unnest(), exp.Literal):
-        return None
-    return exp.Not(this=exp.Is(this=node.copy(), expression=exp.Null()))
-
-
-def _between_numbers(node: exp.Between) -> exp.Expr:
-    parts = (node.this, node.args["low"], node.args["high"])
-    if any(part.is_type(*FLOATS, Kind.DECIMAL) for part in parts):
-        require_known(*parts)
-    if not any(part.is_type(*FLOATS) for part in parts):
-        return node
-    low = _compared(exp.GTE(this=parts[0].copy(), expression=parts[1].copy()))
-    high = _compared(exp.LTE(this=parts[0].copy(), expression=parts[2].copy()))
-    return exp.Paren(this=_and(low, high))
-
-
-def _nullif(node: exp.Nullif) -> exp.Expr:
-    equal = exp.EQ(this=node.this.copy(), expression=node.expression.copy())
-    compared = _compared(equal)
-    return node if compared is equal else exp.If(this=compared, true=exp.Null(), false=node.this)
-
-
 def _condition_within(node: exp.Filter) -> None:
     """Put the condition of an aggregate that is divided into its argument."""
     aggregate, condition = node.this, node.expression.this
@@ -179,7 +129,11 @@ def _average(node: exp.Avg) -> exp.Expr:
     require_known(_argument(node))
     if isinstance(node.parent, exp.Window):
         return node
-    parts = exp.Sum(this=node.this.copy()), exp.Count(this=node.this.copy())
+    return _quotient(node, exp.Sum(this=node.this.copy()), exp.Count(this=node.this.copy()))
+
+
+def _quotient(node: exp.Expr, *parts: exp.Expr) -> exp.Expr:
+    """Return an average as the quotient of a sum and a count, which is exact."""
     if node.is_type(*INTEGERS):
         return SparkText.of("CAST({0} DIV {1} AS {type})", *parts, type=node.type)
     if node.is_type(Kind.DECIMAL):
@@ -192,7 +146,7 @@ def _spread(node: exp.AggFunc) -> exp.Expr:
     """Truncate a variance of integers, of which Spark's is a double that is nearly exact."""
     require_known(_argument(node))
     is_inner = isinstance(node.parent, exp.Window | exp.Filter)
-    return node if is_inner else _truncated(node, type(node))
+    return node if is_inner else _truncated(node)
 
 
 def _argument(node: exp.AggFunc) -> exp.Expr:
@@ -200,11 +154,10 @@ def _argument(node: exp.AggFunc) -> exp.Expr:
     return value.expressions[0] if isinstance(value, exp.Distinct) else value
 
 
-def _truncated(node: exp.Expr, aggregate: type[exp.Expr]) -> exp.Expr:
+def _truncated(node: exp.Expr) -> exp.Expr:
     if not node.is_type(*_EXACT):
         return node
-    is_near = node.is_type(*INTEGERS) and aggregate is not exp.Avg
-    text = "CAST(ROUND({0}, 6) AS {type})" if is_near else "CAST({0} AS {type})"
+    text = "CAST(ROUND({0}, 6) AS {type})" if node.is_type(*INTEGERS) else "CAST({0} AS {type})"
     return SparkText.of(text, node, type=node.type)
 
 
@@ -213,7 +166,14 @@ def _window(node: exp.Window | exp.Filter) -> exp.Expr:
     is_inner = isinstance(node.parent, exp.Window)
     if is_inner or type(aggregate) not in (exp.Avg, *_SPREADS):
         return node
-    return _truncated(node, type(aggregate))
+    if isinstance(aggregate, exp.Avg):
+        parts = []
+        for kind in (exp.Sum, exp.Count):
+            part = node.copy()
+            part.set("this", kind(this=aggregate.this.copy()))
+            parts.append(part)
+        return _quotient(node, *parts)
+    return _truncated(node)
 
 
 _SPREADS = (
@@ -256,6 +216,7 @@ def _unnest(node: exp.Unnest) -> exp.Expr:
         raise QueryRefused("UNNEST of several arrays")
     (array,) = node.expressions
     columns = alias.columns
+    _check_unnested(array, columns)
     rows: exp.Expr
     if not position:
         is_inline = len(columns) > 1 or node.meta.get(ROWS)
@@ -268,6 +229,22 @@ def _unnest(node: exp.Unnest) -> exp.Expr:
     if not is_joined:
         return exp.Subquery(this=rows.this, alias=alias)
     return exp.Lateral(this=rows, alias=alias)
+
+
+def _check_unnested(array: exp.Expr, columns: list[exp.Identifier]) -> None:
+    kind = array.type
+    if kind is not None and kind.is_type(Kind.MAP):
+        raise QueryRefused(f"UNNEST of a MAP{place(array)}", "UNNEST an array.")
+    if kind is None or not kind.expressions or len(columns) < 2:
+        return
+    element = kind.expressions[0]
+    fields = len(element.expressions) if element.is_type(Kind.STRUCT) else 1
+    if fields != len(columns):
+        raise QueryRefused(
+            f"UNNEST of an array, whose elements have {fields} values, as {len(columns)} columns"
+            f"{place(array)}",
+            f"Give names to {fields} columns.",
+        )
 
 
 def _numbered(array: exp.Expr, element: exp.Identifier, position: exp.Identifier) -> exp.Subquery:
@@ -308,10 +285,13 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
             *(exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ),
             *(exp.GT, exp.GTE, exp.LT, exp.LTE),
         ),
-        _compared,
+        compared,
     ),
-    exp.Between: _between_numbers,
-    exp.Nullif: _nullif,
+    exp.Between: between,
+    exp.Nullif: nullif,
+    exp.In: contained,
+    exp.ILike: like_in_spark,
+    exp.Case: case,
     exp.Avg: _average,
     **dict.fromkeys(_SPREADS, _spread),
     exp.AnyValue: _any_value,
@@ -320,6 +300,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Bracket: _element,
     exp.Cast: cast_in_spark,
     exp.Unnest: _unnest,
+    exp.Interval: _interval,
     exp.Anonymous: _function,
     exp.AnonymousAggFunc: _user_aggregate,
 }

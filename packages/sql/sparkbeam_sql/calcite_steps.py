@@ -31,9 +31,9 @@ from sparkbeam_sql.calcite_checks import IN_STEPS
 from sparkbeam_sql.calcite_dialect import QueryRefused, deeply, place, text_of
 from sparkbeam_sql.calcite_expressions import Expressions, Scope, field_of
 from sparkbeam_sql.calcite_order import first_rows, further_keys, orders
-from sparkbeam_sql.calcite_spark import ROWS
 from sparkbeam_sql.calcite_subqueries import SUBQUERY, conjuncts, with_joins
 from sparkbeam_sql.calcite_timestamps import is_plain
+from sparkbeam_sql.calcite_types import ROWS
 from sparkbeam_sql.calcite_values import (
     REAL,
     Value,

@@ -7,9 +7,9 @@ from typing import Any
 from apache_beam.utils.timestamp import Timestamp
 from sqlglot import exp
 
-from sparkbeam_sql.calcite_dialect import Calcite, QueryRefused
+from sparkbeam_sql.calcite_dialect import INTEGERS, Calcite, QueryRefused, place
 from sparkbeam_sql.calcite_text import SparkText
-from sparkbeam_sql.calcite_types import Kind, Type, built
+from sparkbeam_sql.calcite_types import Kind, Type, built, written
 from sparkbeam_sql.calcite_values import (
     Value,
     computable,
@@ -162,6 +162,11 @@ def added_in_spark(node: exp.Anonymous) -> exp.Expr:
     """Add to a day too; Spark takes it as a time in the time zone of the session."""
     given, count, time = _unit_and_two(node)
     unit = _unit(node, given)
+    if not count.is_type(*INTEGERS, Kind.NULL, Kind.UNKNOWN):
+        raise QueryRefused(
+            f"TIMESTAMPADD of {written(count)} units, which is no whole number{place(node)}",
+            "CAST it to INTEGER.",
+        )
     step = f"MONTH, {{0}} * {LONG_UNITS[unit]}" if unit in LONG_UNITS else f"{unit}, {{0}}"
     text = f"TIMESTAMPADD({step}, CAST({{1}} AS TIMESTAMP_NTZ))"
     is_day = time.is_type(Kind.DATE) and unit in _FIRST_DAYS

@@ -93,9 +93,19 @@ def is_plain(select: exp.Select, without: tuple[str, ...] = ()) -> bool:
 def _gathers(node: exp.Expr) -> bool:
     """Return whether an expression depends on more than one row."""
     if isinstance(node, exp.Anonymous):
-        return node.name.upper() in AGGREGATES
+        return node.name.upper() in (*AGGREGATES, *_OF_SPARK)
     return isinstance(node, exp.AggFunc | exp.Window | exp.Query)
 
 
 AGGREGATES = frozenset(["COLLECT", "FUSION", "INTERSECTION", "LISTAGG", "SINGLE_VALUE"])
 """Functions of many rows that are no others in ``sqlglot``."""
+
+_OF_SPARK = frozenset(
+    [
+        *("ANY", "BIT_AND", "BIT_OR", "BIT_XOR", "BITMAP_CONSTRUCT_AGG", "BITMAP_OR_AGG"),
+        *("BOOL_AND", "BOOL_OR", "COLLECT_LIST", "COLLECT_SET", "COUNT_MIN_SKETCH", "EVERY"),
+        *("HISTOGRAM_NUMERIC", "HLL_SKETCH_AGG", "HLL_UNION_AGG", "MEAN", "PERCENTILE"),
+        *("PERCENTILE_APPROX", "SOME", "STD", "STRING_AGG", "TRY_AVG", "TRY_SUM"),
+    ]
+)
+"""Aggregates of Spark, likewise."""

@@ -26,6 +26,9 @@ Type = exp.DataType
 Rule = Callable[[Any], Type | None]
 """Function of an expression whose operands have types; None for an unknown type."""
 
+ROWS = "rows"
+"""Key of an UNNEST whose columns are the fields of the rows in an array."""
+
 _MOST = 38
 """Digits of a decimal."""
 
@@ -150,8 +153,10 @@ def _moved(time: Type, by: exp.Expr) -> Type | None:
     if not isinstance(by, exp.Interval):
         return None
     unit = by.args.get("unit")
-    name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
-    stays = name in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY") or not time.is_type(Kind.DATE)
+    parts = (unit.this, unit.expression) if isinstance(unit, exp.IntervalSpan) else (unit,)
+    names = {part.name.upper().removesuffix("S") for part in parts if isinstance(part, exp.Var)}
+    of_days = bool(names) and names <= {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY"}
+    stays = of_days or not time.is_type(Kind.DATE)
     return time if stays else built("TIMESTAMP")
 
 
@@ -178,6 +183,23 @@ def _element(node: exp.Bracket) -> Type | None:
         found: Type = owner.expressions[-1]
         return found
     return None
+
+
+def _unnested(node: exp.Unnest) -> Type | None:
+    """Return the type of elements; that of rows has the names of the columns for its fields."""
+    owner = node.expressions[0].type if len(node.expressions) == 1 else None
+    element: Any = owner.expressions[0] if owner is not None and owner.expressions else None
+    alias = node.args.get("alias")
+    columns = [] if alias is None else alias.columns
+    if element is None or not element.is_type(Kind.STRUCT) or not columns:
+        return element
+    is_inline = len(columns) > 1 or node.meta.get(ROWS)
+    kinds = [field.kind for field in element.expressions] if is_inline else [element]
+    fields = [
+        exp.ColumnDef(this=name.copy(), kind=kind.copy())
+        for name, kind in zip(columns, kinds, strict=False)
+    ]
+    return exp.DataType(this=Kind.STRUCT, expressions=fields, nested=True)
 
 
 def _map(node: exp.Expr) -> Type | None:
@@ -234,6 +256,7 @@ RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Bracket: _element,
+    exp.Unnest: _unnested,
     exp.Array: _array,
     exp.Case: lambda node: common(
         [*(each.args["true"].type for each in node.args["ifs"])]
@@ -282,6 +305,28 @@ def metadata(functions: Mapping[type[exp.Expr] | str, Rule]) -> dict[type[exp.Ex
 
 def _annotator(rule: Rule) -> dict[str, Any]:
     return {"annotator": lambda annotator, node: with_type(annotator, node, rule(node))}
+
+
+def type_laterals(tree: exp.Query) -> bool:
+    """Give columns of queries behind LATERAL the types that the queries have for them.
+
+    Returns:
+        Whether there was any of unknown type: then types of others are to be found anew.
+    """
+    found = False
+    for lateral in tree.find_all(exp.Lateral):
+        query, select = lateral.this.unnest(), lateral.parent_select
+        if not isinstance(query, exp.Query) or select is None:
+            continue
+        names = lateral.alias_column_names or query.named_selects
+        kinds = {name: each.type for name, each in zip(names, query.selects, strict=False)}
+        for column in select.find_all(exp.Column):
+            kind = kinds.get(column.name)
+            is_own = column.table == lateral.alias and not is_known(column.type)
+            if is_own and kind is not None and is_known(kind):
+                column.type = kind.copy()
+                found = True
+    return found
 
 
 def unify(tree: exp.Query) -> bool:

@@ -59,7 +59,24 @@ def run(rows: Any, query: str) -> list[tuple[Any, ...]]:
         ("SELECT AVG(id + 1), SUM(id), COUNT(s), AVG(f) FROM PCOLLECTION", [(1, 0, 1, -0.5)]),
         ("SELECT AVG(DISTINCT id) FROM PCOLLECTION WHERE id > 0", [(7,)]),
         ("SELECT DISTINCT AVG(id) OVER (PARTITION BY 1) FROM PCOLLECTION", [(0,)]),
+        (
+            "SELECT DISTINCT AVG(9007199254740993) OVER (PARTITION BY id) FROM PCOLLECTION",
+            [(9007199254740993,)],
+        ),
+        (
+            "SELECT l.x / 2, y FROM PCOLLECTION p, LATERAL (SELECT p.id AS x) l, "
+            "LATERAL (SELECT l.x / 3) m(y)",
+            [(3, 2), (-3, -2)],
+        ),
         ("SELECT LISTAGG(s, ',') FROM PCOLLECTION", [("abc",)]),
+        ("SELECT BIT_AND(id), EVERY(id > 0), SOME(id > 0) FROM PCOLLECTION", [(1, False, True)]),
+        ("SELECT id FROM (TABLE PCOLLECTION) WHERE id > 0", [(7,)]),
+        (
+            "SELECT p.id FROM (TABLE PCOLLECTION) AS p JOIN (PCOLLECTION) q ON p.id = -q.id",
+            [(7,), (-7,)],
+        ),
+        ("SELECT id FROM PCOLLECTION WHERE NULL", []),
+        ("SELECT p.id FROM PCOLLECTION p JOIN PCOLLECTION q ON NULL", []),
         ("SELECT id FROM PCOLLECTION EXCEPT ALL SELECT 7 FROM PCOLLECTION", [(-7,)]),
         ("SELECT id FROM PCOLLECTION INTERSECT ALL SELECT 7 FROM PCOLLECTION", [(7,)]),
         ("SELECT x FROM PCOLLECTION, UNNEST(a) AS t(x)", [(1,), (2,)]),
@@ -89,9 +106,48 @@ def run(rows: Any, query: str) -> list[tuple[Any, ...]]:
         ("WITH w AS (SELECT id i FROM PCOLLECTION) SELECT i FROM w WHERE i > 0", [(7,)]),
         ("SELECT p.id FROM PCOLLECTION p JOIN PCOLLECTION q ON p.id = -q.id AND p.id > 0", [(7,)]),
         ("SELECT id FROM PCOLLECTION p WHERE id IN (SELECT MAX(id) FROM PCOLLECTION)", [(7,)]),
+        (
+            "SELECT s.x FROM (SELECT id + 100 AS x FROM PCOLLECTION) s WHERE EXISTS "
+            "(SELECT 1 FROM PCOLLECTION b WHERE b.id = s.x)",
+            [],
+        ),
+        (
+            "SELECT id.x, n FROM (SELECT id + 1 AS x FROM PCOLLECTION) id, LATERAL "
+            "(SELECT COUNT(*) AS n FROM PCOLLECTION q WHERE q.id < id.x) l",
+            [(8, 2), (-6, 1)],
+        ),
+        (
+            "SELECT p.id FROM (WITH PCOLLECTION AS (SELECT 7 AS id) SELECT id FROM PCOLLECTION) q "
+            "JOIN PCOLLECTION p ON q.id = p.id",
+            [(7,)],
+        ),
+        (
+            "WITH PCOLLECTION AS (SELECT id + 1 AS id FROM PCOLLECTION) SELECT id FROM PCOLLECTION",
+            [(8,), (-6,)],
+        ),
+        (
+            "WITH x AS (SELECT 1 AS i) SELECT q.i, x.i FROM "
+            "(WITH x AS (SELECT i + 1 AS i FROM x) SELECT i FROM x) q, x",
+            [(2, 1)],
+        ),
         ("SELECT COUNT(*) FILTER (WHERE id > 0) FROM PCOLLECTION", [(1,)]),
         ("SELECT id FROM PCOLLECTION WHERE s NOT IN (SELECT s FROM PCOLLECTION)", []),
         ("SELECT id FROM PCOLLECTION WHERE s IN ('abc', NULL)", [(7,)]),
+        (
+            "SELECT COUNT(*) FROM PCOLLECTION WHERE "
+            "(id IN (SELECT CAST(NULL AS BIGINT) FROM PCOLLECTION)) IS NULL",
+            [(2,)],
+        ),
+        (
+            "SELECT id FROM PCOLLECTION WHERE NOT (id > 7 OR id IN (SELECT NULLIF(id, 7) FROM "
+            "PCOLLECTION))",
+            [],
+        ),
+        (
+            "SELECT id FROM PCOLLECTION WHERE f + CAST('NaN' AS DOUBLE) IN (SELECT f + "
+            "CAST('NaN' AS DOUBLE) FROM PCOLLECTION) OR id < 0",
+            [(-7,)],
+        ),
         (
             "SELECT p.id FROM PCOLLECTION p WHERE EXISTS "
             "(SELECT 1 FROM PCOLLECTION q WHERE q.id < p.id)",
@@ -331,3 +387,69 @@ def test_a_function_that_is_not_in_the_table_is_refused() -> None:
     for kind in {*exp.FUNCTION_BY_NAME.values()} - {*NODES}:
         with pytest.raises(QueryRefused):
             check_nodes(kind())
+
+
+@pytest.mark.parametrize(
+    ("query", "clause"),
+    [
+        ("SELECT TIMESTAMP '2024-02-03 04:05:06+01:00'", "'2024-.*01:00' as a TIMESTAMP at line 1"),
+        ("SELECT CAST('2024-02-03 04:05:06 UTC' AS TIMESTAMP)", "UTC' as a TIMESTAMP"),
+        ("SELECT CAST('now' AS TIMESTAMP)", "'now' as a TIMESTAMP"),
+        ("SELECT CURRENT_TIMESTAMP > 'epoch'", "'epoch' as a TIMESTAMP"),
+        ("SELECT CAST('today' AS DATE)", "'today' as a DATE"),
+        ("SELECT TIMESTAMPADD(DAY, 1.5, CURRENT_DATE)", "TIMESTAMPADD of 1.5 units"),
+        (
+            "SELECT (id, s) IN (SELECT id, s FROM PCOLLECTION) FROM PCOLLECTION",
+            r"IN \(SELECT …\) of several columns at line 1",
+        ),
+        ("SELECT u FROM PCOLLECTION, UNNEST(MAP['a', id]) AS q(u)", "UNNEST of a MAP"),
+        ("SELECT u FROM PCOLLECTION, UNNEST(ARRAY[id]) AS q(u, v)", "UNNEST of .* as 2 columns"),
+    ],
+)
+def test_what_spark_would_take_otherwise_is_refused(query: str, clause: str) -> None:
+    with pytest.raises(QueryRefused, match=clause):
+        parse(query, TABLES).spark_sql(TABLES)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "CAST(CONCAT('2024-02-03 04:05:06', SUBSTRING('xZ', id - 5)) AS TIMESTAMP)",
+        "CAST(SUBSTRING('xnow', id - 5) AS TIMESTAMP)",
+        "CAST(SUBSTRING('xtoday', id - 5) AS DATE)",
+        "CAST(SUBSTRING('x1.0d', id - 5) AS DOUBLE)",
+    ],
+)
+def test_a_text_of_spark_alone_fails(rows: Any, expression: str) -> None:
+    with pytest.raises(Exception, match="A SQL string is not a"):
+        run(rows, f"SELECT {expression} FROM PCOLLECTION WHERE id > 0")
+
+
+@pytest.mark.parametrize(
+    ("query", "kinds"),
+    [
+        ("SELECT u / 2, v FROM PCOLLECTION, UNNEST(rs) AS q(u, v)", "BIGINT TEXT"),
+        ("SELECT q.x / 2, y FROM PCOLLECTION, UNNEST(rs) AS q", "BIGINT TEXT"),
+        (
+            "SELECT q.i, e.x FROM PCOLLECTION, UNNEST(rs) WITH ORDINALITY AS q(e, i)",
+            "BIGINT BIGINT",
+        ),
+        (
+            "SELECT m.y + 1 FROM PCOLLECTION p, LATERAL (SELECT p.id * 2 AS x) l, "
+            "LATERAL (SELECT l.x / 3) m(y)",
+            "BIGINT",
+        ),
+    ],
+)
+def test_columns_of_arrays_and_laterals_have_types(query: str, kinds: str) -> None:
+    types = {"PCOLLECTION": {"id": "bigint", "rs": "array<struct<x: bigint, y: string>>"}}
+    parsed = parse(query, types)
+    assert " ".join(each.type.sql() for each in parsed.tree.selects if each.type) == kinds
+    assert parsed.spark_sql(types)
+
+
+def test_rows_of_an_array_have_as_many_columns_as_fields() -> None:
+    types = {"PCOLLECTION": {"rs": "array<struct<x: bigint, y: string>>"}}
+    parsed = parse("SELECT u FROM PCOLLECTION, UNNEST(rs) AS q(u, v, w)", types)
+    with pytest.raises(QueryRefused, match="have 2 values, as 3 columns at line 1"):
+        parsed.spark_sql(types)
