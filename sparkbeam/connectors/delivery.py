@@ -3,7 +3,7 @@
 import json
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from operator import itemgetter
@@ -197,19 +197,18 @@ class Delivery:
         if target.path:
             target.path = from_here(target.path, target.format, rows.sparkSession)
         if not target.table:
-            rows = self._checked(rows)
+            rows = self._checked(rows, target.options)
         if self.spec.output_mode == UPDATE:
             self._update(rows, target)
         else:
             self._save(rows, target)
 
-    def _checked(self, rows: Any) -> Any:
+    def _checked(self, rows: Any, options: Mapping[str, str]) -> Any:
         """Check rows against the table of a data source, if there is one."""
         if self._columns is None:
-            self._columns = table_columns(rows.sparkSession, self.spec)
+            self._columns = table_columns(rows.sparkSession, self.spec, options)
         if self._columns is None:
             return rows
-        options = dict(self.spec.options)
         name = option(options, "dbtable") or option(options, "path")
         return checked_rows(rows, self._columns, name)
 

@@ -15,7 +15,9 @@ _UNTYPED = "jdbc:sqlite:"
 """URLs of a database whose columns hold values of all types."""
 
 
-def table_columns(session: Any, spec: WriteSpec) -> st.StructType | None:
+def table_columns(
+    session: Any, spec: WriteSpec, options: Mapping[str, str]
+) -> st.StructType | None:
     """Return the columns of the table that rows are added to; None if they are not known.
 
     This reads no rows. Columns whose limits are not known are left out.
@@ -23,12 +25,13 @@ def table_columns(session: Any, spec: WriteSpec) -> st.StructType | None:
     Args:
         session: to read with.
         spec: of a sink without the name of a table.
+        options: of the data source.
     """
     columns_of = _COLUMNS.get(spec.source)
     if columns_of is None or not _keeps_table(spec):
         return None
     try:
-        return columns_of(session, dict(spec.options))
+        return columns_of(session, options)
     except Exception:
         return None  # There is no table yet, or the write fails with the same error.
 
