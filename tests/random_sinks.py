@@ -103,6 +103,8 @@ def _struct(value: Any, kind: st.StructType) -> dict[str, Any]:
 
 
 def _of_numpy(value: Any) -> Any:
+    if np.datetime_data(value.dtype)[0] == "generic":
+        raise RefusedError
     micros = value.astype("M8[us]" if value.dtype.kind == "M" else "m8[us]")
     if np.isnat(value) or micros != value:
         raise RefusedError

@@ -141,6 +141,7 @@ VALUES: dict[str, Any] = {
     "timedelta.max": timedelta.max,
     "pd.Timedelta nanos": pd.Timedelta(1500),
     "np.timedelta64": np.timedelta64(5, "s"),
+    "np.timedelta64 no unit": np.timedelta64(5),
     "np.timedelta64 nanos": np.timedelta64(1500, "ns"),
     "time": time(1, 2, 3, 4),
     "list": [1, None],

@@ -5,7 +5,7 @@ import decimal
 import math
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import misuse
@@ -55,6 +55,11 @@ TAGGED = StructType([*SCHEMA.fields]).add("tags", MapType(StringType(), StringTy
 SECRET = "p4ssw0rd"
 PROMETHEUS = "sparkbeam.observe.sinks.prometheus"
 LOCK: Any = threading.Lock()
+
+
+class Price(NamedTuple):
+    item: str
+    amount: decimal.Decimal
 
 
 class Recorder:

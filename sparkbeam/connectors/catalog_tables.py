@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.common.arguments import listed, shown
-from sparkbeam.connectors.assignments import check_assignment
+from sparkbeam.connectors.assignments import checked_rows
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.errors import ConfigurationError
 
@@ -74,11 +74,9 @@ class CatalogTable:
                 f"The table {shown(self.name)} has no column {listed(others)}, only "
                 f"{listed(self.schema.names)}: leave it out, or add it with ALTER TABLE."
             )
-        kinds = {field.name.lower(): field for field in self.schema}
-        check_assignment(((part, kinds[part.name.lower()]) for part in rows.schema), self.name)
         # Spark checks nullability when it writes.
         fields = [StructField(field.name, field.dataType) for field in self.schema]
-        return rows.to(StructType(fields))
+        return checked_rows(rows, self.schema, self.name).to(StructType(fields))
 
     def added(self, session: Any) -> None:
         """Make a session find files that were added to the folder."""

@@ -3,7 +3,7 @@
 import json
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from operator import itemgetter
@@ -16,13 +16,15 @@ from pyspark.sql.types import ArrayType, LongType, StructType
 
 from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.connectors import console
+from sparkbeam.connectors.assignments import checked_rows
 from sparkbeam.connectors.catalog_tables import CatalogTable, found_table
 from sparkbeam.connectors.latest import latest, latest_rows, quoted
 from sparkbeam.connectors.manifest import has_manifest
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
+from sparkbeam.connectors.source_tables import table_columns
 from sparkbeam.connectors.storage import from_here
-from sparkbeam.connectors.upserts import UPSERTS, into_table
+from sparkbeam.connectors.upserts import UPSERTS, into_table, option
 from sparkbeam.connectors.write_targets import WriteTarget
 from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.spark_io import UPDATE
@@ -79,6 +81,7 @@ class Delivery:
         self._reports = reports
         self.run = checkpoint or uuid.uuid4().hex[:12]
         self._is_stream = checkpoint is not None
+        self._columns: StructType | None = None
         self._sink_id = f"{self.run}.{zlib.crc32(sink.name.encode()):08x}"
 
     def __call__(self, values: Any, batch_id: int, target: WriteTarget | None = None) -> None:
@@ -193,10 +196,21 @@ class Delivery:
             target.options |= target.commit.options(target.source)
         if target.path:
             target.path = from_here(target.path, target.format, rows.sparkSession)
+        if not target.table:
+            rows = self._checked(rows, target.options)
         if self.spec.output_mode == UPDATE:
             self._update(rows, target)
         else:
             self._save(rows, target)
+
+    def _checked(self, rows: Any, options: Mapping[str, str]) -> Any:
+        """Check rows against the table of a data source, if there is one."""
+        if self._columns is None:
+            self._columns = table_columns(rows.sparkSession, self.spec, options)
+        if self._columns is None:
+            return rows
+        name = option(options, "dbtable") or option(options, "path")
+        return checked_rows(rows, self._columns, name)
 
     def _update(self, rows: Any, target: WriteTarget) -> None:
         if not target.table:

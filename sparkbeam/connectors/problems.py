@@ -24,7 +24,10 @@ _NO_CONNECTION = re.compile(
     r"|authentication failed|Access denied for user|UnknownHostException|ConnectException"
     r"|Login failed for user|Communications link failure"
 )
-_WRONG_ROWS = re.compile(r"java\.sql\.BatchUpdateException|USER_RAISED_EXCEPTION")
+_WRONG_ROWS = re.compile(
+    r"java\.sql\.(?:BatchUpdate|SQLData)Exception|USER_RAISED_EXCEPTION|CAST_OVERFLOW"
+    r"|EXCEED_LIMIT_LENGTH|NUMERIC_VALUE_OUT_OF_RANGE"
+)
 _UNKNOWN_TYPE = re.compile(r"UNRECOGNIZED_SQL_TYPE")
 _WRONG_SQL = re.compile(r"JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR|SQLSyntaxErrorException")
 _FILE_SYSTEM = re.compile(r"ClassNotFoundException: Class org\.apache\.hadoop\.fs\.(\w+)\.")

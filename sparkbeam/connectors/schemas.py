@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from sparkbeam.common.arguments import shown
+from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 
 _PYTHON_TYPES: dict[type, Any] = {
@@ -148,6 +148,14 @@ def spark_field(name: str, kind: Any, decimals: st.DataType | None = None) -> st
     kind, nullable = without_none(kind)
     found = _spark_type(kind, decimals)
     return None if found is None else st.StructField(name, found, nullable)
+
+
+def untyped_fields(kind: Any) -> str:
+    """Describe the fields of a row type that have no Spark type, for messages; empty for none."""
+    rows = row_constraint(kind)
+    fields = rows._fields if rows is not None else ()
+    names = [name for name, part in fields if spark_field(name, part) is None]
+    return f", where {listed(names)} may have any type" if names else ""
 
 
 def _spark_type(kind: Any, decimals: st.DataType | None) -> st.DataType | None:

@@ -16,7 +16,7 @@ from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
 from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve
-from sparkbeam.connectors.schemas import arrow_schema, spark_schema
+from sparkbeam.connectors.schemas import arrow_schema, spark_schema, untyped_fields
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import output_modes
@@ -383,7 +383,8 @@ def _schema(rows: PCollection[Any], given: resolve.Schema | None, name: str) -> 
     if found is None:
         raise ConfigurationError(
             f"{name} cannot derive a schema from the type "
-            f"{shortened(str(rows.element_type), 100)}: give schema=…"
+            f"{shortened(str(rows.element_type), 100)}{untyped_fields(rows.element_type)}: "
+            "give schema=…"
         )
     return found
 

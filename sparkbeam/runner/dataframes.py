@@ -4,14 +4,13 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, PDone
-from apache_beam.typehints.row_type import RowTypeConstraint
 from pyspark.sql.types import MapType, StructField, StructType, TimestampType
 
 from sparkbeam.batch.lazy_frame import LazyExecution
 from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
 from sparkbeam.connectors import resolve
-from sparkbeam.connectors.schemas import spark_field, spark_schema
+from sparkbeam.connectors.schemas import spark_field, spark_schema, untyped_fields
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.write import to_dataframe
 from sparkbeam.options import spark_options
@@ -171,14 +170,7 @@ class _AsDataFrame(beam.PTransform[PCollection[Any], PDone]):
         producer = without_cells(elements.producer.full_label) if elements.producer else "?"
         raise ConfigurationError(
             f"{_NAME} cannot make columns of the output of '{producer}', of the type "
-            f"{shortened(str(kind), 100)}{_which(kind)}. Declare its fields and their "
+            f"{shortened(str(kind), 100)}{untyped_fields(kind)}. Declare its fields and their "
             "types: with_output_types(…) of a NamedTuple, beam.Row(id=int(…)) or, also "
             "for dictionaries, schema='id bigint, …'."
         )
-
-
-def _which(kind: Any) -> str:
-    """Describe the fields of a row type that have no Spark type."""
-    fields = kind._fields if isinstance(kind, RowTypeConstraint) else ()
-    names = [name for name, part in fields if spark_field(name, part) is None]
-    return f", where {arguments.listed(names)} may have any type" if names else ""

@@ -175,6 +175,18 @@ def test_rows_that_a_table_cannot_take_are_told(
     assert len(rows_of(spark, clicks)) == 2
 
 
+@pytest.mark.usefixtures("clicks")
+def test_a_text_that_is_too_long_for_a_column_is_told(spark: Any) -> None:
+    spark.sql("CREATE TABLE shop.short (day VARCHAR(2)) USING parquet")
+    pipeline = pipeline_on(spark)
+    rows = pipeline | beam.Create([{"day": "ab  "}, {"day": "abc"}])
+    _ = rows | "Add" >> WriteToSpark(table="shop.short", schema="day string")
+    told = r"Step 'Add' failed.*field 'day' does not fit the column 'day' of type varchar\(2\)\."
+    with pytest.raises(PipelineFailed, match=told):
+        pipeline.run().wait_until_finish()
+    assert spark.table("shop.short").count() == 0
+
+
 def test_a_table_of_files_has_no_rows_that_are_replaced(
     spark: Any, clicks: str, tmp_path: Path
 ) -> None:

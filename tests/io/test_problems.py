@@ -65,6 +65,11 @@ MINOR = pyspark.__version__.rpartition(".")[0]
         ),
         (NO_HADOOP, "parquet", {}, "--spark_packages=org.apache.hadoop:hadoop-aws:VERSION"),
         (TOO_LONG, "jdbc", {}, "too long for type. Correct the rows, or the table."),
+        (
+            "java.sql.SQLDataException: The resulting value is outside the range for INTEGER",
+            *("jdbc", {}, "for INTEGER. Correct the rows, or the table."),
+        ),
+        ("[CAST_OVERFLOW] The value", "", {}, "Correct the rows, or the table."),
         ("[COLUMN_ALREADY_EXISTS] `a`", "jdbc", {}, "Read a query or a view whose"),
         ("[JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR.X] y", "jdbc", {}, "Correct the name of the table"),
         ("[FAILED_JDBC.CONNECTION] x", "jdbc", {}, "Check the host, the port, the user and"),

@@ -249,6 +249,28 @@ class TestJdbc:
             )
         assert database("SELECT * FROM counts", "name") == []
 
+    @pytest.mark.parametrize(
+        ("options", "how"),
+        [
+            ({}, {"mode": "append"}),
+            ({}, {"output_mode": "update", "key": ["name"]}),
+            ({"truncate": True}, {"mode": "overwrite"}),
+        ],
+        ids=["append", "update", "truncate"],
+    )
+    def test_what_a_column_would_change_is_refused_and_nothing_written(
+        self, spark: Any, database: Any, options: dict[str, Any], how: dict[str, Any]
+    ) -> None:
+        database("CREATE TABLE counts (name VARCHAR(9), count INT)")
+        options = {**database.options, "dbtable": "counts", **options}
+        cut = r"'Store' failed.*'count' is of type double, but the table 'counts' has int there"
+        with pytest.raises(PipelineFailed, match=cut):
+            written(spark, "jdbc", options, "name string, count double", rows=[("a", 2.7)], **how)
+        unfit = r"'Store' failed.*of the field 'count' does not fit the column 'COUNT' of type int"
+        with pytest.raises(PipelineFailed, match=unfit):
+            written(spark, "jdbc", options, SCHEMA, rows=[("a", 1 << 40)], **how)
+        assert database("SELECT * FROM counts", "name") == []
+
 
 def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path: Path) -> None:
     for rows in (ROWS[:2], ROWS):

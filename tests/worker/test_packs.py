@@ -165,6 +165,20 @@ def test_elements_that_are_none_are_packed_one_by_one() -> None:
     assert columns_of(elements, pa.schema({"a": pa.int64()})) is None
 
 
+def test_a_property_that_raises_is_told_with_its_column() -> None:
+    class Broken:
+        b = 2
+
+        @property
+        def a(self) -> int:
+            raise RuntimeError("no wheels")
+
+    kind = st.StructType().add("a", st.LongType()).add("b", st.LongType())
+    told = r"column 'c\.a', and this field of .*Broken raises RuntimeError: no wheels$"
+    with pytest.raises(ValueError, match=told):
+        packed(arrow_schema(st.StructType().add("c", kind)), Broken())
+
+
 def test_maps_are_packed_one_by_one_as_a_dict_has_each_key_once() -> None:
     kind = pa.map_(pa.string(), pa.int64())
     array = pa.array([[("k", 1), ("k", 2)]], kind)

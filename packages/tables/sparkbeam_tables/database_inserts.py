@@ -1,6 +1,5 @@
 """Insertion of rows into the tables of databases, by the position of their columns."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +7,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from sparkbeam.common.arguments import listed, shown
-from sparkbeam.connectors.assignments import check_assignment
+from sparkbeam.connectors.assignments import check_assignment, checked_value, failing
 from sparkbeam.connectors.latest import quoted
 from sparkbeam.errors import ConfigurationError
 from sparkbeam_tables.database_tables import DatabaseTable
@@ -17,13 +16,6 @@ from sparkbeam_tables.utc_times import in_utc
 
 _IMPLICIT_CASTS = frozenset(["postgresql", "mysql", "mariadb", "sqlserver"])
 """Databases that take a timestamp as a text, in whose time zone the driver has no part."""
-
-_INTEGERS: Mapping[type[st.DataType], int] = {
-    st.ByteType: 8,
-    st.ShortType: 16,
-    st.IntegerType: 32,
-}
-"""Bits of the integers that are shorter than those of Python's type."""
 
 
 @dataclass(frozen=True)
@@ -69,33 +61,27 @@ class InsertRows:
         fitted.write.format("jdbc").options(**more | options).mode("append").save()
 
     def _fitted(self, field: st.StructField, column: st.StructField) -> Any:
-        value = self._checked(sf.col(quoted(field.name)), field, column)
+        # Databases check the lengths of texts.
+        plain = st.StructField(column.name, column.dataType)
+        value = self._checked(checked_value(field, plain), field, column)
         if isinstance(field.dataType, st.TimestampType):
             value = self._timestamp(value, column.dataType)
         return value.alias(column.name)
 
     def _checked(self, value: Any, field: st.StructField, column: st.StructField) -> Any:
-        """Return a value, or fail where the column does not hold it.
-
-        The database would name the column of some of these values, and none of others.
-        """
+        """Return a value, or fail where the database would not name the column."""
         fields, place = field.dataType, f"the column {shown(column.name)}"
-        wrong, problem = None, ""
+        given = sf.col(quoted(field.name))
         if isinstance(fields, st.StringType) and self.database.scheme == "postgresql":
-            wrong = value.contains("\0")
+            wrong = given.contains("\0")
             problem = f"has the character NUL, which {place} of PostgreSQL cannot hold"
         elif isinstance(fields, st.FractionalType) and self.database.scheme in ("mysql", "mariadb"):
             # Neither NaN nor an infinite number equals itself less itself.
-            wrong = (value - value) != sf.lit(0.0)
+            wrong = (given - given) != sf.lit(0.0)
             problem = f"is infinite or not a number, which {place} cannot hold"
-        elif isinstance(fields, st.IntegralType) and type(column.dataType) in _INTEGERS:
-            bound = 1 << (_INTEGERS[type(column.dataType)] - 1)
-            wrong = ~value.between(-bound, bound - 1)
-            problem = f"does not fit {place} of type {column.dataType.simpleString()}"
-        if wrong is None:
+        else:
             return value
-        text = f"A value of the field {shown(field.name)} {problem}."
-        return sf.when(wrong, sf.raise_error(sf.lit(text))).otherwise(value)
+        return failing(value, wrong, f"A value of the field {shown(field.name)} {problem}.")
 
     def _timestamp(self, value: Any, column: st.DataType) -> Any:
         if self.database.scheme == "postgresql":

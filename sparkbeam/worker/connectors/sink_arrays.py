@@ -157,7 +157,7 @@ def _columns(names: list[str], values: Sequence[Any], path: str) -> list[Sequenc
     if kind is not None and places.keys() >= set(names):
         return [[*map(itemgetter(places[name]), values)] for name in names]
     if kind is not None and not issubclass(kind, (Mapping, tuple, list, *_WITHOUT_FIELDS)):
-        with suppress(AttributeError):
+        with suppress(Exception):  # A property may raise any; the error of one row is told below.
             return [[getattr(value, name) for value in values] for name in names]
     rows = [_row(value, names, path) for value in values]
     return [*map(list, zip(*rows, strict=True))] if rows else [[] for _ in names]
@@ -174,8 +174,7 @@ def _row(value: Any, names: list[str], path: str) -> Sequence[Any]:
             return value
         found = dict(zip(given or (), value, strict=False))
     elif not isinstance(value, _WITHOUT_FIELDS):
-        with suppress(AttributeError):
-            found.update((name, getattr(value, name)) for name in names)
+        found = _attributes(value, names, path)
     for name in names:
         if name not in found:
             raise ValueError(
@@ -183,6 +182,22 @@ def _row(value: Any, names: list[str], path: str) -> Sequence[Any]:
                 f"{_type_name(value)} has no such field"
             )
     return [found[name] for name in names]
+
+
+def _attributes(value: Any, names: list[str], path: str) -> dict[str, Any]:
+    """Return the attributes that a value has."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = getattr(value, name)
+        except AttributeError:
+            continue
+        except Exception as error:
+            raise ValueError(
+                f"the schema has a column '{_joined(path, name)}', and this field of an element of "
+                f"type {_type_name(value)} raises {type(error).__name__}: {error}"
+            ) from error
+    return found
 
 
 def _joined(path: str, name: str) -> str:
@@ -238,6 +253,8 @@ def _plain(value: Any) -> Any:
 
 def _micros(value: Any) -> Any:
     """Return a time of numpy as one of Python, which has microseconds."""
+    if np.datetime_data(value.dtype)[0] == "generic":
+        raise _WrongType  # It has no unit.
     found = value.item()
     if isinstance(found, int):
         cut = value.astype(f"{value.dtype.kind}8[us]")
