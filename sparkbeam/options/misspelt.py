@@ -6,6 +6,7 @@ import gc
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn, cast
 
 from apache_beam.options.pipeline_options import (
@@ -92,6 +93,9 @@ _VALUES_FOR_OFF = {"columns": "off", "spark_progress": "off"}
 _FLAG = re.compile(r"(?s)([-\u2010-\u2015\u2212]+)([^=]+)(=.*)?")
 _ASSIGNED = re.compile(r"(?s)(\w[\w.-]*)=.*")
 _NEGATIVE = re.compile(r"no[-_]?(.+)")
+_SWITCHES = frozenset(["spark_explain"])
+"""Our options without a value."""
+
 _OFF = ("false", "no", "off", "0")
 
 
@@ -159,12 +163,36 @@ def _malformed(words: Sequence[str], own: Any) -> str | None:
         flag, assigned = _FLAG.fullmatch(word), _ASSIGNED.fullmatch(word)
         if flag and flag[1] != "--" and flag[2] in known:
             return f"{shown(word)} is not an option: write --{flag[2]}, with two hyphens."
+        if flag and flag[3] and flag[2] in ours and _is_switch(flag[2]):
+            return f"--{flag[2]} has no value: leave out {shown(flag[3])}."
         last = _FLAG.fullmatch(before)
         if last and not last[3]:
+            if word.startswith("=") and last[2] in ours:
+                return f"--{last[2]} is followed by a space and '=': write --{last[2]}=…"
             if word.lower() in _OFF and last[2] in known and _is_switch(last[2]):
                 return f"--{last[2]} has no value: leave it out instead of giving {shown(word)}."
         elif assigned and assigned[1].replace("-", "_") in ours:
             return f"{shown(word)} is not an option: write --{assigned[1].replace('-', '_')}=…"
+        elif assigned and assigned[1].startswith("spark."):
+            setting = f"{shortened(assigned[1], 60)}=…"  # The value may be a secret.
+            return f"'{setting}' belongs to no option: write --spark_conf={setting}"
+    return _repeated(words, own)
+
+
+def _repeated(words: Sequence[str], own: Any) -> str | None:
+    """Return the problem with an option of ours that is given twice, of which Beam uses the last.
+
+    The values may be secrets.
+    """
+    actions = [each for each in _actions(own) if not isinstance(each, argparse._AppendAction)]
+    once = {flag[2:] for action in actions for flag in action.option_strings} - _SWITCHES
+    given: dict[str, str] = {}
+    for word, after in pairwise([*words, ""]):
+        flag = _FLAG.fullmatch(word)
+        if flag and flag[2] in once:
+            value = flag[3][1:] if flag[3] else "" if after.startswith("-") else after
+            if given.setdefault(flag[2], value) != value:
+                return f"--{flag[2]} is given twice, with different values: give it once."
     return None
 
 
@@ -306,7 +334,7 @@ def _is_of_program(name: str) -> bool:
 
 def _is_switch(name: str) -> bool:
     """Return whether a declared option has no value."""
-    return _parsed(f"--{name}", "x")[1] == ["x"]
+    return name in _SWITCHES or _parsed(f"--{name}", "x")[1] == ["x"]
 
 
 def _parsed(*words: str) -> tuple[Iterable[str], Sequence[str]]:
