@@ -1,5 +1,6 @@
 """What a user sees when something goes wrong: the step, the own traceback, the remedy."""
 
+import argparse
 import json
 import re
 import socket
@@ -253,6 +254,16 @@ class TestCrossLanguageTransforms:
             _ = pipeline | Discovered()
 
 
+LIKE_OURS = (
+    "checkpoints_path",
+    "num_shards",
+    "number_of_shards",
+    "trigger_interval_sec",
+    "trigger_proc_time_sec",
+)
+"""Options of Beam's examples that share a word with ours."""
+
+
 class TestOptions:
     def test_what_has_nothing_to_do_is_taken(self) -> None:
         arguments = [
@@ -275,10 +286,28 @@ class TestOptions:
         refused = own | {*SparkRunnerOptions([]).get_all_options(current_only=True)}
         others = ("project_id", "region_name", "regions", "file_path", "my_input", "data_location")
         words = [f"--{name}=x" for name in {*names, *others} - refused]
+        parser = argparse.ArgumentParser()
+        for name in LIKE_OURS:
+            parser.add_argument(f"--{name}")
+        parsed, _ = parser.parse_known_args(words)
+        assert parsed.num_shards == "x"
         assert misspelt(SparkBeamOptions(words)) is None
+        rest = [word for word in words if word[2:-2] not in LIKE_OURS]
+        del parsed
+        assert misspelt(SparkBeamOptions(rest)) is None
 
     def test_an_option_of_the_program_itself_is_none_of_ours(self) -> None:
-        checked(PipelineOptions(["--input=a", "--num_shards=3", "shard", "--", "--spark_maser"]))
+        checked(PipelineOptions(["--input=a", "shard", "--", "--spark_maser", "--num_shards=3"]))
+
+    @pytest.mark.parametrize("name", sorted({*LIKE_OURS, "packages"}))
+    def test_an_option_like_ours_that_no_parser_of_the_program_has_is_an_error(
+        self, name: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=f"There is no option --{name}: use --"):
+            checked(PipelineOptions([f"--{name}=x"]))
+
+    def test_options_of_flinks_runner_are_none_of_ours(self) -> None:
+        checked(PipelineOptions(["--checkpointing_interval=60000", "--checkpointingMode=x"]))
 
     def test_an_option_that_looks_like_ours_can_be_declared(self) -> None:
         class Sharding(PipelineOptions):

@@ -1,10 +1,13 @@
 """Detection of misspelt options, which Beam would ignore."""
 
+import argparse
 import functools
+import gc
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, cast
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, NoReturn, cast
 
 from apache_beam.options.pipeline_options import (
     PipelineOptions,
@@ -15,16 +18,13 @@ from apache_beam.options.pipeline_options import (
 
 from sparkbeam.common.arguments import listed, nearest, shown, squeezed
 from sparkbeam.common.display_text import shortened
-from sparkbeam.options.other_runners import are_tolerated
+from sparkbeam.options.other_runners import OF_JAVA, are_tolerated
 
 _CLOSE = 0.83
 """Similarity by difflib from which a name is taken for one of ours: a letter or two are wrong."""
 
 _CLOSER = 0.87
 """The same for Beam's, which have more words in common with those of programs."""
-
-_SIMILAR = 0.6
-"""The same for names with our prefix."""
 
 _LEAST_LETTERS = 6
 """The fewest letters of an abbreviation."""
@@ -37,45 +37,113 @@ _PLURAL = 9
 
 _OUR_PREFIX = "spark_"
 _COUNTERPARTS = {"spark_master_url": "use --spark_master"}
-_SYNONYMS = {"master": "spark_master", "py_files": "spark_py_files"}
-"""Our options by their names in Spark's own commands."""
 
-_STEMS = {"checkpoint": "checkpoint_location", "trigger": "trigger", "shards": "shards"}
-"""Our options by the first one of two words, as in ``checkpoint_dir``."""
+_SYNONYMS = {
+    "available_now": "trigger=available-now",
+    "conf": "spark_conf",
+    "cp_location": "checkpoint_location",
+    "explain": "spark_explain",
+    "master": "spark_master",
+    "metrics_interval": "metrics_push_period",
+    "metrics_push_interval": "metrics_push_period",
+    "packages": "spark_packages",
+    "py_files": "spark_py_files",
+    "remote": "spark_connect",
+    "streams": "streaming",
+    "trigger_available_now": "trigger=available-now",
+    "triggering": "trigger",
+}
+"""Our options by other names, such as those of Spark's own commands."""
+
+_AFTER_PREFIX = {
+    "app_name": "use --job_name",
+    "home": "set the environment variable SPARK_HOME",
+    "jars": "use --spark_conf=spark.jars=…",
+    "name": "use --job_name",
+    "remote": "use --spark_connect",
+    "ui": "use --spark_page",
+    "url": "use --spark_master",
+}
+"""Remedies for names that have our prefix and stand for something else."""
+
+_STEMS = {
+    "checkpoint": "checkpoint_location",
+    "checkpoints": "checkpoint_location",
+    "checkpointing": "checkpoint_location",
+    "chkpoint": "checkpoint_location",
+    "chkpt": "checkpoint_location",
+    "ckpt": "checkpoint_location",
+    "trigger": "trigger",
+    "triggers": "trigger",
+    "shard": "shards",
+    "shards": "shards",
+    "streaming": "streaming",
+}
+"""Options by a word that stands for one of them, as in ``checkpoint_dir``; the first one wins."""
+
+_COMMON_STEMS = {"column": "columns", "columns": "columns", "columnar": "columns"}
+"""The same for words that programs use too, as in ``key_columns``."""
+
+_NEGATIONS = frozenset(["disable", "disabled", "no", "non", "not", "off", "without"])
+_SWITCHING = _NEGATIONS | {"enable", "enabled", "is", "mode", "on", "run", "use", "with"}
+"""Words around a common word that make it the name of one of our options."""
+
+_VALUES_FOR_OFF = {"columns": "off", "spark_progress": "off"}
 
 _FLAG = re.compile(r"(?s)([-\u2010-\u2015\u2212]+)([^=]+)(=.*)?")
-_ASSIGNED = re.compile(r"(?s)(\w[\w-]*)=.*")
+_ASSIGNED = re.compile(r"(?s)(\w[\w.-]*)=.*")
 _NEGATIVE = re.compile(r"no[-_]?(.+)")
+_SWITCHES = frozenset(["spark_explain"])
+"""Our options without a value."""
+
 _OFF = ("false", "no", "off", "0")
+
+
+class _Known(NamedTuple):
+    """Names that exist: of flags on a command line, or of values in a program."""
+
+    ours: frozenset[str]
+    beams: frozenset[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        return self.ours | self.beams
 
 
 def misspelt(options: PipelineOptions) -> str | None:
     """Return the problem with the names of options, or None.
 
-    A name that resembles one of ours or of Beam's, or has our prefix, is an error, unless the
-    program declares it in a subclass of ``PipelineOptions``.
+    A name is an error that resembles one of ours or of Beam's, shares a distinctive word with one
+    of ours or has our prefix, unless the program declares it: in a subclass of
+    ``PipelineOptions``, or for a parser of argparse whose result it holds.
 
     Args:
         options: a view of the runner's options.
     """
-    own = _names(cast(Any, type(options)))
-    others = _names(cast(Any, SparkRunnerOptions))
+    own = cast(Any, type(options))
+    flags_of_spark = _flags(cast(Any, SparkRunnerOptions))
     words = _words(options)
     flags = [found[2] for word in words if (found := _FLAG.fullmatch(word))]
-    given = (*flags, *getattr(options, "_all_options", ()))
-    for name in given:
-        if name in others and not are_tolerated() and (name in flags or _is_set(options, name)):
+    values = [*getattr(options, "_all_options", ())]
+    for name in (*flags, *values):
+        is_sparks = name in flags_of_spark and not are_tolerated()
+        if is_sparks and (name in flags or _is_set(options, name)):
             return (
                 f"--{name} is an option of Beam's own runner for Spark, which starts a Java job "
                 f"server: {_COUNTERPARTS.get(name, 'leave it out')} with sparkbeam.SparkRunner."
             )
-    for name in given:
-        remedy = None if name in own | _of_beam() else _remedy(name, own)
-        if remedy is not None and not is_declared(name):
-            return (
-                f"There is no option --{shortened(name, 60)}: {remedy}. If it is your own option, "
-                "declare it in a subclass of PipelineOptions."
-            )
+    kinds = (
+        (flags, _Known(_flags(own), _of_beam(_flags)), is_declared),
+        (values, _Known(_names(own), _of_beam(_names)), _is_declared_value),
+    )
+    for given, known, is_known in kinds:
+        for name in given:
+            remedy = None if name in known.all else _remedy(name, known)
+            if remedy is not None and not is_known(name) and not _is_of_program(name):
+                return (
+                    f"There is no option --{shortened(name, 60)}: {remedy}. If it is your own "
+                    "option, declare it in a subclass of PipelineOptions."
+                )
     return _malformed(words, own)
 
 
@@ -87,49 +155,143 @@ def _words(options: PipelineOptions) -> list[str]:
     return words[: words.index("--")] if "--" in words else words
 
 
-def _malformed(words: Sequence[str], own: frozenset[str]) -> str | None:
+def _malformed(words: Sequence[str], own: Any) -> str | None:
     """Return the problem with an option of the right name that Beam would ignore."""
-    known = own | _of_beam()
+    ours = _flags(own)
+    known = ours | _of_beam(_flags)
     for before, word in zip(["", *words], words, strict=False):
         flag, assigned = _FLAG.fullmatch(word), _ASSIGNED.fullmatch(word)
         if flag and flag[1] != "--" and flag[2] in known:
             return f"{shown(word)} is not an option: write --{flag[2]}, with two hyphens."
+        if flag and flag[3] and flag[2] in ours and _is_switch(flag[2]):
+            return f"--{flag[2]} has no value: leave out {shown(flag[3])}."
         last = _FLAG.fullmatch(before)
         if last and not last[3]:
+            if word.startswith("=") and last[2] in ours:
+                return f"--{last[2]} is followed by a space and '=': write --{last[2]}=…"
             if word.lower() in _OFF and last[2] in known and _is_switch(last[2]):
                 return f"--{last[2]} has no value: leave it out instead of giving {shown(word)}."
-        elif assigned and assigned[1].replace("-", "_") in own:
+        elif assigned and assigned[1].replace("-", "_") in ours:
             return f"{shown(word)} is not an option: write --{assigned[1].replace('-', '_')}=…"
+        elif assigned and assigned[1].startswith("spark."):
+            setting = f"{shortened(assigned[1], 60)}=…"  # The value may be a secret.
+            return f"'{setting}' belongs to no option: write --spark_conf={setting}"
+    return _repeated(words, own)
+
+
+def _repeated(words: Sequence[str], own: Any) -> str | None:
+    """Return the problem with an option of ours that is given twice, of which Beam uses the last.
+
+    The values may be secrets.
+    """
+    actions = [each for each in _actions(own) if not isinstance(each, argparse._AppendAction)]
+    once = {flag[2:] for action in actions for flag in action.option_strings} - _SWITCHES
+    given: dict[str, str] = {}
+    for word, after in pairwise([*words, ""]):
+        flag = _FLAG.fullmatch(word)
+        if flag and flag[2] in once:
+            value = flag[3][1:] if flag[3] else "" if after.startswith("-") else after
+            if given.setdefault(flag[2], value) != value:
+                return f"--{flag[2]} is given twice, with different values: give it once."
     return None
 
 
 @functools.lru_cache(1024)  # The names of Beam's own options come with each pipeline.
-def _remedy(name: str, own: frozenset[str]) -> str | None:
-    """Return the remedy for a name that resembles a known one; None for any other."""
+def _remedy(name: str, known: _Known) -> str | None:
+    """Return the remedy for a name that stands for a known one; None for any other."""
+    if squeezed(name) in OF_JAVA:
+        return None
     negated = _NEGATIVE.fullmatch(name)
-    off = nearest(negated[1], own | _of_beam(), similarity=1) if negated else None
+    off = nearest(negated[1], known.all, similarity=1) if negated else None
     if off is not None:
-        return f"leave --{off} out"
-    meant = _ours(name, own) or _beams(name)
-    if meant is not None:
-        return f"use --{meant}"
-    return f"use one of {listed(sorted(own))}" if _is_prefixed(name) else None
+        return _turned_off(off)
+    words = _split(name)
+    close = nearest(name, known.ours, similarity=_CLOSE)
+    if close is not None:
+        return _use(close, words)
+    if len(words) > 1 and f"{words[0]}_" == _OUR_PREFIX:
+        return _remedy_after_prefix(words[1:], known)
+    of_beam = _beams(name, known.beams)
+    if of_beam is not None:
+        if of_beam not in known.beams:
+            return f"leave it out, or use --no_{of_beam} to turn it off"
+        return f"use --{of_beam}"
+    meant = _ours(name, words, known.ours)
+    return None if meant is None else _use(meant, words)
 
 
-def _ours(name: str, own: frozenset[str]) -> str | None:
-    """Return the option of ours that a name resembles."""
-    close = nearest(name, own, similarity=_SIMILAR if _is_prefixed(name) else _CLOSE)
-    words = re.sub("(?<=[a-z])(?=[A-Z])|-", "_", name).lower().split("_")
-    stem = _STEMS.get(words[0]) if len(words) <= 2 else None
-    return close or _SYNONYMS.get("_".join(words)) or stem or _abbreviated(name, own, 0)
+def _remedy_after_prefix(words: Sequence[str], known: _Known) -> str:
+    """Return the remedy for a name with our prefix, of which the other words are given."""
+    rest = "_".join(words)
+    name = _OUR_PREFIX + rest
+    if nearest(name, _flags(cast(Any, SparkRunnerOptions)), similarity=_CLOSER):
+        return "leave it out"
+    if rest in _AFTER_PREFIX:
+        return _AFTER_PREFIX[rest]
+    ours = sorted(each for each in known.ours if each.startswith(_OUR_PREFIX))
+    meant = (
+        nearest(rest, known.all, similarity=1)
+        or _ours(rest, words, known.ours)
+        or next((each for each in ours if name.startswith(each)), None)
+        or _abbreviated(name, ours, 0)
+    )
+    if meant is None:
+        return f"use --spark_conf=spark.key=value for a setting of Spark, or one of {listed(ours)}"
+    return _use(meant, words)
 
 
-def _beams(name: str) -> str | None:
-    """Return the option of Beam's that a name resembles."""
-    close = nearest(name, _of_beam(), similarity=_CLOSER)
+def _use(name: str, words: Sequence[str]) -> str:
+    """Return the remedy with an option of ours for a name of some words."""
+    is_negated = _NEGATIONS & {*words} and "of" not in words  # As in no_of_shards.
+    return _turned_off(name) if is_negated else f"use --{name}"
+
+
+def _turned_off(name: str) -> str:
+    value = _VALUES_FOR_OFF.get(name)
+    return f"leave --{name} out" if value is None else f"use --{name}={value}"
+
+
+def _split(name: str) -> list[str]:
+    """Return the words of a name in any style, in lower case."""
+    return re.sub("(?<=[a-z])(?=[A-Z])|[-.]", "_", name).lower().split("_")
+
+
+def _ours(name: str, words: Sequence[str], ours: frozenset[str]) -> str | None:
+    """Return the option of ours that a name stands for."""
+    return (
+        _SYNONYMS.get("_".join(words))
+        or _with_more_words(words, ours)
+        or _by_stem(words)
+        or _abbreviated(name, ours, 0)
+    )
+
+
+def _with_more_words(words: Sequence[str], ours: frozenset[str]) -> str | None:
+    """Return the option of ours of which a name has all words but some in the middle or one."""
+    if len(words) == 1:
+        return None
+    for each in sorted(ours):
+        first, *others = each.split("_")
+        rest = iter(others)
+        if words == others or (words[0] == first and all(word in rest for word in words[1:])):
+            return each
+    return None
+
+
+def _by_stem(words: Sequence[str]) -> str | None:
+    found = [_STEMS[stem] for stem in _STEMS if stem in words]
+    if not found and {*words} - _COMMON_STEMS.keys() <= _SWITCHING:
+        found = [_COMMON_STEMS[word] for word in words if word in _COMMON_STEMS]
+    return found[0] if found else None
+
+
+def _beams(name: str, beams: frozenset[str]) -> str | None:
+    """Return the option of Beam's that a name resembles, or its opposite that has only a no_."""
+    opposites = {each for each in _of_beam(_names) if f"no_{each}" in beams}
+    close = nearest(name, beams | opposites, similarity=_CLOSER)
     if close is None:
         return _abbreviated(
-            name, _names(cast(Any, StandardOptions)) | _names(cast(Any, SetupOptions)), _LEAST_PART
+            name, _flags(cast(Any, StandardOptions)) | _flags(cast(Any, SetupOptions)), _LEAST_PART
         )
     shorter, longer = sorted((name.replace("-", "_"), close), key=len)
     more_words = longer.startswith(f"{shorter}_") or longer.endswith(f"_{shorter}")
@@ -146,19 +308,33 @@ def _abbreviated(name: str, known: Iterable[str], part: float) -> str | None:
     return found
 
 
-def _is_prefixed(name: str) -> bool:
-    return name.replace("-", "_").startswith(_OUR_PREFIX)
-
-
 def is_declared(name: str) -> bool:
+    """Return whether any subclass of ``PipelineOptions`` declares the option of a command line."""
+    return not _parsed(f"--{name}")[1]
+
+
+def _is_declared_value(name: str) -> bool:
     """Return whether any subclass of ``PipelineOptions`` declares the option, by flag or name."""
     names, unknown = _parsed(f"--{name}")
     return name in names or not unknown
 
 
+def _is_of_program(name: str) -> bool:
+    """Return whether the program holds a result of argparse that has the option.
+
+    Programs parse their own options with argparse and may pass the whole command line to Beam.
+    """
+    attribute = name.replace("-", "_")
+    if attribute in _parsed()[0]:  # Beam's views hold results of argparse too.
+        return False
+    return any(
+        type(each) is argparse.Namespace and attribute in vars(each) for each in gc.get_objects()
+    )
+
+
 def _is_switch(name: str) -> bool:
     """Return whether a declared option has no value."""
-    return _parsed(f"--{name}", "x")[1] == ["x"]
+    return name in _SWITCHES or _parsed(f"--{name}", "x")[1] == ["x"]
 
 
 def _parsed(*words: str) -> tuple[Iterable[str], Sequence[str]]:
@@ -184,12 +360,27 @@ def _is_set(options: PipelineOptions, name: str) -> bool:
 
 @functools.cache
 def _names(kind: Any) -> frozenset[str]:
+    """Return the names of the values of a class of options."""
     return frozenset(kind([]).get_all_options(current_only=True))
 
 
 @functools.cache
-def _of_beam() -> frozenset[str]:
-    """Return the names of the options that Beam declares."""
+def _flags(kind: Any) -> frozenset[str]:
+    """Return the names that the options of a class have on a command line."""
+    flags = (flag for action in _actions(kind) for flag in action.option_strings)
+    return frozenset(flag[2:] for flag in flags if flag.startswith("--") and flag != "--help")
+
+
+@functools.cache
+def _actions(kind: Any) -> Sequence[argparse.Action]:
+    parsers: list[Any] = []
+    kind([]).get_all_options(current_only=True, add_extra_args_fn=parsers.append)
+    return tuple(parsers[0]._actions)
+
+
+@functools.cache
+def _of_beam(names: Callable[[Any], frozenset[str]]) -> frozenset[str]:
+    """Return the names of the options that Beam declares: of flags or of values."""
     kinds: Iterable[Any] = PipelineOptions.__subclasses__()
     beams = [kind for kind in kinds if kind.__module__ == PipelineOptions.__module__]
-    return frozenset[str]().union(*map(_names, beams))
+    return frozenset[str]().union(*map(names, beams))

@@ -71,6 +71,34 @@ _REMEDIES = {
 }
 """Remedies other than to leave out the option."""
 
+OF_JAVA = frozenset(
+    (
+        "autobalancewritefilesshardingenabled",
+        "bqstreamingapiloggingfrequencysec",
+        "checkpointdurationmillis",
+        "checkpointinginterval",
+        "checkpointingmode",
+        "checkpointtimeoutmillis",
+        "externalizedcheckpointsenabled",
+        "failoncheckpointingerrors",
+        "finishbundlebeforecheckpointing",
+        "forceunalignedcheckpointenabled",
+        "maxstreamingbatchsize",
+        "maxstreamingrowstobatch",
+        "minpausebetweencheckpoints",
+        "numconcurrentcheckpoints",
+        "numstreamingkeys",
+        "retainexternalizedcheckpointsoncancellation",
+        "tolerablecheckpointfailurenumber",
+        "unalignedcheckpointenabled",
+    )
+)
+"""Options of Beam's runners in Java, such as Flink's, whose names share words with ours.
+
+Beam's Python does not declare them; it asks a job server for their names. In lower case and
+without punctuation.
+"""
+
 _tolerant = threading.Event()
 
 

@@ -16,6 +16,7 @@ from apache_beam.options.pipeline_options import (
     GoogleCloudOptions,
     PipelineOptions,
     SetupOptions,
+    StandardOptions,
     WorkerOptions,
 )
 from apache_beam.options.value_provider import StaticValueProvider
@@ -167,7 +168,10 @@ class SparkBeamOptions(PipelineOptions):
             parser.add_argument(flag, nargs="?", const=_MISSING, **settings)
         parser.add_argument(
             "--spark_explain",
-            action="store_true",
+            nargs="?",  # A value is reported in the same way.
+            const=True,
+            default=False,
+            type=bool,
             help="Print the plan (pipeline, stages, Spark plan) instead of running it.",
         )
 
@@ -208,6 +212,12 @@ def _check_places(options: SparkBeamOptions) -> None:
                 f"--spark_connect={shown_url(connect)} is not a Spark Connect URL: "
                 "use sc://host:port."
             )
+
+
+def _check_streaming(options: SparkBeamOptions) -> None:
+    streaming = options.view_as(StandardOptions).streaming
+    if isinstance(streaming, str):  # Set in a program; any text would turn it on.
+        arguments.flag("--streaming", streaming)
 
 
 def _check_settings(options: SparkBeamOptions) -> None:
@@ -360,6 +370,7 @@ def _check_explain(options: SparkBeamOptions) -> None:
 
 _CHECKS = (
     _check_places,
+    _check_streaming,
     _check_settings,
     _check_packages,
     _check_files,

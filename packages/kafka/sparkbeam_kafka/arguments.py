@@ -7,14 +7,12 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from sparkbeam.common.arguments import listed, nearest, shown
+from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam_kafka.client_config import GROUP
-from sparkbeam_kafka.setting_names import OF_LIBRDKAFKA, SETTINGS
+from sparkbeam_kafka.setting_checks import check_settings
 from sparkbeam_kafka.subscription import LATEST, RESETS, Subscription
 from sparkbeam_kafka.transactions import TRANSACTIONAL_ID, producer_config
-
-_SAME_NAME = 0.85
 
 RESET, AUTO_COMMIT = "auto.offset.reset", "enable.auto.commit"
 SERVERS = "bootstrap.servers"
@@ -57,7 +55,7 @@ def checked_read(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     found = _known(given, _READ, "ReadFromKafka")
     config = found["consumer_config"]
-    _check_servers("consumer_config", config)
+    _check_config("consumer_config", config)
     if "interceptor.classes" in config:
         raise ConfigurationError(
             "consumer_config: interceptor.classes is not supported, because Spark's source does "
@@ -89,7 +87,7 @@ def checked_write(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments of a write that are given; raises like :func:`checked_read`."""
     found = _known(given, _WRITE, "WriteToKafka")
     config = found["producer_config"]
-    _check_servers("producer_config", config)
+    _check_config("producer_config", config)
     _check_topics("topic", [found["topic"]] if found.get("topic") else [])
     if TRANSACTIONAL_ID in config:
         producer_config(config)
@@ -155,14 +153,8 @@ def _check_topics(argument: str, topics: Sequence[str]) -> None:
         )
 
 
-def _check_servers(argument: str, config: Mapping[str, str]) -> None:
-    for name in sorted(config.keys() - SETTINGS):
-        near = nearest(name, SETTINGS, similarity=_SAME_NAME)
-        if name in OF_LIBRDKAFKA or near is not None:
-            raise ConfigurationError(
-                f"{argument}: Kafka has no setting {shown(name)}: use "
-                f"{shown(OF_LIBRDKAFKA.get(name, near))}."
-            )
+def _check_config(argument: str, config: Mapping[str, str]) -> None:
+    check_settings(argument, config)
     if not config.get(SERVERS):
         raise ConfigurationError(
             f"{argument} lacks {SERVERS}: give the addresses of brokers, such as 'broker:9092'."

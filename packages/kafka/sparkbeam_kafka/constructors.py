@@ -16,6 +16,7 @@ from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.upstream.external import before_constructor
+from sparkbeam_kafka.setting_checks import check_settings
 
 _CONFIGS = ("consumer_config", "producer_config")
 _NUMBERS = (
@@ -104,11 +105,18 @@ def settings(argument: str, config: Any) -> dict[str, str]:
 
 
 def client_settings(config: ManagedConfig, key: str) -> dict[str, str]:
-    """Return the settings of a client; raises like :func:`settings`."""
+    """Return the settings of a client, checked.
+
+    Raises:
+        ConfigurationError: a name or a value is wrong.
+    """
+    given, argument = config.mapping(key), config.shown_as(key)
     try:
-        return settings(config.shown_as(key), config.mapping(key))
+        found = settings(argument, given)
+        check_settings(argument, found)
     except ConfigurationError as error:
         raise ConfigurationError(f"{config.name}: {error}") from None
+    return found
 
 
 def _name(argument: str, name: Any) -> str:

@@ -135,17 +135,78 @@ SETTINGS = frozenset(
 )
 """Those of Kafka 4; classes that settings name, such as reporters of metrics, have others."""
 
-OF_LIBRDKAFKA = {
+OF_OTHER_CLIENTS: dict[str, str | None] = {
+    "api_version": None,
     "compression.codec": "compression.type",
+    "consumer_timeout_ms": None,
+    "debug": None,
+    "enable.auto.offset.store": None,
+    "enable.partition.eof": None,
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+    "fetch.wait.max.ms": "fetch.max.wait.ms",
     "message.max.bytes": "max.request.size",
     "metadata.broker.list": "bootstrap.servers",
+    "partitioner": "partitioner.class",
+    "queue.buffering.max.kbytes": "buffer.memory",
+    "queue.buffering.max.messages": "buffer.memory",
     "queue.buffering.max.ms": "linger.ms",
+    "queued.max.messages.kbytes": None,
+    "queued.min.messages": None,
     "request.required.acks": "acks",
+    "retry": "retries",
     "sasl.mechanisms": "sasl.mechanism",
     "sasl.password": "sasl.jaas.config",
     "sasl.username": "sasl.jaas.config",
+    "sasl_plain_password": "sasl.jaas.config",
+    "sasl_plain_username": "sasl.jaas.config",
+    "socket.timeout.ms": "request.timeout.ms",
     "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
     "ssl.certificate.location": "ssl.keystore.location",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
     "ssl.key.location": "ssl.keystore.location",
+    "ssl.key.pem": "ssl.keystore.key",
+    "ssl_cafile": "ssl.truststore.location",
+    "ssl_certfile": "ssl.keystore.location",
+    "ssl_check_hostname": "ssl.endpoint.identification.algorithm",
+    "ssl_keyfile": "ssl.keystore.location",
+    "ssl_password": "ssl.key.password",
+    "statistics.interval.ms": None,
 }
-"""Settings of librdkafka, and so of its clients in Python, with the ones in Java."""
+"""Settings of librdkafka and of clients in Python, with the ones in Java; None for none."""
+
+OF_PLUGINS = (
+    "basic.auth.",
+    "bearer.auth.",
+    "confluent.",
+    "config.providers",
+    "sasl.",
+    "schema.registry.",
+    "ssl.",
+)
+"""Prefixes of settings that Kafka's clients pass on to classes that other settings name."""
+
+CHOICES = {
+    "acks": ("all", "-1", "0", "1"),
+    "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
+    "isolation.level": ("read_committed", "read_uncommitted"),
+    "security.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+}
+"""Values of settings that have only these."""
+
+ANY_CASE = frozenset(["security.protocol"])
+"""Settings among these whose values may have lower case."""
+
+NUMBERS = frozenset(
+    [
+        *(name for name in SETTINGS if name.endswith((".bytes", ".ms"))),
+        "batch.size",
+        "buffer.memory",
+        "max.in.flight.requests.per.connection",
+        "max.poll.records",
+        "max.request.size",
+        "metrics.num.samples",
+        "retries",
+    ]
+)
+"""Settings whose values are whole numbers."""

@@ -36,14 +36,10 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
             f"{config.name}: starting_strategy cannot be combined with from_snapshot or "
             "from_timestamp: leave one of them out."
         )
+    last, until = config.number("to_snapshot"), config.number("to_timestamp")
+    latest = strategy == _LATEST and (first, since) == (None, None)
     try:
-        wanted = SnapshotRange(
-            first,
-            since,
-            config.number("to_snapshot"),
-            config.number("to_timestamp"),
-            strategy == _LATEST and (first, since) == (None, None),
-        )
+        wanted = SnapshotRange(first, since, last, until, latest)
     except ConfigurationError as error:
         raise ConfigurationError(f"{config.name}: {error}") from None
     # The trigger of the pipeline is its pace.
