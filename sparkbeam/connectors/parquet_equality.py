@@ -26,35 +26,23 @@ _ABOUT_FILES = (
 """Prefixes of settings that may change the result."""
 
 _HARMLESS = frozenset(
-    [
-        "spark.sql.files.maxPartitionBytes",
-        "spark.sql.files.maxPartitionNum",
-        "spark.sql.files.maxRecordsPerFile",
-        "spark.sql.files.minPartitionNum",
-        "spark.sql.files.openCostInBytes",
-        "spark.sql.parquet.aggregatePushdown",
-        "spark.sql.parquet.columnarReaderBatchSize",
-        "spark.sql.parquet.compression.codec",
-        "spark.sql.parquet.datetimeRebaseModeInWrite",
-        "spark.sql.parquet.enableNestedColumnVectorizedReader",
-        "spark.sql.parquet.enableVectorizedReader",
-        "spark.sql.parquet.fieldId.write.enabled",
-        "spark.sql.parquet.filterPushdown",
-        "spark.sql.parquet.filterPushdown.date",
-        "spark.sql.parquet.filterPushdown.decimal",
-        "spark.sql.parquet.filterPushdown.string.startsWith",
-        "spark.sql.parquet.filterPushdown.stringPredicate",
-        "spark.sql.parquet.filterPushdown.timestamp",
-        "spark.sql.parquet.inferTimestampNTZ.enabled",
-        "spark.sql.parquet.int96RebaseModeInWrite",
-        "spark.sql.parquet.mergeSchema",
-        "spark.sql.parquet.output.committer.class",
-        "spark.sql.parquet.outputTimestampType",
-        "spark.sql.parquet.pushdown.inFilterThreshold",
-        "spark.sql.parquet.recordLevelFilter.enabled",
-        "spark.sql.parquet.respectSummaryFiles",
-        "spark.sql.parquet.writeLegacyFormat",
-    ]
+    """
+    spark.sql.files.maxPartitionBytes spark.sql.files.maxPartitionNum
+    spark.sql.files.maxRecordsPerFile spark.sql.files.minPartitionNum
+    spark.sql.files.openCostInBytes spark.sql.parquet.aggregatePushdown
+    spark.sql.parquet.columnarReaderBatchSize spark.sql.parquet.compression.codec
+    spark.sql.parquet.datetimeRebaseModeInWrite
+    spark.sql.parquet.enableNestedColumnVectorizedReader
+    spark.sql.parquet.enableVectorizedReader spark.sql.parquet.fieldId.write.enabled
+    spark.sql.parquet.filterPushdown spark.sql.parquet.filterPushdown.date
+    spark.sql.parquet.filterPushdown.decimal spark.sql.parquet.filterPushdown.string.startsWith
+    spark.sql.parquet.filterPushdown.stringPredicate spark.sql.parquet.filterPushdown.timestamp
+    spark.sql.parquet.inferTimestampNTZ.enabled spark.sql.parquet.int96RebaseModeInWrite
+    spark.sql.parquet.mergeSchema spark.sql.parquet.output.committer.class
+    spark.sql.parquet.outputTimestampType spark.sql.parquet.pushdown.inFilterThreshold
+    spark.sql.parquet.recordLevelFilter.enabled spark.sql.parquet.respectSummaryFiles
+    spark.sql.parquet.writeLegacyFormat
+    """.split()
 )
 
 _KNOWN = {

@@ -72,26 +72,15 @@ _REMEDIES = {
 """Remedies other than to leave out the option."""
 
 OF_JAVA = frozenset(
-    (
-        "autobalancewritefilesshardingenabled",
-        "bqstreamingapiloggingfrequencysec",
-        "checkpointdurationmillis",
-        "checkpointinginterval",
-        "checkpointingmode",
-        "checkpointtimeoutmillis",
-        "externalizedcheckpointsenabled",
-        "failoncheckpointingerrors",
-        "finishbundlebeforecheckpointing",
-        "forceunalignedcheckpointenabled",
-        "maxstreamingbatchsize",
-        "maxstreamingrowstobatch",
-        "minpausebetweencheckpoints",
-        "numconcurrentcheckpoints",
-        "numstreamingkeys",
-        "retainexternalizedcheckpointsoncancellation",
-        "tolerablecheckpointfailurenumber",
-        "unalignedcheckpointenabled",
-    )
+    """
+    autobalancewritefilesshardingenabled bqstreamingapiloggingfrequencysec
+    checkpointdurationmillis checkpointinginterval checkpointingmode checkpointtimeoutmillis
+    externalizedcheckpointsenabled failoncheckpointingerrors finishbundlebeforecheckpointing
+    forceunalignedcheckpointenabled maxstreamingbatchsize maxstreamingrowstobatch
+    minpausebetweencheckpoints numconcurrentcheckpoints numstreamingkeys
+    retainexternalizedcheckpointsoncancellation tolerablecheckpointfailurenumber
+    unalignedcheckpointenabled
+    """.split()
 )
 """Options of Beam's runners in Java, such as Flink's, whose names share words with ours.
 

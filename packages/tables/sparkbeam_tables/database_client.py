@@ -36,35 +36,14 @@ _POSTGRESQL = {
     "password": "password",
 }
 _IGNORED = frozenset(
-    [
-        "stringtype",
-        "rewritebatchedinserts",
-        "preparethreshold",
-        "defaultrowfetchsize",
-        "sockettimeout",
-        "tcpkeepalive",
-        "binarytransfer",
-        "autosave",
-        "loglevel",
-        "loggerlevel",
-        "rewritebatchedstatements",
-        "servertimezone",
-        "connectiontimezone",
-        "forceconnectiontimezonetosession",
-        "preserveinstants",
-        "useunicode",
-        "characterencoding",
-        "zerodatetimebehavior",
-        "autoreconnect",
-        "cacheprepstmts",
-        "usecursorfetch",
-        "useserverprepstmts",
-        "uselegacydatetimecode",
-        "tinyint1isbit",
-        "allowpublickeyretrieval",
-        "allowmultiqueries",
-        "usebulkstmts",
-    ]
+    """
+    stringtype rewritebatchedinserts preparethreshold defaultrowfetchsize sockettimeout
+    tcpkeepalive binarytransfer autosave loglevel loggerlevel rewritebatchedstatements
+    servertimezone connectiontimezone forceconnectiontimezonetosession preserveinstants
+    useunicode characterencoding zerodatetimebehavior autoreconnect cacheprepstmts
+    usecursorfetch useserverprepstmts uselegacydatetimecode tinyint1isbit
+    allowpublickeyretrieval allowmultiqueries usebulkstmts
+    """.split()
 )
 """Parameters of Java's drivers that are about their own work, in lower case."""
 

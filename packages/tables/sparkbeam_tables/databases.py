@@ -21,39 +21,13 @@ _DEFAULT_JARS = {
 
 _SEVERAL_STATEMENTS = frozenset(["postgresql", "sqlserver", "mysql", "mariadb"])
 _OF_SPARK = frozenset(
-    [
-        "url",
-        "dbtable",
-        "query",
-        "driver",
-        "partitioncolumn",
-        "lowerbound",
-        "upperbound",
-        "numpartitions",
-        "querytimeout",
-        "fetchsize",
-        "batchsize",
-        "isolationlevel",
-        "sessioninitstatement",
-        "truncate",
-        "cascadetruncate",
-        "createtableoptions",
-        "createtablecolumntypes",
-        "customschema",
-        "pushdownpredicate",
-        "pushdownaggregate",
-        "pushdownlimit",
-        "pushdownoffset",
-        "pushdowntablesample",
-        "keytab",
-        "principal",
-        "refreshkrb5config",
-        "connectionprovider",
-        "preparequery",
-        "prefertimestampntz",
-        "hint",
-        "tablecomment",
-    ]
+    """
+    url dbtable query driver partitioncolumn lowerbound upperbound numpartitions querytimeout
+    fetchsize batchsize isolationlevel sessioninitstatement truncate cascadetruncate
+    createtableoptions createtablecolumntypes customschema pushdownpredicate pushdownaggregate
+    pushdownlimit pushdownoffset pushdowntablesample keytab principal refreshkrb5config
+    connectionprovider preparequery prefertimestampntz hint tablecomment
+    """.split()
 )
 
 
