@@ -46,12 +46,7 @@ _PROTOCOL = "sparkbeam:user_state:{}:v1"
 
 
 class KeyedStateSpec(StateSpec):
-    """Base of states with keys.
-
-    Attributes:
-        key_coder: of the keys.
-        value_coder: of the values.
-    """
+    """Base of states with keys."""
 
     _kind: str
     _field: str
@@ -97,7 +92,6 @@ class MapStateSpec(KeyedStateSpec):
     Args:
         name: of the state within the DoFn.
         key_coder: of the keys, deterministic. Iterations follow the order of its bytes.
-        value_coder: of the values.
 
     Raises:
         ConfigurationError: the key coder is not deterministic.
@@ -112,7 +106,6 @@ class MultimapStateSpec(KeyedStateSpec):
     Args:
         name: of the state within the DoFn.
         key_coder: of the keys, deterministic. Iterations follow the order of its bytes.
-        value_coder: of the values.
 
     Raises:
         ConfigurationError: the key coder is not deterministic.
@@ -127,7 +120,6 @@ class SortedMultimapStateSpec(KeyedStateSpec):
     Args:
         name: of the state within the DoFn.
         key_coder: of the keys, order-preserving: see :mod:`sparkbeam.coders`.
-        value_coder: of the values.
 
     Raises:
         ConfigurationError: the key coder does not preserve the order; the message names the coder

@@ -10,14 +10,7 @@ Counted = tuple[int, Any]
 
 
 class CountingCombineFn(beam.CombineFn):
-    """CombineFn that combines as another one does, and counts the elements.
-
-    Args:
-        combine_fn: the other one.
-
-    Attributes:
-        combine_fn: the same.
-    """
+    """CombineFn that combines as another one does, and counts the elements."""
 
     def __init__(self, combine_fn: beam.CombineFn) -> None:
         self.combine_fn = combine_fn

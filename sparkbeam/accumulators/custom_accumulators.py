@@ -30,9 +30,6 @@ _Counts = npt.NDArray[np.int64]
 class UserAccumulatorForm(VectorizedAccumulator):
     """Numbers of accumulators, which merge exactly and hide the inputs.
 
-    Args:
-        combine_fn: reduces and merges.
-
     Raises:
         ConfigurationError: its accumulators are not of a type that there may be.
     """

@@ -46,9 +46,7 @@ class _Scattered:
     """Groups with a position each, and rows by the position of their group.
 
     Attributes:
-        places: of the rows.
         counts: the number of rows of each place.
-        present: the places that have any.
         width: as many places have the same first number.
         least: the second number of the first place.
     """
@@ -80,7 +78,6 @@ class _Runs:
     """Groups whose rows follow each other in some order.
 
     Attributes:
-        order: the places of the rows.
         firsts: the start of each group, in that order.
         first, second: the numbers of each.
     """

@@ -75,7 +75,6 @@ class VectorizedCombineFn(beam.CombineFn):
                 ``bool``, ``str`` and ``bytes`` are ``int64``, ``float64``, ``bool``, ``string``
                 and ``binary``; tuples, NamedTuples, Rows and dicts are structs, those of tuples
                 with fields ``"0"``, ``"1"``, …; None is null; all else is as in its source.
-            count: the number of groups.
 
         Returns:
             An accumulator for each group, of ``accumulator_type`` and without nulls. None refuses
@@ -93,7 +92,6 @@ class VectorizedCombineFn(beam.CombineFn):
         Args:
             groups: the group of each accumulator, as for :meth:`reduce_batch`.
             accumulators: of ``accumulator_type``; empty if the accumulator of no values is needed.
-            count: the number of groups.
 
         Returns:
             An accumulator for each group, likewise.

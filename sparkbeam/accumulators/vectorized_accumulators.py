@@ -248,8 +248,6 @@ class _Tuple(VectorizedAccumulator):
     """Several CombineFns at once, over the parts of a value or each over the same value.
 
     Args:
-        forms: of the CombineFns.
-        combine_fns: these.
         is_of_one: each gets the value itself.
     """
 

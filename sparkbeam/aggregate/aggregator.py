@@ -22,7 +22,6 @@ class Session(NamedTuple):
     Attributes:
         start, end: of its window, which has no time in common with another one of the key.
         stamp: the combined timestamp of its elements.
-        accumulator: of their values.
     """
 
     start: int
@@ -47,11 +46,8 @@ class Aggregator(Protocol[_Buffer]):
         Sessions that it joins are merged first, and its value is added to the one accumulator.
 
         Args:
-            buffer: takes it.
             start: the start of the window, in microseconds.
-            end: the same.
             stamp: the element's timestamp in microseconds.
-            value: the element's value.
         """
 
     def merge(self, left: _Buffer, right: _Buffer) -> _Buffer:

@@ -29,7 +29,6 @@ class _Cut:
     Attributes:
         order: the positions of the elements by key and start.
         firsts: the position of each session's first element, in this order.
-        keys, starts, ends: of the sessions.
     """
 
     order: _Places
@@ -60,12 +59,10 @@ class SessionColumns:
     """Columns of sessions: made of elements, or merged from two.
 
     Args:
-        combine_fn: of the values.
         stamps: of the timestamps, ``min`` or ``max``.
 
     Attributes:
         form: the vectorized form of the CombineFn; without it, it is called for each session.
-        stamps: combines the timestamps.
     """
 
     counts_elements = False
@@ -82,10 +79,6 @@ class SessionColumns:
         """Return the sessions of elements, of which there is one at least.
 
         Args:
-            keys: the numbers of their keys.
-            starts: of their windows.
-            ends: the same.
-            stamps: their timestamps.
             values: their values in a list, of which those of a session are added up in this order,
                 or in an array, as numbers of the vectorized form.
         """
@@ -242,10 +235,8 @@ class WindowColumns(SessionColumns):
         """Return windows that are made of parts.
 
         Args:
-            parts: numbers of the vectorized form.
             rows: the parts of each window, one window after the other.
             firsts: the start of the parts of each.
-            windows: the keys, starts and ends.
 
         Returns:
             The windows; one for each of the rows where these do not add up exactly.

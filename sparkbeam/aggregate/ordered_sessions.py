@@ -53,9 +53,6 @@ class Buffer:
     counts, or else from the starts, and so are those of sessions. As long as that is so there is
     nothing else to keep of them.
 
-    Args:
-        combining: makes the accumulators.
-
     Attributes:
         combining: the same; with timestamps, where these have to be kept with the accumulators.
         offset: how far before end or start timestamps are; None before the first one, and where
@@ -190,12 +187,7 @@ class OrderedSessions:
         """Take in an element that may reach several sessions, or none.
 
         Args:
-            buffer: takes it.
-            block: has the sessions.
             at: the number of edges in it that are not behind the element's start.
-            start: the start of the element's window.
-            end: the same.
-            value: its value.
         """
         (edges, accumulators), low = block, at
         if at & 1:

@@ -21,7 +21,6 @@ def merged_in_pieces(
     """Return the sessions of several runs, in pieces of which each follows the one before.
 
     Args:
-        make: merges columns.
         runs: the pieces of each.
     """
     rests = [_Rest(pieces) for pieces in runs]

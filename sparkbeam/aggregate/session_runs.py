@@ -13,7 +13,6 @@ class _Run:
     """Columns of the same keys, in pieces of which each follows the one before.
 
     Args:
-        make: merges columns.
         pieces: of which there is one at least.
     """
 
@@ -56,9 +55,6 @@ class Runs:
 
     So an element is in as many merges as the number of sessions doubles, whatever comes at once;
     and in none if elements come in their order.
-
-    Args:
-        make: merges columns.
     """
 
     def __init__(self, make: SessionColumns) -> None:

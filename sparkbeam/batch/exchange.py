@@ -30,8 +30,6 @@ def exchanged(
     """Apply an exchange to the rows of ports.
 
     Args:
-        rows: the DataFrame of the ports.
-        exchange: the kind of exchange.
         parallelism: the user's number of partitions, or None.
         tasks: the number of partitions of a rebalancing exchange.
         repeatable: each attempt of a task sees its rows in the same order.

@@ -69,13 +69,11 @@ class BatchExecution:
 
     Args:
         session: the Spark session, classic or Connect.
-        plan: the plan to run.
         parallelism: the number of partitions of a shuffle; None leaves it to Spark.
         temp_location: the folder for files of the run that all workers reach; None for none.
         reporter: receives live progress of the workers, or None.
         output: handling of the workers' output and logs.
         environment: the part of the driver's environment that workers need.
-        reports: failures of the workers.
         proceed: called before each Spark job; its exception ends the run.
         describe: called with a description before each Spark job.
         committed: called with the reports of tasks as they come, before the run has ended.

@@ -49,13 +49,9 @@ class MeasuredSide:
     """Measured side of a join.
 
     Args:
-        side: the side.
-        rows: its DataFrame.
         limit: the largest size of a small side, in bytes.
-        is_kept: the rows are already persisted.
 
     Attributes:
-        side: the side.
         rows: the DataFrame of its rows, which are kept if it is measured.
         is_broadcast: whether it is measured, and small enough to broadcast.
         keys: its distinct binary keys, if rows of the other side without one can be dropped; else

@@ -34,10 +34,7 @@ def joined(session: Any, left: Any, right: Any, spec: JoinSpec, *, repeatable: b
     Bit 0 of the last one is ``ord`` of the left side, bit 1 that of the right one.
 
     Args:
-        session: the Spark session.
-        left: the rows of the left side.
         right: the rows of the right side; without reports if the join outputs none of its rows.
-        spec: the kind of join.
         repeatable: each attempt of a task sees its rows in the same order.
     """
     for_left = _NO_REPORT if spec.how == "anti" else _LEFT_REPORT
@@ -74,11 +71,6 @@ def _side(session: Any, rows: Any, side: str, spec: JoinSpec, *, own: bytes, oth
     """Return a side with columns prefixed by its name.
 
     Args:
-        session: the Spark session.
-        rows: its rows.
-        side: its name.
-        spec: the kind of join.
-        own: the key of its reports.
         others: the key of the partner for the other side's reports.
     """
     key = sf.when(sf.col("tag") == METRICS_TAG, sf.lit(own)).otherwise(sf.col("key"))

@@ -29,8 +29,6 @@ class Verdict:
     """Outcome of the check of a program, or an obstacle to one of its pipelines.
 
     Attributes:
-        program: its name.
-        verdict: one of the constants above.
         transform: the label of the transform that cannot run, else empty.
         reason: the reason, or a note; else empty.
         remedy: the change to make, else empty.
@@ -68,7 +66,6 @@ def verdicts(
     Args:
         programs: files or modules.
         arguments: of each program.
-        is_module: they are names of modules.
         seconds: the time limit of each program.
     """
     task = examining.Task(
@@ -88,7 +85,6 @@ def table(rows: Iterable[Verdict], width: int | None = None) -> list[str]:
     """Return the lines of a table of verdicts.
 
     Args:
-        rows: the verdicts.
         width: of the terminal, in characters; None for a line for each verdict.
     """
     cells = [[line(text) for text in row.content().values()] for row in rows]
@@ -129,7 +125,6 @@ class Examined:
     """Outcome of the process that examines a program.
 
     Attributes:
-        lines: the lines that it has written.
         code: its exit code; None if it was ended.
         last_line: the last line of its standard error.
     """

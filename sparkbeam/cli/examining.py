@@ -30,9 +30,6 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
     """Run a program and write what is found of its pipelines.
 
     Args:
-        file: the file to write.
-        name: of the program.
-        arguments: of the program.
         is_module: the name is that of a module.
     """
     from sparkbeam.explain.findings import Finding, findings, named
@@ -120,7 +117,6 @@ class Task:
     Attributes:
         programs: files or modules.
         arguments: of each program.
-        is_module: they are names of modules.
         seconds: the time limit of each program.
         at_once: how many of them run at the same time.
     """
@@ -144,7 +140,6 @@ def examine_all(task: Task, ended: Callable[[int, dict[str, Any]], None]) -> Non
     """Examine programs in forks of this process.
 
     Args:
-        task: the programs.
         ended: called for each program with its number and the contents of an
             :class:`~sparkbeam.cli.checking.Examined`.
     """

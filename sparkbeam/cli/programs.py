@@ -118,9 +118,6 @@ class Program:
     def check(self, *, folders: bool = False) -> None:
         """Check that the program exists.
 
-        Args:
-            folders: any folder will do.
-
         Raises:
             BadParameter: it does not.
         """

@@ -60,9 +60,7 @@ def on_our_runner(
     Options of other runners are ignored, with a note that names them.
 
     Args:
-        program: its name in the notes.
         defaults: options of the pipelines that do not have them.
-        is_told: print notes.
     """
     from apache_beam import Pipeline
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -83,7 +83,6 @@ def _short(error: Exception, known: Iterable[str]) -> click.ClickException:
     """Return the error for a pipeline that is wrong.
 
     Args:
-        error: from Beam.
         known: the types of transforms that there are.
     """
     cause = error.__cause__

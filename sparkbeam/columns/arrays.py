@@ -40,11 +40,6 @@ _LISTS: tuple[Callable[[pa.DataType], bool], ...] = (
 def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
     """Return the array that ``pa.array(values, kind)`` gives for the values of a column.
 
-    Args:
-        array: the column.
-        shape: the Python type of its values.
-        kind: the Arrow type to build.
-
     Raises:
         FallBack: the result may differ, or Arrow raises.
     """
@@ -64,11 +59,6 @@ def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
 
 def arrays_of_dicts(array: pa.Array, shape: Shape, schema: pa.Schema) -> list[pa.Array]:
     """Return the columns that Arrow builds from the items of dicts; nullable items may be missing.
-
-    Args:
-        array: a column of dicts.
-        shape: the Python type of the dicts.
-        schema: the schema of the columns.
 
     Raises:
         FallBack: the result may differ, or building the columns raises.

@@ -79,8 +79,6 @@ def batch_of(converter: Converter, array: pa.Array, shape: Shape) -> Any:
     """Return the batch that a converter makes of the elements in a column.
 
     Args:
-        converter: knows the batch.
-        array: the elements.
         shape: the shape of each element.
 
     Raises:
@@ -171,10 +169,6 @@ def _numpy(array: pa.Array, shape: Shape) -> Any:
 
 def elements_of(converter: Converter, batch: Any) -> Elements:
     """Return the elements that a converter takes out of a batch.
-
-    Args:
-        converter: knows the batch.
-        batch: the output of a DoFn.
 
     Raises:
         FallBack: they make no column.

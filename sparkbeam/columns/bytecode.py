@@ -42,7 +42,6 @@ class Op:
     """One instruction.
 
     Attributes:
-        name: the operation.
         arg: its operand: a name, a constant or a number.
         target: the jump target; None if execution continues with the next instruction.
     """
@@ -57,7 +56,6 @@ class Program:
     """The instructions of a function.
 
     Attributes:
-        ops: the instructions.
         meets: per instruction, the position where all paths from it join again; EXIT if they join
             only by returning. Paths skip the body of a loop; paths inside a body lead to the end of
             the iteration or leave the loop.

@@ -36,7 +36,6 @@ class Guard:
 
     Attributes:
         look: repeats the lookup; raises any exception if nothing is found.
-        found: the object found at compile time.
         name: the name of the lookup, for reasons.
     """
 
@@ -59,7 +58,6 @@ class CapturedEnvironment:
         is_open: whether values that may differ in another process become unknown.
 
     Attributes:
-        is_open: the same.
         is_told_apart: whether a value was found that may differ in another process.
         guards: the guards of all lookups.
     """

@@ -202,11 +202,7 @@ def same_object(graph: Graph, left: Item, right: Item) -> Expression:
 
 @dataclass(frozen=True)
 class HasTypeCode:
-    """Kernel that tests elements of a union for membership in some of its types.
-
-    Attributes:
-        codes: the type codes of these types.
-    """
+    """Kernel that tests elements of a union for membership in some of its types."""
 
     codes: tuple[int, ...]
 

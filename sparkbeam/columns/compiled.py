@@ -52,7 +52,6 @@ class BlockResult:
     """The results of a function for a block.
 
     Attributes:
-        values: the results.
         rows: the position of each result's element in the block, in ascending order; None if there
             is exactly one result per element, in order.
         times: the timestamp of each result in microseconds, if the results were TimestampedValues.
@@ -68,8 +67,6 @@ class _Leaf:
     """An emitted value.
 
     Attributes:
-        selection: the elements that emit it.
-        item: the value.
         number: the position among the results of an element.
         rounds: the iterations of the enclosing loop; None outside loops. The same for all leaves.
     """
@@ -87,7 +84,6 @@ class Compiled:
     Attributes:
         arguments: the required types of its argument columns.
         result: the type of its results; for TimestampedValues, of the values in them.
-        is_timestamped: whether its results are TimestampedValues.
         is_filter: whether it emits either its first argument unchanged or nothing.
         members: the type codes of the union members that a filter may let through, in ascending
             order; :func:`member_of` makes a column of one.

@@ -69,11 +69,7 @@ class ResultKind(Enum):
 
 @dataclass(frozen=True)
 class Argument:
-    """A placeholder for a column among the call arguments of a function.
-
-    Attributes:
-        number: the number of the column.
-    """
+    """A placeholder for a column among the call arguments of a function."""
 
     number: int
 
@@ -115,8 +111,6 @@ def compile_function(
         function: a function, a bound method, a ``functools.partial``, an ``itemgetter`` or
             ``attrgetter``, or a NamedTuple class. A mapping from names to these makes Rows, and
             :class:`~sparkbeam.columns.objects.Keyed` makes pairs.
-        arguments: the types of the argument columns.
-        form: the meaning of its result.
         args: positional arguments after the first one: constants, and columns as
             :class:`Argument`, :class:`TimeArgument` or :class:`WindowArgument`; the remaining
             columns if None.

@@ -54,13 +54,10 @@ class Selection:
     """Some elements of a block.
 
     Args:
-        count: the number of elements.
         parent: the selection that contains them; None for the whole block.
         locate: returns the positions in the parent; called at most once, on demand.
 
     Attributes:
-        count: the number of elements.
-        values: the expressions that have been evaluated.
         loops: the iterations of loops over their lists.
     """
 
@@ -141,9 +138,6 @@ class Evaluation:
         arguments: the argument columns, all of the same length.
         rows: the positions of the elements; all if None.
         documents: the parts to read of JSON, by argument number.
-
-    Attributes:
-        top: the selection of these elements.
     """
 
     def __init__(
@@ -322,8 +316,6 @@ class Evaluation:
         """Evaluate an expression to an Arrow array, for the result of a function.
 
         Args:
-            node: the expression.
-            selection: the elements.
             shape: the type of the result, which may be None elsewhere.
         """
         if isinstance(node, ColumnRef) and isinstance(node.shape, RecordShape | Union):

@@ -15,11 +15,7 @@ from sparkbeam.columns.python_types import RecordShape, Shape, Union
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """An expression: one value per element.
-
-    Attributes:
-        shape: its Python type.
-    """
+    """An expression: one value per element."""
 
     shape: Shape
 
@@ -56,7 +52,6 @@ class Loop:
     """A loop over lists, with an iteration per item.
 
     Attributes:
-        argument: the argument number of the items.
         lists: one per element, or per iteration of the enclosing loop.
     """
 
@@ -66,13 +61,7 @@ class Loop:
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """JSON objects that a function parses.
-
-    Attributes:
-        argument: the argument number of the objects.
-        text: their texts.
-        shape: their type.
-    """
+    """JSON objects that a function parses."""
 
     argument: int
     text: Expression
@@ -84,9 +73,7 @@ class OfUnion(Expression):
     """A field of elements of several classes.
 
     Attributes:
-        column: the elements.
         positions: the position of the field in each union member; None where it is missing.
-        name: the name of the field.
     """
 
     column: ColumnRef
@@ -116,7 +103,6 @@ class Made(Expression):
     """A record that is built from other values.
 
     Attributes:
-        fields: the values.
         present: where it is not None; everywhere if None.
     """
 
@@ -188,7 +174,6 @@ class Contents:
 
     Attributes:
         kind: set, list or dict.
-        items: plain data.
     """
 
     kind: type
@@ -204,12 +189,7 @@ class Iterated:
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """A generator that has not started.
-
-    Attributes:
-        items: the values that it yields.
-        statements: the statements that it runs.
-    """
+    """A generator that has not started."""
 
     items: "tuple[Item, ...]"
     statements: "tuple[Statement, ...]"
@@ -305,8 +285,6 @@ class Update:
     """Update of a metric by each value of an expression.
 
     Attributes:
-        updater: of the metric.
-        amount: the expression.
         adds_up: whether one update by the sum is equivalent.
     """
 

@@ -48,7 +48,6 @@ def paths_needed(
 
     Args:
         argument: the only argument of the function.
-        slots: the results.
         statements: the statements evaluated before them.
         wanted: the parts of the results that are read later.
 
@@ -68,7 +67,6 @@ def paths_in_documents(slots: Iterable[Item], statements: Iterable[Statement]) -
     """Return the parts of JSON that a function without loops needs, by argument number.
 
     Args:
-        slots: the results.
         statements: the statements evaluated before them.
     """
     found: dict[int, set[tuple[int, ...]]] = {}

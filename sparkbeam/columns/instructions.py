@@ -30,13 +30,10 @@ class Frame:
     """The state of a function on one path through it.
 
     Attributes:
-        function: the function.
         locals: its variables that are bound on this path.
-        stack: the interpreter's stack.
         yielded: the values yielded so far; NOTHING where a value may not have been.
         keywords: the names of the next call's last arguments.
         result: the return value, once known.
-        within: the positions of the enclosing loop.
     """
 
     function: types.FunctionType
@@ -64,8 +61,6 @@ class Instructions:
     """All instructions but jumps, each a method of its name.
 
     Args:
-        graph: makes the expressions.
-        surroundings: looks up captured values.
         objects: handles calls and attributes.
     """
 

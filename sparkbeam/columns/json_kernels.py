@@ -163,11 +163,6 @@ def _at(shape: Shape, path: Sequence[int]) -> tuple[Shape, bool]:
 def parsed(value: Value, shape: RecordShape, parts: DocumentPaths) -> pa.StructArray:
     """Compute ``json.loads`` of str or bytes.
 
-    Args:
-        value: the texts.
-        shape: the type of the objects.
-        parts: the parts to read.
-
     Returns:
         The objects. Unless all parts are read, objects have fields behind their own which tell
         whether they have the keys; what is not read is null.
@@ -211,11 +206,6 @@ class _Leaf:
 
     Args:
         names: the keys on the way to it.
-        shape: its type.
-
-    Attributes:
-        names: the keys.
-        is_there: where objects have the key.
     """
 
     is_there: Bools
@@ -254,12 +244,7 @@ class _Leaf:
         return whole
 
     def note(self, row: int, value: Any) -> None:
-        """Note whether the objects of a row have the key.
-
-        Args:
-            row: its number.
-            value: the document as Python gives it.
-        """
+        """Note whether the objects of a row have the key."""
         self.is_there[row] = _has(value, self.names[:-1], self.names[-1])
 
 
@@ -281,16 +266,11 @@ def _without_fraction(array: pa.Array) -> Bools:
 class _Tree:
     """The parts of documents that are read.
 
-    Args:
-        shape: the type of the documents.
-        parts: the parts.
-
     Attributes:
         is_whole: all parts are read, and no document may have another one.
         leaves: the values that are read, and the objects around them.
         missing: keys that no object may have, with the keys on the way to the object.
         names: the nested keys; None at a value.
-        schema: the Arrow types.
     """
 
     def __init__(self, shape: RecordShape, parts: DocumentPaths) -> None:

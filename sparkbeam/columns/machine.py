@@ -48,10 +48,6 @@ _JUMPS_IF_TRUE = frozenset(["jump_if_true", "true_or_pop", "jump_if_none"])
 class Machine:
     """Interpreter of functions over expressions.
 
-    Args:
-        graph: makes the expressions.
-        surroundings: looks up captured values.
-
     Attributes:
         objects: handles calls and attributes.
     """

@@ -47,12 +47,6 @@ _OF_STR = frozenset([*_TRIMS, *_MATCHES, *_SIMPLE, "replace", "count", "find", "
 def of_text(graph: Graph, owner: Expression, name: str, args: tuple[Item, ...]) -> Expression:
     """Call a method of str or bytes.
 
-    Args:
-        graph: of the function.
-        owner: the text.
-        name: the name of the method.
-        args: the positional arguments.
-
     Raises:
         NotCompiled: the method or its arguments are not supported.
     """

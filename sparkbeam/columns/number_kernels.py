@@ -213,11 +213,7 @@ def power(exponent: int) -> Callable[[Value], Vector]:
 
 
 def rounded_to_int(function: Callable[[Any], Any]) -> Callable[[Value], Vector]:
-    """Return the kernel that converts floats to ints.
-
-    Args:
-        function: rounds floats to whole floats.
-    """
+    """Return the kernel that converts floats to ints."""
 
     def applied(value: Value) -> Vector:
         whole = function(_finite(value))

@@ -60,9 +60,7 @@ class Keyed:
     """A function that returns pairs of a key and a list of values, by its parts.
 
     Attributes:
-        key_type: the NamedTuple class of the keys.
         keys: functions that return the fields of a key.
-        values: functions that return the values.
     """
 
     key_type: type
@@ -88,8 +86,6 @@ class Objects:
     """Resolver of calls and attributes of objects.
 
     Args:
-        graph: makes the expressions.
-        surroundings: looks up captured values.
         inline: compiles calls of Python functions.
     """
 
@@ -153,9 +149,7 @@ class Objects:
         """Return a looked-up object; as an unknown value, if it may differ in another process.
 
         Args:
-            value: the object found.
             owner: the owner of the name; see :func:`~sparkbeam.columns.captured.is_of_process`.
-            name: the name looked up.
         """
         if not is_of_process(owner, name) or is_defined(value, name):
             return self.held(value)

@@ -163,13 +163,7 @@ def as_number(graph: Graph, node: Expression) -> Expression:
 
 
 def as_float(graph: Graph, node: Expression, kernel: Any = number_kernels.as_float) -> Expression:
-    """Convert a number to float.
-
-    Args:
-        graph: of the function.
-        node: the number.
-        kernel: converts ints to floats.
-    """
+    """Convert a number to float."""
     node = as_number(graph, node)
     if node.shape == FLOAT:
         return node

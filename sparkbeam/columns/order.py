@@ -36,7 +36,6 @@ class Arranged:
     """Rows sorted stably by two numbers.
 
     Attributes:
-        order: the positions of the rows.
         first, second: the numbers, in that order.
     """
 
@@ -84,7 +83,6 @@ def arranged(first: _Numbers, second: _Numbers, *, in_runs: bool = False) -> Arr
 
     Args:
         first: numbers of the rows, at least one.
-        second: other numbers of the same rows.
         in_runs: whether the rows are a few long sorted runs.
     """
     if _are_in_order(first[:_SOME], second[:_SOME]) and _are_in_order(first, second):
@@ -149,9 +147,7 @@ class _Offsets:
     """Numbers as multiples of a step above their minimum.
 
     Attributes:
-        values: the multiples.
         least: the minimum.
-        step: the step.
         bits: the bits of the largest multiple; more than 63 if the range is too wide.
     """
 

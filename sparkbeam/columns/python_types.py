@@ -34,7 +34,6 @@ class Opaque:
     """Values that are only passed on: dates, decimals, lists and others.
 
     Attributes:
-        arrow_type: the type of the column.
         is_as_in_arrow: whether values convert as in Arrow, for example to ``datetime``, and not as
             in Beam's schemas, for example to ``Timestamp``.
     """
@@ -164,7 +163,6 @@ def shape_of(arrow_type: pa.DataType, python_type: Any = None) -> Shape:
     """Return the Python type of the values of a column.
 
     Args:
-        arrow_type: the type of the column.
         python_type: the class or type hint of structs: a NamedTuple class, ``tuple[int, Bid]``,
             ``beam.Row``. Rows if None. For a dense union, a tuple of the classes of its children.
 

@@ -88,7 +88,6 @@ def converted(array: pa.Array, rows: "Rows | None" = None) -> list[Any]:
     """Return the Python values of an array other than a struct, converted as in Beam's schemas.
 
     Args:
-        array: the values.
         rows: the classes of nested structs; None if there are none.
     """
     if pa.types.is_dictionary(array.type):

@@ -131,7 +131,6 @@ def trimmed(kernel: Callable[..., Any], characters: str | None) -> Callable[[Val
     """Return the kernel of ``strip``, ``lstrip`` or ``rstrip``.
 
     Args:
-        kernel: Arrow's trim.
         characters: the characters to strip; Python's whitespace if None.
     """
     taken_off = _WHITESPACE if characters is None else characters
@@ -264,7 +263,6 @@ def contained(constants: frozenset[Any], has_none: bool) -> Callable[[Value], Ve
     """Return the kernel of ``in`` for str or bytes.
 
     Args:
-        constants: of the type of the values.
         has_none: whether None is among the constants, too.
     """
     wanted = sorted(constants)

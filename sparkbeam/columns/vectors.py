@@ -212,8 +212,6 @@ def merged(places: tuple[Positions, Positions], ways: tuple[Value, Value], shape
 
     Args:
         places: the positions of each path's elements in the result.
-        ways: the values.
-        shape: the type of the result.
     """
     count = len(places[0]) + len(places[1])
     nulls = None
@@ -286,8 +284,6 @@ def member_of(union: pa.UnionArray, code: int, rows: Positions | None = None) ->
     """Return elements of a dense union that all belong to one member, as its column.
 
     Args:
-        union: the column.
-        code: the type code of the member.
         rows: the positions of the elements; all if None.
 
     Raises:

@@ -143,7 +143,6 @@ def is_at_home(host: str, own: str = "") -> bool:
     as the host.
 
     Args:
-        host: the header, possibly with a port.
         own: another name that is allowed.
     """
     name = host.strip().lower()

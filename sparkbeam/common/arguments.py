@@ -47,7 +47,6 @@ def nearest(name: str, known: Iterable[str], *, similarity: float = 0.75) -> str
 
     Args:
         name: of an option or a key; case and punctuation do not count.
-        known: the names that there are.
         similarity: by difflib, from which a name is taken for another.
     """
     by_letters = {squeezed(each): each for each in known}
@@ -65,9 +64,6 @@ def text(name: str, value: object, remedy: str, *, secret: bool = False) -> str:
     """Check for a non-empty string that files, Spark and the network accept.
 
     Args:
-        name: of the argument.
-        value: the given value.
-        remedy: what to give instead.
         secret: the value may hold a secret and is not repeated.
     """
     if not isinstance(value, str):

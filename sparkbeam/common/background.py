@@ -15,6 +15,5 @@ def background_thread(target: Callable[[], object], name: str) -> threading.Thre
 
     Args:
         target: is called without arguments.
-        name: of the thread.
     """
     return threading.Thread(target=copy_context().run, args=(target,), name=name, daemon=True)

@@ -20,12 +20,7 @@ _RECEIVE_BUFFER = 1 << 20
 
 @dataclass(frozen=True)
 class Mailbox:
-    """Address for datagrams to the driver.
-
-    Attributes:
-        host, port: of the driver.
-        token: authenticates the tasks of this run.
-    """
+    """Address for datagrams to the driver."""
 
     host: str
     port: int
@@ -49,7 +44,6 @@ def receiver(bind: str, timeout: float) -> socket.socket:
     """Return a socket for datagrams, on any free port.
 
     Args:
-        bind: the address to listen on.
         timeout: seconds that it waits for a datagram; 0 for none.
 
     Raises:

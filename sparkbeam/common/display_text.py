@@ -61,9 +61,7 @@ def shortened(text: str, most: int, hide: Callable[[str], str] = hidden) -> str:
     Secrets are removed first, as a part of one would not be recognized.
 
     Args:
-        text: of any length.
         most: the maximum number of characters.
-        hide: removes secrets.
     """
     if len(text) > _WHOLE:
         return f"{printable(_beginning(text, hide))[: most - 1]}…"

@@ -9,7 +9,6 @@ def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package.
 
     Args:
-        package: the name of the package.
         homes: the names of the modules by the public names in them.
     """
 

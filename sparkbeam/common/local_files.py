@@ -34,7 +34,6 @@ def write(path: Path, content: bytes, ready: Callable[[], None] = nothing) -> No
     """Write a file, replacing an existing one; create missing folders.
 
     Args:
-        path: of the file.
         content: all of it.
         ready: called just before the rename; if it raises, the old file stays.
     """
@@ -62,7 +61,6 @@ def create(path: Path, content: bytes, *, outlives: bool = True) -> bool:
     """Write a file unless it exists; atomic across processes.
 
     Args:
-        path: of the file.
         content: all of it.
         outlives: the content must survive a crash of the machine.
 

@@ -58,7 +58,6 @@ def package_for(format: str, spark: str) -> str | None:
 
     Args:
         format: its name in lower case.
-        spark: the version of Spark.
     """
     known = released(format, spark)
     text = known or _PACKAGES.get(format)

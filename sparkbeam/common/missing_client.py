@@ -7,7 +7,6 @@ def missing_client(transform: str, package: str) -> ConfigurationError:
     """Return the error.
 
     Args:
-        transform: the name of the transform.
         package: what pip installs.
     """
     return ConfigurationError(

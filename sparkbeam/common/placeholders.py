@@ -16,10 +16,6 @@ def filling(kind: pa.DataType, count: int) -> pa.Array:
 
     They are zeros or empty, as coders of records may not accept None; types other than numbers,
     booleans, strings and bytes get nulls.
-
-    Args:
-        kind: the type of the column.
-        count: the number of values.
     """
     if count > _MOST_KEPT or not is_filled(kind):
         return _filling(kind, count)

@@ -22,7 +22,6 @@ class RunFolder(tempfile.TemporaryDirectory[str]):
 
     Args:
         kind: its purpose, as a part of its name.
-        under: another parent folder.
     """
 
     def __init__(self, kind: str, under: Path | None = None) -> None:

@@ -21,10 +21,6 @@ _Reader = Callable[[Any], Any]
 def loaded(content: bytes | str, kind: type | tuple[type, ...] = dict) -> Any:
     """Parse a JSON text.
 
-    Args:
-        content: the text.
-        kind: the expected top-level type.
-
     Raises:
         ValueError: it is not JSON, has another type, is nested too deeply, or has a number that is
             not finite or too long.

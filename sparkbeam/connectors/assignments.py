@@ -49,7 +49,6 @@ def check_assignment(pairs: Iterable[tuple[st.StructField, st.StructField]], tab
 
     Args:
         pairs: the columns of the rows, each with that of the table.
-        table: the name of the table.
 
     Raises:
         ConfigurationError: a column of the table would cut them.
@@ -71,9 +70,7 @@ def checked_rows(rows: Any, schema: st.StructType, table: str) -> Any:
     """Return rows that fail at the first value that does not fit its column of a table.
 
     Args:
-        rows: a DataFrame.
         schema: the columns of the table, matched to those of the rows by name.
-        table: the name of the table.
 
     Raises:
         ConfigurationError: see :func:`check_assignment`.
@@ -101,13 +98,7 @@ def checked_value(field: st.StructField, column: st.StructField) -> Any:
 
 
 def failing(value: Any, wrong: Any, problem: str) -> Any:
-    """Return values that fail under a condition.
-
-    Args:
-        value: the column.
-        wrong: the condition.
-        problem: the message.
-    """
+    """Return values that fail under a condition."""
     # With the coalesce, a column without nulls remains one.
     error = sf.coalesce(sf.raise_error(sf.lit(problem)), value)
     return sf.when(wrong, error).otherwise(value)
@@ -139,9 +130,6 @@ class _Part:
     """A part of a column that has no parts.
 
     Attributes:
-        source: its type in the rows.
-        target: the part of the table's column.
-        path: to it from the column.
         within: converts a condition for its values to one for those of the column.
     """
 

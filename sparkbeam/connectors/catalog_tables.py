@@ -25,11 +25,8 @@ class CatalogTable:
     """An existing table.
 
     Attributes:
-        name: in the session.
         format: of its data; None if Spark does not report it.
         folder: of its files, if adding files adds rows to the table; else empty.
-        partition_by: its partition columns.
-        schema: its columns.
     """
 
     name: str

@@ -47,12 +47,7 @@ class Commit:
         return {}
 
     def is_in(self, session: Any, table: str) -> bool:
-        """Return whether an Iceberg table has the snapshot.
-
-        Args:
-            session: of the table.
-            table: its name in SQL.
-        """
+        """Return whether an Iceberg table has the snapshot."""
         summary = sf.col("summary")
         ours = session.table(f"{table}.snapshots").where(summary[_SINK] == self.sink_id)
         return bool(ours.where(summary[_BATCH] == str(self.batch_id)).limit(1).count())

@@ -99,7 +99,6 @@ def file_name(sink_id: str, batch_id: int, number: int, written: str) -> str:
     Args:
         sink_id: of the sink: 12 and 8 hexadecimal digits.
         batch_id: of the micro-batch.
-        number: of the file in it.
         written: the name given by Spark, whose suffixes are kept.
     """
     suffix = _SUFFIX.search(written)

@@ -20,10 +20,7 @@ def write_table(rows: Any, batch_id: int, label: str, options: Options) -> None:
     """Write rows as Spark's own console does, with the label of the transform, all at once.
 
     Args:
-        rows: a DataFrame.
         batch_id: the number of the micro-batch.
-        label: of the transform.
-        options: of the data source.
     """
     most, characters = limits(options)
     table = drawn(rows, most, characters)

@@ -55,15 +55,9 @@ class Delivery:
     In streaming, a :class:`.Committer` calls it, so that a micro-batch counts once.
 
     Args:
-        sink: the sink.
-        unpack: extracts rows from the values.
-        reports: failures of the run.
         checkpoint: the id of the query's checkpoint; None in batch.
 
     Attributes:
-        spec: of the sink.
-        label: the user's label of its transform.
-        name: its own name in the pipeline.
         run: the id of the checkpoint, or in batch one of the run.
     """
 
@@ -116,9 +110,7 @@ class Delivery:
         """Write rows, sorted if requested.
 
         Args:
-            rows: a DataFrame.
             batch_id: see :meth:`__call__`.
-            target: likewise.
         """
         if self.spec.order_by:
             names, ascending = zip(*self.spec.order_by, strict=True)
@@ -258,7 +250,6 @@ def table_of_cells(values: Any, schema: str) -> Any:
     """Return the rows of cells in batch as a DataFrame.
 
     Args:
-        values: a DataFrame of the cells.
         schema: of the rows, as Spark's JSON.
     """
     kind = StructType.fromJson(json.loads(schema))

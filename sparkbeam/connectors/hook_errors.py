@@ -17,7 +17,6 @@ def hook_errors(
 
     Args:
         spec: of the read; its secrets are hidden.
-        label: of the transform that reads.
         kind: of the error for all others.
     """
     with errors_naming(label):

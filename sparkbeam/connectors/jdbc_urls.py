@@ -41,7 +41,6 @@ def account_problem(name: str, url: str, driver: str) -> str | None:
 
     Args:
         name: of the argument or option with the URL.
-        url: a JDBC URL.
         driver: the class of the driver; empty for the one of the scheme.
     """
     found = _ACCOUNT.match(url)
@@ -61,7 +60,6 @@ def known_url(format: str | None, options: Mapping[str, str]) -> dict[str, str]:
 
     Args:
         format: the name of the data source; other ones than Spark's keep their options.
-        options: with a URL of any database.
 
     Raises:
         ConfigurationError: the URL has an account that the driver does not take.

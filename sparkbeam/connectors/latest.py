@@ -11,7 +11,6 @@ def latest(table: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the last row of each key in a table, in the order of the rows.
 
     Args:
-        table: the rows.
         key: the columns that identify a row; nulls are equal.
     """
     numbered = table.select(key).append_column("row", pa.array(np.arange(len(table))))
@@ -25,7 +24,6 @@ def latest_rows(rows: Any, key: Sequence[str], position: str) -> Any:
     """Return the last row of each key in a DataFrame.
 
     Args:
-        rows: the rows.
         key: see :func:`latest`.
         position: the column that orders the rows; it is dropped.
     """

@@ -36,7 +36,6 @@ class Manifest:
     """Log of a folder.
 
     Args:
-        kept: the storage of the folder.
         folder: its path or URL.
     """
 

@@ -23,7 +23,6 @@ class MaterializedFrame:
     """Rows that several readers read.
 
     Attributes:
-        rows: the DataFrame to read.
         release: ends the use of what keeps them.
     """
 
@@ -40,8 +39,6 @@ def materialize(
     """Keep the rows of a DataFrame; None if the session does not allow it.
 
     Args:
-        session: of the DataFrame.
-        rows: the DataFrame.
         folder: the place of files that keep them; None for none.
         begin: called before a job, as all but ``persist`` compute the rows at once.
     """

@@ -116,12 +116,7 @@ _CLOSED_TOGETHER = 1_000_000_000
 
 
 def reads_with_defaults(session: Any, settings: Mapping[str, str]) -> bool:
-    """Return whether a session reads files with Spark's defaults.
-
-    Args:
-        session: a classic session.
-        settings: of the session.
-    """
+    """Return whether a session reads files with Spark's defaults."""
     return (
         "spark.master" in settings
         and all(
@@ -139,7 +134,6 @@ def arrow_schema(types: Mapping[str, str], zone: str) -> pa.Schema | None:
 
     Args:
         types: Spark types by their JSON names, by column.
-        zone: the time zone of the session.
     """
     if not KINDS.issuperset(types.values()):
         return None

@@ -57,7 +57,6 @@ def parquet_files(
     """Return the files that workers read instead of a DataFrame; None if Spark reads them.
 
     Args:
-        session: of the pipeline.
         frame: makes the DataFrame of :func:`sparkbeam.connectors.source_frames.timed`, of whose
             plan the files are.
         spec: of the source; only columns used by the pipeline are read.
@@ -153,10 +152,7 @@ def _tasks(
     """Return the number of tasks that read the files, similar to Spark's.
 
     Args:
-        session: of the pipeline.
-        settings: of the session.
         parts: the row groups, with their bytes.
-        scan: the files.
         at_least_a_batch: the overhead of a task exceeds the time for a batch of rows.
     """
     cores, least = sessions.cores(session), settings.get(_LEAST_TASKS, "")
@@ -199,10 +195,7 @@ def _end(part: FilePart, size: int, at: int, share: int) -> int:
     The next task decodes the rows before it as well, so most row groups stay whole.
 
     Args:
-        part: the row group.
-        size: of the row group.
         at: the part of this size that would belong to the task.
-        share: the size of a task's share.
     """
     row = part.stop * at // size
     if min(row, part.stop - row) >= part.rows and _LEAST_CHANGE * min(at, size - at) >= share:

@@ -38,7 +38,6 @@ def queried(
     """Return the result of a query, with its columns by number, and the timestamps.
 
     Args:
-        session: the session.
         query: the query, with the tables in braces, as ``{t0}``.
         tables: a DataFrame for each, with the columns of :func:`timed`.
         functions: that it calls. A classic session has them only while it analyzes the query; over
@@ -73,9 +72,7 @@ def schema_of(
     """Return the schema of a query's result, without timestamps; Spark analyzes the query.
 
     Args:
-        session: the session.
         query: see :func:`queried`.
-        schemas: of the tables.
         functions: see :func:`queried`.
     """
     tables = [session.createDataFrame([], timed(schema)) for schema in schemas]
@@ -87,10 +84,7 @@ def result_of(session: Any, spec: ReadSpec, tables: Sequence[Any], label: str) -
     """Return the columns of a query's result that are needed, and the timestamps.
 
     Args:
-        session: the session.
-        spec: of the query.
         tables: see :func:`queried`.
-        label: of the transform.
 
     Raises:
         PipelineFailed: Spark cannot analyze the query.
@@ -111,7 +105,6 @@ def as_table(frame: Any, schema: str) -> Any:
     """Return the DataFrame of a source as a table of a query.
 
     Args:
-        frame: its columns, and the timestamps.
         schema: of the table, as Spark's JSON.
     """
     *wanted, _ = StructType.fromJson(json.loads(schema)).fields

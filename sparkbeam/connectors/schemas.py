@@ -141,8 +141,6 @@ def spark_field(name: str, kind: Any, decimals: st.DataType | None = None) -> st
     Supported are numbers, strings, bytes and times, and lists, dictionaries and rows of them.
 
     Args:
-        name: of the column.
-        kind: the type.
         decimals: the type of decimals; None if they are not supported.
     """
     kind, nullable = without_none(kind)

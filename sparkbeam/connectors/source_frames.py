@@ -131,10 +131,6 @@ def file_metadata(frame: Any) -> StructField | None:
 def started(spec: ReadSpec, label: str) -> ReadSpec:
     """Return a specification that tells Spark where the source starts.
 
-    Args:
-        spec: of the read.
-        label: of the transform that reads.
-
     Raises:
         ConfigurationError: the source cannot be asked with the given configuration.
         PipelineFailed: it does not answer.
@@ -149,9 +145,6 @@ def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = Non
     In streaming the partition of each row follows, if the source has any.
 
     Args:
-        session: the session to read with.
-        spec: of the source.
-        label: of the transform that reads.
         partitions: of a stream whose source does not define it; None in batch.
 
     Raises:

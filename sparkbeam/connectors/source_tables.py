@@ -23,9 +23,7 @@ def table_columns(
     This reads no rows. Columns whose limits are not known are left out.
 
     Args:
-        session: to read with.
         spec: of a sink without the name of a table.
-        options: of the data source.
     """
     columns_of = _COLUMNS.get(spec.source)
     if columns_of is None or not _keeps_table(spec):

@@ -90,11 +90,6 @@ def over_jdbc(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
 class _Target:
     """A database table.
 
-    Args:
-        connection: a JDBC connection.
-        table: its name in SQL.
-        quote: converts a name to an identifier.
-
     Attributes:
         columns: identifiers of the columns, by their names in lower case.
     """

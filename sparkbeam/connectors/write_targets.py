@@ -13,11 +13,7 @@ class WriteTarget:
     """Target of a data source.
 
     Attributes:
-        mode: Spark's save mode.
-        is_update: rows replace those with their keys.
-        options: of the data source.
         format: its name; None for the table's, or Spark's default.
-        partition_by: the partition columns.
         table: the name of the target table; empty if the options define the target.
         found: the table, if it exists.
         commit: that of the micro-batch; None in batch.

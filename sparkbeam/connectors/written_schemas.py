@@ -37,12 +37,7 @@ _PATTERN = re.compile(r"[*?\[\]{}\\]|^[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def written_schema(session: Any, spec: ReadSpec) -> StructType | None:
-    """Return the schema that Spark would infer from Parquet files; None if Spark must look.
-
-    Args:
-        session: of the pipeline.
-        spec: of a batch source.
-    """
+    """Return the schema that Spark would infer from Parquet files; None if Spark must look."""
     try:
         file = _first_file(session, spec)
         return None if file is None else _schema(pq.read_metadata(file).metadata or {})

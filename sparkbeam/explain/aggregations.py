@@ -25,7 +25,6 @@ class Action:
     Attributes:
         name: partial, exchange, merge, fire, restore, save, extract or combine.
         host: the Spark operator and the stage of the plan that run it.
-        does: a description of the operation.
         figures: elements or bytes in and out, after a run; empty if unknown.
     """
 
@@ -41,7 +40,6 @@ def aggregations(
     """Describe all aggregations in topological order; empty if there are none.
 
     Args:
-        plan: the plan.
         summary: the figures of a run; None before one.
         shuffles: descriptions of the shuffles before stages after a run, by stage id; None before
             one.
@@ -68,9 +66,6 @@ class _Aggregation:
     """The operations of one grouping stage.
 
     Args:
-        plan: the plan.
-        stage: the grouping stage.
-        read: the edges of its main input.
         hosts: the Spark operators by the ids of the stages that they run.
         figures: the figures of stages after a run, by stage id.
         shuffles: descriptions of the shuffles before stages, by stage id.

@@ -66,9 +66,6 @@ class Edge:
     """Rows of a port that a stage reads.
 
     Attributes:
-        producer: the stage that writes the rows.
-        port: the output that holds them.
-        reader: the stage that reads them.
         side_inputs: the side inputs of the reader that they feed; none for its main input.
     """
 
@@ -103,7 +100,6 @@ def stages(
     """Describe the stages in topological order.
 
     Args:
-        plan: the plan.
         files: the labels of Spark sources whose files the workers read directly.
         summary: the figures of a run by stage; None before one.
         shuffles: descriptions of the shuffles before stages, by stage id; None before a run.
@@ -299,7 +295,6 @@ def outline(pipeline: beam_runner_api_pb2.Pipeline, plan: Plan) -> str:
 
     Args:
         pipeline: the proto from which ``plan`` was made.
-        plan: the plan that runs the transforms.
     """
     lines = list(_Outline(pipeline.components, plan).lines(pipeline.root_transform_ids))
     labels = [f"{'  ' * line.depth}{printable(line.label)}" for line in lines]

@@ -43,11 +43,6 @@ class EventLog:
 
     Args:
         session: a session with an event log, see :func:`is_on`.
-        plan: the plan of the run.
-        run: the run.
-        redaction: removes secrets from everything written.
-        name: the name of the pipeline.
-        post: posts an event to Spark.
     """
 
     def __init__(

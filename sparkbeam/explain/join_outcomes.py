@@ -21,7 +21,6 @@ def joins(plan: Plan, graphs: list[list[PlanNode]]) -> str:
     """Describe each join of a finished plan in a paragraph; empty if Spark reports none.
 
     Args:
-        plan: the executed plan.
         graphs: the operators of each Spark plan.
     """
     found = []

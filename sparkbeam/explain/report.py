@@ -26,7 +26,6 @@ class Report:
     Attributes:
         state: one of Beam's ``PipelineState`` values.
         problem: its error; empty if it has not failed.
-        summary: its figures.
     """
 
     _plan: Plan = field(repr=False)

@@ -13,7 +13,6 @@ def check_suffix(path: str | Path, what: str, suffixes: Sequence[str]) -> None:
     """Raise :class:`ConfigurationError` unless the suffix of a file is supported.
 
     Args:
-        path: the path of the file.
         what: the subject of the error message.
         suffixes: the supported suffixes.
     """

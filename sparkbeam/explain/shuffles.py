@@ -32,7 +32,6 @@ def shuffles(plan: Plan, graphs: Sequence[list[PlanNode]]) -> dict[str, str]:
     """Describe the shuffles before stages, by stage id.
 
     Args:
-        plan: the executed plan.
         graphs: the operators of each Spark plan.
     """
     found: dict[str, str] = {}
@@ -50,7 +49,6 @@ def hosts(stage: Stage, graphs: Iterable[list[PlanNode]]) -> Iterator[tuple[Plan
     """Yield the operator that runs a stage, with all operators of its Spark plan.
 
     Args:
-        stage: the stage.
         graphs: the operators of each Spark plan, of which more than one may run the stage.
     """
     own = f"MapInArrow {stage.id}: "
@@ -75,7 +73,6 @@ def words_of(exchange: PlanNode, top: PlanNode, nodes: Nodes) -> Iterator[str]:
     """Describe the partitions of a shuffle.
 
     Args:
-        exchange: the shuffle.
         top: an operator that reads it.
         nodes: all operators.
     """

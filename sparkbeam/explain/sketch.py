@@ -30,7 +30,6 @@ class StageInput:
 
     Attributes:
         kind: the value of an :class:`.Exchange`, or ``SIDE``.
-        text: its description.
     """
 
     kind: str
@@ -42,11 +41,7 @@ class StageBox:
     """A stage.
 
     Attributes:
-        id: the id of the stage.
-        labels: the labels of its transforms.
         ways: its main input, then its side inputs if it has any.
-        tip: further details.
-        note: a remark beside the id.
     """
 
     id: str

@@ -36,7 +36,6 @@ def hot_keys(
     """Describe skewed partitions of stages, with the remedy.
 
     Args:
-        plan: the executed plan.
         graphs: the operators of each Spark plan; none for a streaming query.
         summary: the figures of the run by stage.
 

@@ -74,7 +74,6 @@ def html(graph: Sketch, figures: Figures | None = None) -> str:
     A box has the user's labels, and tells from which stages its rows come and by which exchange.
 
     Args:
-        graph: the stages.
         figures: scripts find these lines by the class ``figure``, in a box with the id of the
             stage as ``data-stage``.
     """
@@ -98,9 +97,6 @@ def page(
     """Return an HTML document with the stages and texts under headings.
 
     Args:
-        graph: the stages.
-        title: the heading of the page.
-        sections: preformatted texts by heading.
         figures: see :func:`html`.
     """
     texts = (f"<h2>{_text(head)}</h2>\n<pre>{_text(text)}</pre>" for head, text in sections.items())
@@ -115,7 +111,6 @@ def flowchart(graph: Sketch, figures: Figures | None = None) -> str:
     A dotted line is a side input.
 
     Args:
-        graph: the stages.
         figures: see :data:`Figures`.
     """
     return "".join(f"{line}\n" for line in _flowchart(graph, figures or {}))

@@ -35,8 +35,6 @@ def transform_for(group: str, system: str, config: ManagedConfig) -> "beam.PTran
 
     Args:
         group: that of the reads, or of the writes.
-        system: the system.
-        config: the configuration.
 
     Raises:
         ConfigurationError: no installed package has the system, or the configuration is wrong.

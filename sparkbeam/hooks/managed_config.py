@@ -15,7 +15,6 @@ def no_secret_manager(name: str, secret: str) -> str:
     """Return the problem of a transform that is to get a secret from a manager of secrets.
 
     Args:
-        name: of the option.
         secret: the option that has the secret.
     """
     return (
@@ -29,7 +28,6 @@ class ManagedConfig:
 
     Args:
         name: of the transform in messages.
-        given: values by key.
         shown_as: the user's names of keys, by the key; a key that is missing has its own name.
     """
 
@@ -49,7 +47,6 @@ class ManagedConfig:
         """Return a string that must be there.
 
         Args:
-            key: of the string.
             may_be_list: it may be given as a list, whose items are joined with commas.
 
         Raises:
@@ -160,7 +157,6 @@ def loaded(name: str, text: str, url: str | None) -> ManagedConfig:
 
     Args:
         name: of the transform in messages.
-        text: YAML.
         url: of a file of YAML that is used instead; None for none.
 
     Raises:

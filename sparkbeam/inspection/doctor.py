@@ -41,9 +41,6 @@ class Check:
 
     Attributes:
         subject: the session or the workers.
-        name: of the check.
-        state: one of the states above.
-        text: details.
     """
 
     subject: str
@@ -122,7 +119,6 @@ def worker_checks_of(
     """Examine the workers of a session.
 
     Args:
-        session: the session.
         modules: names of modules that they must be able to import.
         addresses: hosts and ports that they must reach.
         checkpoint: a checkpoint location that they share with the driver; None for none.

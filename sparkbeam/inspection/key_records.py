@@ -37,7 +37,6 @@ class StateItem:
         name: of a state or a timer.
         window: its window, as text; empty without one.
         values: decoded; the first ones, if there are many.
-        count: the number of values.
         facts: times, panes and other details by name, as JSON; times in ISO 8601.
     """
 
@@ -77,8 +76,6 @@ def record_items(record: Record, known: StepCoders, state_name: str) -> Iterator
     """Yield all items of a record.
 
     Args:
-        record: of a key.
-        known: the coders of its step.
         state_name: the name of the step's DoFn states in storage.
     """
     timers = dict(record.timers())

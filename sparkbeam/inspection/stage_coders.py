@@ -106,10 +106,7 @@ class StepCoders:
     """Decoders for the state of a step.
 
     Attributes:
-        key: of the keys of records.
         value: of grouped values, or of accumulators.
-        window: of windows.
-        states: of its DoFn, by name.
     """
 
     key: Decoder

@@ -29,8 +29,6 @@ class StatefulStep:
     """A step with state.
 
     Attributes:
-        address: of its state.
-        label: of its transform.
         parts: its description in the checkpoint; see :func:`.fingerprint`.
         stage: the stage of the program; None without a program.
     """
@@ -56,9 +54,7 @@ class KeyState:
     """State of one key of a step, or its state without a key.
 
     Attributes:
-        step: the label of the step.
         key: decoded; None without a key.
-        kept: windows, states, timers and other items.
         has_key: it belongs to a key, which may be None.
     """
 
@@ -86,9 +82,6 @@ class StoredState:
     """State of the steps of a checkpoint.
 
     Attributes:
-        location: the checkpoint location.
-        steps: with state.
-        store: reader of the state.
         trusted: no other user can have written to the checkpoint.
     """
 
@@ -164,7 +157,6 @@ def read_state(location: str, store: Store, plan: Plan | None = None) -> StoredS
 
     Args:
         location: the checkpoint location, visible to this process.
-        store: reader of the state.
         plan: of the program that has written it, with all coders.
 
     Raises:

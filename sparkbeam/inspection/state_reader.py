@@ -42,7 +42,6 @@ class SparkStore:
 
     Args:
         session: returns the session, on first use.
-        location: the checkpoint location.
     """
 
     def __init__(self, session: Callable[[], Any], location: str) -> None:

@@ -73,8 +73,6 @@ class Examination:
     """Task for ``mapInArrow`` that yields a row of JSON about its worker.
 
     Args:
-        packages: names of distributions.
-        modules: names of modules to import.
         addresses: hosts and ports to connect to, by the text that names them.
         checkpoint: the checkpoint location; None for none.
         token: the content of the driver's file under the checkpoint.

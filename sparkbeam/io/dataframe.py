@@ -35,8 +35,6 @@ class FromDataFrame(ReadFromSpark):
         watermark_delay: see :class:`ReadFromSpark`, as for the following ones.
         partition_column: likewise. By default, files are complete once they have been read if each
             row has its file (``_metadata.file_path``); otherwise there is one partition.
-        idle_timeout: likewise.
-        follow_clock_when_idle: likewise.
 
     Raises:
         ConfigurationError: when it is created or applied: it is not a DataFrame, lacks a column,

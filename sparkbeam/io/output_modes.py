@@ -56,8 +56,6 @@ def of_rows(spec: WriteSpec, schema: st.StructType, order_by: Sequence[str]) -> 
     """Return the spec of a sink with the schema and the order of its rows.
 
     Args:
-        spec: a checked spec.
-        schema: of the rows.
         order_by: names of columns, optionally followed by a direction.
 
     Raises:

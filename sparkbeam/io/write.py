@@ -269,7 +269,6 @@ def to_writer(
     """Pass elements to a writer, in the tasks.
 
     Args:
-        elements: the elements.
         writer: see :class:`Foreach`.
         options: of the writer, to recognize secrets.
         in_one_task: one writer takes all elements of a micro-batch.
@@ -292,7 +291,6 @@ def to_function(
 
     Args:
         rows: rows or dictionaries.
-        schema: of the rows.
         function: takes a DataFrame and the number of the micro-batch.
         format: the data source that it writes to, for messages.
         options: of the data source, to recognize secrets.
@@ -308,8 +306,6 @@ def to_dataframe(
     """Pass elements to a DataFrame of the pipeline.
 
     Args:
-        elements: the elements.
-        schema: of its rows.
         whole: an element is the value of the first column, not a row.
         timed: the last column has the timestamps.
     """
@@ -321,7 +317,6 @@ def to_table(elements: PCollection[Any], schema: StructType) -> PCollection[Any]
     """Return elements as cells of a table of a query.
 
     Args:
-        elements: the elements.
         schema: of the table, whose last column has the timestamps.
     """
     return elements | _Pack(PackStamped(arrow_schema(schema)))

@@ -58,7 +58,6 @@ class AsOfJoin(beam.PTransform[Any, Any]):
         direction: ``backward``, the latest at or before an element; ``forward``, the first at or
             after it; ``nearest``, the closer of both, and on a tie the earlier.
         tolerance: the largest distance in time, in seconds or as a Duration; None for no limit.
-        allow_exact_matches: whether elements with equal timestamps match.
 
     Raises:
         ConfigurationError: an argument or the windows are invalid.
@@ -147,7 +146,6 @@ class _States(NamedTuple):
     Attributes:
         left, right: encoded elements by timestamp.
         awaited: the timer's firing time and its watermark hold.
-        time: event time and the hold.
         due: fires when a match may be final.
     """
 
@@ -162,9 +160,6 @@ class _Joining:
     """Join logic for one key and window.
 
     Args:
-        closest: selects the match.
-        of_left: the coder of the left side.
-        of_right: the coder of the right side.
         lateness: the allowed lateness, in microseconds.
     """
 

@@ -17,7 +17,6 @@ class Group(NamedTuple):
 
     Attributes:
         time: in microseconds.
-        first, last: by encoding.
     """
 
     time: int
@@ -44,7 +43,6 @@ class Closest(NamedTuple):
         Args:
             time: of the element; all times are in microseconds.
             below: the closest known right elements before that time.
-            at: the known ones at that time.
             above: the closest known ones after it.
 
         Returns:

@@ -190,12 +190,7 @@ class _GroupedJoin(_SparkJoin):
 
 
 class _TagElements(beam.PTransform[Any, Any]):
-    """Tagging of the elements of one side; the keys get a deterministic coder.
-
-    Args:
-        is_right: the side of the elements.
-        tagged_type: the output type.
-    """
+    """Tagging of the elements of one side; the keys get a deterministic coder."""
 
     def __init__(self, is_right: bool, tagged_type: Any) -> None:
         super().__init__()

@@ -29,13 +29,10 @@ class RunMonitor:
     """Live components of a run, created by the runner at its start and closed at its end.
 
     Args:
-        plan: the plan of the run.
-        session: the Spark session.
         show: the option ``--spark_progress``: auto, on or off.
         redaction: removes secrets from log lines and warnings of steps.
 
     Attributes:
-        metrics: the metrics of the run.
         history: the micro-batches of a streaming query.
         notes: recent log lines and warnings of steps.
         spark: the Spark stages that run those of the plan.

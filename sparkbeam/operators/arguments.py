@@ -101,9 +101,7 @@ def _arguments_of(
     """Return the arguments of a DoFn's ``process``; None if it has none, or has others.
 
     Args:
-        fn: the DoFn.
         args: the arguments that the user has given by position.
-        kwargs: the ones by name.
     """
     is_wrapper = isinstance(fn, core.CallableWrapperDoFn)
     if not is_wrapper and (args or kwargs or not has_process_alone(fn)):
@@ -249,7 +247,6 @@ class ArgumentOperation(FunctionOperation):
         """Return the results for elements.
 
         Args:
-            block: the elements.
             sides: the side inputs of each.
             templates: have one window each, if it matters.
             places: the index of each element's template.
@@ -265,7 +262,6 @@ class ArgumentOperation(FunctionOperation):
         """Return the results for elements.
 
         Args:
-            block: the elements.
             sides: the side inputs of each.
             bounds: the window of each; None if it does not matter.
         """
@@ -310,7 +306,6 @@ def _bounds_of(windows: Sequence[BoundedWindow], places: Positions) -> Intervals
     """Return the bounds of windows; None if they are no intervals.
 
     Args:
-        windows: the windows.
         places: the index of each element's window.
     """
     if not all(type(window) is IntervalWindow for window in windows):

@@ -94,11 +94,7 @@ def _converters_before(step: PlannedStep) -> Iterator[Converter]:
 
 
 class BatchOperation(ElementOperation):
-    """A DoFn that takes or makes batches.
-
-    Attributes:
-        batching: which of both.
-    """
+    """A DoFn that takes or makes batches."""
 
     takes_assigned = False  # A batch has one windowing.
 

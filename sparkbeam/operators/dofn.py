@@ -46,7 +46,6 @@ def asks_for_known_parameters(fn: beam.DoFn, *, stateful: bool) -> bool:
     """Return whether all that ``process`` takes is equal for elements that share their windowing.
 
     Args:
-        fn: the DoFn.
         stateful: it has state or timers, and is called key by key.
     """
     if not asks_plainly(fn):
@@ -67,9 +66,7 @@ class Parameter(NamedTuple):
     """A parameter of ``process``.
 
     Attributes:
-        argument: gives the argument.
         timed: that depends on the timestamp or the pane.
-        windowed: that depends on the window.
     """
 
     argument: Argument
@@ -95,7 +92,6 @@ class DoFnOperation(ElementOperation):
     """A DoFn that needs its element, time, window and pane.
 
     Attributes:
-        signature: the parameters.
         element: an element with the windowing of the current one.
     """
 

@@ -41,12 +41,7 @@ class Fire(Merge):
 
 
 class FireOperation(CombineOperation):
-    """Emitter of the panes of windows.
-
-    Attributes:
-        windowing: has the trigger.
-        accumulator: encodes accumulators.
-    """
+    """Emitter of the panes of windows."""
 
     phase = "fire"
     windowing: Windowing

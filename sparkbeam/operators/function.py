@@ -84,7 +84,6 @@ def _by_tag(group: Shape, tags: tuple[str, ...], tagged: Mapping[str, Shape]) ->
 
     Args:
         group: the shape of the group before.
-        tags: the possible tags.
         tagged: the shape of the values of each tag.
     """
     if not isinstance(group, RecordShape) or not tagged.keys() >= set(tags):
@@ -99,7 +98,6 @@ class FunctionOperation(BlockOperation):
     Attributes:
         function: from an element to any number of results.
         over_columns: the function as written by the user, if it may be evaluated over columns.
-        arguments: the arguments besides the element.
         tags: all tags, if it collects the values of a ``CoGroupByKey`` by tag.
         one_to_one: maps an element to its only result, if it is a ``Map``.
         makes_new: see :class:`OneToOne`.
@@ -284,8 +282,6 @@ class Output:
     """Results for elements with the same windowing.
 
     Args:
-        operation: whose results they are.
-        template: has the windowing.
         assigned: assigns the windows; None if the template has them.
     """
 

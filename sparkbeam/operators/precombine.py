@@ -39,11 +39,7 @@ _KEYS: Paths = frozenset([(0,)])
 
 @dataclass(frozen=True)
 class Precombine(Operator):
-    """A combine before the shuffle.
-
-    Attributes:
-        plan: how it combines.
-    """
+    """A combine before the shuffle."""
 
     urn = PRECOMBINE
     before_shuffle = True

@@ -65,7 +65,6 @@ def prepared(step: Step, kind: Callable[..., _Prepared]) -> _Prepared:
     """Make an operation that runs the DoFn of a step itself, and knows it.
 
     Args:
-        step: the step to run.
         kind: makes the :class:`ElementOperation` itself.
     """
     windowing = step.dofn.windowing or step.windowing(step.input)

@@ -27,12 +27,7 @@ class Stateful(Operator):
 
 
 def with_states(step: Step, kind: Callable[..., _Made]) -> Callable[..., _Made]:
-    """Create an operation whose DoFn gets its states and timers from the stage's state.
-
-    Args:
-        step: the step of the DoFn.
-        kind: makes the operation itself.
-    """
+    """Create an operation whose DoFn gets its states and timers from the stage's state."""
 
     def operation(*parts: Any) -> _Made:
         *others, _ = parts

@@ -31,12 +31,7 @@ class StatefulDoFn(Operator):
 
 
 class StatefulOperation(DoFnOperation):
-    """A DoFn with key, states and timers.
-
-    Attributes:
-        context: gives states and timers.
-        key: the key of the current element.
-    """
+    """A DoFn with key, states and timers."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -82,7 +82,6 @@ def _rows_of_tables(fn: Any, schema: pa.Schema) -> RowsOfTables:
 
     Args:
         fn: the DoFn, which makes elements of rows.
-        schema: the schema of the table.
 
     Raises:
         UnknownShape: only the DoFn itself can tell.

@@ -437,7 +437,6 @@ def environment(
     """Return the parts of the driver's environment that workers need.
 
     Args:
-        options: of the pipeline.
         shares_files: the workers see the driver's files.
         given: names of the environment variables that the session gives to workers.
         heap: the memory of the JVM that receives their rows.

@@ -46,7 +46,6 @@ class _Refused(NamedTuple):
     """An option that this runner does not support.
 
     Attributes:
-        option: its name.
         group: the class of Beam's options that declares it.
         remedy: the reason, and what to do instead.
         matters: return whether a value asks for anything.

@@ -77,7 +77,6 @@ def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, i
 
     Args:
         old: the contents of the checkpoint; see :func:`.fingerprint`.
-        new: the same of the plan.
 
     Returns:
         The stored tag of each port that has one, by its tag in the plan.
@@ -146,9 +145,7 @@ class Addresses:
     """The addresses of a plan in a checkpoint.
 
     Attributes:
-        stages: those of stages, by their id.
         state_names: the names of states and timers of those that have any, by the same.
-        tags: those of ports, by their tag.
         next_stage: the first number that no stage of the checkpoint has had.
         next_tag: the first one that no port has had.
     """

@@ -33,7 +33,6 @@ class RowsOfTables:
     """Elements that a step makes of tables with the same columns.
 
     Attributes:
-        shape: the shape of the elements.
         timestamp_column: the column with their timestamps; None if they keep that of the table.
         of_one_column: they are the values of the one other column, and not records of all.
     """
@@ -76,9 +75,6 @@ class ElementsOfBatches(beam.DoFn):
         timestamp_column: the column with the timestamps, which is no field then: timestamps, or
             integers that count microseconds. None if there is none.
         schema: the schema of the batches; None if only they tell.
-
-    Attributes:
-        schema: the same.
     """
 
     def __init__(
@@ -138,7 +134,6 @@ class ReadBatches(beam.DoFn):
 
     Attributes:
         names: column names in order; a member's field is ``Class.field``.
-        needed: of them, those that are read.
     """
 
     def __init__(
@@ -188,9 +183,6 @@ class ReadBatches(beam.DoFn):
         """Yield the columns of some fields.
 
         Args:
-            fields: the fields.
-            there: columns by name.
-            count: of rows.
             of: the prefix of the names of the parts.
 
         Raises:

@@ -43,8 +43,6 @@ class _ColumnReport:
     """Pass through the stages in an order in which they can run.
 
     Attributes:
-        plan: the plan of the stages.
-        begins: the starting points of columns.
         written: the contents of ports, by their tags.
     """
 

@@ -65,7 +65,6 @@ class ColumnStep:
     """A step that gets columns.
 
     Attributes:
-        label: its label.
         reason: the reason why it takes them as elements; None if it takes them as they are.
         is_certain: or else whether it gets any shows when it runs.
     """
@@ -129,7 +128,6 @@ class _Flow(NamedTuple):
     Attributes:
         taken: the transforms that get columns, with the columns and the result of each, and the
             function of which these are results; None if they are not.
-        columns: the PCollections that hold columns.
     """
 
     taken: list[_Taken]
@@ -140,11 +138,7 @@ class ColumnFlow:
     """Flow of columns through a stage.
 
     Args:
-        stage: the stage.
         tagged: of a CoGroupByKey that it reads, the tags, and the shapes of their values.
-
-    Attributes:
-        parsed: the stage's description.
     """
 
     def __init__(self, stage: Stage, tagged: tuple[tuple[str, Shape], ...] = ()) -> None:
@@ -266,7 +260,6 @@ class ColumnFlow:
         """Yield the Python shapes of the columns that a port gets and hands on.
 
         Args:
-            port: a port of the stage.
             begins: as for :meth:`taking`.
         """
         if isinstance(port.format, JoinRows):
@@ -294,7 +287,6 @@ class ColumnFlow:
         """Return the shapes of the pairs that a port gets, and a GroupByKey takes, as columns.
 
         Args:
-            port: a port of the stage.
             begins: as for :meth:`taking`.
         """
         coder = self.parsed.coder(port.pcollection)
@@ -315,7 +307,6 @@ class ColumnFlow:
         """Return the shape with which columns leave the stage by a port; None if they do not.
 
         Args:
-            port: a port of the stage.
             shape: the shape of the columns in the stage.
         """
         if not isinstance(port.format, ElementRows) or not tells_all(shape):

@@ -55,7 +55,6 @@ def by_elements(aggregator: SessionAggregator, form: VectorizedAccumulator | Non
     """Return the reason why an aggregator takes elements.
 
     Args:
-        aggregator: the aggregator.
         form: the vectorized form of the CombineFn; None if it has none.
     """
     reason = "--session_aggregator says so"

@@ -12,7 +12,6 @@ def as_pair(coder: coders.Coder, pair: Shape) -> RecordShape | None:
     """Return the shape of pairs behind a GroupByKey; None if it takes them as elements.
 
     Args:
-        coder: the coder of the pairs.
         pair: the shape of a pair, as columns.
     """
     side = as_side(coder, pair)

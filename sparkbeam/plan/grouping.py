@@ -71,7 +71,6 @@ class Grouping:
     """Decision on the execution of a GroupByKey.
 
     Attributes:
-        strategy: the strategy that makes its groups.
         format: the format of the rows on the way to it.
         reason: the reason for the strategy, in words.
         combines: the values are accumulators, and the stage merges them first of all.
@@ -117,10 +116,8 @@ def decide(
     """Decide the strategy of the GroupByKey of elements with a windowing.
 
     Args:
-        windowing: the windowing of the elements.
         combines: returns the CombineFn that merges the values behind it, which are accumulators;
             None if they are not.
-        streaming: the pipeline is a streaming query.
         sessions: the requested way to combine sessions; None leaves the choice to sparkbeam.
         fires: has the trigger that is evaluated behind it, by the number of elements; None if there
             is none.

@@ -16,7 +16,6 @@ class ReadBytes:
     """Sizes in bytes of the input of one plan's PCollections.
 
     Args:
-        plan: a batch plan.
         of_source: the bytes of a root that is not a stage; None if they are not known.
     """
 

@@ -67,7 +67,6 @@ def triples(
     """Yield the shapes of the results of a join as columns.
 
     Args:
-        spec: the specification of the join.
         lefts: the shapes of the pairs of the left side that are columns.
         rights: the shapes of the pairs of the right side that are columns.
     """

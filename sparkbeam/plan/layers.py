@@ -44,7 +44,6 @@ class Topology:
     """A plan in layers.
 
     Attributes:
-        plan: the plan.
         layers: the stages of each layer, in an order in which they can run.
     """
 

@@ -38,9 +38,6 @@ def memoized(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
     """Return a function that is called once for equal arguments within a :func:`memo`.
 
     Outside of a memo it is called each time. Its result is shared: it must not be changed.
-
-    Args:
-        function: of arguments that have a hash.
     """
 
     @functools.wraps(function)
@@ -63,7 +60,6 @@ def remember(function: Callable[..., _Result], result: _Result, *args: Any) -> N
     Args:
         function: one that :func:`memoized` has returned.
         result: its result, which must not be changed.
-        args: its arguments.
     """
     known = _memo.get()
     if known is not None:

@@ -60,8 +60,6 @@ class Port:
 
     Attributes:
         tag: unique in the plan.
-        pcollection: the PCollection.
-        format: the format of its rows.
         transform_id: the sink operation in the stage's descriptor.
         firings: rows tell which firing of a grouping they belong to, for a view that has the
             newest ones.
@@ -99,10 +97,7 @@ class SideInput:
 
     Attributes:
         transform_id: the id of the transform that reads it.
-        local_name: the name that it has there.
-        label: the label of the transform.
         format: the format of the rows of its ports.
-        sources: the tags of its ports.
         windows: in streaming, the pickled pair of Beam's function from windows of the main input to
             those of the side input, and the coder of the latter.
         early: the data of a window may be read before the window has ended: it may fire
@@ -131,9 +126,7 @@ class SparkJoin:
     """A join by Spark, whose output a stage reads.
 
     Attributes:
-        spec: how it joins.
         left: the tags of the ports that feed the left side.
-        right: those of the right side.
     """
 
     spec: JoinSpec
@@ -150,9 +143,6 @@ class Stage:
         labels: the user's transform labels, in execution order.
         descriptor: a serialized ``ProcessBundleDescriptor`` whose data
             operations are sparkbeam's own.
-        source_id: the source operation in the descriptor.
-        exchange: the exchange of the input rows.
-        format: the format of the input rows.
         inputs: the tags of the ports that feed the main input; a tag that
             stands there twice is read twice.
         grouped: the PCollection that went into the GroupByKey or Reshuffle that
@@ -160,7 +150,6 @@ class Stage:
         grouping: the decision on the GroupByKey that the stage reads; None if it reads none.
         join: the join by Spark that it reads; None if it reads none.
         joined: the PCollections of the two sides of the join.
-        ports: the outputs that have readers.
         side_inputs: the data required before the stage starts.
         most_tasks: in more of them it would take longer to begin than to run; None if nobody
             knows.
@@ -230,7 +219,6 @@ class Source:
     """A PCollection that Spark provides: a root other than an Impulse, or a query of others.
 
     Attributes:
-        label: the user's transform label.
         outputs: the tag of the port that each of its outputs feeds, by the name of
             the output.
         read: how Spark reads it; None for a TestStream.
@@ -252,7 +240,6 @@ class SparkSink:
     Attributes:
         label: the user's transform label, which sinks of one composite share.
         name: the name of the sink's own transform, which is unique.
-        write: how Spark writes it.
         inputs: the tags of the ports that feed it, each of cells of bytes.
     """
 
@@ -267,8 +254,6 @@ class Plan:
     """The stages of a pipeline in an order in which they can run.
 
     Attributes:
-        stages: the stages.
-        sources: their inputs besides Impulses.
         sinks: the readers of their rows besides other stages.
         streaming: the pipeline runs as a streaming query.
         kept: the tags of ports whose rows are in files of the workers' when they are read; see
@@ -351,7 +336,6 @@ def in_order(stages: list[Stage], sources: tuple[Source, ...] = ()) -> list[Stag
     """Sort the stages so that each comes after those that it reads.
 
     Args:
-        stages: the stages.
         sources: other writers of what they read, some of which read stages in turn.
     """
     producer = {port.tag: stage for stage in stages for port in stage.ports}

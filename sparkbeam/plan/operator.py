@@ -103,7 +103,6 @@ class Operator(ABC):
         """Return the type of the outputs that it extracts of accumulators; None for no columns.
 
         Args:
-            step: the step.
             pair: the type of the pairs that were combined.
         """
         return None

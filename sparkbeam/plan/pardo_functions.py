@@ -154,11 +154,8 @@ def over_columns(
 
     Args:
         process: the ``process`` of the DoFn.
-        shape: the shape of the elements.
         sides: the shapes of the side inputs. Behind their columns are those of the microseconds of
             the window's start and end, and of the timestamp, as far as it asks for them.
-        arguments: the arguments besides the element.
-        may_stamp: its results may bring their timestamps.
     """
     numbers = count(1 + len(sides))
     windowing: dict[Windowing, Any] = {}
@@ -179,12 +176,7 @@ def over_columns(
 
 
 def suited(compiled: Compiled | Refused, *, may_stamp: bool) -> Compiled | Refused:
-    """Return a function over columns, or the reason why its results have to be elements.
-
-    Args:
-        compiled: the function.
-        may_stamp: its results may bring their timestamps.
-    """
+    """Return a function over columns, or the reason why its results have to be elements."""
     if isinstance(compiled, Refused):
         return compiled
     if compiled.is_timestamped and not may_stamp:

@@ -21,7 +21,6 @@ class ParsedStage:
 
     Args:
         proto: the descriptor, which must not be changed.
-        source_id: the source operation in it.
         context: Beam's objects for its coders and windowing, if they are known.
     """
 

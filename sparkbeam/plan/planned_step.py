@@ -25,14 +25,9 @@ class PlannedStep:
     """A step of a stage, for which an operator is chosen, or has been.
 
     Args:
-        stage: the stage of the step.
-        transform: the transform of the step.
         tagged: of a CoGroupByKey that the stage reads, the tags and the types of their values.
 
     Attributes:
-        stage, transform: the same.
-        tagged: types by tag.
-        urn: the kind of the transform.
         label: the label of the step, which is the id of its transform.
     """
 

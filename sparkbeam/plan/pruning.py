@@ -10,12 +10,7 @@ def last_applied(pipeline: beam_runner_api_pb2.Pipeline) -> str:
 
 
 def pruned(pipeline: beam_runner_api_pb2.Pipeline, wanted: str) -> beam_runner_api_pb2.Pipeline:
-    """Return the pipeline without everything that a transform needs neither as elements nor sides.
-
-    Args:
-        pipeline: stays unchanged.
-        wanted: the id of the transform.
-    """
+    """Return the pipeline without all that a transform needs neither as elements nor as sides."""
     result = beam_runner_api_pb2.Pipeline()
     result.CopyFrom(pipeline)
     transforms = result.components.transforms

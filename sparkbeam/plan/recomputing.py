@@ -16,10 +16,6 @@ def uncertain_step(plan: Plan, stage: Stage) -> str | None:
 
     None if all steps of the stage, and of those that it reads, are known: they create values, read
     files, hand elements on, or run over columns, where no code of the user is called.
-
-    Args:
-        plan: the plan, in batch.
-        stage: the stage that would run again.
     """
     seen: set[str] = set()
     waiting = [stage]

@@ -137,11 +137,7 @@ class KeyedRows(RowFormat):
 
 @dataclass(frozen=True)
 class SideInputRows(RowFormat):
-    """Runs of values by window, on the way to a side input.
-
-    Attributes:
-        multimap: by window and key.
-    """
+    """Runs of values by window, on the way to a side input."""
 
     multimap: bool = False
 

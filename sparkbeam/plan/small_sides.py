@@ -33,7 +33,6 @@ class SmallSide:
     Attributes:
         reader: the id of the stage that reads the join.
         label: the label of the join, for people.
-        side: the name of the side.
         tags: the tags of the ports that feed it.
         others: of those that feed the other side.
         is_for_tasks: if it is small, all of it goes to all tasks of the other side.
@@ -53,7 +52,6 @@ def small_sides(plan: Plan, of_source: Callable[[Source], float | None]) -> list
     """Return at most one side of each join that may be executed in any way.
 
     Args:
-        plan: a batch plan.
         of_source: the bytes of a root that is not a stage; None if they are not known.
     """
     sizes = ReadBytes(plan, of_source)

@@ -39,9 +39,6 @@ class Origins:
 
     Each stage is followed once, after the stages that it reads. The way in which these hand on
     their output may change meanwhile.
-
-    Args:
-        behind_combines: the results of combines count, too.
     """
 
     def __init__(self, *, behind_combines: bool = False) -> None:

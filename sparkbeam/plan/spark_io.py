@@ -64,7 +64,6 @@ class QueryFunction:
     """A function of the user that a query calls, as Spark ships it to workers.
 
     Attributes:
-        name: in the query.
         call: takes the values of columns and returns one, pickled.
         type: the type of its results, as Spark's DDL.
     """
@@ -112,7 +111,6 @@ class ReadSpec(_Payload):
         idle_lag: the lag with which each idle partition follows the clock, in microseconds; None
             for one that no longer holds the watermark back.
         derived: columns that are not the source's, each with its SQL expression over those.
-        hooks: of the data source.
         coder: the coder of the elements, pickled; set when the pipeline is translated.
         in_columns: steps may take the rows as columns; set likewise.
         needed: the names of the columns that are read; None for all. Set likewise.
@@ -208,7 +206,6 @@ class WriteSpec(_Payload):
         format: the format of the data source; None for a function or a writer, or for a table that
             has a format already or is made with Spark's default.
         options: the options of the data source or the table.
-        mode: Spark's save mode.
         partition_by: the columns by which rows go into separate folders.
         output_mode: the rows that a micro-batch delivers: ``append`` for its own, ``update`` for
             the latest of each key among them, ``complete`` for the latest of each key so far.

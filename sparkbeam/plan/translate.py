@@ -86,7 +86,6 @@ def translate(
 
     Args:
         pipeline: the proto; it is not changed.
-        planner: chooses the operators of its stages.
         drain: truncate unbounded restrictions, so that the pipeline ends.
         streaming: the plan is for a streaming query.
         sessions: how sessions are combined in batch; None if that is for the plan to choose.

@@ -36,7 +36,6 @@ def unzip_flattens(
     """Move readers of a Flatten into the stages that make its inputs, wherever possible.
 
     Args:
-        stages: fused stages.
         context: its components get the PCollections of the copies.
     """
     graph = _Graph(stages)
@@ -87,7 +86,6 @@ class _Branch:
     """Inputs of a Flatten that have the same origin.
 
     Attributes:
-        pcollections: the inputs.
         host: the stage that makes them, or else that reads the only one, which Spark makes; None
             where nothing does yet.
     """
@@ -101,8 +99,6 @@ class _Unzipping:
 
     Args:
         graph: of all stages.
-        flatten: that of the Flatten.
-        context: of the pipeline.
     """
 
     def __init__(

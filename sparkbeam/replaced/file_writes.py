@@ -121,12 +121,7 @@ class _WriteToFiles(beam.PTransform[Any, Any]):
 
 
 class _WriteToSink(beam.PTransform[Any, Any]):
-    """Write elements to files that are named by a template.
-
-    Args:
-        write: Beam's transform.
-        sink: the sink of it.
-    """
+    """Write elements to files that are named by a template."""
 
     def __init__(self, write: WriteImpl, sink: FileBasedSink) -> None:
         super().__init__()

@@ -34,10 +34,6 @@ class SparkPipelineResult(PipelineResult):
         cancel_work: stops the Spark jobs of the pipeline, from any thread; called repeatedly until
             the run has ended.
         drain_work: requests the end of the sources, from any thread; None in batch.
-        metrics: live metrics of the run's tasks.
-        progress: returns the progress of the run.
-        summary: returns the summary of the run.
-        explain: returns the explanation of the run.
         interrupted: called if the user interrupts the program, or it ends, before the run has.
 
     Attributes:

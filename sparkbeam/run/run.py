@@ -49,7 +49,6 @@ class Companion(Protocol):
 
         Args:
             files: the observer's files under the checkpoint; None in batch.
-            plan: with the addresses of the checkpoint.
         """
 
     def end(self, state: str) -> None:
@@ -60,15 +59,10 @@ class PipelineRun:
     """Execution of a plan.
 
     Args:
-        plan: the plan to run.
-        session: the Spark session.
-        options: of the pipeline.
         redaction: removes the pipeline's secrets from a text.
         explain: returns the explanation of a run, for its result.
 
     Attributes:
-        result: the user's result.
-        monitor: live data of the run.
         problem: the error message; empty without one.
         companions: observers of the run; added before it starts.
         files: labels of the Spark sources whose files the workers read directly.

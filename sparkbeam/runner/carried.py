@@ -12,12 +12,7 @@ from sparkbeam.plan.spark_io import READ_URN, WRITE_URN
 
 
 class CarriedTransform(beam.PTransform[Any, Any]):
-    """A transform that is only its URN and payload.
-
-    Args:
-        urn: its URN.
-        payload: its payload.
-    """
+    """A transform that is only its URN and payload."""
 
     def __init__(self, urn: str, payload: bytes) -> None:
         super().__init__()

@@ -169,7 +169,6 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         """Explain how the pipeline would run, without running user code or a Spark job.
 
         Args:
-            pipeline: the pipeline to explain.
             options: None for those of the pipeline.
 
         Raises:

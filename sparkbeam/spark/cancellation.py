@@ -14,9 +14,6 @@ class Cancellation:
 
     Between two Spark jobs there is nothing to interrupt. The run therefore checks before it starts
     the next one, and the caller repeats the interrupt until the run has ended.
-
-    Args:
-        session: the Spark session of the run.
     """
 
     def __init__(self, session: Any) -> None:

@@ -72,9 +72,7 @@ class _Known:
     """Answers of one session.
 
     Attributes:
-        answers: by capability.
         splits: number of tasks that Spark plans for a range; None if not asked yet or unknown.
-        is_asked: whether the splits were asked for.
         refused: names of refused settings; true for those that were logged.
     """
 
@@ -245,7 +243,6 @@ def ship(session: Any, path: str, remedy: str, *, module: bool = False) -> None:
     """Send a file to the workers.
 
     Args:
-        session: the session.
         path: of the file; a URL for one that Spark fetches.
         remedy: the alternative, for the error.
         module: whether the workers may import its contents.

@@ -12,9 +12,6 @@ _PATH = re.compile(r"'(/[^'\n]+)'|(?:[a-z]+:)?(/[^\s'\":,()]+)")
 def damage(text: str) -> str | None:
     """Return a short text with the file, the cause and the remedy.
 
-    Args:
-        text: of Spark's error.
-
     Returns:
         None for any other error.
     """

@@ -62,11 +62,7 @@ def _run_collect(outcome: "Future[pa.Table]", place: "_Place", frame: Any) -> No
 
 
 class _Place:
-    """A waiting thread of the driver, seen from the JVM.
-
-    Args:
-        session: a classic session.
-    """
+    """A waiting thread of the driver, seen from the JVM."""
 
     def __init__(self, session: Any) -> None:
         self._jvm = jvm(session)

@@ -74,9 +74,7 @@ def explained(
     """Translate an exception from Spark into the error to raise.
 
     Args:
-        error: from Spark.
         reports: failures of the run's steps, and its redaction.
-        deaths: of workers of the run.
         queries: the text of each query in SQL, by the label of its transform.
         of_kafka: labels of the transforms that read Kafka with Spark's source.
         of_databases: labels of those that read databases over JDBC.

@@ -18,9 +18,7 @@ def add_jars(session: Any, jars: Sequence[str], argument: str) -> None:
     """Add archives to a session.
 
     Args:
-        session: of the pipeline.
         jars: paths, patterns of paths, URLs or Maven coordinates, ``group:artifact:version``.
-        argument: the argument that names them.
 
     Raises:
         ConfigurationError: a file does not exist, or the session refuses an archive.

@@ -15,10 +15,6 @@ class JobNames:
     """Describes the Spark jobs of this thread, in one job group.
 
     Only classic sessions support it, in threads with a JVM thread of their own.
-
-    Args:
-        session: the Spark session.
-        redaction: removes secrets from the description.
     """
 
     def __init__(self, session: Any, redaction: Callable[[str], str]) -> None:

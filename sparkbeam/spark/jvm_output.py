@@ -35,9 +35,6 @@ _DYING_SECONDS = 0.5
 def launch(conf: Mapping[str, str]) -> bool:
     """Start the JVM for a session, unless this process has one.
 
-    Args:
-        conf: the settings of the session.
-
     Returns:
         Whether it was started.
     """

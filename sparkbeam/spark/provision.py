@@ -31,8 +31,6 @@ def provided(
     """Give the workers what the options name, and return their environment.
 
     Args:
-        session: the Spark session.
-        options: of the pipeline.
         heap: the memory of the JVM that receives the rows of the workers.
 
     Raises:

@@ -32,8 +32,6 @@ def recovering(
     """Call ``run``, and call it again if Spark gave up after a loss.
 
     Args:
-        run: the run.
-        reports: failures of the run's steps.
         steps: return the progress; None for a run that always starts from the beginning.
 
     Raises:

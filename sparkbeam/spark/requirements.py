@@ -77,7 +77,6 @@ def installed(options: PipelineOptions, *, same_python: bool) -> Path | None:
     The folder lives as long as the process, and has the same name for the same content.
 
     Args:
-        options: of the pipeline.
         same_python: workers run the driver's Python, and have what is installed there.
 
     Raises:
@@ -130,7 +129,6 @@ class _Pip:
     """Installations into one folder.
 
     Args:
-        target: the folder.
         hide: removes the secrets of index URLs from a text.
     """
 

@@ -530,7 +530,6 @@ def set_for_streaming(session: Any, partitions: int, *, outlives: bool = True) -
     changed by others in the meantime stay.
 
     Args:
-        session: the session that starts the query.
         partitions: the number of state partitions per layer.
         outlives: whether anything that the query writes is read after its run.
     """
@@ -555,7 +554,6 @@ def fix_partitions(session: Any, partitions: int) -> None:
     session itself, not in the query's copy, so the setting stays; so does one of the user's.
 
     Args:
-        session: the session that runs the query.
         partitions: the minimum number of parts.
     """
     if can_lose_executors(session) and setting(session, _LEAF_PARTITIONS) is None:

@@ -36,7 +36,6 @@ class LogEntry:
     """Last entry of one of Spark's logs.
 
     Attributes:
-        log: its number in the log.
         micro_batch: the number of the micro-batch, as shown everywhere else.
         ago: its age in seconds.
         offsets: the end of the micro-batch in each source, as text, by the source's label.
@@ -55,7 +54,6 @@ class SourceMark:
     """Watermark of a source.
 
     Attributes:
-        label: of the transform that reads it.
         watermark: in microseconds; None if unknown.
         slowest: the partition with the oldest rows, of those that hold the watermark back.
     """
@@ -70,7 +68,6 @@ class CheckpointContent:
     """Progress of a query, read from its checkpoint.
 
     Attributes:
-        location: the checkpoint location.
         stored: the description of the pipeline; see :func:`.fingerprint`.
         status: as shown by ``sparkbeam status``.
         planned: the last planned micro-batch; None before the first.

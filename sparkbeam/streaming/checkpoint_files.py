@@ -48,7 +48,6 @@ class Files(Protocol):
         """Write a file, replacing an existing one.
 
         Args:
-            name: of the file.
             content: all of it.
             ready: called just before the file becomes visible; its exception prevents that.
         """
@@ -59,7 +58,6 @@ class Files(Protocol):
         Atomic on a file system; Beam's remote storage cannot promise it.
 
         Args:
-            name: of the file.
             content: all of it.
             outlives: the content must survive a crash of the machine.
         """
@@ -308,12 +306,7 @@ class RemoteFiles:
 
 
 class ServerFiles:
-    """Files as seen from the Spark server: each access is a small task there.
-
-    Args:
-        session: a Spark Connect session.
-        checkpoint: the checkpoint location.
-    """
+    """Files as seen from the Spark server: each access is a small task there."""
 
     def __init__(self, session: Any, checkpoint: str) -> None:
         self._session = session

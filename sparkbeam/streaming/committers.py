@@ -48,11 +48,6 @@ class Committer(ABC):
     micro-batch only after all sinks. If the driver dies before that, the next start calls
     :meth:`commit` with the same number and the same rows, in any order. A commit that had ended
     then has no effect, as far as the sink can tell; one that had begun is completed or repeated.
-
-    Args:
-        delivery: writes the rows.
-        files: the driver's own under the checkpoint.
-        target: of the data source.
     """
 
     def __init__(self, delivery: Delivery, files: OwnFiles, target: WriteTarget) -> None:
@@ -183,11 +178,6 @@ class CollectedCommitter(NoteCommitter):
 
 def committer_for(delivery: Delivery, files: OwnFiles, session: Any) -> Committer:
     """Return the committer of a sink; create a missing table in append mode.
-
-    Args:
-        delivery: writes to the sink.
-        files: the driver's own under the checkpoint.
-        session: of the query.
 
     Raises:
         WorkerFailure: the table or the folder cannot be used.

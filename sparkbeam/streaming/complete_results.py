@@ -25,8 +25,6 @@ class CompleteResult:
 
     Args:
         files: the driver's own under the query's checkpoint.
-        name: of the sink.
-        key: the columns that identify a row.
     """
 
     def __init__(self, files: OwnFiles, name: str, key: Sequence[str]) -> None:
@@ -42,7 +40,6 @@ class CompleteResult:
 
         Args:
             rows: of the micro-batch.
-            batch_id: its number.
             begun: an earlier micro-batch has been delivered.
 
         Raises:

@@ -76,11 +76,7 @@ class Feedback:
 
 
 class FeedbackFiles:
-    """Files with the feedback of recent micro-batches, and other messages to the source.
-
-    Args:
-        files: under the checkpoint of the query.
-    """
+    """Files with the feedback of recent micro-batches, and other messages to the source."""
 
     def __init__(self, files: Files) -> None:
         self._files = files

@@ -53,10 +53,8 @@ class FolderCommits:
     """Commits of the files of one sink to a folder.
 
     Args:
-        path: of the folder.
         sink_id: identifies the sink among all that write to the folder.
         kept: the storage of the folder; None to derive it from the path.
-        generation: of the driver.
         check: raises an error if there is a newer generation.
         has_manifest: Spark's readers use a log of the files.
 
@@ -126,7 +124,6 @@ class FolderCommits:
         """Move a micro-batch into the folder, unless it is there.
 
         Args:
-            batch_id: its number.
             write: makes Spark write it into a new folder.
 
         Raises:

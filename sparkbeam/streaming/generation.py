@@ -30,7 +30,6 @@ class Generation:
     """One start of a driver over a checkpoint; sent to everything that writes for the driver.
 
     Attributes:
-        checkpoint: the checkpoint location.
         number: one more than that of the previous start.
         token: unique id of the start.
     """
@@ -41,12 +40,7 @@ class Generation:
 
     @classmethod
     def begin(cls, kept: Files, checkpoint: str) -> Self:
-        """Begin the next generation; all older ones are rejected from now on.
-
-        Args:
-            kept: the files under the checkpoint.
-            checkpoint: its location.
-        """
+        """Begin the next generation; all older ones are rejected from now on."""
         token = uuid.uuid4().hex
         while True:
             number = newest(kept) + 1

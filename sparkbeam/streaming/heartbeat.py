@@ -24,12 +24,8 @@ class Heartbeat:
     Attributes:
         written: its time, in seconds since the epoch.
         period: the seconds until the next one.
-        state: of the run.
-        over: the run has ended.
-        title: the name of the pipeline.
         stages: their figures that are not in the checkpoint, by address.
         notes: log messages and warnings of steps, the last first.
-        error: the failure of the run.
         phases: the number of the last micro-batch with its timings, in microseconds.
         started: the start of the run, in seconds since the epoch; 0 if unknown.
     """

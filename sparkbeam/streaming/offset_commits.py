@@ -84,7 +84,6 @@ class _Receiver:
 
     Args:
         number: of the source among those of the query, from 0.
-        source: the source.
     """
 
     def __init__(self, number: int, source: SourceFrame) -> None:

@@ -30,13 +30,7 @@ class NotePartitions:
 
 
 def noted(kept: Files, tag: int, label: str) -> tuple[PartitionProgress, ...]:
-    """Return the status of a source's partitions when its last micro-batch was planned.
-
-    Args:
-        kept: the files under the checkpoint.
-        tag: of the source.
-        label: of the transform that reads it.
-    """
+    """Return the status of a source's partitions when its last micro-batch was planned."""
     try:
         rows = loaded(kept.read(_name(tag)) or b"[]", list)
         return tuple(parsed(PartitionProgress, {**row, "step": label}) for row in rows)

@@ -48,9 +48,7 @@ class _Said:
 
     Attributes:
         tick: its tick; None without one.
-        statuses: of the shards of the layers.
         seen: the latest timestamps of the partitions of each Spark source.
-        reports: of the tasks.
         finalizers: tokens of callbacks to call once the micro-batch is committed.
     """
 
@@ -86,9 +84,7 @@ class QuerySink:
     first call.
 
     Args:
-        topology: of the query.
         files: the driver's own under the checkpoint of the query, as seen where Spark calls it.
-        reports: failures of the run.
 
     Attributes:
         number: of the tick of the last received micro-batch; 0 before the first.

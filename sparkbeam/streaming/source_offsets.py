@@ -24,7 +24,6 @@ class SourceOffsets:
     """Offsets of the sources of a query whose hooks check them.
 
     Args:
-        plan: of the query.
         feedback: gives the offsets of micro-batches.
     """
 

@@ -34,7 +34,6 @@ class SourceProgress:
     """Read progress of a source at a tick; times are in microseconds.
 
     Attributes:
-        watermark: of the source.
         reached: the latest timestamp of all rows so far.
         newest: the latest timestamp of each partition that may hold the watermark back;
             the beginning of time for one without rows.
@@ -86,14 +85,10 @@ class SourceClock:
     """Watermark policy of a Spark source.
 
     Attributes:
-        tag: of the source.
-        label: of the transform that reads it.
         delay: its distance behind the timestamps, in microseconds.
         by_rows: it follows the timestamps of the rows, otherwise the clock.
         by_files: a file is a partition that is complete once it has been read.
         by_columns: partitions are identified by the values of columns.
-        tells: the source reports its partitions.
-        tells_ends: the source reports exhausted partitions.
         idle: the microseconds for which a silent partition holds it back; None forever.
         follows: it follows the clock if all partitions are silent for this long.
         idle_lag: the microseconds by which each partition that is silent for this long follows the
@@ -138,7 +133,6 @@ class SourceClock:
         """Advance the watermark to a tick.
 
         Args:
-            marks: the progress at the previous tick.
             look: the observation by that tick's micro-batch; None if unknown.
             now: the clock, in microseconds.
 

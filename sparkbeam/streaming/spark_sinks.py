@@ -18,9 +18,7 @@ class SparkSinks:
     """Sinks of a plan.
 
     Args:
-        sinks: of the plan.
         files: the driver's own under the query's checkpoint.
-        reports: failures of the run.
     """
 
     def __init__(
@@ -39,8 +37,6 @@ class SparkSinks:
 
         Args:
             batch: the DataFrame of the query's last layer; read once per sink.
-            present: the tags of its rows.
-            batch_id: its number.
 
         Raises:
             WorkerFailure: a sink failed; see :mod:`sparkbeam.wire.failure`.

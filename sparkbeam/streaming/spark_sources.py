@@ -42,15 +42,7 @@ class TickTime:
 
 @dataclass(frozen=True)
 class SourceFrame:
-    """A Spark source in a query.
-
-    Attributes:
-        label: of the transform that reads it.
-        tag: of the port of its rows.
-        spec: of the source.
-        frame: its rows.
-        checkpoint: of the query.
-    """
+    """A Spark source in a query."""
 
     label: str
     tag: int
@@ -83,12 +75,8 @@ def source_frame(
     """Return the frame of a source.
 
     Args:
-        session: of the query.
-        source: the source.
         number: of the source among those of the query, from 0.
         partitions: the number of partitions of a source that does not define it.
-        checkpoint: of the query.
-        kept: the files under it.
         freezes: a source that can ends with the rows that are there at the start.
     """
     spec = source.read
@@ -109,10 +97,7 @@ def check_checkpoint(spec: ReadSpec, label: str, number: int, kept: Files) -> No
     """Check that a source can continue the checkpoint.
 
     Args:
-        spec: of the read.
-        label: of the transform that reads.
         number: of the source among those of the query, from 0.
-        kept: the files under the checkpoint.
 
     Raises:
         PipelineFailed: it has other rows than when the checkpoint was written.

@@ -79,7 +79,6 @@ class PipelineStatus:
     """Status of a streaming pipeline from its checkpoint; times are in seconds.
 
     Attributes:
-        health: of the pipeline.
         draining: it was told to end its sources.
         progress: at the end of the last committed micro-batch, with known phases; its lag is
             None once the pipeline is over.
@@ -88,7 +87,6 @@ class PipelineStatus:
             None without one.
         overdue: how long a timer in processing time has been due since then; None if none is.
         starting: the time since the start, up to the first commit; None later, or if unknown.
-        addresses: of the stages.
         sign: the last heartbeat of the program; None if unknown or older than the last micro-batch.
         generation: the number of starts of a driver over the checkpoint; 0 if unknown.
     """

@@ -28,11 +28,7 @@ _LABELS = (monitoring_infos.PCOLLECTION_LABEL, monitoring_infos.PTRANSFORM_LABEL
 
 
 class StoredNames:
-    """Translation between the names of a plan and those of its checkpoint.
-
-    Args:
-        plan: with its addresses.
-    """
+    """Translation between the names of a plan and those of its checkpoint."""
 
     def __init__(self, plan: Plan) -> None:
         self._stages = plan.stages

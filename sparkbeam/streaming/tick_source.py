@@ -59,7 +59,6 @@ class SourceSpec:
         checkpoint: the location of the feedback of micro-batches.
         events: of the TestStream in the pipeline, or None.
         outputs: the tag of each output of the TestStream.
-        clocks: watermark policies of Spark's sources.
         ways: the shard and the layer of each receiver of the tick.
         generation: of the driver; None if it cannot be replaced.
         run: an available-now run whose end the source has to find; None for any other.
@@ -107,11 +106,9 @@ class Position:
     """Offset of the source.
 
     Attributes:
-        number: of the tick that ends here.
         time: the clock, in microseconds since the epoch.
         event: the number of completed events of the TestStream.
         watermarks: of the outputs of the TestStream and of Spark's sources, by tag.
-        draining: the sources were ended early.
         sources: read progress of each Spark source, by tag; see
             :class:`~sparkbeam.streaming.source_watermarks.SourceProgress`.
         until: when the run began, if it processes only what is there.

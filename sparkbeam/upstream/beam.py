@@ -141,8 +141,6 @@ class Updated(NamedTuple):
     """The metric updated by ``inc`` of a counter or ``update`` of a distribution.
 
     Attributes:
-        cell: the class that holds its value.
-        name: the name of the metric.
         default: the amount of an update without an argument.
     """
 
@@ -244,8 +242,6 @@ class Aggregation(NamedTuple):
     """The functions of a ``GroupBy(...).aggregate_field(...)``.
 
     Attributes:
-        key_type: the NamedTuple class of the keys.
-        keys: return the fields of a key.
         values: return the values to combine, collected in a list.
     """
 
@@ -412,11 +408,6 @@ def parts_of_bundles(
     """Replace parts of Beam's for bundle processors created in the context.
 
     One thread at a time may do so; a DoFn's ``setup`` may create another bundle processor.
-
-    Args:
-        factory: creates the operations.
-        side_input_map: the side input views of DoFns.
-        sampler: creates the state sampler.
     """
     counters: Any = opcounters
     counters.random = _samples
@@ -454,10 +445,7 @@ def par_do_operation(
 
     Args:
         kind: the constructor of the operation.
-        factory: the argument of Beam's operation factories.
-        transform_id: the id of the transform.
         consumers: the operations that consume the outputs, by output name.
-        data: the DoFn with its arguments.
         payload: the payload of the transform; None if it is not a ParDo.
     """
     transform = factory.descriptor.transforms[transform_id]
@@ -470,9 +458,6 @@ def input_channel(factory: bundle_processor.BeamTransformFactory) -> dict[str, A
     """Return the constructor argument that tells a bundle's input its data channel, by name.
 
     Before Beam 2.77 it is the channel itself, since then a factory of it.
-
-    Args:
-        factory: the argument of Beam's operation factories.
     """
     made = factory.data_channel_factory.create_data_channel
     if "data_channel" in _OF_INPUT:
@@ -554,10 +539,7 @@ def last_pane(
     """Emit the remaining contents of a window as its last pane, which drivers do not emit.
 
     Args:
-        driver: the trigger driver.
         state: the state of all windows.
-        window: the window to close.
-        watermark: the watermark at which it expires.
     """
     merged = trigger.MergeableStateAdapter(state)
     pane: WindowedValue = driver._output(window, True, merged, watermark, True)

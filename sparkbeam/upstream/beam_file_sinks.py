@@ -26,9 +26,7 @@ class FilesWrite:
     """Arguments of a ``WriteToFiles``.
 
     Attributes:
-        path: the folder of the files.
         temporary: the folder below which temporary files are written.
-        naming: the function that names a file.
         destination: the function that returns the destination of an element.
         sink: the function that returns a ``FileSink`` for a destination.
         shards: the number of files of a destination and a pane.

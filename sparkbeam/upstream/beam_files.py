@@ -29,12 +29,8 @@ class DividedRead(core.DoFn):
     It replaces the step that emits the source, and those that split it.
 
     Args:
-        source: the source of the files.
         parts: the parts into which Beam splits it.
         footers: those of the files, if known.
-
-    Attributes:
-        source, footers: the same.
     """
 
     def __init__(

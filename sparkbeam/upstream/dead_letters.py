@@ -19,7 +19,6 @@ def check_outputs(handler: Any, check_of: Callable[[Any], Check | None]) -> None
     """Have the outputs of a step checked where its errors are handled.
 
     Args:
-        handler: the transform.
         check_of: returns the check of the values of a type, which raises an error, or None. It is
             called once the pipeline is built: the types of outputs may be set until then.
     """

@@ -15,7 +15,6 @@ class InProcessPickle:
     """A stand-in for a pickle within this process.
 
     Args:
-        value: the object returned on loading.
         another: creates an equal object; a pickle is used if None.
     """
 

@@ -75,7 +75,6 @@ def before_constructor(
     """Have the arguments of a transform's constructor replaced by others.
 
     Args:
-        kind: the class of the transform.
         arguments: returns those to construct it with, given its name and the user's.
     """
     construct = kind.__init__  # type: ignore[misc]

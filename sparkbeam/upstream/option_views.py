@@ -43,9 +43,6 @@ def remembering(view_as: _View) -> _View:
     """A ``view_as`` that hands out the views that are kept, and calls the given one for all others.
 
     Views of users' classes are never kept.
-
-    Args:
-        view_as: Beam's function.
     """
 
     def view(options: PipelineOptions, cls: Any) -> Any:

@@ -35,7 +35,6 @@ def parquet_schema(
     """Return the schema that a source reads of its first Parquet file; None if unknown.
 
     Args:
-        source: the source.
         footers: those of its files, if they have been inspected.
     """
     if isinstance(source, RowGroupSource) and source.schema is not None:
@@ -174,7 +173,6 @@ class RowGroups:
         fn: the DoFn that gathers dicts and emits tables.
 
     Attributes:
-        schema: the schema of the tables.
         batch_rows: the number of dicts per record batch, whose bytes determine the size of row
             groups.
     """
@@ -189,7 +187,6 @@ class RowGroups:
 
         Args:
             batch: a batch with the columns of the schema.
-            window: the window of its rows.
         """
         fn = self._fn
         if fn._buffer[0]:

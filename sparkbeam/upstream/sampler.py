@@ -18,7 +18,6 @@ class Sampler(statesampler.StateSampler):
 
     Args:
         prefix: the prefix of counter names.
-        counters: the counter factory.
     """
 
     def __init__(self, prefix: str, counters: CounterFactory) -> None:

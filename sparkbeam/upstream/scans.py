@@ -31,7 +31,6 @@ class ScannedFile(NamedTuple):
     """A file found by Spark.
 
     Attributes:
-        path: on this machine.
         size: in bytes.
         modified: the modification time, in milliseconds since 1970.
     """

@@ -135,7 +135,6 @@ def start_jvm(conf: Mapping[str, str], popen_kwargs: Mapping[str, Any]) -> Any:
     """Start the JVM of this process's next session; return its process.
 
     Args:
-        conf: the settings of the session.
         popen_kwargs: further arguments of ``subprocess.Popen``.
     """
     from pyspark import SparkConf, SparkContext
@@ -302,11 +301,6 @@ def spread_by(rows: Any, partitions: int, number: Any) -> Any:
     """Partition rows by a column of integers, modulo the number of partitions.
 
     Before Spark 4.1 a partition can only be selected by a value that hashes to it.
-
-    Args:
-        rows: a DataFrame.
-        partitions: the number of partitions.
-        number: the column.
     """
     if hasattr(rows, "repartitionById"):
         return rows.repartitionById(partitions, number)
@@ -356,10 +350,6 @@ def of_unknown_size(session: Any) -> Any:
 def jdbc_connection(session: Any, options: Mapping[str, str]) -> Iterator[tuple[Any, Any]]:
     """Open a Java connection to the database that Spark's ``jdbc`` format writes to.
 
-    Args:
-        session: a classic session.
-        options: of the data source.
-
     Yields:
         The connection, and a function that quotes an identifier.
     """
@@ -407,7 +397,6 @@ def drawn(frame: Any, rows: int, characters: int) -> str:
     """Return the table printed by a DataFrame's ``show``.
 
     Args:
-        frame: the DataFrame.
         rows: the maximum number of rows.
         characters: the maximum length of a value; 0 for unlimited.
     """
@@ -508,9 +497,6 @@ class PlanNode(NamedTuple):
 
     Attributes:
         id: unique in the plan.
-        name: the name of the operator.
-        description: its full description in the plan.
-        metrics: its metrics as formatted by Spark.
         children: the ids of its inputs, in order.
     """
 
@@ -710,7 +696,6 @@ def ship(session: Any, path: str, *, module: bool = False) -> None:
 
     Args:
         session: a classic or Spark Connect session.
-        path: the path of the file.
         module: whether the workers may import its contents.
     """
     # A classic session looks for a file of this machine, even where it gets a URL.
@@ -727,13 +712,7 @@ def ship(session: Any, path: str, *, module: bool = False) -> None:
 
 
 class StateClient(NamedTuple):
-    """The connection over which a worker asks Spark for the contents of a map state.
-
-    Attributes:
-        name: the name of the state.
-        file: the stream of requests and responses.
-        serializer: the serializer of rows.
-    """
+    """The connection over which a worker asks Spark for the contents of a map state."""
 
     name: str
     file: Any

@@ -33,12 +33,7 @@ ClassName = tuple[str, str]
 
 
 class Variables(NamedTuple):
-    """Environment variables.
-
-    Attributes:
-        values: by name.
-        unset: names of variables to remove.
-    """
+    """Environment variables."""
 
     values: dict[str, str]
     unset: list[str]

@@ -48,7 +48,6 @@ class StepFailed(_KnowsItsStep):
     """A step failed outside the user's own code, in the runner's part of it.
 
     Args:
-        label: of the step.
         problem: the error, in words.
     """
 
@@ -61,7 +60,6 @@ class UserCodeFailed(_KnowsItsStep):
     """The user's code in a step failed; the cause is its exception.
 
     Args:
-        label: of the step.
         problem: the operation that failed for that reason, in words.
     """
 
@@ -76,7 +74,6 @@ def within_step(label: str, problem: str = "") -> Iterator[None]:
     """Attribute exceptions of user code to a step, unless they belong to another one.
 
     Args:
-        label: of the step.
         problem: see :class:`UserCodeFailed`.
 
     Raises:
@@ -103,7 +100,6 @@ class StepReport:
     """A failure, as reported to the driver.
 
     Attributes:
-        label: the user's label of the failed step.
         error: the exception in one line: its type and message.
         trace: the traceback, reduced to the user's own frames if there are any.
         cause: the exception of the user's code; None if the runner's part failed.
@@ -146,7 +142,6 @@ class FailureReports:
         """Return the exception to raise into Spark for ``error``.
 
         Args:
-            error: the exception that ended a bundle.
             label: of the step to name if the error belongs to none.
         """
         found = self.describe(error, label)

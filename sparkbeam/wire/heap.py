@@ -22,7 +22,6 @@ class Heap:
 
     Attributes:
         size: in bytes; None if unknown.
-        setting: the Spark setting that defines it.
     """
 
     size: int | None = None

@@ -107,7 +107,6 @@ class CellsRead:
     """Rows read at once.
 
     Attributes:
-        some: keys with cells, by kind.
         large: keys with large runs, in order.
         until: bucket and order of the next row, if more may follow for keys in that bucket from
             this order on; None if all keys are complete.
@@ -143,9 +142,6 @@ def write(rows: RowWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
     The cells of a key stay in order.
 
     Args:
-        rows: the writer.
-        tag: of the port.
-        kind: of the cells.
         some: at least one.
     """
     found = some.keys.dictionary_encode()
@@ -174,9 +170,6 @@ def write_packs(
     """Write keys and their cells, of which neighbours are in the same pack.
 
     Args:
-        rows: the writer.
-        tag: of the port.
-        kind: of the cells.
         some: at least one, by bucket.
         buckets: the bucket of each, which has 16 bits.
         orders: the order of each.

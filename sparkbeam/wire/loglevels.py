@@ -20,7 +20,6 @@ class LogLevels:
     Attributes:
         default: of loggers without their own level, as a number of :mod:`logging`; the default of
             Beam's SDK harness.
-        overrides: by logger name.
     """
 
     default: int = logging.INFO

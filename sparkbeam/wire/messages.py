@@ -97,10 +97,8 @@ class Tick:
     """Inputs of a micro-batch besides its data; sent to each shard of each layer.
 
     Attributes:
-        number: running number of the query's ticks.
         rounds: of the micro-batch.
         start: this is the first micro-batch: Impulses fire.
-        draining: splittable DoFns must end.
         committed: tokens of tasks with registered callbacks whose micro-batch has been committed.
         until: when the run began, if it processes only what is there; splittable DoFns that have
             asked for a later time go on in the next one.
@@ -121,7 +119,6 @@ class Watermarks:
     """Output watermarks of a shard's stages, for a later layer.
 
     Attributes:
-        shard: the sender.
         rounds: for each round the watermarks in microseconds, by the tag of the port.
     """
 
@@ -134,7 +131,6 @@ class Holder:
     """Item of a stage's state that holds its watermark.
 
     Attributes:
-        key: as text.
         what: ``timer``, ``window``, or ``state``.
         until: the end of the hold, in microseconds; None if unknown.
         step: the label of its step; empty if unknown.
@@ -151,9 +147,7 @@ class StageStatus:
     """Status of a stage in a shard at the end of a micro-batch; times are in microseconds.
 
     Attributes:
-        input_watermark, output_watermark: the two watermarks.
         due: the next timer in processing time; None without one.
-        keys: the number of keys with state.
         state_bytes: the size of its state: of keys, side inputs, and elements that wait for them.
         holder: the oldest hold of its keys; None without one.
         waits: what it has read waits for the next micro-batch.
@@ -182,7 +176,6 @@ class Seen:
     """Timestamps that a task has read from a Spark source in a micro-batch.
 
     Attributes:
-        tag: of the source.
         newest: the latest timestamp of each partition, in microseconds since the epoch; not empty.
     """
 

@@ -26,8 +26,6 @@ class OutputLine(NamedTuple):
     """An output line of a step.
 
     Attributes:
-        stream: the standard stream.
-        step: the label of the step.
         text: the line, without its end.
     """
 
@@ -86,12 +84,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Relay:
-    """Receiver of lines in a local driver.
-
-    Attributes:
-        port: of the loopback interface.
-        token: authenticates a connection of the run.
-    """
+    """Receiver of lines in a local driver."""
 
     port: int
     token: str
@@ -102,7 +95,6 @@ class OutputSpec:
     """Handling of the output of tasks; sent with them.
 
     Attributes:
-        levels: of logging.
         relay: the receiver of lines in a local driver; None without one.
     """
 

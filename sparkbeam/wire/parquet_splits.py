@@ -10,13 +10,11 @@ class FilePart:
     """A part of a file.
 
     Attributes:
-        path: of the file.
         size: of the file, in bytes.
         modified: the time of the last change, in nanoseconds since 1970; None if it may differ
             between machines.
         row_groups: the numbers of the row groups that overlap the part.
         start: the first row of the part, relative to these row groups.
-        stop: the end of its rows, likewise.
         rows: the maximum number of rows of a batch.
     """
 

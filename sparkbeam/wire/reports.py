@@ -39,7 +39,6 @@ class ElementCounts(NamedTuple):
     """Numbers of elements of a bundle, a task or a stage.
 
     Attributes:
-        elements: the input elements of the stage.
         busiest: the elements of the stage's largest PCollection. A stage that reads files has a few
             ranges as input, and this is the number of elements that it has read.
     """
@@ -67,9 +66,7 @@ class TaskReport:
     """Final report of a task to the driver.
 
     Attributes:
-        stage: the stage's id.
         infos: the metrics of all its bundles.
-        warnings: of the user's code and of Beam.
         counts: the elements of all its bundles.
         written: output and logs of its steps that were not relayed immediately.
         tasks: in batch, the partitions of the stage's input that the report covers.
@@ -148,10 +145,6 @@ class Signal:
     """Signal of a running task; the content of a datagram.
 
     Attributes:
-        kind: of the event.
-        stage: the stage's id.
-        partition: of the stage's input.
-        counts: the elements so far.
         report: a packed :class:`TaskReport`: the attempt's counts so far, or the reports read;
             empty if there is nothing new.
         attempt: unique id of the attempt at the task.

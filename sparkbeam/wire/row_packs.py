@@ -46,11 +46,7 @@ class Unpacked:
 
 
 class PackedRows:
-    """Writer of rows in packs.
-
-    Args:
-        rows: the writer of the packs.
-    """
+    """Writer of rows in packs."""
 
     def __init__(self, rows: ManyRowsWriter) -> None:
         self._rows = rows

@@ -113,7 +113,6 @@ class KeyedWriter(RowWriter, Protocol):
         """Add many keys of one port, in as few rows as possible.
 
         Args:
-            tag: of the port.
             keys: binary; at least one.
             cell: returns the cell of the keys at some positions.
         """

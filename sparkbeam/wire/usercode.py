@@ -30,8 +30,6 @@ class Sources:
     Attributes:
         folders: entries outside of libraries, in order; empty if the workers do not share its
             files.
-        libraries: the other entries, likewise.
-        archives: the names of shipped archives.
         packages: the folder of the pipeline's packages if the workers share its files, else the
             name of a shipped archive of it; None for none.
     """

@@ -174,7 +174,6 @@ class Block:
         """Return the block with other values for some elements.
 
         Args:
-            column: the values.
             rows: the positions of the elements that they are for; None if one for each.
         """
         assigned = self.assigned if rows is None else self.assigned_at(rows)
@@ -253,11 +252,7 @@ def is_heavy(values: list[Any]) -> bool:
 
 
 class BlockLimit:
-    """Number of values of a block; learnt from the blocks of a bundle so far.
-
-    Attributes:
-        values: the limit.
-    """
+    """Number of values of a block; learnt from the blocks of a bundle so far."""
 
     def __init__(self) -> None:
         self.forget()

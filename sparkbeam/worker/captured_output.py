@@ -16,12 +16,7 @@ from sparkbeam.worker.output_socket import OUTPUT_SOCKET
 
 
 class StepStream(io.TextIOBase):
-    """Replacement of a standard stream of the worker while tasks run.
-
-    Args:
-        name: of the stream.
-        stream: the one that it stands for.
-    """
+    """Replacement of a standard stream of the worker while tasks run."""
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self.caught = False

@@ -49,9 +49,7 @@ class Combine:
     """Merge of accumulators, and extraction of their results.
 
     Attributes:
-        combine_fn: merges the accumulators.
         form: its vectorized form; None if it has none.
-        label: the label of the step.
     """
 
     combine_fn: beam.CombineFn
@@ -62,9 +60,7 @@ class Combine:
         """Return keys, each with a list of one accumulator; None if keys make no column.
 
         Args:
-            keys: the keys.
             places: the position of each number's key among them.
-            numbers: numbers of the vectorized form.
         """
         column = column_of_keys(keys)
         if column is None:

@@ -78,14 +78,7 @@ class Emitter:
         example: WindowedValue,
         count: int,
     ) -> None:
-        """Hand on many elements in a special form.
-
-        Args:
-            takers: consumers that know the form.
-            many: the elements.
-            example: one of them.
-            count: the number of elements.
-        """
+        """Hand on many elements in a special form."""
         # Counts as the receiver does: one element through the sampler, the rest by number.
         self._counter.update_from(example)
         self._counter.element_counter.update(count - 1)

@@ -18,7 +18,6 @@ class KeyedAggregates:
 
     Attributes:
         keys: each once, by their numbers.
-        rows: the aggregates.
         template: a windowed value with the window of all rows; None if each has its own.
     """
 
@@ -56,10 +55,6 @@ class ExtraElements(NamedTuple):
     """Number of elements of a window beyond its number of accumulators.
 
     Sinks need this where elements can be late.
-
-    Attributes:
-        template: a windowed value with the window.
-        number: the number of further elements.
     """
 
     template: WindowedValue

@@ -20,11 +20,7 @@ _NOWHERE = "-"
 
 
 class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Handler that writes records with the label of the step whose code runs in the thread.
-
-    Attributes:
-        hide: removes secrets from a line.
-    """
+    """Handler that writes records with the label of the step whose code runs in the thread."""
 
     hide: Callable[[str], str] = staticmethod(str)
 
@@ -78,10 +74,6 @@ def install(levels: LogLevels, hide: Callable[[str], str] = str) -> None:
 
     Nothing is changed if the root logger has a handler from elsewhere, as it does outside of
     Spark's workers.
-
-    Args:
-        levels: the log levels.
-        hide: removes secrets from a line.
     """
     if TaskContext.get() is None:
         return

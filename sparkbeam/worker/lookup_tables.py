@@ -32,7 +32,6 @@ class Tables:
         """Return a column of tables; None if the values are none, or too large.
 
         Args:
-            argument: the number of the argument.
             values: its value in each window, of which there is at least one.
             count: the number of elements that may look something up.
         """

@@ -34,9 +34,6 @@ class Modules:
 
     It stands among the finders of Python, before the one that looks along the path, whose answers
     it notes.
-
-    Attributes:
-        run_id: of the run whose they are.
     """
 
     def __init__(self) -> None:

@@ -134,7 +134,6 @@ class _MultiMap:
 
     Args:
         values: gives those of an encoded key, for a coder of values.
-        coder: the coder of the pairs.
     """
 
     def __init__(

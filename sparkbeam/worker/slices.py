@@ -35,8 +35,6 @@ class Slices:
 
     Attributes:
         offset: the start of some slice, in microseconds.
-        length: the length of a slice, likewise.
-        count: the number of slices in a window.
     """
 
     offset: int

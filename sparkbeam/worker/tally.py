@@ -43,10 +43,8 @@ class Tally:
 
     Args:
         stage_id: the id of the stage that the task runs.
-        partition: the partition of its input.
         reporter: receives signals; None if there is no receiver, or :meth:`report_to` tells.
         repeatable: two attempts of the task are to put out the same report.
-        number: the number of the run of the pipeline.
     """
 
     def __init__(
@@ -93,8 +91,6 @@ class Tally:
         Until then the processor may still show the bundle before. It ends with :meth:`add`.
 
         Args:
-            processor: runs the bundle.
-            items: the input of the bundle.
             resumed: see :class:`Bundle`.
         """
         with self._lock:
@@ -199,8 +195,6 @@ class Bundle:
     costs no more than reading the counters now and then.
 
     Args:
-        source: the operation that feeds the bundle.
-        infos: gives the metrics of the bundle so far.
         resumed: the bundle goes on with elements that an earlier one has
             taken in and deferred.
     """

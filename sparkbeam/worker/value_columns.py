@@ -33,7 +33,6 @@ class Column:
     """Array with its Python type.
 
     Attributes:
-        array: the values.
         shape: the type of each.
         make: makes a list of Python's values of such an array.
     """

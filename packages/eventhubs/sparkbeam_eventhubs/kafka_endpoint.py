@@ -48,11 +48,6 @@ def refuse(
 ) -> None:
     """Check that arguments without support over Kafka have their defaults.
 
-    Args:
-        transform: the transform with the defaults.
-        given: the values of its arguments.
-        names: of the unsupported arguments.
-
     Raises:
         ConfigurationError: one has another value than its default.
     """
@@ -122,7 +117,6 @@ class WriteOverKafka(beam.PTransform[PCollection[Any], PDone]):
 
     Args:
         options: returns the options of Spark's sink; called when the pipeline is built.
-        sending: conversion of elements to events.
     """
 
     def __init__(self, options: Callable[[], dict[str, str]], sending: Sending) -> None:

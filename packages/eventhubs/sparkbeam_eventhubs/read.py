@@ -62,9 +62,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
         consumer_group: of the reader. Each streaming pipeline needs its own.
         starting_position: of all partitions; None for the end in streaming, for the start in batch.
             A checkpoint has precedence.
-        starting_positions: of single partitions.
         ending_position: the end of a batch.
-        ending_positions: of single partitions.
         max_events_per_trigger: of a micro-batch; None for 1,000 per partition, 0 for no limit.
         max_rate_per_partition: events per second of each partition, or of single ones.
         slow_partitions: reads less from slow partitions; None to divide by backlog only.

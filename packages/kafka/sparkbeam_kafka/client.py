@@ -43,9 +43,6 @@ class KafkaError(Exception):
 class Client:
     """Consumer that joins no group, but reads and commits the offsets of one.
 
-    Args:
-        config: of a Java consumer.
-
     Raises:
         ConfigurationError: the package is missing, or the configuration has no counterpart.
     """
@@ -236,7 +233,6 @@ def retried(
     broker.
 
     Args:
-        ask: asks it.
         connection: of the client, if it is asked again while no broker answers.
         seconds: the time after which it is not asked again; None for :data:`SECONDS`.
 

@@ -42,8 +42,6 @@ class Use:
     """The use of a client, in errors.
 
     Attributes:
-        argument: the argument with the configuration.
-        client: what the client does.
         remedy: the way to do without it.
     """
 
@@ -65,7 +63,6 @@ def client_config(config: Mapping[str, str], use: Use = _OFFSETS) -> dict[str, s
     Settings without a counterpart that do not concern the connection are left out.
 
     Args:
-        config: of a client of Java.
         use: of the client, for errors.
 
     Raises:

@@ -88,7 +88,6 @@ def settings(argument: str, config: Any) -> dict[str, str]:
 
     Args:
         argument: the name of the argument that has them.
-        config: the settings.
 
     Raises:
         ConfigurationError: one has a wrong type; its value, which may be secret, is not repeated.

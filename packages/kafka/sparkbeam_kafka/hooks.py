@@ -44,7 +44,6 @@ class KafkaHooks(SourceHooks):
     """Hooks of a read of topics.
 
     Attributes:
-        options: of Spark's source.
         subscription: of the topics, if Kafka is asked for the offsets to start at, or gets those
             that are read.
     """

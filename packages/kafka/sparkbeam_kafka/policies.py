@@ -34,9 +34,7 @@ def policy(name: str, label: str, *, streaming: bool) -> Policy:
     """Return the policy of a name.
 
     Args:
-        name: of the policy.
         label: of the step, for its errors.
-        streaming: the pipeline is a streaming one.
     """
     if name == PROCESSING_TIME:
         return Policy() if streaming else Policy("current_timestamp()")

@@ -35,8 +35,6 @@ def messages(name: str, path: str, message: str) -> "Messages":
 
     Args:
         name: of the transform, for errors.
-        path: the file of a FileDescriptorSet.
-        message: the full name of the class.
 
     Raises:
         ConfigurationError: the file cannot be read, or lacks the class; no row can hold a message.
@@ -65,7 +63,6 @@ class Messages:
 
     Args:
         files: a serialized FileDescriptorSet.
-        name: the full name of the class.
     """
 
     def __init__(self, files: bytes, name: str) -> None:

@@ -47,13 +47,7 @@ _TYPE_NAMES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
 @dataclass(frozen=True)
 class RecordForm:
-    """Form of the elements.
-
-    Attributes:
-        key: the format of the keys.
-        value: the format of the values.
-        with_metadata: elements are rows, otherwise pairs.
-    """
+    """Form of the elements."""
 
     key: Format
     value: Format

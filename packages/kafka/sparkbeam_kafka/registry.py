@@ -58,7 +58,6 @@ class Registry:
         """Return the latest schema of a subject.
 
         Args:
-            subject: its name.
             kind: the type that the schema must have, ``AVRO`` or ``JSON``.
 
         Raises:

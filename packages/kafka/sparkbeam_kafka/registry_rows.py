@@ -27,7 +27,6 @@ def parser(
 
     Args:
         name: of the transform, for errors.
-        registry: has the schemas.
         subject: the one whose latest schema the rows have.
         format: of the records, ``AVRO`` or ``JSON``.
 
@@ -50,9 +49,6 @@ def formatter(name: str, registry: Registry, subject: str, kind: Any) -> Callabl
 
     Args:
         name: of the transform, for errors.
-        registry: has the schema.
-        subject: its name.
-        kind: the type of the rows.
 
     Raises:
         ConfigurationError: the registry has no such schema, or the rows do not have its fields.
@@ -80,11 +76,7 @@ def _latest(name: str, registry: Registry, subject: str, kind: str) -> Registere
 
 @dataclass(frozen=True)
 class Faulted:
-    """A parser whose errors tell faults of records from those of the registry.
-
-    Args:
-        parse: makes a row of a record.
-    """
+    """A parser whose errors tell faults of records from those of the registry."""
 
     parse: Callable[[bytes], Any]
 
@@ -127,7 +119,6 @@ class Formatter:
     """Encoding of rows behind the id of their schema.
 
     Args:
-        number: the id.
         encode: makes bytes of a row.
     """
 
@@ -143,11 +134,6 @@ class Parser:
     """Decoding of records by the schemas that they name, as rows of another one.
 
     Avro's rules of resolution apply: added fields have their defaults.
-
-    Args:
-        registry: has the schemas.
-        schema: of the rows.
-        to_row: makes a row of a record.
     """
 
     def __init__(self, registry: Registry, schema: dict[str, Any], to_row: Any) -> None:

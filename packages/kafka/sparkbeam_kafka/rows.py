@@ -91,8 +91,6 @@ class _Checked:
     """A parser of records, whose rows have to fit their schema.
 
     Args:
-        parse: makes a row of a record.
-        check: the check of the rows.
         topic: of the record, for errors.
     """
 

@@ -16,8 +16,6 @@ class Subscription:
     """Topics with the configuration of their consumer.
 
     Attributes:
-        topics: the names of the topics.
-        config: of a Java consumer, by name.
         reset: the start of a partition without a committed offset.
         start_time: the least timestamp of the first record, in milliseconds; None for a start at
             committed offsets.

@@ -63,7 +63,6 @@ class TransactionWriter(TakesSinkId):
     Args:
         config: of a Java producer, with a ``transactional.id``.
         topic: of records without one; it has the offset that stands for the micro-batch.
-        sink_id: of the sink.
     """
 
     def __init__(self, config: Mapping[str, str], topic: str, sink_id: str = "") -> None:

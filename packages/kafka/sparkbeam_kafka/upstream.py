@@ -85,7 +85,6 @@ def formatter(format: str, schema: Mapping[str, Any] | None, kind: Any) -> Calla
     Args:
         format: ``RAW``, ``JSON`` or ``AVRO``.
         schema: in the form of the format; None for that of the rows.
-        kind: the type of the rows.
     """
     from apache_beam.yaml import yaml_io
 
@@ -113,7 +112,6 @@ def with_errors(
     """Return a transform whose functions put out elements on which they fail.
 
     Args:
-        expand: applies transforms to elements.
         errors: Beam YAML's ``error_handling``, which names the output; None to fail.
         before: makes the elements, of which the error output has those that fail.
     """

@@ -21,8 +21,6 @@ class Format:
 
     Attributes:
         name: the common part of the names of Kafka's two classes.
-        type: of the values in Python.
-        column: of the values in Spark.
         code: the format of ``struct``; empty for bytes and strings.
     """
 
@@ -75,7 +73,6 @@ class Format:
         """Return the SQL expression with the values of a column of bytes.
 
         Args:
-            column: the name of the column.
             label: of the step, for its errors.
         """
         if self.type is bytes:
@@ -112,9 +109,7 @@ def failing(label: str, message: str, argument: str) -> str:
     """Return the SQL expression that fails with a message about a step.
 
     Args:
-        label: of the step.
         message: with :data:`ARGUMENT` in it.
-        argument: the expression whose value stands there.
     """
     text = f"Step '{label.replace(ARGUMENT, '')}': {message}".replace("\\", "\\\\").replace(
         "'", "\\'"
@@ -166,8 +161,6 @@ def format_of(argument: str, name: str, kind: str, remedy: str) -> Format:
     """Return the format of one of Kafka's classes.
 
     Args:
-        argument: the name of the argument.
-        name: of the class, with its package.
         kind: ``Serializer`` or ``Deserializer``.
         remedy: for other classes.
 

@@ -70,7 +70,6 @@ class _WriteRecords(beam.PTransform[PCollection[Any], PDone]):
 
     Args:
         record: converts an element to a row.
-        sink: writes the rows.
     """
 
     def __init__(self, record: "_Pair | _Row", sink: beam.PTransform[Any, PDone]) -> None:
@@ -92,7 +91,6 @@ class _WriteTransactions(beam.PTransform[PCollection[Any], PDone]):
     """Writes the rows of each micro-batch in one transaction.
 
     Args:
-        writer: writes them.
         options: of the writer, to recognize secrets.
     """
 

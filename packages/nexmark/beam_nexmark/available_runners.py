@@ -19,7 +19,6 @@ class AvailableRunner:
 
     Attributes:
         runner: its name for ``--runner``.
-        options: required options besides the user's.
         is_chosen: whether the user named it; other runners than sparkbeam's run less otherwise.
     """
 

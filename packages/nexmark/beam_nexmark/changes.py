@@ -53,9 +53,7 @@ class Change:
     """A build at which the series of a query changes.
 
     Attributes:
-        series: the series of the query.
         point: the first differing point.
-        verdict: the kind of change.
         growth: of the median runtime, as a fraction of the earlier one; None for other changes.
         reason: the failure or wrong result, on one line.
     """
@@ -77,7 +75,6 @@ def changes(series: Series, tolerance: float = _TOLERANCE) -> list[Change]:
     """Return all changes of a series, in the order of its builds.
 
     Args:
-        series: the series of one query.
         tolerance: the maximum growth of a median, as a fraction.
     """
     found: list[Change] = []

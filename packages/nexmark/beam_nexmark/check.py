@@ -28,9 +28,7 @@ def verdict(
     """Return ``passed``, or the error and the first differing results on one line.
 
     Args:
-        query: the query.
         configuration: of generator and queries.
-        found: the summary of its results.
         answers: runs the query again for its weighted results.
     """
     stored = expectations.stored(query, configuration)

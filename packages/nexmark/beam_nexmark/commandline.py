@@ -78,10 +78,7 @@ def measured(
     """Run queries repeatedly; store each run in the history as soon as it ends.
 
     Args:
-        measurement: runs a query.
-        queries: the queries.
         repeat: the number of runs of each.
-        history: the file of the history.
         is_slow: judges the runs of a query; as long as they are slow, a few more confirm it.
     """
     from beam_nexmark import history as past
@@ -108,7 +105,6 @@ def selected(text: str, *, sql: bool = False) -> "list[Query]":
 
     Args:
         text: their numbers, or ``all``.
-        sql: those in SQL.
 
     Raises:
         BadParameter: a query does not exist.

@@ -16,7 +16,6 @@ class Configuration:
     """The settings of generator and queries; the defaults are those of Beam's Java suite.
 
     Attributes:
-        events: the number of events.
         generators: the number of timelines, all from ``base_time``, among which events are split.
         base_time: the time of each timeline's first event, in ms since the epoch.
         event_rate: the events per second over all timelines.
@@ -28,8 +27,6 @@ class Configuration:
         in_flight_auctions: the average number of concurrently open auctions of a timeline.
         active_people: the number of newest people among whom sellers and bidders are chosen.
         average_person_size: the size of a person in bytes, to which ``extra`` pads it.
-        average_auction_size: the size of an auction, likewise.
-        average_bid_size: the size of a bid, likewise.
         window_size: the length of windows, and the gap of query 11's sessions, in seconds.
         window_period: the period of sliding windows, in seconds.
         auction_skip: query 2 selects auctions whose id this divides.

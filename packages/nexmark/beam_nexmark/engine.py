@@ -33,8 +33,6 @@ class Engine:
         name: its name in a :class:`~beam_nexmark.record.QueryRun`.
         runner: the runner of each pipeline.
         options: the options of each pipeline.
-        cores: the number of concurrent tasks.
-        streaming: whether pipelines run as streaming queries.
     """
 
     name: str
@@ -72,11 +70,6 @@ class Engine:
 
 def prepared(name: str, arguments: Sequence[str], *, streaming: bool = False) -> Engine:
     """Return the runner called ``name``, with the options in ``arguments``.
-
-    Args:
-        name: the name of a runner.
-        arguments: its options on the command line.
-        streaming: whether pipelines run as streaming queries.
 
     Raises:
         ConfigurationError: the runner does not exist, or its options or session are invalid.

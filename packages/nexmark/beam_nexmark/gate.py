@@ -22,7 +22,6 @@ def slowdown(past: Sequence[QueryRun], now: Sequence[QueryRun], tolerance: float
     builds under the same conditions; with fewer than three of them nothing is slower.
 
     Args:
-        past: a history.
         now: runs of a query on one build.
         tolerance: the maximum growth, as a fraction.
     """

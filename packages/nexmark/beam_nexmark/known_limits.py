@@ -12,9 +12,7 @@ class Limit:
     """A missing feature of a runner.
 
     Attributes:
-        runner: its class name.
         sign: a part of the resulting error, or of the description of wrong results.
-        reason: the missing feature, on one line.
         query: the affected query; None for any query with that error.
     """
 
@@ -52,7 +50,6 @@ def limit_of(runner: str, query: int, failure: str) -> str | None:
 
     Args:
         runner: its name in a :class:`~beam_nexmark.record.QueryRun`.
-        query: the number of the query.
         failure: the error, or the description of wrong results.
     """
     for limit in LIMITS:

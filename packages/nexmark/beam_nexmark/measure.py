@@ -41,14 +41,11 @@ class Measurement:
     """Runs of queries under the same conditions.
 
     Attributes:
-        engine: the runner.
         configuration: of generator and queries.
         check: whether to check results, after the time has been measured.
         rate: the events per second of a stream; None for no limit.
-        sql: the queries are those in SQL.
         started: the start of the measurement, ISO 8601 in UTC.
         revision: the commit of sparkbeam, as in a :class:`~beam_nexmark.record.QueryRun`.
-        machine: processor, cores and memory.
     """
 
     engine: Engine

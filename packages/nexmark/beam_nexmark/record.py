@@ -36,20 +36,14 @@ class QueryRun:
     Attributes:
         started: the start of the invocation, ISO 8601 in UTC.
         repeat: the number of the run among the repeats of its invocation, from 1.
-        query: the query's number.
-        name: the query's name.
         runner: ``OURS``, or the class name of another runner.
         mode: ``batch``, ``streaming``, or ``streaming at N/s`` if a stream has a rate; followed by
             ``, in SQL`` if the query is.
-        events: the number of input events.
         configuration: all settings of generator and queries.
         cores: the number of concurrent tasks of the runner.
-        sparkbeam, beam, pyspark, python: the versions.
         seconds: from the start of the pipeline to its end; None if it failed.
-        results: the number of results.
         digest: order-independent hash of the results, in hexadecimal.
         peak_memory: peak bytes of this process and its children together.
-        failure: the error, on one line.
         checked: None if unchecked, ``passed``, or the difference.
         revision: the commit of sparkbeam, with ``+`` if files were modified; None if unknown.
         machine: processor, cores and memory; None if unknown.

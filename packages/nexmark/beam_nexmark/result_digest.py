@@ -89,11 +89,7 @@ class SummarizeFn(beam.CombineFn):
 
 
 class Summarize(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]]):
-    """Combination of a query's results, in any windows, into one :class:`Summary`.
-
-    Args:
-        weigh: that of the query.
-    """
+    """Combination of a query's results, in any windows, into one :class:`Summary`."""
 
     def __init__(self, weigh: Callable[[Any], tuple[Any, int]] = once) -> None:
         super().__init__()

@@ -88,7 +88,6 @@ class Series:
     """All runs of a query under the same conditions.
 
     Attributes:
-        conditions: the conditions.
         points: one per build, in the order of their first runs.
     """
 

@@ -27,7 +27,6 @@ class NexmarkStream(beam.PTransform[beam.pvalue.PBegin, beam.PCollection[Any]]):
     The watermark is that of the generator: nothing is late. The stream ends after the last event.
 
     Args:
-        configuration: of the generator.
         rate: events per second of processing time; None for no limit.
     """
 

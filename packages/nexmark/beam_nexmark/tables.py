@@ -16,11 +16,7 @@ _DIGEST_CHARACTERS = 12
 
 
 class Progress:
-    """A line for each finished run and, on a terminal, a bar below them.
-
-    Args:
-        total: the total number of runs.
-    """
+    """A line for each finished run and, on a terminal, a bar below them."""
 
     def __init__(self, total: int) -> None:
         console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -54,11 +54,7 @@ def client_library(transform: str) -> Any:
 
 
 class _ReadMessages(beam.PTransform[PBegin, PCollection[Any]]):
-    """Reads the messages of a subscription.
-
-    Args:
-        transform: Beam's read.
-    """
+    """Reads the messages of a subscription."""
 
     def __init__(self, transform: Any) -> None:
         super().__init__()
@@ -215,7 +211,6 @@ class _Acknowledge:
 
     Args:
         subscription: from which they are.
-        ids: of their deliveries.
     """
 
     def __init__(self, subscription: str, ids: list[str]) -> None:

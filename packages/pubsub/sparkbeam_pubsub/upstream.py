@@ -17,7 +17,6 @@ class Source:
         subscription: its full name, or None.
         id_label: the attribute with the id of a message, or None.
         timestamp_attribute: the attribute with the timestamp of a message, or None.
-        with_attributes: elements are messages, otherwise their data.
     """
 
     project: str
@@ -45,7 +44,6 @@ def elements(transform: ReadFromPubSub, messages: PCollection[bytes]) -> PCollec
     """Return the elements of messages.
 
     Args:
-        transform: the read.
         messages: serialized with attributes, otherwise their data.
     """
     return transform.expand_continued(messages)

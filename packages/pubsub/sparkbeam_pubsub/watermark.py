@@ -17,8 +17,6 @@ class Samples:
 
     Attributes:
         seen: the clock when the watermark was computed last.
-        watermark: its timestamp.
-        held_until: the watermark stays until then.
         oldest: the least timestamp by the second in which it was received.
     """
 

@@ -27,11 +27,7 @@ def write(transform: Any, pipeline: Pipeline) -> beam.PTransform[Any, Any] | Non
 
 
 class _WriteMessages(beam.PTransform[PCollection[Any], PCollection[Any]]):
-    """Writes messages with an id or a timestamp.
-
-    Args:
-        transform: Beam's write.
-    """
+    """Writes messages with an id or a timestamp."""
 
     def __init__(self, transform: WriteToPubSub) -> None:
         super().__init__()

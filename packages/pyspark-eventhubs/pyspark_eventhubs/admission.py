@@ -23,7 +23,6 @@ def admitted(
         backlog: the number of waiting events of each partition.
         limit: the total limit; None for no limit. It is exceeded if there are more partitions with
             events.
-        most: the limits of some partitions.
         factors: the factors of partitions with a reduced share.
     """
     wanted = {

@@ -114,8 +114,6 @@ class AmqpClient:
         """Open a receiver at a sequence number or a place.
 
         Args:
-            group: the consumer group.
-            partition: the partition id.
             start: the sequence number of the first event, or a place.
             epoch: disconnects receivers with lower epochs; None for a non-exclusive receiver.
             prefetch: the maximum number of events to read ahead.
@@ -192,12 +190,9 @@ class AmqpReceiver:
         position: the sequence number of the next event.
 
     Args:
-        client: its client.
-        wire: the connection.
         link: the link for events.
         position: of the first event.
         prefetch: the maximum number of events to read ahead.
-        what: the operation to name in errors.
     """
 
     def __init__(

@@ -46,11 +46,8 @@ class AmqpLink:
     """One direction of traffic.
 
     Attributes:
-        handle: its number.
-        is_open: whether both peers have attached it.
         ended: the condition and description of its end.
         credit: the total number of messages that may be sent.
-        sent: the number of sent messages.
         most: the maximum bytes of a message; None for no limit.
         inbox: the received events of a receiving link.
         answers: the received replies of a reply link.
@@ -76,7 +73,6 @@ class AmqpConnection:
 
     Attributes:
         token: the last token put.
-        is_broken: whether the connection has failed.
 
     Raises:
         BrokenOffError: connecting failed.

@@ -129,7 +129,6 @@ class HubRange(InputPartition):
     """Events of a partition, read by a task.
 
     Attributes:
-        hub: the event hub.
         events: the range of events.
         number: the planner's number of the micro-batch.
         report: the address for reporting the duration; None for no report.
@@ -175,7 +174,6 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
     """Planner of micro-batches, on the driver.
 
     Args:
-        options: of the source.
         schema: the columns to read.
         note_ends: takes the partitions without remaining events.
         watches: observers of the partitions.

@@ -59,15 +59,7 @@ _ARROW: dict[type, pa.DataType] = {
 def batch(
     events: Events, hub: str, partition: int, of_rows: pa.Schema, time_property: str | None = None
 ) -> pa.RecordBatch:
-    """Return events as a record batch for Spark.
-
-    Args:
-        events: of one partition.
-        hub: the event hub.
-        partition: the number of the partition.
-        of_rows: the requested columns.
-        time_property: the property with the event time.
-    """
+    """Return events as a record batch for Spark."""
     columns: dict[str, list[Any]] = {
         "body": events.bodies,
         "partition": [partition] * len(events),

@@ -33,7 +33,6 @@ class Sending:
     """Conversion of elements to events, and their destination.
 
     Attributes:
-        connection: to the event hub.
         body: returns the body; None for elements that are bytes or texts.
         properties: returns the properties; None for none.
         partition_key: returns the partition key; None for none.
@@ -90,10 +89,6 @@ class HubWriter(TakesSinkId):
 
     Batches and their partitions depend on the elements only, so that a repeated task sends the same
     events to the same partitions in the same order.
-
-    Args:
-        sending: the conversion and destination.
-        sink_id: of the sink.
     """
 
     def __init__(self, sending: Sending, sink_id: str = "") -> None:

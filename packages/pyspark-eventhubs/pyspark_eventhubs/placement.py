@@ -20,9 +20,6 @@ def place(hub: str, partition: str, places: int, placement: str) -> int:
     """Return the place of a partition, which is the same in each micro-batch and run.
 
     Args:
-        hub: the event hub.
-        partition: the partition id.
-        places: the number of places.
         placement: ``balanced``: the partitions of a hub are spread evenly over the places, starting
             at a different place for each hub; ``hash``: each partition is placed independently.
     """

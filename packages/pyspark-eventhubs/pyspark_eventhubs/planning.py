@@ -32,7 +32,6 @@ class Planner:
     """Planning of the partitions of an event hub.
 
     Args:
-        options: of the source.
         epoch: the epoch of receivers that resolve positions; None for none.
     """
 

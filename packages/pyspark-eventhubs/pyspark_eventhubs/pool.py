@@ -31,9 +31,6 @@ class ReceiverSettings:
     """The settings of a receiver.
 
     Attributes:
-        connection: to the event hub.
-        group: the consumer group.
-        partition: the partition id.
         epoch: of the receiver; None for none.
         prefetch: the maximum number of events to read ahead.
     """
@@ -132,7 +129,6 @@ class Pool:
         from a new one; of this process or another one of the machine.
 
         Args:
-            reading: the settings of the receiver.
             position: the sequence number of the first event.
             end: the sequence number behind the last event.
             seconds: the timeout for the first event.

@@ -27,7 +27,6 @@ class Range:
     """Events of a partition to read.
 
     Attributes:
-        partition: the partition id.
         start: the sequence number of the first event.
         end: the sequence number behind the last event.
         epoch: of the receiver; None for none.

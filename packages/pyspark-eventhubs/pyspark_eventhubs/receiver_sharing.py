@@ -57,7 +57,6 @@ class Neighbours:
 
     Args:
         lend: reads for other processes; called in threads.
-        folder: the folder of the sockets.
     """
 
     def __init__(self, lend: Lend, folder: Path) -> None:

@@ -24,9 +24,7 @@ class _CachedRange:
     """The first events of a range, without gaps.
 
     Attributes:
-        begin: the start of the range.
         end: the sequence number behind the last cached event.
-        parts: the events, as they were read.
         size: their estimated bytes.
         used: the time of the last access.
     """

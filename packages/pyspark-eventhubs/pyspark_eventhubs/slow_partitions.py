@@ -50,9 +50,6 @@ class RangeRead:
 
     Attributes:
         number: the planner's number of the micro-batch.
-        partition: the partition.
-        events: the number of events.
-        seconds: the duration.
     """
 
     number: int

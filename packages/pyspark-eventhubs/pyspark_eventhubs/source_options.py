@@ -85,13 +85,10 @@ class SourceOptions:
     """Settings of the source.
 
     Attributes:
-        connection: to the event hub.
-        group: the consumer group.
         start: the position where reading begins; None for the end in streaming, and the start in
             batch.
         starts: the start positions of single partitions, by id.
         end: the position where a batch ends; None for the end.
-        ends: the end positions of single partitions.
         most: the maximum events of a micro-batch; None for a thousand per partition, 0 for no
             limit.
         rate: the maximum events per second of a partition by id, ``*`` for all others; empty for no
@@ -101,7 +98,6 @@ class SourceOptions:
         prefetch: the maximum number of events that a receiver reads ahead.
         exclusive: whether streaming receivers have an epoch, which disconnects others.
         epoch: the epoch of receivers; None for the start time of the query.
-        fail_on_data_loss: whether expired events are an error.
         discover: the seconds between searches for new partitions; None for no search.
         timestamp_property: the property with the event time; None for none.
         slow: the settings for slow partitions; None to detect none.
@@ -175,7 +171,6 @@ class SinkOptions:
     """Settings of the sink.
 
     Attributes:
-        connection: to the event hub.
         batch_bytes: the maximum size of a batch of events.
         timeout: the seconds for which a batch is retried.
     """

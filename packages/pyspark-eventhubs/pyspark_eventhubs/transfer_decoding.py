@@ -39,7 +39,6 @@ class Inbox:
 
     Attributes:
         events: the decoded events, in order.
-        received: the total number of received events.
         unsettled: the first and the last unsettled transfer; None for none.
     """
 

@@ -55,7 +55,6 @@ class ParsedQuery:
     """A query with resolved names and types.
 
     Attributes:
-        tree: its syntax tree.
         tables: the names of the tables that it reads, in the order of their first use.
         columns: the names of its columns, each different from the others.
         only_spark: the refusal of a construct that there is only in Spark; None for none.
@@ -126,7 +125,6 @@ def parse(
     """Parse a query and resolve its names.
 
     Args:
-        query: its text.
         tables: the columns of each table.
         functions: in Python, by their names in lower case. A call of one of them has its alias, and
             is within a cast to the type of its result; so are its arguments.

@@ -49,7 +49,6 @@ class Aggregation:
     """Inputs of aggregates, and results made of the aggregates.
 
     Args:
-        expressions: over the rows.
         keys: the number of columns before the inputs.
     """
 

@@ -87,10 +87,6 @@ _RANKS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
 def check_arguments(tree: exp.Query, functions: Mapping[str, SqlFunction]) -> None:
     """Check the types of the arguments of calls in a query with types.
 
-    Args:
-        tree: the query.
-        functions: by their aliases.
-
     Raises:
         ConfigurationError: one does not fit its parameter.
     """

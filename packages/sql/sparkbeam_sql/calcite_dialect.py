@@ -66,12 +66,7 @@ _CHAIN = 16
 
 
 class QueryRefused(Exception):
-    """A clause that cannot be translated.
-
-    Args:
-        clause: names it.
-        remedy: the user can do.
-    """
+    """A clause that cannot be translated."""
 
     def __init__(self, clause: str, remedy: str = "") -> None:
         super().__init__(clause)

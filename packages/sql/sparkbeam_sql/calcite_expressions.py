@@ -72,7 +72,6 @@ class Expressions:
 
     Args:
         scope: the columns of each relation.
-        functions: of the user, by their aliases.
         known: values by the text of their expression.
         bounds: rows have the bounds of their windows.
     """
@@ -140,7 +139,6 @@ class Expressions:
         """Return the text of a condition: true if a boolean expression is true, or is false.
 
         Args:
-            node: the expression.
             negated: whether the expression has to be false.
         """
         match node:
@@ -294,13 +292,7 @@ class Expressions:
         return Value(f"[{', '.join(part.source for part in parts)}]", list[inner])  # type: ignore[valid-type]
 
     def _computed(self, node: exp.Binary, text: str, of_decimals: str) -> Value:
-        """Return the result of arithmetic.
-
-        Args:
-            node: the expression.
-            text: of the result in Python.
-            of_decimals: the function of two decimals.
-        """
+        """Return the result of arithmetic."""
         left, right = (computable(self.value(part)) for part in (node.left, node.right))
         if not {left.kind, right.kind} <= NUMBERS:
             raise unknown(node)

@@ -66,11 +66,9 @@ class Function:
     """A function of SQL.
 
     Attributes:
-        names: in queries.
         key: the class of its calls, or its name where the parser has no class.
         parameters: the types of its arguments; the last one is that of all further ones, too.
             Empty for none, and where ``python`` gets the call and what makes values.
-        result: the type of its result.
         python: its value as an expression of the arguments; None if there is none in windows.
         spark: likewise in Spark, with ``{type}`` for the type of the result; None if Spark has the
             same function.
@@ -137,7 +135,6 @@ def called(node: exp.Expr, value: _Values) -> Value:
 
     Args:
         node: the call.
-        value: makes the values of the arguments.
 
     Raises:
         QueryRefused: the function, or one of its arguments, cannot be computed.

@@ -18,7 +18,6 @@ class _Group:
     """An expression in parentheses, or the arguments of a call.
 
     Attributes:
-        texts: its parts up to here.
         height: the number of groups within each other in it.
         is_value: it is neither an assignment nor has commas.
     """
@@ -36,7 +35,6 @@ def divided(source: str, parameters: Sequence[str]) -> tuple[str, dict[str, tupl
     Args:
         source: the expression, of which parts in parentheses use no names that are bound outside,
             other than the parameters and those of :func:`calcite_values.held`.
-        parameters: the names of its parameters.
 
     Returns:
         The expression, and the parameters and the expression of each function, innermost first.

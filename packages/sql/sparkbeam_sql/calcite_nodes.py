@@ -14,7 +14,6 @@ class Node:
     """Attributes of a node that both translations understand.
 
     Attributes:
-        names: of the attributes.
         spark: further ones that Spark's text alone has; None for a node that it alone has.
         values: the values of attributes that are words.
     """

@@ -51,9 +51,7 @@ def orders(tree: exp.Query, items: Sequence[exp.Expr], kinds: Sequence[Any]) -> 
     """Return the order of the rows of a query.
 
     Args:
-        tree: the query.
         items: its columns, and others by which it is ordered.
-        kinds: their types.
 
     Raises:
         QueryRefused: values of a type have no order, or it is ordered by what is no column.

@@ -12,7 +12,6 @@ class Pattern:
 
     Attributes:
         test: its expression in Python, with braces for the text and for further texts.
-        texts: these further texts.
     """
 
     test: str

@@ -324,7 +324,6 @@ def _within(
     """Yield the nodes of an expression, without those of queries in it.
 
     Args:
-        node: the expression.
         hides: returns whether nodes below one are left out.
     """
     if node is None:

@@ -73,9 +73,7 @@ def steps_of(
     """Return the steps of a query.
 
     Args:
-        query: the query.
         tables: the type of each column of the tables, and whether it may be None.
-        functions: of the user, by their aliases.
 
     Raises:
         QueryRefused: a clause of it cannot run in windows or in streaming.
@@ -242,9 +240,6 @@ class _Lowering:
 
         Args:
             step: makes the rows of the left side.
-            scope: their columns.
-            join: the join.
-            used: columns that the query reads.
             conditions: that hold for the rows of the whole query.
         """
         if isinstance(join.this, exp.Unnest | exp.Lateral):
@@ -485,7 +480,6 @@ def _limited(
 
     Args:
         step: makes all rows.
-        tree: the query.
         items: the expressions of the columns of the step.
         selected: the number of those that are in the result; None for all.
     """
@@ -618,12 +612,7 @@ def as_micros(value: Value) -> Value:
 
 
 def of_micros(value: Value, source: str) -> Value:
-    """Return the value of which :func:`as_micros` has made another one.
-
-    Args:
-        value: what it was.
-        source: the text of the other one.
-    """
+    """Return the value of which :func:`as_micros` has made another one."""
     found = replace(value, source=source)
     return strict(Timestamp, "Timestamp(micros={})", found) if value.kind is Timestamp else found
 
@@ -641,11 +630,8 @@ def _check_row(
     """Check that an aggregate without GROUP BY that is joined has a row if it matters.
 
     Args:
-        node: a relation of the join.
-        step: makes its rows.
         keys: expressions of these that are equal to others; one that is null without rows joins
             nothing, as no row does.
-        expressions: over its rows.
 
     Raises:
         QueryRefused: there may be a match for the row that a window does not have.

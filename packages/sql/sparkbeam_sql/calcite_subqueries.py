@@ -114,9 +114,7 @@ class _Joining:
         """Join the rows that there are in a query, or keep those that there are not.
 
         Args:
-            query: the query.
             values: expressions that equal columns of the query, with their numbers.
-            node: the condition.
             is_negated: whether no row may be in the query.
         """
         inner, pairs = self._uncorrelated(query, node)
@@ -253,7 +251,6 @@ class _Joining:
             derived: the query without what it selects.
             inside: what it selects; the first ones are equal to the keys.
             keys: expressions of the rows to which it is joined.
-            distinct: whether equal rows are one.
             is_left: whether rows without another stay.
         """
         name = f"{SUBQUERY}{next(self._numbers)}"

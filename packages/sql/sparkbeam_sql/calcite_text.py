@@ -21,8 +21,6 @@ class SparkText(exp.Expression, exp.Func):
 
         Args:
             text: its text, with braces for the parts, and ``{type}`` for its type.
-            parts: the parts.
-            type: its type.
         """
         if type is not None:
             text = text.replace("{type}", type.sql("spark"))

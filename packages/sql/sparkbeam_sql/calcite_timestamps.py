@@ -81,7 +81,6 @@ def is_plain(select: exp.Select, without: tuple[str, ...] = ()) -> bool:
     """Return whether a query only selects and projects rows, one by one.
 
     Args:
-        select: the query.
         without: clauses that do not matter.
     """
     if any(select.args.get(name) for name in _GROUPING if name not in without):

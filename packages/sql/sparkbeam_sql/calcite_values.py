@@ -26,7 +26,6 @@ class Value:
 
     Attributes:
         source: its text in Python; the row is ``row``.
-        kind: the type of its values.
         nullable: it may be None.
         computed: a number is one of Python; one of a row may be a NumPy scalar.
         null_without_rows: it is an aggregate without GROUP BY that is null over no rows.

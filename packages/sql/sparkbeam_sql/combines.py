@@ -44,11 +44,7 @@ class Best(beam.CombineFn):
 
 
 class Present(beam.CombineFn):
-    """Another CombineFn over the values that are not None.
-
-    Args:
-        combine: the other one.
-    """
+    """Another CombineFn over the values that are not None."""
 
     def __init__(self, combine: beam.CombineFn) -> None:
         super().__init__()
@@ -115,7 +111,6 @@ class Spread(beam.CombineFn):
 
     Args:
         is_sample: of the whole of which the values are a sample.
-        is_root: the standard deviation.
     """
 
     def __init__(self, *, is_sample: bool, is_root: bool) -> None:
@@ -204,7 +199,6 @@ class Order:
     """Order of rows by a column; NaN is greater than all other numbers.
 
     Attributes:
-        column: its name.
         descending: the greatest value comes first.
         nulls_first: None comes before all values, or else behind them.
     """
@@ -229,9 +223,7 @@ class First(beam.CombineFn):
 
     Args:
         orders: the order; the first one counts most.
-        count: the number of rows.
         skipped: the number of rows before these.
-        coder: of the rows.
     """
 
     def __init__(

@@ -174,7 +174,6 @@ def text_of_decimal(number: Decimal, scale: int | None) -> str:
     """Return the text of a decimal without the zero before its point.
 
     Args:
-        number: the decimal.
         scale: digits behind the point; None for as many as it needs.
     """
     if scale is not None:

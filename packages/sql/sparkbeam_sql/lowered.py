@@ -68,9 +68,6 @@ class Lowered:
     """Application of the steps of a query.
 
     Args:
-        pipeline: the pipeline.
-        tables: the PCollections by name.
-        functions: of the user, by their aliases.
         dead_letters: rows on which an expression fails do not fail the pipeline.
     """
 
@@ -105,14 +102,7 @@ class Lowered:
         return parts | self._label("Failed") >> beam.Flatten()
 
     def _each(self, rows: PCollection[Any], name: str, step: Any, kind: Any) -> PCollection[Any]:
-        """Apply a step that calls expressions for each row.
-
-        Args:
-            rows: the rows.
-            name: of the step.
-            step: the step.
-            kind: the type of its results.
-        """
+        """Apply a step that calls expressions for each row."""
         if not self._handles_errors:
             return rows | self._label(name) >> step.with_output_types(kind)
         found, failed = rows | self._label(name) >> step.with_exception_handling()
@@ -414,8 +404,6 @@ def function(source: str, parameters: str = "row", **named: Any) -> Callable[...
 
     Args:
         source: its text, which is made of a parsed query.
-        parameters: its parameters.
-        named: further names in it.
     """
     names = {**_NAMES, **named}
     own = [parameter.partition("=")[0].strip() for parameter in parameters.split(",")]

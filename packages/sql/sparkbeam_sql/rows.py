@@ -35,9 +35,6 @@ class SqlRows:
     """A PCollection as a table.
 
     Attributes:
-        name: its name.
-        pcollection: the PCollection.
-        schema: the schema of the table.
         opaque: the types of opaque fields, by their names in structs.
     """
 
@@ -209,7 +206,6 @@ class _Rows:
     """Change of some fields of rows.
 
     Args:
-        made: the type of the result.
         changes: the changes by the name of the field.
     """
 

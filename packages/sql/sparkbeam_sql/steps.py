@@ -39,7 +39,6 @@ class Windows:
 
     Attributes:
         function: ``TUMBLE``, ``HOP`` or ``SESSION``.
-        time: the timestamp of a row.
         size: their size, or the gap, in microseconds.
         period: of those of ``HOP``, in microseconds.
     """
@@ -56,14 +55,12 @@ class Aggregate:
 
     Attributes:
         step: makes the rows: the keys, followed by an input of each aggregate.
-        keys: the number of keys.
         functions: of the aggregates: ``sum``, ``decimals`` for a sum of these, ``min``, ``max``,
             ``distinct``, or the alias of one of the user.
         windows: the windows; None for those of the input.
         bounds: the start and the end of the window follow as two columns.
         nullable: whether each aggregate meets None.
         single: there is at most one row in each window.
-        whole: there is no GROUP BY.
     """
 
     step: "Step"
@@ -78,12 +75,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Assigned:
-    """Rows in windows, with the start and the end of the window as two columns behind theirs.
-
-    Attributes:
-        step: makes the rows.
-        windows: the windows.
-    """
+    """Rows in windows, with the start and the end of the window as two columns behind theirs."""
 
     step: "Step"
     windows: Windows
@@ -105,9 +97,6 @@ class Unnest:
     """Rows for each element of an array, which is the column behind those of the row.
 
     Attributes:
-        step: makes the rows.
-        array: of a row.
-        element: the type of its elements.
         outer: a row without elements stays, with None.
     """
 
@@ -122,9 +111,7 @@ class Top:
     """The first rows of each window in an order.
 
     Attributes:
-        step: makes the rows.
         orders: the columns by which they are ordered, the first one first.
-        count: the number of rows.
         skipped: the number of rows before these.
     """
 

@@ -58,8 +58,6 @@ def yaml_type(
     """Run a query in Beam SQL, in Calcite's dialect.
 
     Args:
-        query: the query.
-        dialect: "calcite".
         ddl: statements with SET, which have no effect.
         error_handling: not supported.
     """
@@ -91,7 +89,6 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
     keys as names, and those of a tuple their numbers.
 
     Args:
-        query: the query.
         dialect: ``"calcite"``, or None.
         ddl: statements that set options of Beam's planner, which have no effect. External tables
             are not declared in SQL.

@@ -55,7 +55,6 @@ def with_sql_functions(
     of the argument of ``add_input`` and of the result of ``extract_output``.
 
     Args:
-        transform: the query.
         functions: the functions by their names in the query, whose case does not matter there.
 
     Raises:
@@ -92,11 +91,8 @@ class SqlFunction:
     """A function of the user.
 
     Attributes:
-        name: in the query.
         function: the function, or the CombineFn.
-        parameters: its arguments.
         least: the number of those without a default.
-        result: its result.
         alias: a name that no other function has.
     """
 
@@ -140,7 +136,6 @@ def builtins(query: str, label: str) -> tuple[QueryFunction, ...]:
     """Return the functions of :mod:`sparkbeam_sql.functions` that a query calls.
 
     Args:
-        query: in Spark's dialect.
         label: of the query, for errors.
     """
     names = {*re.findall(rf"\b{sql_functions.IN_SPARK}(\w+)\(", query)}

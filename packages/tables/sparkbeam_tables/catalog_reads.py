@@ -33,7 +33,6 @@ class TableFormat:
     """A format of tables.
 
     Attributes:
-        name: as Spark has it.
         java_class: one of its classes, by which a session shows that it has the package.
         settings: of a session that is created for it.
     """
@@ -83,7 +82,6 @@ class TableRows:
     """Rows of a table.
 
     Attributes:
-        frame: a DataFrame of them.
         columns: the columns of the rows; None for all.
         time: the column with the timestamps of the elements; None for none.
     """
@@ -107,12 +105,9 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
     """Reads the rows of a table.
 
     Args:
-        format: of the table.
-        what: the table in messages.
         rows: the rows, if the read ends.
         follow: the rows, if it has no end; None for a read that ends in any pipeline.
         endless: it has no end in any pipeline, otherwise in a streaming one alone.
-        options: with secrets.
     """
 
     def __init__(
@@ -169,9 +164,7 @@ def reading(
     """Return the transform that reads rows.
 
     Args:
-        pipeline: the pipeline.
         rows: of a table; those of a read that ends are collected in a streaming pipeline.
-        options: with secrets.
         kind: of the elements; None for rows with the columns as fields.
     """
     read = _ReadFrame(rows, options, kind)
@@ -186,8 +179,6 @@ class _ReadFrame(FromDataFrame):
     clock.
 
     Args:
-        rows: the rows.
-        options: of the source.
         kind: of the elements; None for rows with the columns as fields.
     """
 
@@ -216,11 +207,7 @@ class _ReadFrame(FromDataFrame):
 
 
 class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
-    """Rows that are collected while the pipeline is built, as a query has no source that ends.
-
-    Args:
-        read: reads them.
-    """
+    """Rows that are collected while the pipeline is built, as a query has no source that ends."""
 
     def __init__(self, read: _ReadFrame) -> None:
         super().__init__()

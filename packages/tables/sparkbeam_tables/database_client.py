@@ -62,9 +62,7 @@ class StatementWriter:
     statements.
 
     Attributes:
-        url: the JDBC URL of the database.
         account: user and password.
-        properties: of the connection.
         init_sqls: statements for each new connection.
         statement: the statement, with a ``?`` for each field of a row.
         fields: names of the fields, in the order of the parameters.
@@ -245,7 +243,6 @@ def translated(statement: str, scheme: str) -> tuple[str, int]:
 
     Args:
         statement: with ``?`` for parameters, and ``??`` for an operator of that name.
-        scheme: of the database.
     """
     found = 0
     of_qmarks = scheme == "sqlite"
@@ -268,9 +265,7 @@ def connect(
     """Connect to a database with its Python client.
 
     Args:
-        url: its JDBC URL.
         account: user and password; empty for none.
-        properties: of the connection.
     """
     given = _arguments(url, account, properties)
     scheme = _scheme(url)

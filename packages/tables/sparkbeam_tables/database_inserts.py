@@ -23,7 +23,6 @@ class InsertRows:
     """Function for :class:`.ForeachBatch` that adds rows to a table.
 
     Attributes:
-        database: the database.
         table: the name of the table in SQL.
         batch_size: the number of rows that are sent at once; None for the default.
     """

@@ -71,7 +71,6 @@ class DatabaseTable:
     """A table or query.
 
     Attributes:
-        database: its database.
         source: a table, or a query in parentheses with a name.
     """
 
@@ -95,7 +94,6 @@ class DatabaseTable:
         """Return the rows as a lazy DataFrame, and the types of columns that come as texts.
 
         Args:
-            session: of the pipeline.
             step: the label of the transform, for errors.
             fetch_size: the number of rows that the driver fetches at once.
             partition_column: the column by whose values the rows are divided; None to read them in
@@ -156,9 +154,7 @@ class DatabaseTable:
         """Return a column of the rows.
 
         Args:
-            field: the column.
             kind: the type of one that is read as a text; None for others.
-            step: the label of the transform.
         """
         value = sf.col(quoted(field.name))
         place = f"Step '{step}': the column '{field.name}' of type {_type_name(field)}"

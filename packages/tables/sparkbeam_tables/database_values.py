@@ -76,7 +76,6 @@ def unstorable(value: Any, scheme: str) -> str | None:
 
     Args:
         value: of :func:`as_parameter`.
-        scheme: of the database.
     """
     if isinstance(value, list):
         return next(filter(None, (unstorable(item, scheme) for item in value)), None)
@@ -113,12 +112,7 @@ def field_of(element: Any, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Fields:
-    """Function from a row to a dictionary of its fields, some of them as texts.
-
-    Attributes:
-        names: of the fields.
-        texts: names of those that become texts.
-    """
+    """Function from a row to a dictionary of its fields, some of them as texts."""
 
     names: tuple[str, ...]
     texts: frozenset[str]
@@ -133,7 +127,6 @@ class ChosenFields:
     """Function from a row to a dictionary of fields, with decimals as texts.
 
     Attributes:
-        names: of the fields.
         exact: the types of those with decimals, by name.
         only: the field with the row of the fields; empty for the row itself.
         places: names of further fields, with their paths from the row itself.
@@ -161,12 +154,7 @@ def _at(element: Any, path: Sequence[str]) -> Any:
 
 
 def _with_texts(value: Any, kind: st.DataType) -> Any:
-    """Return a value with texts in the place of decimals.
-
-    Args:
-        value: the value.
-        kind: its type, with decimals.
-    """
+    """Return a value with texts in the place of decimals."""
     if value is None:
         return None
     if isinstance(kind, st.DecimalType):
@@ -188,9 +176,7 @@ def _from_text(name: str, kind: str, text: str) -> time | Decimal:
     """Return the value of a database's text.
 
     Args:
-        name: of the column.
         kind: ``time`` or ``decimal``.
-        text: the text.
 
     Raises:
         ValueError: Python has no such time.

@@ -36,11 +36,8 @@ class Database:
     """A database and how to connect to it.
 
     Attributes:
-        url: its JDBC URL.
-        driver: the class of the driver.
         user: empty for none.
         password: empty for none.
-        properties: further properties of a connection.
         init_sqls: statements for each new connection.
         jars: archives of the driver, as in :func:`.jars.add_jars`.
         max_connections: the maximum number of connections; None for no limit.
@@ -133,7 +130,6 @@ def check_statements(session: Any, database: Database) -> None:
 
     Args:
         session: of the pipeline; only a classic one can run them.
-        database: the database.
 
     Raises:
         ConfigurationError: the database refuses one, or takes a single one and there are several.

@@ -114,7 +114,6 @@ class Selection:
         """Return the names of the columns to read.
 
         Args:
-            columns: those of the table.
             hidden: further ones, which are read only if they are kept.
 
         Raises:
@@ -219,7 +218,6 @@ class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
 
     Args:
         write: writes a micro-batch.
-        fields: those to write.
     """
 
     def __init__(self, write: WriteMicroBatch, fields: _Chosen) -> None:
@@ -290,7 +288,6 @@ def _destination(
     Args:
         table: the name, with fields of the rows in braces.
         kinds: the types of the fields of the rows.
-        written: the fields that are written.
 
     Raises:
         ConfigurationError: a field does not exist, or has no text for a name.

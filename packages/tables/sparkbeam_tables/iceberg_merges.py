@@ -46,10 +46,6 @@ class ChangeMerge:
     def checked(self, rows: Any, names: Sequence[str]) -> Any:
         """Return the kinds of changes, which fail to be computed if one is unknown.
 
-        Args:
-            rows: the changes.
-            names: of the columns of the table.
-
         Raises:
             ConfigurationError: the rows or the table lack a column.
         """
@@ -62,10 +58,8 @@ class ChangeMerge:
         """Merge the latest change of each key into a table.
 
         Args:
-            rows: the changes.
             columns: those of the table, of the rows.
             name: the quoted name of the table.
-            properties: of the snapshot.
 
         Raises:
             ConfigurationError: the rows or the table lack a column.

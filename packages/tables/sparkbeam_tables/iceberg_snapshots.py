@@ -17,9 +17,7 @@ class Snapshot:
     """A snapshot.
 
     Attributes:
-        id: its id.
         parent: the id of the one before; None for the first.
-        millis: the time of its commit.
         operation: ``append``, ``overwrite``, ``delete`` or ``replace``.
     """
 
@@ -38,7 +36,6 @@ def snapshots(session: Any, name: str) -> list[Snapshot]:
     """Return the snapshots that led to the current one, the oldest first.
 
     Args:
-        session: with the catalog of the table.
         name: the quoted name of the table.
     """
     heads = session.table(f"{name}.refs").where("name = 'main'").select("snapshot_id").collect()

@@ -49,7 +49,6 @@ class IcebergCatalog:
         """Return the name of a table in a session that gets the catalog if need be.
 
         Args:
-            session: the session.
             table: the name within the catalog, with its namespaces.
 
         Raises:
@@ -66,10 +65,6 @@ class IcebergCatalog:
 
     def check(self, session: Any, table: str) -> None:
         """Check that a session has the catalog of a table, or gets it.
-
-        Args:
-            session: the session.
-            table: the name within the catalog.
 
         Raises:
             ConfigurationError: it has no catalog of this name.
@@ -126,10 +121,7 @@ class _Destination:
     """A table and its rows of a micro-batch.
 
     Attributes:
-        table: the name within the catalog.
         name: the quoted name in the session.
-        rows: the rows.
-        exists: the table exists.
     """
 
     table: str
@@ -145,14 +137,11 @@ class WriteMicroBatch(TakesSinkId):
     All tables of a micro-batch are determined, and their rows checked, before one is written.
 
     Attributes:
-        catalog: of the tables.
         table: their name; columns in braces stand for their values.
         hidden: columns for the name that are not written.
         texts: columns with decimals as texts, with their types in a table that is created.
         partition_fields: partition transforms of a table that is created.
         sort_fields: the sort order of a table that is created.
-        properties: of a table that is created.
-        options: of the write.
         snapshot_properties: of each snapshot.
         merge: how changes of rows are merged; None to append the rows.
         sink_id: id of the sink; empty in batch.
@@ -333,10 +322,7 @@ def _value(
     """Return a column of a table.
 
     Args:
-        part: the column.
         given: that of the rows; None for none.
-        table: the name of the table.
-        has_texts: decimals in it are texts.
     """
     if given is None:
         return sf.lit(None).cast(part.dataType)
@@ -354,9 +340,6 @@ def _with_decimals(value: Any, given: st.DataType, kind: st.DataType, place: str
     """Return a value with decimals in the place of their texts, at any depth.
 
     Args:
-        value: the value.
-        given: its type.
-        kind: the type in the table.
         place: the column and the table, for errors.
     """
     if isinstance(given, st.StringType) and isinstance(kind, st.DecimalType):

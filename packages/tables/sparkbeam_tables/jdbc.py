@@ -41,7 +41,6 @@ class JdbcRead:
     """Arguments of a read.
 
     Attributes:
-        database: the database.
         table: the table; empty for a query.
         query: the query; empty for a table.
         fetch_size: the number of rows that are fetched at once; None for the default.
@@ -72,7 +71,6 @@ class JdbcWrite:
     """Arguments of a write.
 
     Attributes:
-        database: the database.
         table: the table; empty if there is a statement.
         statement: the SQL statement for a row; empty to insert it into the table.
         batch_size: the number of rows that are sent at once; None for the default.

@@ -21,7 +21,6 @@ class BatchTracker:
     first one succeeds, and from then on that one.
 
     Args:
-        plan: the plan of the run.
         clock: returns monotonic seconds.
     """
 
@@ -38,7 +37,6 @@ class BatchTracker:
         """Record that a stage runs concurrently with one that it reads.
 
         Args:
-            reader: the id of the stage.
             writer: the id of the stage that it reads.
         """
         with self._lock:

@@ -28,7 +28,6 @@ class Listener:
     Args:
         note: called with each signal in the listener's thread; its exceptions are dropped with the
             signal.
-        bind: the address to listen on.
         host: the address at which workers reach the driver.
 
     Raises:

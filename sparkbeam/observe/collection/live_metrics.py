@@ -63,11 +63,7 @@ class LiveMetrics:
                     self._forget_attempts(report)
 
     def restart(self, number: int) -> None:
-        """Record that a batch run restarts from the beginning and discard its committed metrics.
-
-        Args:
-            number: the number of earlier starts.
-        """
+        """Record that a batch run restarts from the beginning and discard its committed metrics."""
         with self._lock:
             void = [info for stage in self._stages.values() for info in stage.infos()]
             self._attempts.lose(void)
@@ -78,7 +74,6 @@ class LiveMetrics:
         """Record that a micro-batch is committed.
 
         Args:
-            number: the number of its tick.
             reports: the totals of all committed micro-batches, one report per stage.
         """
         exact = _by_stage(reports)

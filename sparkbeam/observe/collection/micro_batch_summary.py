@@ -29,7 +29,6 @@ def summary(
     """Summarize a micro-batch.
 
     Args:
-        topology: the running query.
         tick: the tick of the micro-batch.
         statuses: the status of each shard of each layer but the first.
         new: a report per stage with input, by its address.
@@ -37,7 +36,6 @@ def summary(
         busy: see :class:`MicroBatchStage`, by the address of the stage.
         partitions: see :class:`MicroBatch`.
         since: a time before the start of the micro-batch, in microseconds.
-        now: the time of its end.
     """
     of_stage = _by_stage(statuses)
     stages = {}

@@ -18,8 +18,6 @@ class Note(NamedTuple):
 
     Attributes:
         step: the label of the step, or those of fused steps.
-        text: the line.
-        times: the number of occurrences.
         last: the time of the last occurrence, in seconds since the epoch.
     """
 
@@ -30,11 +28,7 @@ class Note(NamedTuple):
 
 
 class Notes:
-    """The last hundred distinct lines; thread-safe.
-
-    Args:
-        hide: removes secrets from a line.
-    """
+    """The last hundred distinct lines; thread-safe."""
 
     def __init__(self, hide: Callable[[str], str] = hidden) -> None:
         self._hide = hide
@@ -55,7 +49,6 @@ class Notes:
         """Record the warnings in task reports, each once.
 
         Args:
-            reports: the reports of tasks.
             names: returns the labels of a stage by its id.
         """
         for report in reports:

@@ -29,12 +29,7 @@ _MOST_WORKERS = 2000
 
 
 def tell(reports: Iterable[TaskReport], notes: Notes | None = None) -> None:
-    """Write the output of steps contained in task reports.
-
-    Args:
-        reports: the reports of tasks.
-        notes: records lines of standard error.
-    """
+    """Write the output of steps contained in task reports."""
     written = Written()
     for report in reports:
         written = written.plus(report.written)
@@ -62,9 +57,6 @@ def write(stream: str, text: str) -> None:
 
 class OutputListener:
     """Receiver of lines from workers on this machine, with a separate thread.
-
-    Args:
-        notes: records lines of standard error.
 
     Raises:
         OSError: the loopback interface cannot be bound.

@@ -19,7 +19,6 @@ class SecondSummary:
         time: the second, since the epoch.
         number: the number of the last micro-batch.
         batches: the number of micro-batches.
-        elements: the number of elements read.
         seconds: the duration of the longest micro-batch.
         lag: seconds from the minimum source watermark to the end of the last micro-batch; None if
             undefined.

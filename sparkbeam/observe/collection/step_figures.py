@@ -26,10 +26,8 @@ def run_summary(
     """Summarize a run.
 
     Args:
-        plan: the plan of the run.
         infos: the committed metrics by stage id; one per name and labels.
         tasks: the input elements of each task, by stage id.
-        failed_attempts: the number of failed task attempts.
         spark: the Spark stages that have run a stage, by stage id.
     """
     stages, taken = [], steps_by_stage(plan)

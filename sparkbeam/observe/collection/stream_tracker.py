@@ -28,7 +28,6 @@ class StreamTracker:
     """Progress of a query; thread-safe.
 
     Args:
-        plan: the plan of the query.
         clock: returns the time in seconds since the epoch.
     """
 
@@ -82,7 +81,6 @@ def query_progress(
         recent: the micro-batches in order, at least one.
         names: the labels of each stage, by its id.
         now: the time in seconds since the epoch.
-        state: the state of the query.
     """
     last = recent[-1]
     return StreamingProgress(

@@ -50,7 +50,6 @@ class MicroBatch:
     Attributes:
         number: the number of its tick; the first of a query is 1.
         ended: the time when its output was complete.
-        duration: its duration.
         elements: the number of elements that the pipeline has read.
         source_watermark: the minimum watermark of the sources, in event time; None if it does not
             measure the pipeline's lag.

@@ -34,9 +34,6 @@ class RunView:
     """The content of the page of a run.
 
     Args:
-        plan: the plan of the run.
-        run: the run.
-        redaction: removes secrets from the content.
         name: the name of the query; None for that of the program.
     """
 

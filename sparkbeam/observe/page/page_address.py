@@ -36,14 +36,7 @@ _GRAPH = "graph.json"
 
 
 class Beacon:
-    """Writer of a run's heartbeats, with a separate thread.
-
-    Args:
-        plan: the plan of the run.
-        run: the run.
-        redaction: removes secrets from everything written.
-        title: the title of the pipeline.
-    """
+    """Writer of a run's heartbeats, with a separate thread."""
 
     def __init__(
         self,

@@ -52,7 +52,6 @@ class ServedPage:
     """A pipeline at an address.
 
     Args:
-        view: the content.
         clock: returns monotonic seconds.
     """
 
@@ -167,13 +166,7 @@ class PageServer:
 
 
 class _Door:
-    """Acceptor of a bounded number of connections, and of none while descriptors run out.
-
-    Args:
-        server: serves the connections.
-        loop: the event loop of the thread.
-        sockets: the listening sockets.
-    """
+    """Acceptor of a bounded number of connections, and of none while descriptors run out."""
 
     def __init__(
         self, server: HTTPServer, loop: asyncio.AbstractEventLoop, sockets: list[socket.socket]

@@ -43,16 +43,12 @@ class StageView:
 
     Attributes:
         id: the id of the stage in the graph.
-        name: the labels of the steps.
         state: the state of the stage in batch; ``holding`` for the stage that holds the watermark
             most.
-        facts: the figures.
-        box: the figures in the graph.
         done, tasks: the numbers of succeeded and of started tasks.
         steps: per step its input and output elements, time, and bytes and columns if known.
         since, seconds: in batch its start, relative to that of the pipeline, and its duration; None
             before.
-        when: both as text.
     """
 
     id: str
@@ -74,8 +70,6 @@ class PageContent:
 
     Attributes:
         state: the state of the pipeline, in a word.
-        over: whether the pipeline has ended.
-        facts: the figures of the whole pipeline.
         stages: in topological order.
         notes: recent log lines and warnings of steps.
         error: the error that the pipeline has failed with.
@@ -102,7 +96,6 @@ class PageView(Protocol):
     """A pipeline shown on a page; all calls come from the server's thread.
 
     Attributes:
-        title: the title of the pipeline.
         graph: its stages as SVG; empty if unknown.
     """
 

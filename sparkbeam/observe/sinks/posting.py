@@ -13,12 +13,6 @@ _TIMEOUT = (3.0, 5.0)
 def post(url: str, body: bytes, kind: str, headers: Mapping[str, str] | None = None) -> None:
     """Post a body, without following redirects or reading the response.
 
-    Args:
-        url: the target; it may hold secrets.
-        body: the content.
-        kind: its media type.
-        headers: further headers, which may hold secrets.
-
     Raises:
         OSError: the server cannot be reached in time, or its status is not 200. The message
             contains no secrets.

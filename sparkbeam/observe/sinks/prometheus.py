@@ -113,8 +113,6 @@ class _Server(ThreadingWSGIServer):
 
     Args:
         host: the host as given by the user.
-        place: the address to listen on.
-        family: the address family.
     """
 
     request_queue_size = 64

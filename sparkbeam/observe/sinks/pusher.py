@@ -31,7 +31,6 @@ class MetricsPusher:
         sinks: the sinks by the names used in messages.
         metrics: returns the current metrics; None while there are none.
         period: seconds from one push to the next.
-        redaction: removes secrets from log messages.
     """
 
     def __init__(

@@ -23,7 +23,6 @@ def runner_metrics(progress: Progress, failed_attempts: int) -> tuple[RunnerMetr
     """Return the runner's metrics of a pipeline; none before its first task.
 
     Args:
-        progress: the progress of the pipeline.
         failed_attempts: the number of failed task attempts known so far.
     """
     found = _streaming(progress) if isinstance(progress, StreamingProgress) else _batch(progress)

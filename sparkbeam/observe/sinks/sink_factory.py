@@ -17,9 +17,6 @@ _MOST_OF_MESSAGE = 200
 def sinks_of(options: Any) -> list[tuple[str, MetricsSink]]:
     """Create the sinks of a pipeline, each with its name in the options.
 
-    Args:
-        options: the checked options of sparkbeam.
-
     Raises:
         ConfigurationError: the class does not exist or is not a sink, a library is missing, or the
             sink's constructor fails.

@@ -38,10 +38,6 @@ class Display:
     """Thread that keeps a screen up to date until the run ends.
 
     If the screen fails, only the display ends.
-
-    Args:
-        snapshot: returns the progress.
-        screen: the output.
     """
 
     def __init__(self, snapshot: Callable[[], Progress], screen: Screen) -> None:

@@ -25,7 +25,6 @@ class PlainScreen:
     In streaming it writes a line after a micro-batch, at most every ten seconds.
 
     Args:
-        stream: the output.
         clock: returns monotonic seconds.
     """
 

@@ -18,7 +18,6 @@ class SparkMetrics(MetricResults):
 
     Args:
         committed: the metrics of each committed task, counted once.
-        lost: the metrics of failed attempts.
         user_only: whether to leave out Beam's own metrics.
     """
 

@@ -14,9 +14,6 @@ class CommitReceipts:
 
     Args:
         stage_id: the id of the stage that the task runs.
-        partition: the partition of its input.
-        reporter: receives signals.
-        number: the number of the run of the pipeline.
     """
 
     def __init__(self, stage_id: str, partition: int, reporter: Reporter, number: int) -> None:

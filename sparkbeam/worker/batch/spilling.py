@@ -18,7 +18,6 @@ class SpilledRows:
     A file has its name when all of the task is in it, so none is seen of an attempt that fails.
 
     Args:
-        partition: the partition of the task.
         repeatable: two attempts put out the same, and their files have the same names.
     """
 

@@ -57,16 +57,11 @@ class StageTask:
 
     Attributes:
         run_id: unique for each run of a pipeline.
-        stage: the stage to run.
-        side_inputs: by transform id and local name.
         reporter: receives live progress, or None.
         tasks: the number of tasks in which the stage runs if it reads nothing.
         source: the Spark source whose rows the stage reads, in place of cells.
         repeatable: two attempts of a task must put out the same report.
         output: handling of the output that steps print and log.
-        environment: the environment of user code.
-        reports: the reports of the run, of its failures.
-        number: the number of earlier starts of the run.
         partners: by the tag of a port that feeds a side of a join, the keys of the other side;
             rows with none of them may be left out.
         keeps: the folder in which the task keeps the rows of some ports, by their tags.

@@ -76,11 +76,7 @@ class Layout(Protocol):
 
 
 class WritePanes(DoFn):
-    """Write the files of each key, window and pane, and emit an element for each file.
-
-    Args:
-        layout: the files of the sink.
-    """
+    """Write the files of each key, window and pane, and emit an element for each file."""
 
     def __init__(self, layout: Layout) -> None:
         super().__init__()
@@ -228,7 +224,6 @@ class TemplateFiles:
     """Files of a ``FileBasedSink``, named by its template; its elements have one key.
 
     Args:
-        sink: the sink.
         of_nothing: files are written without elements too.
     """
 

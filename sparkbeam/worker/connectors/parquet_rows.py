@@ -15,7 +15,6 @@ def batches_of(files: ParquetFiles, share: int) -> Iterator[pa.RecordBatch]:
 
     Args:
         files: all files of the source.
-        share: the number of the share.
 
     Raises:
         OSError: a file has gone, or is not the one any more that the driver has looked at.

@@ -37,12 +37,7 @@ class RowMaker:
         self._shapes: dict[pa.DataType, Shape] = {}
 
     def filled(self, arrays: list[pa.Array | None], count: int) -> list[pa.Array]:
-        """Return arrays in the order of the schema; those that are None are not read.
-
-        Args:
-            arrays: the existing arrays.
-            count: the number of rows.
-        """
+        """Return arrays in the order of the schema; those that are None are not read."""
         return [
             filling(_ARROW.get(part.type.atomic_type, pa.null()), count) if array is None else array
             for array, part in zip(arrays, self._schema.fields, strict=True)

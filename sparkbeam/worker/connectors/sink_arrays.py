@@ -44,7 +44,6 @@ def columns_of_elements(elements: Sequence[Any], schema: pa.Schema) -> list[pa.A
 
     Args:
         elements: rows, NamedTuples or dictionaries, or tuples with a value for each column.
-        schema: the columns.
 
     Raises:
         ValueError: a value does not fit its column.
@@ -56,8 +55,6 @@ def array_of_values(values: Sequence[Any], field: pa.Field, path: str) -> pa.Arr
     """Return the values of a column, or of a part of one.
 
     Args:
-        values: the values.
-        field: the column.
         path: its name for messages, such as ``items[].price``.
 
     Raises:

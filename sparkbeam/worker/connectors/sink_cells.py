@@ -75,11 +75,7 @@ class PackArrow(PackElements, RowPacker):
     """Elements with named fields, as rows of a DataFrame.
 
     Args:
-        schema: the schema of the rows.
         whole: elements have no fields, and are the values of the only column.
-
-    Attributes:
-        schema, whole: the same.
     """
 
     def __init__(self, schema: pa.Schema, *, whole: bool = False) -> None:
@@ -112,7 +108,6 @@ class PackTimed(PackArrow):
     time, where elements are that have been given none.
 
     Args:
-        schema: the schema of the rows, with that column.
         whole: elements are the values of the first of two columns.
     """
 
@@ -134,11 +129,7 @@ class PackTimed(PackArrow):
 
 
 class PackStamped(PackArrow):
-    """The same with the timestamp of each element, in microseconds, in a last column.
-
-    Args:
-        schema: the schema of the rows, with that column.
-    """
+    """The same with the timestamp of each element, in microseconds, in a last column."""
 
     def __init__(self, schema: pa.Schema) -> None:
         super().__init__(schema)
@@ -176,7 +167,6 @@ class CellsAsRows:
     """The function for ``mapInArrow`` that gives a sink its rows.
 
     Attributes:
-        schema: the schema of the rows.
         unpack: gives the rows of ports that a value of the query's DataFrame holds.
         with_positions: the rows get a last column :data:`POSITION`.
     """
@@ -238,12 +228,10 @@ class CellsToWriter:
     """The function for ``mapInArrow`` that hands elements to a user's writer; gives no rows.
 
     Attributes:
-        label: the label of the transform.
         writer: pickled; see :class:`sparkbeam.io.Foreach`.
         epoch: the number of the micro-batch.
         sink_id: of the sink; see :class:`.TakesSinkId`.
         unpack: as that of :class:`CellsAsRows`.
-        reports: those of the run, of its failures.
     """
 
     label: str

@@ -31,7 +31,6 @@ class RowReader:
     """Reader that makes elements of the rows of a source.
 
     Args:
-        spec: of the source.
         partitioned: the rows come with their partitions, as texts or numbers.
         time: the timestamp of all rows, in place of theirs.
 
@@ -126,8 +125,6 @@ class RowSource:
     """A source in batch.
 
     Attributes:
-        label: the label of the transform that reads it.
-        spec: the specification of the read.
         files: those that tasks read themselves; None if Spark hands them the rows.
     """
 
@@ -170,13 +167,7 @@ class RowSource:
 
 @dataclass(frozen=True)
 class SparkRowCells:
-    """The function for ``mapInArrow`` over a source in batch: its elements as cells.
-
-    Attributes:
-        source: the source.
-        tag: of the port that the rows belong to.
-        reports: those of the run, of its failures.
-    """
+    """The function for ``mapInArrow`` over a source in batch: its elements as cells."""
 
     source: RowSource
     tag: int

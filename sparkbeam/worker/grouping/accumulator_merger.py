@@ -41,8 +41,6 @@ class AccumulatorMerger:
     """Merger of accumulators into the stored content of keys.
 
     Args:
-        cells: reads rows.
-        keyed: the stored state.
         combined: makes one of several accumulators of a key, all encoded.
         opened: the windows of elements; None if they are not supported.
     """

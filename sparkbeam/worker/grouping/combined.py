@@ -38,7 +38,6 @@ class _OpenWindow:
 
     Attributes:
         keys: the encoded keys that there are.
-        columns: the groups, by the numbers of their keys.
     """
 
     keys: pa.Array

@@ -35,9 +35,7 @@ class CountedPane(NamedTuple):
     """A pane of some windows.
 
     Attributes:
-        info: its number and timing.
         is_empty: none of the elements are in it.
-        is_at_end: its timestamp is the end of the window.
         time: its timestamp, if that is neither the end nor that of the elements.
     """
 

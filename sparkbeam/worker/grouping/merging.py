@@ -18,11 +18,7 @@ from sparkbeam.worker.group_timestamps import ON_TIME, stamps_of
 
 
 class MergingGroups:
-    """Groups of a key.
-
-    Args:
-        windowing: with the default trigger.
-    """
+    """Groups of a key."""
 
     def __init__(self, windowing: Windowing) -> None:
         self._window_fn = windowing.windowfn

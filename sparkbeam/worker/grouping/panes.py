@@ -50,8 +50,6 @@ class Panes:
 
         Args:
             window: the only one.
-            stamp: the combined timestamp of its elements.
-            count: the number of elements.
         """
         panes = self._fired([WindowedValue(range(count), stamp, (window,))])
         return [pane.with_value(any(True for _ in pane.value)) for pane in panes]

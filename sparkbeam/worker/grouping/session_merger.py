@@ -37,13 +37,7 @@ class SessionArrivals(NamedTuple):
 
 
 class SessionMerger:
-    """Merger of numbers into sessions.
-
-    Args:
-        combine_fn: merges numbers; it has a vectorized form.
-        encode: encodes an accumulator.
-        lateness: drops late elements.
-    """
+    """Merger of numbers into sessions."""
 
     def __init__(
         self, combine_fn: beam.CombineFn, encode: Callable[[Any], bytes], lateness: Lateness

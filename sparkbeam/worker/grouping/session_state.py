@@ -26,8 +26,6 @@ class StoredSession(NamedTuple):
     """A stored session; times are in microseconds.
 
     Attributes:
-        start, end: of its window.
-        panes: the number of its panes so far.
         stamp: the combined timestamp of its elements since the last one, None if that counts none.
         accumulator: encoded, of its values; None if values are kept or there are none.
         held: its values, if they are few bytes; None if they are kept aside, or combined.
@@ -65,9 +63,6 @@ class StoredSessions:
     """The sessions of a key in order, no two of which overlap, and the kept values.
 
     They must not change while some are read.
-
-    Args:
-        record: the key's.
     """
 
     def __init__(self, record: Record) -> None:

@@ -206,7 +206,6 @@ class _Arrival:
     Attributes:
         start, end: of the window, or of all of them.
         accumulator: of combined ones, encoded.
-        blocks: of others.
     """
 
     __slots__ = ("accumulator", "blocks", "end", "start")
@@ -229,8 +228,6 @@ class _Group:
 
     Attributes:
         start, end: of them all.
-        arrived: the elements.
-        before: the sessions by their start.
     """
 
     __slots__ = ("arrived", "before", "end", "start")

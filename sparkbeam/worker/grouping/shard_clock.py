@@ -12,7 +12,6 @@ class ShardClock:
     It is the clock of Beam's trigger driver as well.
 
     Attributes:
-        draining: splittable DoFns are to end.
         until: see :class:`~sparkbeam.wire.messages.Tick`.
         resuming: likewise, in the first round of the micro-batch.
     """

@@ -39,8 +39,6 @@ def windows_of_slices(slices: Slices, make: WindowColumns, given: Aggregates) ->
     """Return the windows that slices are in.
 
     Args:
-        slices: define the windows made of slices.
-        make: merges them.
         given: the slices, of which there is one at least, each with the number of its span in the
             place of its end. It goes to those of its windows that begin in the span.
 

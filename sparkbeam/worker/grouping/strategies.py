@@ -44,9 +44,6 @@ class GroupByInput:
 
     Attributes:
         batches: record batches of rows, sorted by key and order.
-        format: the format of the rows.
-        coder: the coder of the elements.
-        windowing: the windowing of the elements.
         combine: the combine that merges the groups over columns; None if none does.
     """
 

@@ -27,10 +27,6 @@ class StripeStore:
     """Numbers kept in stripes.
 
     Args:
-        cells: reads cells.
-        keyed: the stored state.
-        combine: merges numbers, by their form.
-        decode_key: decodes a key.
         opened: the windows of elements; None if they are not supported.
     """
 
@@ -95,7 +91,6 @@ class StripeStore:
         """Emit the windows that are due.
 
         Args:
-            limit: the watermark.
             on_time: the pane of a window, without its value; None if its keys need
                 records, as there is more to come.
         """

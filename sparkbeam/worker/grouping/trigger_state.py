@@ -69,7 +69,6 @@ class RecordCodec:
     """Encoding of the content of a record.
 
     Args:
-        values, windows: the coders' implementations.
         combine_fn: merges values, which are its accumulators; None keeps all values.
         counts: True if the number of elements that wait for a pane is needed.
     """
@@ -90,7 +89,6 @@ class StoredWindow(NamedTuple):
 
     Attributes:
         ids: the numbers of the window; several if windows have merged.
-        panes: the number of its panes so far.
         stamps: the timestamps that hold the watermark, in microseconds.
         values: the kept values, encoded.
     """
@@ -102,11 +100,7 @@ class StoredWindow(NamedTuple):
 
 
 class _Seen(dict[BoundedWindow, list[int]]):
-    """The windows that the driver sees, which also give the next number of a window.
-
-    Attributes:
-        last_id: the greatest number of any window.
-    """
+    """The windows that the driver sees, which also give the next number of a window."""
 
     last_id = 0
 
@@ -121,8 +115,6 @@ class TriggerState(trigger.UnmergedState):
     """One key's state for Beam's trigger driver, over a record.
 
     Args:
-        record: the key's.
-        parts: the encoding of its content.
         watermark: that of the input. Event-time timers up to it are not set, as a trigger that sets
             one is asked anyway.
     """

@@ -29,7 +29,6 @@ class TimedTriggerDriver(GeneralTriggerDriver):
     """The trigger driver of a windowing.
 
     Args:
-        windowing: has the trigger.
         moment: the current time, updated by the caller.
     """
 

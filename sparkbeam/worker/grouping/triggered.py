@@ -46,10 +46,7 @@ class StreamGrouping(ABC):
     """The GroupByKey before a stage, in one shard.
 
     Args:
-        coder: of the pairs that are grouped.
-        windowing: theirs.
         combine_fn: merges the values, which are its accumulators; None keeps them all.
-        state: the records of the shard's keys.
         moment: the current time, updated by the caller.
         by_time: a trigger sees the elements of one timestamp after the other.
         counted: values have the number of their elements before them.
@@ -121,7 +118,6 @@ class StreamGrouping(ABC):
         """Yield the elements of each key that are not too late, if there are any.
 
         Args:
-            rows: have them.
             others: further keys to include, in order.
         """
         watermark = self._moment.input_watermark

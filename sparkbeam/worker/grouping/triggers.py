@@ -32,12 +32,7 @@ from sparkbeam.worker.grouping.shard_clock import ShardClock
 
 
 def by_the_model(trigger: TriggerFn, moment: ShardClock) -> TriggerFn:
-    """Return the trigger with all its parts as the model has them.
-
-    Args:
-        trigger: any of Beam's.
-        moment: the time when the trigger is evaluated.
-    """
+    """Return the trigger with all its parts as the model has them."""
 
     def part(trigger: TriggerFn | None) -> TriggerFn | None:
         return None if trigger is None else by_the_model(trigger, moment)

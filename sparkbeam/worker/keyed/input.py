@@ -23,9 +23,6 @@ class KeyedInput:
     """Elements of a stateful stage, key by key; in time order if the DoFn requires it.
 
     Args:
-        coder: of the elements.
-        windowing: theirs.
-        keyed: the records of the shard's keys.
         sorted_by_time: an element waits until the watermark has passed it.
     """
 

@@ -24,17 +24,12 @@ class StageStateHandler(sdk_worker.CachingStateHandler):
     """The state of a stage.
 
     Args:
-        state_name: under which states of its DoFn are stored.
         stage: the stage, for those that make its steps.
 
     Attributes:
-        state_name: likewise.
-        stage: likewise.
-        operators: the operators of its steps, by their labels.
         side_inputs: those of the stage; None for a stage without.
         records: with the user's state; None for a stage without.
         expires: gives the watermark at which the state of a window is forgotten; None if never.
-        decode_window: decodes a window of the stage's input.
         moment: its times; None in batch, without late elements, where timers fire at the end.
     """
 
@@ -56,9 +51,6 @@ class StageStateHandler(sdk_worker.CachingStateHandler):
         """Return the object that gives a stateful DoFn its states and timers.
 
         Args:
-            transform_id: of the step.
-            key: the coder of the keys.
-            window: the coder of the windows.
             label: of the step, for people.
         """
         state = UserState(self, transform_id, key, window, self._record, self.remember, label)

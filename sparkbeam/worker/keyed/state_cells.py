@@ -24,8 +24,6 @@ def user_cell(step: str, name: str, window: bytes) -> bytes:
     be there once for each. In a record there are few, so that two of them never meet.
 
     Args:
-        step: the stored name of the DoFn.
-        name: of its state.
         window: the encoded window.
     """
     named = f"{step}\0{name}".encode()

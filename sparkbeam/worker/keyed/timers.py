@@ -49,16 +49,8 @@ class TimerStream(type(coder_impl.create_OutputStream())):  # type: ignore[misc]
 class Timers:
     """The timers of all stateful DoFns of a stage.
 
-    Args:
-        descriptor: of the stage.
-        state_name: under which they are stored.
-
     Attributes:
-        streams: the sources of settings, by family.
-        record: the record of the current key.
-        moment: up to when timers fire.
         forget: empties all states that a record has for an encoded window.
-        encode_window: encodes a window of the stage's input.
         steps: the ids of the transforms that have state or timers.
     """
 

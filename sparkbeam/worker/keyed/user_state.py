@@ -35,11 +35,8 @@ class UserState(bundle_processor.FnApiUserStateContext):
 
     Args:
         handler: answers requests for ordered lists.
-        transform_id: of the DoFn.
-        key_coder, window_coder: of its input.
         record: finds the record of an encoded key.
         remember: see :data:`Remember`.
-        label: of the step.
     """
 
     def __init__(
@@ -172,7 +169,6 @@ class _Window:
     """The states of a window that a bundle has requested.
 
     Attributes:
-        window, encoded: the window, and its encoding.
         cells: the names of cells, by the name of the state.
         states: by encoded key and name.
     """

@@ -11,7 +11,6 @@ class EventTime(userstate.RuntimeState):
     """The state of an ``EventTimeSpec``. All times are in microseconds.
 
     Args:
-        cell: has the hold.
         moment: the times of the stage; None in batch.
     """
 

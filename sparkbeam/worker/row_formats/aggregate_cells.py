@@ -63,7 +63,6 @@ def numbers_in(cells: pa.Array, like: Kind) -> tuple[Micros, Micros, Numbers]:
 
     Args:
         cells: binary, at least one, with one mark.
-        like: the type of the form's numbers.
     """
     of_numbers = marked(int(marks_of(cells.slice(0, 1))[0]), like)
     kind = _kind_of_cell(of_numbers)
@@ -91,12 +90,7 @@ def _kind_of_cell(number: Kind) -> Kind:
 
 
 class AggregateReader:
-    """Reader of the cells of aggregates.
-
-    Args:
-        value: the coder of accumulators.
-        combine: merges them.
-    """
+    """Reader of the cells of aggregates."""
 
     def __init__(self, value: coders.Coder, combine: Combine) -> None:
         self._runs = RunCoder(value.get_impl())
@@ -195,13 +189,7 @@ class AggregateCell:
 
     @classmethod
     def unpacked(cls, cell: bytes, head: bytes, like: Kind) -> "AggregateCell":
-        """Return the inverse of :meth:`packed`.
-
-        Args:
-            cell: it.
-            head: the start of the cell.
-            like: the type of the form's numbers.
-        """
+        """Return the inverse of :meth:`packed`."""
         count, mark, length = _HEAD.unpack_from(cell, len(head))
         at = len(head) + _HEAD.size
         spans = count if head == SPANS_CELL else 0
@@ -220,7 +208,6 @@ class AggregateCell:
         """Return a row for each key, of the windowing in the head.
 
         Args:
-            cells: writes and reads their cells.
             accumulators: makes encoded accumulators of numbers.
         """
         head = BLOCK_CELL + self.head[1:]

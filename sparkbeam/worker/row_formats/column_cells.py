@@ -34,7 +34,6 @@ class _Content:
     """Pickled description of the values of a cell.
 
     Attributes:
-        shape: the shape of the values.
         window_fn: assigns each value its windows; None if it does not determine them.
         has_intervals: True if the windows are columns.
     """

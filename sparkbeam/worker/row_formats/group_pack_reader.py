@@ -49,7 +49,6 @@ class _Sorted:
 
     Attributes:
         keys: each once.
-        cells: those of a key follow one another.
         bounds: the start of the cells of each key, and the last end.
     """
 
@@ -231,11 +230,7 @@ def _without_spans(keys: pa.Array) -> pa.Array:
 
 
 def _joined(parts: list[tuple[Column, Positions | None]]) -> tuple[pa.Array, Shape] | None:
-    """Return values of several shapes as one column; None if no column holds them.
-
-    Args:
-        parts: columns, and the positions of their values.
-    """
+    """Return values of several shapes as one column; None if no column holds them."""
     if len(parts) == 1:
         return parts[0][0].array, parts[0][0].shape
     shape = joined_shape([column.shape for column, _ in parts])

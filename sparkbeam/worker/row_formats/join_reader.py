@@ -69,13 +69,7 @@ class _Keys:
 
 
 class JoinReader:
-    """Reader of the rows of a join.
-
-    Args:
-        left: the coder of the left side.
-        right: that of the right side.
-        windowing: that of both.
-    """
+    """Reader of the rows of a join."""
 
     def __init__(
         self,

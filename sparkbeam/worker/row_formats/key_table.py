@@ -87,8 +87,6 @@ class RunTable:
     """Runs of values by window and key.
 
     Args:
-        key: encodes keys.
-        value: encodes runs of values.
         combine_stamps: merges the timestamps of a key; None if no reader needs them.
     """
 
@@ -209,7 +207,6 @@ def _parts(
 
     Args:
         by_key: the values by key; it is empty in the end.
-        encode: makes a run of values.
         average: the bytes that a value takes.
     """
     values_per_cell = max(1, int(CELL_BYTES / average))

@@ -35,8 +35,6 @@ class PlainPairs(NamedTuple):
 
     Attributes:
         keys: in the batch of rows that they are of.
-        shape: the shape of the keys.
-        numbers: the values, in a vectorized form.
     """
 
     keys: pa.Array
@@ -77,7 +75,6 @@ def distinct(keys: pa.Array, shape: Shape) -> tuple[Column, Positions] | None:
 
     Args:
         keys: the keys, at least one.
-        shape: the shape of the keys.
     """
     if not is_key(shape):
         return None

@@ -37,12 +37,7 @@ class Partners:
         self._found = 0
 
     def among(self, keys: Keys, *, in_one_window: bool) -> Bools | None:
-        """Return the mask of rows that may have a partner; None for all rows.
-
-        Args:
-            keys: the keys of the next rows.
-            in_one_window: their elements are in no other window.
-        """
+        """Return the mask of rows that may have a partner; None for all rows."""
         untried = _TRIED - self._seen if in_one_window else 0
         if in_one_window and untried <= 0 and self._is_needless:
             return None

@@ -115,10 +115,7 @@ class _Form:
     """The cells of a shape.
 
     Attributes:
-        shape: of the values.
-        head: of the cells.
         parts: the parts of values: records, before their fields, and all else.
-        record: the start of a cell.
     """
 
     shape: Shape

@@ -20,15 +20,7 @@ Batch = Block | KeyedAggregates | ExtraElements
 
 @dataclass(frozen=True)
 class WriterParameters:
-    """Parameters of a writer.
-
-    Attributes:
-        port: the port of the plan.
-        rows: takes the rows.
-        coder: the coder of the elements.
-        windowing: the windowing of the elements.
-        partition: the partition of the task.
-    """
+    """Parameters of a writer."""
 
     port: Port
     rows: RowWriter

@@ -16,7 +16,6 @@ class FiringTaggedSink(Sink):
     """Writer of another format, with no row of two firings.
 
     Args:
-        made: makes the writer of the format.
         output: the parameters of the port, whose rows give the firing of the elements.
     """
 

@@ -29,8 +29,6 @@ class Node(Generic[K]):
         columns: the first key, the last key, the number, the entries and the bytes of each bucket.
 
     Attributes:
-        firsts, lasts: keys; columns.
-        numbers: of the buckets' entries in the overflow.
         counts: the number of entries of each bucket.
         sizes: the estimated number of bytes of each bucket.
     """

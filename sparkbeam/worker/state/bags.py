@@ -44,8 +44,6 @@ class CollectionOwner(Protocol):
         """Record that the state of a collection is new or has changed; None removes it.
 
         Args:
-            cell: the cell of the collection.
-            state: the new one.
             growth: the approximate change of the bytes within the record.
         """
 

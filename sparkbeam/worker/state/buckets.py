@@ -35,7 +35,6 @@ class Bucket(Generic[K]):
 
     Args:
         keys: of the entries, sorted.
-        values: of the entries.
 
     Attributes:
         keys: a column, not to be changed.

@@ -89,8 +89,6 @@ class Directory:
     """The pages of a stage.
 
     Args:
-        cache: the cache with the segments of the directory.
-        prefix: of their names.
         root: the result of :meth:`root`; None for a new stage.
 
     Attributes:

@@ -24,11 +24,9 @@ class Entry:
     """One entry of the map.
 
     Attributes:
-        name: its key in the map.
         content: the stored content; not used by derived classes that pack something else.
         size: the bytes that it takes, as stored or by estimate.
         dirty: True if the map does not have the current content.
-        stored: the map has an entry of this name.
         used: the time of the last use, in the cache's own time.
     """
 
@@ -260,8 +258,6 @@ class Overflow:
     """Entries with running numbers, for content that is too large for the records of a stage.
 
     Args:
-        cache: the cache with the entries.
-        prefix: of their names.
         next_number: of the next entry; a number is never used twice.
         size: bytes of all entries.
     """

@@ -49,8 +49,6 @@ class OrderedBag(Generic[K]):
     another; if that is None, up to the end.
 
     Args:
-        owner: the record.
-        cell: the cell of the bag in the record.
         bucket_bytes: over this size a bucket is split; None for :data:`BUCKET_BYTES`. Small ones
             are for few entries here and there, large ones for ranges.
     """
@@ -303,14 +301,7 @@ class OrderedBag(Generic[K]):
         return [(piece, create(piece, size), size) for piece, size in pieces]
 
     def _note_node(self, nodes: list[Any], at: int, entry: Entry, before: int) -> None:
-        """Update the record of a changed node; split a large one.
-
-        Args:
-            nodes: of the record.
-            at: the index of the changed node.
-            entry: that node's.
-            before: its earlier size.
-        """
+        """Update the record of a changed node; split a large one."""
         overflow = self._owner.overflow
         parts = entry.content.parts()
         entry.content = parts[0]

@@ -44,7 +44,6 @@ def pages_for(size: int, records: int) -> int:
 
     Args:
         size: of all records, in bytes.
-        records: the number of records.
     """
     page = PAGE_BYTES
     if size > _LARGE_BYTES:
@@ -72,9 +71,6 @@ class Page(Entry):
     """Records, in their stored form until they are accessed.
 
     Args:
-        owner: the stage.
-        name: of the entry.
-        number: of the page.
         stored: the entry and its delta, None for a new page.
 
     Attributes:

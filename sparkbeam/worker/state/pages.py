@@ -335,12 +335,7 @@ class KeyedState:
         self.cache.add(page)
 
     def _walk(self, numbers: Sequence[int], *, make: bool = False) -> Iterator[Page]:
-        """Yield stored or changed pages one by one; their number must not change meanwhile.
-
-        Args:
-            numbers: of the pages.
-            make: the others, too.
-        """
+        """Yield stored or changed pages one by one; their number must not change meanwhile."""
         self._walks += 1
         try:
             for low in range(0, len(numbers), _GROUP):

@@ -56,11 +56,7 @@ class RecordOwner(Protocol):
 
 
 class Records(Protocol):
-    """The records of a stage's keys.
-
-    Attributes:
-        overflow: the store of large content.
-    """
+    """The records of a stage's keys."""
 
     overflow: Overflow
 
@@ -73,10 +69,6 @@ class Record:
 
     A cell has a value, a bag or an ordered bag. A value has to be plain data, without parts that
     contain themselves; what it contains must not be changed after it has been set.
-
-    Attributes:
-        key: whose state it is.
-        page: the page of the record; moves with it.
     """
 
     __slots__ = ("_cells", "_collections", "_count", "_heaps", "_holds", "_timers", "key", "page")
@@ -140,7 +132,6 @@ class Record:
         """Set a timer, replacing the one with the same id.
 
         Args:
-            id: of the timer, in whatever domain.
             domain: EVENT_TIME or PROCESSING_TIME.
             fire: when it is due, in microseconds.
             hold: keeps the watermark from passing this time until it has fired.

@@ -33,8 +33,6 @@ class MemoryMap:
     """A map in memory.
 
     Attributes:
-        entries: the content.
-        reads: the number of values requested.
         trips: the number of accesses for them.
         writes: the number of keys put or deleted.
         put_bytes: the number of bytes put.

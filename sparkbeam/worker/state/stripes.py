@@ -34,10 +34,8 @@ class OpenWindow:
     """An open window, as it is stored for a key.
 
     Attributes:
-        cell: its name in a record.
         fires: when it does, in microseconds.
         stamp: the combined timestamp, whatever elements have come, in microseconds.
-        hold: on the watermark.
     """
 
     cell: bytes
@@ -50,13 +48,9 @@ class Stripe:
     """Keys, each once, with their numbers.
 
     Args:
-        window: the common stored state of the keys.
         keys: binary.
         numbers: of the keys, not to be changed by others.
         fresh: marks keys that have changed since the page was last written as a whole.
-
-    Attributes:
-        window: likewise.
     """
 
     __slots__ = ("_fresh", "_gone", "_keys", "_numbers", "_rows", "window")
@@ -99,7 +93,6 @@ class Stripe:
             keys: each once.
             numbers: in runs, one for each key.
             firsts: the start of each run.
-            add_up: adds up runs.
 
         Returns:
             The approximate growth in bytes; None if the numbers cannot be added, with nothing

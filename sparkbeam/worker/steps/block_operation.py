@@ -13,9 +13,6 @@ class BlockOperation(operations.DoOperation):
     """A step with one output that takes or emits blocks, made by :meth:`.Step.block_operation`.
 
     Attributes:
-        readers: the operations that take its output.
-        window_fn: assigns windows to results with their own timestamps.
-        operator: its operator.
         takes_assigned: True if it takes blocks with assigned windows, and emits them likewise.
     """
 

@@ -21,13 +21,8 @@ class Bundles:
 
     Args:
         processor: the processor of their stage.
-        rows: receives the output of sinks.
-        partition: of the task.
-        tally: adds up the metrics.
 
     Attributes:
-        processor: runs them.
-        count: the number of bundles that have ended.
         callbacks: the callbacks of bundle finalizers, for the caller to call.
     """
 
@@ -48,10 +43,6 @@ class Bundles:
 
     def process(self, elements: Iterator[Block], *, resumed: bool = False) -> list[Residual]:
         """Run a bundle.
-
-        Args:
-            elements: the input of the bundle.
-            resumed: they have been counted, in an earlier bundle.
 
         Returns:
             The residuals of splittable DoFns.

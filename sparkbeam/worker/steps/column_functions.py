@@ -25,7 +25,6 @@ class ColumnFunction:
             has to be called.
         why: gives the reason for that.
         may_stamp: True if results may have their own timestamps.
-        arguments: the arguments besides the element.
     """
 
     def __init__(

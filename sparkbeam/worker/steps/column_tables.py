@@ -71,7 +71,6 @@ class ColumnTable(ABC):
 
         Args:
             keys: of each.
-            columns: those that the kind of table has.
         """
         self._waiting.append((keys, columns))
         self._rows += len(keys)
@@ -112,8 +111,6 @@ class WindowTable(ColumnTable):
 
     Args:
         make: makes and merges columns of windows; the CombineFn has a vectorized form.
-        windows: numbers them.
-        shape: of the keys.
     """
 
     def __init__(self, make: WindowColumns, windows: NumberedWindows, shape: Shape) -> None:
@@ -188,10 +185,6 @@ class SessionTable(ColumnTable):
 
     Its columns are the starts and ends of elements' windows, their timestamps, and numbers of the
     vectorized form.
-
-    Args:
-        make: makes and merges columns of sessions.
-        shape: of the keys.
     """
 
     def __init__(self, make: SessionColumns, shape: Shape) -> None:

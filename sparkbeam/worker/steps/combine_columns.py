@@ -61,14 +61,7 @@ class Partials:
 
 
 class ColumnCombine:
-    """Hash aggregate of pairs in columns.
-
-    Args:
-        combine_fn: merges accumulators.
-        form: its vectorized form.
-        windowing: of the pairs.
-        plan: how it combines.
-    """
+    """Hash aggregate of pairs in columns."""
 
     def __init__(
         self,

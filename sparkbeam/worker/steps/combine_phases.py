@@ -24,8 +24,6 @@ class CombineOperation(operations.Operation):
 
     Attributes:
         phase: Beam's name for it.
-        combine: the combine to apply.
-        readers: the operations that take the results.
     """
 
     takes_assigned = True

@@ -19,7 +19,6 @@ class NumberedWindows:
     """Windows of any kind, numbered in the order in which they are first seen.
 
     Attributes:
-        are_slices: sinks by time slice support these numbers.
         is_shared: a number stands for a slice of several windows.
     """
 
@@ -57,7 +56,6 @@ class SlicedWindows(NumberedWindows):
     """Fixed or sliding windows, or those of sessions before they merge, by their slices.
 
     Args:
-        slices: number the slices.
         are_whole: a number stands for the one window that begins with the slice.
     """
 

@@ -69,10 +69,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
     call that brings them.
 
     Attributes:
-        readers: the operations that take the accumulators.
         key_coder: the coder of the keys, which are distinguished by their encodings.
-        windowing: of the elements.
-        plan: what the plan has decided on it.
     """
 
     takes_assigned = True

@@ -23,10 +23,6 @@ def infos_of(
     """Return the metrics of the operations of a bundle, so far or at its end; from any thread.
 
     Of each operation there is the time in all, of each PCollection the number of elements.
-
-    Args:
-        made: the operations by the ids of their transforms.
-        descriptor: of the bundle.
     """
     infos: Infos = []
     for transform_id, operation in made.items():

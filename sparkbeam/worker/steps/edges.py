@@ -36,11 +36,9 @@ class SourceOperation(bundle_processor.DataInputOperation):
     """Source of a bundle: an iterator of blocks.
 
     Attributes:
-        format: the format of the stage's input rows.
         input_coder: the coder of the elements that this operation emits.
         grouped_coder: the coder of the input of the GroupByKey or Reshuffle
             that the stage reads; None if it reads none.
-        grouped_windowing: the windowing of the same.
         joined: the reader of the rows of a join; None if the stage reads none.
         windowing: the windowing of the elements that this operation emits.
     """
@@ -138,12 +136,7 @@ class SinkOperation(operations.Operation):
         return self.port.format.takes_assigned
 
     def open(self, rows: RowWriter, partition: int = 0) -> None:
-        """Set the receiver of the rows, before the first bundle.
-
-        Args:
-            rows: takes them.
-            partition: of the task.
-        """
+        """Set the receiver of the rows, before the first bundle."""
         self._sink = writer_of(
             WriterParameters(self.port, rows, self.coder, self.windowing, partition)
         )

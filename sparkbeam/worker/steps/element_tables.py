@@ -77,10 +77,7 @@ class WindowElements:
     """Elements in windows that do not merge here.
 
     Args:
-        combine_fn: aggregates the values.
         stamps: combines their timestamps; None if no reader needs these.
-        windowing: of the elements.
-        key_of: returns the key with a name.
     """
 
     keeps_values = True
@@ -114,9 +111,6 @@ class WindowElements:
         """Add elements of a window.
 
         Args:
-            window: the window.
-            names: of their keys.
-            values: of the same.
             stamps: their timestamps, if readers need these.
             others: the number of further elements, which do not change the result.
         """
@@ -170,14 +164,7 @@ class SessionElements(ElementTable, Protocol):
     """Elements that are merged into sessions."""
 
     def add(self, names: Names, spans: Spans, stamps: Sequence[int], values: Sequence[Any]) -> None:
-        """Add elements, each in one window.
-
-        Args:
-            names: of their keys.
-            spans: the starts and the ends of their windows.
-            stamps: their timestamps.
-            values: their values.
-        """
+        """Add elements, each in one window."""
 
 
 class ReducedSessions:
@@ -185,7 +172,6 @@ class ReducedSessions:
 
     Args:
         aggregator: has a buffer for each key.
-        key_of: returns the key with a name.
     """
 
     keeps_values = False
@@ -226,12 +212,7 @@ class ReducedSessions:
 
 
 class ColumnarSessions:
-    """Sessions into which elements are merged many at once.
-
-    Args:
-        make: makes and merges columns of sessions.
-        key_of: returns the key with a name.
-    """
+    """Sessions into which elements are merged many at once."""
 
     def __init__(self, make: SessionColumns, key_of: Callable[[Any], Any]) -> None:
         self._make = make

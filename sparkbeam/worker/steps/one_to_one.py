@@ -13,8 +13,6 @@ class OneToOne:
     """A user function that is called for one value after the other.
 
     Args:
-        function: from a value to its result.
-        label: of the step.
         limit: the number of results that wait for each other.
         makes_new: True if each result is made of the element and objects with no other owner.
     """

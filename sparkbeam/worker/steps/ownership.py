@@ -68,7 +68,6 @@ def all_may_wait(results: Collection[Any], element: Any, references: int) -> boo
     """Return whether all parts of a result that is a list, a tuple or a set may wait.
 
     Args:
-        results: the result.
         element: see :func:`may_wait`.
         references: the number of references to ``results`` itself, likewise.
     """

@@ -65,14 +65,8 @@ class _ChannelFactory:
 class StageProcessor:
     """Runner of the bundles of one stage.
 
-    Args:
-        stage: the stage that the bundles execute.
-
     Attributes:
         state: answers requests for state and side inputs.
-        timers: those of its DoFns.
-        source, sinks, creates: the operations that the task provides for.
-        entry: the one that brings the stage's elements in.
     """
 
     def __init__(self, stage: Stage) -> None:

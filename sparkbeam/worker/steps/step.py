@@ -29,8 +29,6 @@ class Step:
     """A transform of a stage, for which an operation is made.
 
     Args:
-        factory: the argument of Beam's creators of operations.
-        transform_id: of the transform in the stage's descriptor.
         consumers: the operations that take the outputs, by the names of these.
     """
 
@@ -103,12 +101,7 @@ class Step:
         return made
 
     def do_operation(self, kind: Callable[..., _Operation], data: "DoFnData") -> _Operation:
-        """Let Beam make the operation of a ParDo.
-
-        Args:
-            kind: makes the operation itself.
-            data: the DoFn with its arguments.
-        """
+        """Let Beam make the operation of a ParDo."""
         payload = self.par_do if self.urn in (PAR_DO, PROCESS_RESTRICTIONS) else None
         handed = InProcessPickle(tuple(data))
         made: Any = par_do_operation(kind, self.factory, self.id, self.consumers, handed, payload)
@@ -124,7 +117,6 @@ class Step:
         """Make an operation that emits blocks to all readers of its only output.
 
         Args:
-            kind: makes the operation itself.
             data: the DoFn with its arguments; None for that of the step.
             window_fn: assigns windows to results; None for that of the input.
         """
@@ -139,9 +131,7 @@ class DoFnData(NamedTuple):
     """A DoFn as Beam pickles it.
 
     Attributes:
-        fn: the DoFn.
         args, kwargs: the arguments of ``process`` besides the element.
-        side_inputs: the tags of some of these.
         windowing: the windowing of the input; None if Beam determines it.
     """
 

@@ -20,11 +20,7 @@ _Tagged = tuple[Positions, pa.Array, Shape]
 
 
 class TaggedLists:
-    """Pairs of a key and a dict of lists per tag, made from pairs of a key and a list.
-
-    Args:
-        tags: the possible tags of a value.
-    """
+    """Pairs of a key and a dict of lists per tag, made from pairs of a key and a list."""
 
     def __init__(self, tags: tuple[str, ...]) -> None:
         self._tags = tags

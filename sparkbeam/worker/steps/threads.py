@@ -34,11 +34,7 @@ _Result = TypeVar("_Result")
 
 
 class Work(Generic[_Result]):
-    """A call to run in another thread.
-
-    Args:
-        do: does it.
-    """
+    """A call to run in another thread."""
 
     def __init__(self, do: Callable[[], _Result]) -> None:
         self._do: Callable[[], _Result] | None = do
@@ -88,12 +84,7 @@ def clear_frames(error: BaseException | None) -> None:
 
 
 class StageThread:
-    """A thread with the bundle processor of a stage that lives in it.
-
-    Args:
-        stage: the stage that its bundles execute.
-        kept: the pool of idle threads.
-    """
+    """A thread with the bundle processor of a stage that lives in it."""
 
     def __init__(self, stage: Stage, kept: "IdleThreads") -> None:
         self._stage = stage

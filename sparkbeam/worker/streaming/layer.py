@@ -69,7 +69,6 @@ class LayerRun(ABC):
     """A layer's work on a micro-batch, in one Spark task.
 
     Args:
-        task: the task to run.
         home: the place of the own shard among all; None in the first layer.
         state: the shard's state; None in the first layer.
     """
@@ -261,9 +260,6 @@ class SourceLayerRun(LayerRun):
         """Process rows of one of Spark's sources.
 
         Args:
-            label: of the transform that reads it.
-            spec: of the source.
-            tag: of the port that the rows belong to.
             batches: see :meth:`~sparkbeam.worker.connectors.spark_rows.RowReader.blocks`.
             time: gives the timestamp of all rows of a micro-batch; None if they have their own.
 

@@ -16,11 +16,6 @@ class OldestHold:
     if the hold has changed, and at the earliest five seconds after the last time. These are
     measured by the clock of the pipeline, so that a micro-batch that runs again finds the same. The
     result is stored.
-
-    Args:
-        keyed: the records of the stage.
-        shard: the state of the shard with the result.
-        name: the name of the result.
     """
 
     def __init__(self, keyed: KeyedState, shard: ShardState, name: str) -> None:

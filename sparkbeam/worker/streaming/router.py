@@ -27,10 +27,7 @@ class Router:
     Args:
         shards: the numbers of all shards.
         home: the index of the own shard in ``shards``; None in the first layer, which has none.
-        sender: the number of this task in its layer.
         hops: the ways out of each port, by its tag.
-        deliver: takes output that stays in the layer.
-        send: takes output that leaves the layer.
 
     Attributes:
         firing: the firing of the elements that are being processed, for sinks that record it.

@@ -58,10 +58,6 @@ class RowsLayer:
     """The first layer over the rows of one of Spark's sources: the function for ``mapInArrow``.
 
     Args:
-        task: of the layer.
-        label: of the transform that reads the source.
-        spec: of the source.
-        tag: of the port that the rows belong to.
         time: gives the timestamp of all rows of a micro-batch; None if they have their own.
     """
 

@@ -37,10 +37,7 @@ class StageRun(ABC):
     """A stage in a shard during a micro-batch, made and used in the stage's thread.
 
     Args:
-        processor: of the stage.
-        stage: the stage to run.
         shard: the state of the shard; None in the first layer, whose stages keep nothing.
-        router: takes the output.
     """
 
     _keyed: KeyedState | None = None
@@ -120,7 +117,6 @@ class StageRun(ABC):
         """Process the data of a round.
 
         Args:
-            rows: by the tag of their port.
             watermarks: of the ports that the stage reads, as they were before the round.
         """
         self._marks = watermarks

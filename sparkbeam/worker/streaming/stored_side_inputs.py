@@ -28,8 +28,6 @@ class StreamSideInputs(SideInputs):
     """The side inputs of a stage, in one shard.
 
     Args:
-        side_inputs: the side inputs of the stage.
-        keyed: the records that hold their content.
         lateness: the allowed lateness of the main input, in microseconds.
     """
 
@@ -54,7 +52,6 @@ class StreamSideInputs(SideInputs):
         """Return whether an element in a window can proceed.
 
         Args:
-            window: the window of the main input.
             watermarks: the watermarks of the ports that feed the side inputs, by tag.
         """
         return all(view.is_ready(window, watermarks) for view in self._views.values())
@@ -80,12 +77,9 @@ class Gate:
     """Gate that holds main-input elements until the side inputs of their windows are ready.
 
     Args:
-        side_inputs: the side inputs that elements wait for.
-        runs: encodes the elements.
         waiting: the elements that waited in the previous micro-batch.
 
     Attributes:
-        waiting: the elements that wait now.
         dropped: the number of elements whose side inputs had been forgotten.
     """
 
@@ -109,7 +103,6 @@ class Gate:
 
         Args:
             key: the key of the elements, or their firing, if it matters.
-            blocks: the elements.
             watermarks: see :meth:`StreamSideInputs.ready`.
         """
         known: dict[BoundedWindow, bool | None] = {}

@@ -35,7 +35,6 @@ class View:
 
     Args:
         number: the number of the side input in the stage.
-        side: the side input.
         keyed: the records of all of them.
         lateness: the allowed lateness of the main input, in microseconds.
     """
@@ -55,11 +54,7 @@ class View:
         self._arrived: dict[bytes, int] = {}
 
     def add(self, rows: Mapping[int, list[Row]]) -> bool:
-        """Add the arrivals of a round; return whether there were any.
-
-        Args:
-            rows: by the tag of their port.
-        """
+        """Add the arrivals of a round; return whether there were any."""
         self._cleared.clear()
         self._arrived.clear()
         found = [(tag, row) for tag in self._side.sources for row in rows.get(tag, ())]

@@ -19,7 +19,6 @@ class LayerTask:
 
     Attributes:
         run_id: unique for each start of the query.
-        number: the number of the layer.
         depth: the number of layers; rows for the layer of this number go to the sink.
         shards: the numbers of all shards.
         stages: the stages in execution order.
@@ -30,9 +29,7 @@ class LayerTask:
             a micro-batch.
         readers: for each later layer, the tags of this layer whose watermarks it needs.
         output: the destination of printed and logged output of steps.
-        environment: the environment of user code.
         checkpoint_id: identifies the checkpoint of the query among all others.
-        reports: the failure reports of the run.
         reporter: the destination of live metrics; None if there is none.
         check: called before state is committed; raises an error if there is a newer driver.
     """

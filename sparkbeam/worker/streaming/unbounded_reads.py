@@ -112,9 +112,6 @@ class ReadingRun(PlainRun):
 class ReadRouter(Router):
     """Rows that the sinks write.
 
-    Args:
-        router: takes it later.
-
     Attributes:
         rows: the rows of each port in order of writing, by the port's tag.
     """

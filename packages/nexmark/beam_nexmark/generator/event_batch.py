@@ -39,7 +39,6 @@ class EventBatch:
         """Generate events.
 
         Args:
-            configuration: of the generator.
             numbers: the numbers of the events, in order.
             wanted: the required columns of each kind; None for all.
         """

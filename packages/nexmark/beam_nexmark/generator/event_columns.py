@@ -54,8 +54,6 @@ def persons(
     """Return the persons among the events; the columns are the fields of ``model.Person``.
 
     Args:
-        configuration: of the generator.
-        numbers: the numbers of the events.
         wanted: the required columns; None for all. Nothing is drawn behind the last one, and no
             more than necessary before it.
     """

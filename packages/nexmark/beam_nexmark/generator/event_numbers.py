@@ -36,7 +36,6 @@ class EventNumbers:
     """The identity of some events.
 
     Attributes:
-        configuration: of the generator.
         ids: the id of each event, which seeds its random source.
         adjusted: the position of each event on its timeline.
     """

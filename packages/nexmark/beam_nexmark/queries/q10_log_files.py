@@ -58,7 +58,6 @@ class WriteLogFn(beam.DoFn):
 
     Args:
         folder: the folder of the files; None only counts.
-        shards: the number of shards.
     """
 
     def __init__(self, folder: str | None, shards: int) -> None:

@@ -19,8 +19,6 @@ class Query:
     """One query of Nexmark.
 
     Attributes:
-        number: its number in Beam's suite.
-        name: a short description.
         question: the question it answers, in a sentence.
         build: maps the events, Person, Auction and Bid, to the results.
         weigh: the part of a result to compare and its weight, for

@@ -26,7 +26,6 @@ class Workload:
     """All runs with the same configuration in the same mode, which are comparable.
 
     Attributes:
-        title: events, mode and the non-default settings.
         runs: in order of query and time.
     """
 

@@ -20,11 +20,7 @@ _FAR_APART = 5.0
 
 @dataclass(frozen=True)
 class Past:
-    """The runs of one workload over time.
-
-    Attributes:
-        runs: the runs of one workload.
-    """
+    """The runs of one workload over time."""
 
     runs: Sequence[QueryRun]
 

@@ -95,16 +95,8 @@ class Reader(ServerLink):
     """Link for reading a partition.
 
     Args:
-        wire: its connection.
-        channel: of the session.
-        handle: of the link.
-        state: of the server.
-        place: the hub and the partition.
         position: the sequence number of the first event to send.
         epoch: of the receiver; None if it is not exclusive.
-
-    Attributes:
-        is_stolen: whether the server has closed it.
     """
 
     def __init__(
@@ -223,16 +215,7 @@ def _frame_of(channel: int, head: bytes, payload: bytes) -> bytes:
 
 
 class Taker(ServerLink):
-    """Link for incoming messages: events for a hub, or requests to a node.
-
-    Args:
-        wire: its connection.
-        channel: of the session.
-        handle: of the link.
-        state: of the server.
-        address: the target of the messages.
-        answers: the reply links of nodes.
-    """
+    """Link for incoming messages: events for a hub, or requests to a node."""
 
     def __init__(
         self,

@@ -31,14 +31,9 @@ class RequestCounts:
     """Numbers of client requests to a server.
 
     Attributes:
-        connections: opened in total.
         receivers: links attached for reading a partition.
         senders: links attached for sending.
-        requests: to the management node.
-        tokens: put by clients.
         flows: flow frames, such as grants of credit.
-        delivered: events sent to receivers.
-        stolen: receivers disconnected by others.
     """
 
     connections: int = 0
@@ -78,11 +73,8 @@ class State:
     """The state of a server.
 
     Attributes:
-        hubs: by name.
         key: the shared access key that signs tokens; empty to accept any token.
         readers: the receivers of each place.
-        counts: the numbers of requests.
-        faults: the injected faults.
         most_in_message: the bytes of the largest accepted message.
     """
 
