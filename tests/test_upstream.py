@@ -784,7 +784,7 @@ class TestBundles:
             parsed.append(cls)
             parse(cls, parser)
 
-        options = PipelineOptions(["--pipeline_type_check"])
+        options = PipelineOptions([])
         pipeline = beam.Pipeline(BatchRunner(), options=options)
         first = pipeline | beam.Create([1])
         monkeypatch.setattr(TypeOptions, "_add_argparse_args", classmethod(counted))

@@ -96,6 +96,9 @@ _NEGATIVE = re.compile(r"no[-_]?(.+)")
 _SWITCHES = frozenset(["spark_explain"])
 """Our options without a value."""
 
+_APPEND = type(argparse.ArgumentParser().add_argument("--any", action="append"))
+"""Class of the options that may be given several times."""
+
 _OFF = ("false", "no", "off", "0")
 
 
@@ -184,7 +187,7 @@ def _repeated(words: Sequence[str], own: Any) -> str | None:
 
     The values may be secrets.
     """
-    actions = [each for each in _actions(own) if not isinstance(each, argparse._AppendAction)]
+    actions = [each for each in _actions(own) if not isinstance(each, _APPEND)]
     once = {flag[2:] for action in actions for flag in action.option_strings} - _SWITCHES
     given: dict[str, str] = {}
     for word, after in pairwise([*words, ""]):

@@ -54,6 +54,8 @@ class _Outputs:
         self.checks: dict[str | None, Check | None] = {}
 
     def __getstate__(self) -> dict[str, Any]:
+        if "by_tag" not in vars(self):  # It has been pickled before.
+            return {"checks": self.checks}
         checks = {
             tag: self._check_of(output.element_type)
             for tag, output in self.by_tag.items()

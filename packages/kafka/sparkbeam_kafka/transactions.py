@@ -5,9 +5,10 @@ as an offset of a consumer group; a repeated micro-batch finds it and sends noth
 that send with one ``transactional.id``, Kafka refuses the one that has begun first.
 """
 
+import copy
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam_kafka.client import (
@@ -65,17 +66,19 @@ class TransactionWriter(TakesSinkId):
         topic: of records without one; it has the offset that stands for the micro-batch.
     """
 
-    def __init__(self, config: Mapping[str, str], topic: str, sink_id: str = "") -> None:
+    def __init__(self, config: Mapping[str, str], topic: str) -> None:
         self._config = dict(config)
         self._topic = topic
-        self._sink_id = sink_id
+        self._sink_id = ""
         self._epoch = 0
         self._producer: Any = None
         self._client: Client | None = None
         self._failed: Any = None
 
-    def with_sink_id(self, sink_id: str) -> "TransactionWriter":
-        return TransactionWriter(self._config, self._topic, sink_id)
+    def with_sink_id(self, sink_id: str) -> Self:
+        writer = copy.copy(self)
+        writer._sink_id = sink_id
+        return writer
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
         """Begin a transaction.
