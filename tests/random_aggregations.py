@@ -147,7 +147,7 @@ COMBINES: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
     "own": (Longest, WHOLE | {"text"}),
     "arrays": (Arrays, frozenset({"small"})),
 }
-"""What makes the CombineFn, and for which kinds of values."""
+"""Maker of a CombineFn, and the kinds of values that it takes."""
 
 GROUPS = ("group", "lengths", "cogroup", "twice", "again")
 
@@ -236,7 +236,7 @@ class Aggregations:
 
     @property
     def is_in_time(self) -> bool:
-        """Whether no element is behind the watermark."""
+        """Return whether no element is behind the watermark."""
         watermark = -1
         for arrival in self.arrivals:
             for block in arrival.blocks:
@@ -551,7 +551,7 @@ SMALL: dict[str, Any] = {
     "worker.state.ordered_bag.SMALL_BYTES": 60,
     "worker.state.page.PAGE_BYTES": 300,
 }
-"""What few values fill."""
+"""Limits of sizes that few values reach."""
 
 
 @contextmanager

@@ -226,7 +226,7 @@ def in_batch(
 
 
 def wrong_in_batch(made: Aggregations) -> str:
-    """What is wrong with aggregations in batch; '' if nothing is."""
+    """Return the problem with aggregations in batch; '' if there is none."""
     build = partial(made.build, streaming=False)
     with limits(small=made.small):
         found = in_batch(build, flags=made.flags)
@@ -234,7 +234,7 @@ def wrong_in_batch(made: Aggregations) -> str:
 
 
 def pages_of(spark: Spark) -> int:
-    """How many entries of the state are not of directories of pages."""
+    """Return the number of entries of the state that are not of directories of pages."""
     (checkpoint,) = spark.checkpoints.values()
     names = [name for entries in checkpoint.state.values() for name in entries]
     return sum(name != b"root" and name[2:3] != b"d" for name in names)
@@ -251,7 +251,7 @@ def without_panes(found: Found) -> list[Any]:
 
 
 def differing(expected: Iterable[Any], found: Iterable[Any], name: str) -> str:
-    """How results differ; '' if they do not."""
+    """Return the difference of results; '' if there is none."""
     ours, theirs = Counter(expected), Counter(found)
     missing, more = sorted((ours - theirs).elements()), sorted((theirs - ours).elements())
     return f"{name}: missing {missing[:3]}, too many {more[:3]}" if missing or more else ""

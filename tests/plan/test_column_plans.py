@@ -1,4 +1,4 @@
-"""Which steps take columns and which columns are read, in the plans of many pipelines.
+"""Plans of many pipelines: the steps that take columns, and the columns that are read.
 
 The golden files have them as words: of each step whether it takes columns, and why not.
 """
@@ -557,7 +557,7 @@ ORIGINS: dict[str, tuple[Build, dict[str, Build]]] = {
         {name: ROWS[name] for name in ("a field", "times that are added", "timestamps")},
     ),
 }
-"""What is read, and the pipelines over it."""
+"""Sources by name, with the pipelines over them."""
 
 
 @pytest.mark.parametrize("origin", ORIGINS)

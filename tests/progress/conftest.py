@@ -18,5 +18,5 @@ def terminal() -> Iterator[Terminal]:
 
 @pytest.fixture
 def screen(terminal: Terminal) -> TerminalScreen:
-    """What draws on it."""
+    """Console that draws on the screen."""
     return TerminalScreen(terminal.stream)
