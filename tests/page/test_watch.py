@@ -13,10 +13,9 @@ from xml.etree import ElementTree as ET
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from click.testing import CliRunner
 from ended_checkpoints import leave
-from in_process import StreamingRunner
+from in_process import streaming_pipeline
 
 from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError, PipelineFailed
@@ -138,8 +137,7 @@ def test_signs_that_cannot_be_written_harm_nothing(
 
 def test_a_checkpoint_of_another_pipeline_is_left_alone(checkpoint: Path) -> None:
     before = (checkpoint / "sparkbeam" / "driver.json").read_bytes()
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}"])
-    p = beam.Pipeline(runner=StreamingRunner(), options=options)
+    p = streaming_pipeline(None, checkpoint)
     _ = p | beam.Create([1]) | beam.GroupBy(lambda x: x) | beam.Reshuffle()
     with pytest.raises(ConfigurationError, match="another pipeline"):
         p.run().wait_until_finish()

@@ -10,7 +10,6 @@ import apache_beam as beam
 import pytest
 from apache_beam.coders import BytesCoder, VarIntCoder
 from apache_beam.metrics.metric import Metrics, MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
@@ -21,13 +20,13 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crash, Point, Spark, rounds, streaming_pipeline
+from noting import Lines
 from one_position import OnePosition
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.observe.figures.progress import StageProgress
 from sparkbeam.observe.page.watch import CheckpointView
-from sparkbeam.streaming import tick_source
 from sparkbeam.streaming.status import status
 
 Build = Callable[[beam.PCollection], beam.PCollection]
@@ -47,6 +46,7 @@ class Program:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._out = Lines(folder / "out")
         self._spark = Spark(self._reach)
         self._crashes_at = [NUMBERS // 2]
 
@@ -63,37 +63,24 @@ class Program:
             with pytest.raises(PipelineFailed, match="Halfway"):
                 self.start(build)
         self.start(last)
-        return sorted(self._out.read_text().splitlines()) if self._out.exists() else []
-
-    @property
-    def _out(self) -> Path:
-        return self._folder / "out"
+        return sorted(self._out.read())
 
     def start(self, build: Build) -> None:
-        out = self._out
-
-        def note(text: Any) -> None:
-            with out.open("a") as lines:
-                lines.write(f"{text}\n")
-
         events = TestStream(coder=VarIntCoder())
         for number in range(NUMBERS):
             events = events.add_elements([TimestampedValue(number, number)])
             events = events.advance_watermark_to(number)
         events = events.advance_watermark_to_infinity()
-        flags = ["--streaming", f"--checkpoint_location={self._folder}"]
-        pipeline = beam.Pipeline(
-            runner=StreamingRunner(self._spark), options=PipelineOptions(flags)
-        )
-        _ = build(pipeline | "Events" >> events) | "Note" >> beam.Map(note)
+        pipeline = streaming_pipeline(self._spark, self._folder)
+        _ = build(pipeline | "Events" >> events) | "Note" >> beam.Map(self._out.note)
         self.result = pipeline.run()
         self.result.wait_until_finish()
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
-    return Program(tmp_path)
+def program(tmp_path: Path) -> Iterator[Program]:
+    with rounds(2):
+        yield Program(tmp_path)
 
 
 def summed(label: str, do: Callable[[int], tuple[str, int]]) -> Build:

@@ -9,11 +9,10 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.utils.timestamp import Duration
-from in_process import MachineClock, Spark, StreamingRunner
+from in_process import MachineClock, Spark, streaming_pipeline
 
 from sparkbeam.streaming.clock import Clock
 from sparkbeam.streaming.spark_sources import TickTime
@@ -56,8 +55,7 @@ def test_a_query_goes_on_when_the_clock_is_set(
 ) -> None:
     MachineClock(monkeypatch, {12: jump, 25: -jump, 35: -5})
     spark = Spark()
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path}"])
-    with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+    with streaming_pipeline(spark, tmp_path) as p:
         numbers = p | beam.Create([12]) | beam.ParDo(Waiting())
         assert_that(numbers, equal_to(list(range(12))))
     (checkpoint,) = spark.checkpoints.values()

@@ -12,13 +12,6 @@ from test_output_modes import SCHEMA, console, counts, result, run, stop_at
 from sparkbeam import PipelineFailed
 from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.io import Foreach, ForeachBatch
-from sparkbeam.streaming import tick_source
-
-
-@pytest.fixture(autouse=True)
-def one_event_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each event of a TestStream has a micro-batch of its own."""
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
 
 
 @dataclass(frozen=True)

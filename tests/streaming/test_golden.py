@@ -5,17 +5,15 @@ from pathlib import Path
 
 import golden
 import pytest
+from in_process import rounds
 
 from sparkbeam.plan.fingerprint import STATE_FORMAT
-from sparkbeam.streaming import tick_source
 from sparkbeam.upstream.spark import has_row_state
 
 
+@rounds(golden.ROUNDS)
 @pytest.mark.skipif(not has_row_state(), reason="the checkpoint has the state of rows")
-def test_the_stored_checkpoint_is_gone_on_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", golden.ROUNDS)
+def test_the_stored_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
     found, expected = golden.resume(golden.STORED, tmp_path)
     assert len(expected) > 20
     assert found == sorted(expected)

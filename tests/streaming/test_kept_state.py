@@ -18,7 +18,6 @@ from apache_beam.coders import (
     TupleCoder,
     VarIntCoder,
 )
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.userstate import (
     BagStateSpec,
@@ -31,7 +30,7 @@ from apache_beam.transforms.userstate import (
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from click.testing import CliRunner
-from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
+from in_process import Checkpoint, Crash, Point, Spark, rounds, streaming_pipeline
 
 from sparkbeam.cli.commands import main
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFailed
@@ -41,7 +40,6 @@ from sparkbeam.inspection.stage_coders import parsed
 from sparkbeam.inspection.stage_state import StoredState, read_state
 from sparkbeam.inspection.state_reader import ROOT, Entries
 from sparkbeam.state import MapStateSpec, MultimapStateSpec
-from sparkbeam.streaming import tick_source
 
 
 class StandIn:
@@ -69,8 +67,7 @@ def counting(folder: Path, spark: Spark) -> None:
     events = TestStream(coder=StrUtf8Coder()).add_elements(
         [TimestampedValue(word, at) for at, word in enumerate(WORDS)]
     )
-    flags = ["--streaming", f"--checkpoint_location={folder}", "--shards=2"]
-    p = beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
+    p = streaming_pipeline(spark, folder, "--shards=2")
     _ = (
         p
         | "Events" >> events.advance_watermark_to(MARK).advance_watermark_to_infinity()
@@ -82,10 +79,10 @@ def counting(folder: Path, spark: Spark) -> None:
 
 
 @pytest.fixture
-def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredState:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
+def counted(tmp_path: Path) -> StoredState:
     spark = Spark(halfway)
-    counting(tmp_path, spark)
+    with rounds(2):
+        counting(tmp_path, spark)
     return read_state(str(tmp_path), StandIn(spark.checkpoints[str(tmp_path)]))
 
 
@@ -223,8 +220,7 @@ def remembering(folder: Path, coder: beam.coders.Coder, make: Callable[[], Any])
 
 def kept_by(folder: Path, spec: StateSpec, put: Callable[[Any], Any]) -> Run:
     spark = Spark(halfway)
-    flags = ["--streaming", f"--checkpoint_location={folder}", "--shards=2"]
-    p = beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
+    p = streaming_pipeline(spark, folder, "--shards=2")
     keeping(p, spec, put)
     with pytest.raises(PipelineFailed, match="Halfway"):
         p.run().wait_until_finish()
@@ -385,14 +381,7 @@ def test_the_command_takes_coders_of_the_program(
 import sys
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.userstate import (
-    BagStateSpec,
-    CombiningValueStateSpec,
-    OrderedListStateSpec,
-    ReadModifyWriteStateSpec,
-    SetStateSpec,
-    StateSpec,
-)
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from test_kept_state import PointCoder, keeping
 print("a word of the program")
 with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as p:

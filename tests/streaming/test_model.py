@@ -36,11 +36,10 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
-from in_process import Checkpoint, Crashes, Point, Spark, StreamingRunner
+from in_process import Crashes, Measured, Spark, StreamingRunner, rounds, streaming_pipeline
 from remembering import Remembering
 
 from sparkbeam import SparkRunner
-from sparkbeam.streaming import tick_source
 
 # Some ask for the session as they run.
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("by_value")]
@@ -58,11 +57,8 @@ def anywhere(request: pytest.FixtureRequest) -> SparkRunner:
     return SparkRunner(request.getfixturevalue("spark"))
 
 
-def pipeline(runner: SparkRunner | None = None, checkpoint: Path | None = None) -> beam.Pipeline:
-    flags = ["--streaming"]
-    if checkpoint is not None:
-        flags.append(f"--checkpoint_location={checkpoint}")
-    return beam.Pipeline(runner=runner or StreamingRunner(), options=PipelineOptions(flags))
+def pipeline(runner: SparkRunner | None = None) -> beam.Pipeline:
+    return beam.Pipeline(runner or StreamingRunner(), options=PipelineOptions(["--streaming"]))
 
 
 def at(*stamps: int) -> list[TimestampedValue]:
@@ -208,13 +204,7 @@ def state_after_expiry(keys: int, folder: Path) -> list[int]:
     The first ends with the windows open, the second when they have expired, and the
     pipeline goes on.
     """
-    sizes = []
-
-    def look(point: Point) -> None:
-        if point[1] == "committed":
-            sizes.append(size(spark.checkpoints[str(folder)]))
-
-    spark = Spark(look)
+    spark = Measured(lambda checkpoint: checkpoint.size)
     events = TestStream(coder=StrUtf8Coder())
     for number in range(0, keys, 100):
         some = [f"element {n}" for n in range(number, min(number + 100, keys))]
@@ -223,7 +213,7 @@ def state_after_expiry(keys: int, folder: Path) -> list[int]:
     events = events.advance_watermark_to(30)
     for _ in range(10):
         events = events.advance_processing_time(1)
-    with pipeline(StreamingRunner(spark), folder) as p:
+    with streaming_pipeline(spark, folder) as p:
         keyed = (
             p
             | events.advance_watermark_to_infinity()
@@ -232,24 +222,14 @@ def state_after_expiry(keys: int, folder: Path) -> list[int]:
         )
         keyed | beam.GroupByKey()
         keyed | beam.ParDo(Remembering())
-    return sizes
+    return spark.found
 
 
-def size(checkpoint: Checkpoint) -> int:
-    return sum(
-        len(key) + len(value)
-        for entries in checkpoint.state.values()
-        for key, value in entries.items()
-    )
-
-
-def test_nothing_is_left_of_expired_windows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
-    few = state_after_expiry(1, tmp_path / "few")
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 11)
-    many = state_after_expiry(1000, tmp_path / "many")
+def test_nothing_is_left_of_expired_windows(tmp_path: Path) -> None:
+    with rounds(2):
+        few = state_after_expiry(1, tmp_path / "few")
+    with rounds(11):
+        many = state_after_expiry(1000, tmp_path / "many")
     assert max(many) > 50 * 1000
     # What is left are the directories of the pages, which are as small as with one key.
     assert many[-2] < few[-2] + 100
@@ -496,12 +476,12 @@ def build(p: beam.Pipeline) -> None:
     assert_that(late, equal_to([("main", 21)]), label="side")
 
 
-def test_crashes_everywhere_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 7)
-    runner = StreamingRunner(Spark(crashes := Crashes()))
+@rounds(7)
+def test_crashes_everywhere_change_nothing(tmp_path: Path) -> None:
+    spark = Spark(crashes := Crashes())
 
     def run() -> Any:
-        with pipeline(runner, tmp_path) as p:
+        with streaming_pipeline(spark, tmp_path) as p:
             build(p)
         return p.result
 

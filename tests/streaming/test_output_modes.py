@@ -11,13 +11,12 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.coders import coder_impl
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows, TimestampedValue
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
-from in_process import Batch, Crash, Crashes, Point, Spark, StreamingRunner
+from in_process import Batch, Crash, Crashes, Point, Spark, rounds, streaming_pipeline
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from sparkbeam import ConfigurationError, PipelineFailed
@@ -27,7 +26,6 @@ from sparkbeam.errors import CheckpointFailed, UnsupportedTransform
 from sparkbeam.io import ForeachBatch, WriteToSpark
 from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.spark_io import WriteSpec
-from sparkbeam.streaming import tick_source
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.messages import pack, unpack
 from sparkbeam.wire.rows import PLAIN_CELL
@@ -35,12 +33,6 @@ from sparkbeam.worker.connectors.sink_cells import _CELLS, cell_of
 
 SCHEMA = StructType([StructField("key", StringType()), StructField("count", LongType())])
 SECONDS = 4
-
-
-@pytest.fixture(autouse=True)
-def one_event_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each event of a TestStream has a micro-batch of its own."""
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
 
 
 def stop_at(point: Point) -> Callable[[Point], None]:
@@ -58,9 +50,10 @@ def behind_a_sink(crashes: Crashes) -> Callable[[Point], None]:
     return lambda point: crashes(point) if point[1] in ("written", "sink") else None
 
 
+@rounds(1)
 def run(spark: Spark, folder: Path, build: Callable[[beam.Pipeline], Any]) -> None:
-    options = PipelineOptions([f"--checkpoint_location={folder}/checkpoint", "--shards=2"])
-    with beam.Pipeline(StreamingRunner(spark), options=options) as p:
+    """Run a pipeline with a micro-batch for each event."""
+    with streaming_pipeline(spark, folder / "checkpoint", "--shards=2") as p:
         build(p)
 
 

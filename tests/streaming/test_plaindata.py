@@ -10,9 +10,9 @@ import pytest
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
 from apache_beam.transforms.window import FixedWindows
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crash, Point, Spark, streaming_pipeline
 
-from sparkbeam import PipelineFailed, SparkBeamOptions
+from sparkbeam import PipelineFailed
 from sparkbeam.wire import plaindata
 from sparkbeam.wire.messages import Round, ShardStatus, StageStatus, Tick, dump, load, unpack
 
@@ -85,8 +85,7 @@ def counted(spark: Spark, checkpoint: str) -> beam.Pipeline:
     events = TestStream()
     for second in range(0, 2000, 5):  # More rounds than a micro-batch has.
         events = events.add_elements([second % 7]).advance_watermark_to(second)
-    options = SparkBeamOptions([f"--checkpoint_location={checkpoint}"])
-    pipeline = beam.Pipeline(StreamingRunner(spark), options)
+    pipeline = streaming_pipeline(spark, checkpoint)
     _ = (
         pipeline
         | events.advance_watermark_to_infinity()

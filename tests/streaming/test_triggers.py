@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import apache_beam as beam
 import pytest
 import trigger_model as model
 from apache_beam.coders import VarIntCoder
 from apache_beam.metrics import MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.combiners import MeanCombineFn, ToListCombineFn
@@ -46,12 +44,10 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.windowed_value import PaneInfoTiming
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_process import Crashes, Spark, StreamingRunner
+from in_process import Crashes, Spark, rounds, streaming_pipeline
 from random_triggers import STAMPS, TRIGGERS, bounded
 from trigger_model import EARLY, LATE, ON_TIME, Clock, Elements, Event, Pane, Watermark, expected
 from whole import is_whole
-
-from sparkbeam.streaming import tick_source
 
 EXAMPLES = 80 if is_whole() else 8
 BRANCHES = 4
@@ -116,7 +112,7 @@ class Ran:
         windowings: of the elements.
         events: what happens.
         crashes: where it does so; None for nowhere.
-        rounds: how many events make a micro-batch.
+        most: how many events make a micro-batch.
 
     Attributes:
         dropped: how many elements were dropped, by the step and the counter.
@@ -127,15 +123,15 @@ class Ran:
         windowings: Sequence[Windowing],
         events: list[Event],
         crashes: Crashes | None = None,
-        rounds: int = 200,
+        most: int = 200,
     ) -> None:
         self._windowings, self._events = windowings, events
         found.clear()
         stamped.clear()
         crashes = crashes or Crashes((-1, ""))
-        runner = StreamingRunner(Spark(crashes))
-        with TemporaryDirectory() as folder, patch.object(tick_source, "_MOST_ROUNDS", rounds):
-            result = crashes.until_it_ends(lambda: self._run(runner, Path(folder)))
+        spark = Spark(crashes)
+        with TemporaryDirectory() as folder, rounds(most):
+            result = crashes.until_it_ends(lambda: self._run(spark, Path(folder)))
         # What ran in a micro-batch that was not committed has run again.
         runs_again = any(when == "sink" for _, when in crashes.points)
         self._found = {
@@ -151,9 +147,8 @@ class Ran:
         """Those of a step, sorted."""
         return self._found.get(name, [])
 
-    def _run(self, runner: StreamingRunner, folder: Path) -> Any:
-        flags = ["--streaming", "--allow_unsafe_triggers", f"--checkpoint_location={folder}"]
-        p = beam.Pipeline(runner=runner, options=PipelineOptions(flags))
+    def _run(self, spark: Spark, folder: Path) -> Any:
+        p = streaming_pipeline(spark, folder, "--allow_unsafe_triggers")
         pairs = p | stream(self._events) | beam.WithKeys("key")
         for number, windowing in enumerate(self._windowings):
             windows = pairs | f"windows {number}" >> beam.WindowInto(
@@ -264,9 +259,9 @@ def test_a_combine_has_the_panes_of_a_grouping_of_single_elements_and_their_time
     st.sampled_from(["planned", "sink", "committed"]),
 )
 def test_panes_are_those_of_the_model_after_a_crash(
-    some: list[Windowing], events: list[Event], rounds: int, batch: int, when: str
+    some: list[Windowing], events: list[Event], most: int, batch: int, when: str
 ) -> None:
-    check(some, events, Crashes((batch, when)), rounds)
+    check(some, events, Crashes((batch, when)), most)
 
 
 BY_THE_CLOCK = {
@@ -361,8 +356,7 @@ def test_a_session_that_grows_past_the_watermark_is_on_time_again() -> None:
 def test_a_pane_that_the_clock_lets_out_behind_its_window_is_in_time_downstream() -> None:
     events: list[Event] = [Watermark(5), Elements(((1, 2),)), Watermark(30), Clock(10)]
     found.clear()
-    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
-    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
+    with streaming_pipeline(None, None, "--allow_unsafe_triggers") as p:
         first = (
             p
             | stream(events)
@@ -391,8 +385,7 @@ def test_a_pane_that_the_clock_lets_out_behind_its_window_is_in_time_downstream(
 @pytest.mark.parametrize(("mode", "last"), [(DISCARDING, "nan"), (ACCUMULATING, "3.0")])
 def test_a_pane_of_nothing_needs_no_merge_of_nothing(mode: Any, last: str) -> None:
     """Beam's mean cannot merge no accumulators."""
-    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
-    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
+    with streaming_pipeline(None, None, "--allow_unsafe_triggers") as p:
         windowed = (
             p
             | stream([Elements(((3, 1),)), Watermark(2)])

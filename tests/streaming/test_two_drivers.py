@@ -8,7 +8,7 @@ import json
 import multiprocessing
 import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -21,11 +21,10 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from click.testing import CliRunner
-from in_process import Crash, Crashes, Point, Spark, StreamingRunner, Writer
+from in_process import Crash, Crashes, Point, Spark, Writer, rounds, streaming_pipeline
 from numbers_sink import write_numbers, written
 from test_folder_commits import BATCHES, ROWS, SINK_ID, Reader, Unsteady, as_spark, rows_in
 
@@ -52,9 +51,10 @@ NUMBERS = list(range(12))
 
 
 @pytest.fixture(autouse=True)
-def short_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 4)
+def short_micro_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(tick_source, "_LOOK_SECONDS", 0)
+    with rounds(4):
+        yield
 
 
 def start(spark: Spark, folder: Path) -> Any:
@@ -63,8 +63,7 @@ def start(spark: Spark, folder: Path) -> Any:
     for second in range(2):
         some = [TimestampedValue(number, second) for number in NUMBERS[second::2]]
         events = events.add_elements(some).advance_watermark_to(second)
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={folder / 'checkpoint'}"])
-    p = beam.Pipeline(runner=StreamingRunner(spark), options=options)
+    p = streaming_pipeline(spark, folder / "checkpoint")
     _ = (
         p
         | events.advance_watermark_to_infinity()
@@ -329,12 +328,9 @@ def test_a_driver_that_begins_a_checkpoint_at_once_with_another_goes_on_if_it_is
 
 def test_a_program_that_may_not_go_on_leaves_the_one_that_runs_in_peace(tmp_path: Path) -> None:
     def other() -> None:
-        options = PipelineOptions(
-            ["--streaming", f"--checkpoint_location={tmp_path / 'checkpoint'}"]
-        )
         with (
             pytest.raises(ConfigurationError, match="the state of another pipeline"),
-            beam.Pipeline(runner=StreamingRunner(beside(spark)), options=options) as p,
+            streaming_pipeline(beside(spark), tmp_path / "checkpoint") as p,
         ):
             _ = p | beam.Create([("a", 1)]) | "Other" >> beam.GroupByKey()
 

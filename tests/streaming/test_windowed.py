@@ -6,7 +6,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.trigger import (
     AccumulationMode,
@@ -20,7 +19,7 @@ from apache_beam.transforms.window import (
     Sessions,
     TimestampedValue,
 )
-from in_process import StreamingRunner
+from in_process import streaming_pipeline
 from noting import found, note
 
 from sparkbeam.plan.grouping import GroupStrategy
@@ -39,7 +38,7 @@ def panes(windowing: beam.WindowInto) -> list[Any]:
         watermark += choice.choice([1, 1, 2, 5, 10])
         events = events.advance_watermark_to(watermark)
     found.clear()
-    with beam.Pipeline(runner=StreamingRunner(), options=PipelineOptions(["--streaming"])) as p:
+    with streaming_pipeline() as p:
         keyed = (
             p | events.advance_watermark_to_infinity() | windowing | beam.Map(lambda n: (n % 3, n))
         )
@@ -100,7 +99,7 @@ def test_new_elements_are_merged_with_the_sessions_beside_them(
         events = events.add_elements([TimestampedValue(n, 10 * n) for n in numbers])
         events = events.advance_watermark_to(low - 999)
     found.clear()
-    with beam.Pipeline(runner=StreamingRunner(), options=PipelineOptions(["--streaming"])) as p:
+    with streaming_pipeline() as p:
         sessions = (
             p
             | events.advance_watermark_to_infinity()
