@@ -1,7 +1,6 @@
 """Notes what comes out of a pipeline that runs in this process, with all that belongs to it."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -40,19 +39,3 @@ def values(build: Callable[[beam.Pipeline], Any], *options: str, runner: Any = N
     """Run a pipeline as :func:`noted` does, and return the values of its elements."""
     noted(build, *options, runner=runner)
     return [value for value, *_ in found]
-
-
-class Lines:
-    """A file of lines that a step writes, one for each element."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def note(self, element: Any) -> None:
-        """Write an element as the function of the last step."""
-        with self._path.open("a") as file:
-            file.write(f"{element}\n")
-
-    def read(self) -> list[str]:
-        """Return the lines in their order."""
-        return self._path.read_text().splitlines() if self._path.exists() else []

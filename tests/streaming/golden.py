@@ -30,7 +30,7 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
 from in_process import Checkpoint, Crash, Point, Spark, rounds, streaming_pipeline
-from noting import Lines
+from lines import Lines
 
 from sparkbeam.errors import PipelineFailed
 

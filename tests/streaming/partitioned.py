@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from apache_beam.transforms.window import FixedWindows
 from in_process import Crash, Point, Spark, streaming_pipeline
-from noting import Lines
+from lines import Lines
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from sparkbeam.connectors import source_frames

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_process import Crashes, Measured, Spark, rounds, streaming_pipeline
 from in_process_batch import BatchRunner
-from noting import Lines
+from lines import Lines
 from remembering import keys
 
 from sparkbeam import AsOfJoin

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import golden
 import pytest
 from apache_beam.coders import BytesCoder, VarIntCoder
 from apache_beam.metrics.metric import Metrics, MetricsFilter
@@ -21,13 +22,15 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from in_process import Crash, Point, Spark, rounds, streaming_pipeline
-from noting import Lines
-from one_position import OnePosition
+from lines import Lines
+from positions import Positions
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.observe.figures.progress import StageProgress
 from sparkbeam.observe.page.watch import CheckpointView
+from sparkbeam.plan.fingerprint import STATE_FORMAT
 from sparkbeam.streaming.status import status
+from sparkbeam.upstream.spark import has_row_state
 
 Build = Callable[[beam.PCollection], beam.PCollection]
 """Numbers to texts."""
@@ -275,7 +278,7 @@ class Read(beam.DoFn):
 
     @beam.DoFn.unbounded_per_element()
     def process(
-        self, number: Any, tracker: Any = beam.DoFn.RestrictionParam(OnePosition())
+        self, number: Any, tracker: Any = beam.DoFn.RestrictionParam(Positions(1))
     ) -> Iterator[Any]:
         if tracker.try_claim(0):
             yield number
@@ -376,3 +379,19 @@ def test_a_counter_of_a_step_that_is_gone_stays(program: Program) -> None:
     program.run(lambda numbers: edited()(numbers | "Look" >> beam.Filter(count)), edited())
     (counter,) = program.result.metrics().query(MetricsFilter().with_name("counted"))["counters"]
     assert (counter.key.step, counter.committed) == ("Look", 2)
+
+
+# A checkpoint that was written before, of the state format that stands.
+
+
+@rounds(golden.ROUNDS)
+@pytest.mark.skipif(not has_row_state(), reason="the checkpoint has the state of rows")
+def test_the_stored_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
+    found, expected = golden.resume(golden.STORED, tmp_path)
+    assert len(expected) > 20
+    assert found == sorted(expected)
+
+
+def test_it_is_of_the_format_that_is_written() -> None:
+    pipeline = json.loads(golden.STORED.read_text())["files"]["sparkbeam/pipeline.json"]
+    assert json.loads(pipeline)["format"] == STATE_FORMAT

@@ -11,10 +11,10 @@ import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command import command
 from in_process import Crash, Point, Spark, rounds, streaming_pipeline
 
-from sparkbeam.cli.commands import main
 from sparkbeam.errors import PipelineFailed
 
 LAST = 2
@@ -75,7 +75,7 @@ def program(tmp_path: Path) -> Iterator[Program]:
 
 
 def asked(folder: Path, *options: str) -> Result:
-    return CliRunner().invoke(main, ["checkpoint", str(folder), *options])
+    return command("checkpoint", folder, *options)
 
 
 def told(folder: Path) -> dict[str, Any]:

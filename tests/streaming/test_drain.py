@@ -14,13 +14,13 @@ from apache_beam.metrics import Metrics
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import CombiningValueStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 from command import answer, command
 from in_process import Crashes, Spark, StreamingRunner, streaming_pipeline
+from positions import Positions
 from waiting import until
 
 from sparkbeam import SparkRunner
@@ -40,20 +40,15 @@ class Endless(OffsetRestrictionTracker):
         return self._range.stop != ENDLESS
 
 
-class Ranges(RestrictionProvider):
+class Ranges(Positions):
     """From 0 to the element; an endless one can be truncated to ten more, if it says so."""
 
     def __init__(self, more: int | None = None) -> None:
+        super().__init__()
         self._more = more
-
-    def initial_restriction(self, element: int) -> OffsetRange:
-        return OffsetRange(0, element)
 
     def create_tracker(self, restriction: OffsetRange) -> Endless:
         return Endless(restriction)
-
-    def restriction_size(self, element: int, restriction: OffsetRange) -> int:
-        return int(restriction.size())
 
     def truncate(self, element: int, restriction: OffsetRange) -> OffsetRange | None:
         if self._more is None or restriction.stop != ENDLESS:

@@ -37,7 +37,7 @@ from in_process import (
     rounds,
     streaming_pipeline,
 )
-from noting import Lines
+from lines import Lines
 
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS
 from sparkbeam.worker.streaming import stored_views

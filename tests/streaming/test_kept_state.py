@@ -29,10 +29,9 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
-from click.testing import CliRunner
+from command import command
 from in_process import Checkpoint, Crash, Point, Spark, rounds, streaming_pipeline
 
-from sparkbeam.cli.commands import main
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFailed
 from sparkbeam.explain.explanation import plan_of
 from sparkbeam.inspection import state_reader
@@ -389,7 +388,7 @@ with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as p:
 """
     )
     asked = ["state", str(tmp_path / "checkpoint"), "--step", "Keep", "--json"]
-    result = CliRunner().invoke(main, [*asked, "--program", str(program), "--", "--streaming"])
+    result = command(*asked, "--program", program, "--", "--streaming")
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["values"] == [[3, 4]]
 
@@ -399,18 +398,18 @@ def test_the_command_prints_lines_and_json(
 ) -> None:
     monkeypatch.setattr(state_reader, "SparkStore", lambda *_: counted.store)
     asked = ["state", counted.location, "--step", "Count", "--key", "question"]
-    result = CliRunner().invoke(main, asked)
+    result = command(*asked)
     assert result.exit_code == 0
     first, *windows = result.output.splitlines()
     assert first == "'question'"
     assert windows[0].startswith("  window 1970-01-01T00:00:20Z to 1970-01-01T00:00:30Z: 1; ")
-    result = CliRunner().invoke(main, [*asked, "--json"])
+    result = command(*asked, "--json")
     parsed = [json.loads(line) for line in result.output.splitlines()]
     assert parsed == contents(counted, "Count", "question")
 
 
 def test_before_the_first_commit_there_is_no_state(counted: StoredState) -> None:
-    result = CliRunner().invoke(main, ["state", counted.location, "--step", "Count"])
+    result = command("state", counted.location, "--step", "Count")
     assert result.exit_code == 1
     assert "yet: no micro-batch is committed." in " ".join(result.output.split())
 
@@ -427,6 +426,6 @@ def test_before_the_first_commit_there_is_no_state(counted: StoredState) -> None
 def test_the_command_refuses_what_is_wrong(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    result = CliRunner().invoke(main, ["state", str(tmp_path), *arguments])
+    result = command("state", tmp_path, *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())

@@ -14,7 +14,7 @@ from apache_beam.transforms.userstate import TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from in_process import Crashes, Measured, Spark, rounds, streaming_pipeline
 from in_process_batch import BatchRunner
-from noting import Lines
+from lines import Lines
 from remembering import keys
 from test_changes import Program, program  # noqa: F401
 

@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
-from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import TestWindowedValue, assert_that, equal_to
@@ -15,8 +15,6 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.trigger import (
     AccumulationMode,
     AfterCount,
-    AfterWatermark,
-    DefaultTrigger,
     Repeatedly,
 )
 from apache_beam.transforms.userstate import (
@@ -37,7 +35,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 from in_process import Crashes, Measured, Spark, StreamingRunner, rounds, streaming_pipeline
-from remembering import Remembering
+from remembering import Remembering, keys
 
 from sparkbeam import SparkRunner
 
@@ -124,33 +122,6 @@ def test_aggregations_in_a_chain_agree_in_each_window(anywhere: SparkRunner) -> 
         assert_that(whole, equal_to([(None, [6]), (None, [22]), (None, [38])]), label="whole")
 
 
-def test_each_grouping_drops_what_is_too_late_for_it() -> None:
-    events = (
-        TestStream(coder=VarIntCoder())
-        .add_elements(at(1))
-        .advance_watermark_to(13)
-        .add_elements(at(2))
-        .advance_watermark_to_infinity()
-    )
-    with pipeline() as p:
-        late = p | events
-        for lateness, expected in ((0, [[1]]), (5, [[1], [2]])):
-            counted = (
-                late
-                | f"windows {lateness}"
-                >> beam.WindowInto(
-                    FixedWindows(10),
-                    trigger=AfterWatermark(late=AfterCount(1)),
-                    accumulation_mode=AccumulationMode.DISCARDING,
-                    allowed_lateness=lateness,
-                )
-                | f"keys {lateness}" >> beam.WithKeys("k")
-                | f"group {lateness}" >> beam.GroupByKey()
-                | f"values {lateness}" >> beam.Values()
-            )
-            assert_that(counted, equal_to(expected), label=f"late by {lateness}")
-
-
 def test_a_slow_branch_does_not_hold_another_back() -> None:
     """An element that waits for a side input holds its own branch, not the other."""
     events = (
@@ -235,53 +206,24 @@ def test_nothing_is_left_of_expired_windows(tmp_path: Path) -> None:
     assert many[-2] < few[-2] + 100
 
 
-def late_elements(p: beam.Pipeline) -> int:
-    """How many elements the steps of a pipeline have dropped."""
-    wanted = MetricsFilter().with_namespace("sparkbeam").with_name("dropped_due_to_lateness")
-    return sum(counter.committed for counter in p.result.metrics().query(wanted)["counters"])
+USERS = 50
 
 
-@pytest.mark.parametrize("lateness", [0, 5])
-@pytest.mark.parametrize("trigger", [DefaultTrigger(), AfterWatermark(late=AfterCount(1))])
-def test_the_end_of_a_window_and_the_lateness_is_too_late(trigger: Any, lateness: int) -> None:
-    events = (
-        TestStream(coder=VarIntCoder())
-        .advance_watermark_to(9 + lateness)
-        .add_elements(at(1))
-        .advance_watermark_to(10 + lateness)
-        .add_elements(at(2, 11 + lateness))
-        .advance_watermark_to_infinity()
-    )
-    with pipeline() as p:
-        windows = beam.WindowInto(
-            FixedWindows(10),
-            trigger=trigger,
-            accumulation_mode=AccumulationMode.DISCARDING,
-            allowed_lateness=lateness,
-        )
-        keyed = p | events | windows | beam.WithKeys("k")
-        grouped = keyed | beam.GroupByKey()
-        assert_that(grouped, equal_to([("k", [1]), ("k", [11 + lateness])]), label="grouped")
-        numbered = keyed | beam.ParDo(Numbering())
-        assert_that(numbered, equal_to(["1 ", f"{11 + lateness} "]), label="numbered")
-    assert late_elements(p) == 2
-
-
-def test_an_element_may_be_late_for_one_of_its_windows() -> None:
-    events = (
-        TestStream(coder=VarIntCoder())
-        .advance_watermark_to(10)
-        .add_elements(at(7))
-        .advance_watermark_to_infinity()
-    )
-    with pipeline() as p:
-        keyed = p | events | beam.WindowInto(SlidingWindows(10, 5)) | beam.WithKeys("k")
-        assert_that(
-            keyed | beam.ParDo(Numbering()),
-            equal_to([TestWindowedValue("7 ", Timestamp(7), [IntervalWindow(5, 15)])]),
-            reify_windows=True,
-        )
-    assert late_elements(p) == 1
+@pytest.mark.part(5)
+@rounds(2)
+@pytest.mark.parametrize("window", [FixedWindows(10), SlidingWindows(10, 5), Sessions(10)])
+@pytest.mark.parametrize("what", [beam.GroupByKey(), beam.CombinePerKey(sum)])
+def test_windows_that_have_expired_leave_nothing(window: Any, what: Any, tmp_path: Path) -> None:
+    spark = Measured(keys)
+    events = TestStream(coder=VarIntCoder())
+    for user in range(USERS):
+        stamp = 30 * user
+        events = events.add_elements([TimestampedValue(user, stamp)]).advance_watermark_to(stamp)
+    with streaming_pipeline(spark, tmp_path) as p:
+        pairs = p | events | beam.Map(lambda user: (user, 1)) | beam.WindowInto(window)
+        _ = pairs | what | "Users" >> beam.Keys()
+    assert len(spark.found) >= USERS
+    assert 0 < max(spark.found) <= 3, "that of the user before may be there still"
 
 
 class SortedByTime(beam.ParDo):
@@ -499,32 +441,3 @@ def test_the_end_of_time_is_not_a_window_of_its_own() -> None:
         assert_that(
             fired | beam.ParDo(Tagged()) | beam.Map(lambda found: found[0]), equal_to(["far"])
         )
-
-
-@pytest.mark.parametrize(
-    "window", [FixedWindows(10), SlidingWindows(10, 5), Sessions(1)], ids=lambda w: type(w).__name__
-)
-@pytest.mark.parametrize(
-    "late",
-    [
-        *(1, 3),
-        pytest.param(400, marks=pytest.mark.blocks(reason="Beam's own combine does not count")),
-    ],
-)
-def test_late_elements_are_counted_one_by_one_where_they_are_combined_before(
-    window: Any, late: int
-) -> None:
-    elements = [TimestampedValue(number % 7, 5) for number in range(late)]
-    events = (
-        TestStream(coder=VarIntCoder())
-        .add_elements(at(4, 13))
-        .advance_watermark_to(20)
-        .add_elements(elements)
-        .add_elements(at(25))
-        .advance_watermark_to_infinity()
-    )
-    with pipeline() as p:
-        pairs = p | events | beam.WindowInto(window) | beam.Map(lambda number: (number % 3, 1))
-        _ = pairs | beam.CombinePerKey(sum) | beam.Map(lambda pair: None)
-    windows = 2 if isinstance(window, SlidingWindows) else 1
-    assert late_elements(p) == late * windows

@@ -17,7 +17,12 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.metrics import MetricsFilter
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.combiners import MeanCombineFn, ToListCombineFn
+from apache_beam.transforms.combiners import (
+    Largest,
+    MeanCombineFn,
+    SingleInputTupleCombineFn,
+    ToListCombineFn,
+)
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.trigger import (
     AccumulationMode,
@@ -381,20 +386,38 @@ def test_a_pane_that_the_clock_lets_out_behind_its_window_is_in_time_downstream(
     assert [(pane.values, pane.timing) for pane in found["second"]] == [((1,), ON_TIME)]
 
 
+def outputs(events: list[Event], combine: Any, trigger: Any, mode: Any) -> beam.PTransform:
+    """The outputs of a combine with their timing, in windows of ten seconds."""
+    windows = beam.WindowInto(FixedWindows(10), trigger=trigger, accumulation_mode=mode)
+    pairs = stream(events) | beam.WithKeys("key") | windows | beam.CombinePerKey(combine)
+    return pairs | "timing" >> beam.Map(
+        lambda pair, pane=beam.DoFn.PaneInfoParam: (str(pair[1]), TIMINGS[pane.timing])
+    )
+
+
 @pytest.mark.blocks(reason="Beam's own merge hands on a list without accumulators")
-@pytest.mark.parametrize(("mode", "last"), [(DISCARDING, "nan"), (ACCUMULATING, "3.0")])
-def test_a_pane_of_nothing_needs_no_merge_of_nothing(mode: Any, last: str) -> None:
-    """Beam's mean cannot merge no accumulators."""
+@pytest.mark.parametrize(
+    ("combine", "mode", "found", "last"),
+    [
+        (MeanCombineFn(), DISCARDING, "3.0", "nan"),  # Which cannot merge no accumulators.
+        (MeanCombineFn(), ACCUMULATING, "3.0", "3.0"),
+        (SingleInputTupleCombineFn(sum, MeanCombineFn()), DISCARDING, "(6, 3.0)", "(0, nan)"),
+        (Largest(1), DISCARDING, "[3]", "[]"),
+    ],
+)
+def test_a_pane_of_nothing_is_what_a_combine_makes_of_nothing(
+    combine: Any, mode: Any, found: str, last: str
+) -> None:
+    events: list[Event] = [Elements(((3, 1), (3, 1))), Watermark(2)]
     with streaming_pipeline(None, None, "--allow_unsafe_triggers") as p:
-        windowed = (
-            p
-            | stream([Elements(((3, 1),)), Watermark(2)])
-            | beam.WithKeys("key")
-            | beam.WindowInto(
-                FixedWindows(10),
-                trigger=AfterWatermark(early=AfterCount(1)),
-                accumulation_mode=mode,
-            )
+        panes = p | outputs(events, combine, AfterWatermark(early=AfterCount(2)), mode)
+        assert_that(panes, equal_to([(found, EARLY), (last, ON_TIME)]))
+
+
+@pytest.mark.parametrize("least", [300, 301])
+def test_elements_that_come_as_one_accumulator_are_counted_one_by_one(least: int) -> None:
+    with streaming_pipeline(None, None, "--allow_unsafe_triggers") as p:
+        panes = p | outputs(
+            [Elements(((1, 1),) * 300)], sum, Repeatedly(AfterCount(least)), DISCARDING
         )
-        means = windowed | beam.CombinePerKey(MeanCombineFn()) | beam.Values() | beam.Map(str)
-        assert_that(means, equal_to(["3.0", last]))
+        assert_that(panes, equal_to([("300", EARLY if least == 300 else ON_TIME)]))

@@ -23,12 +23,11 @@ import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
-from click.testing import CliRunner
+from command import command
 from in_process import Crash, Crashes, Point, Spark, Writer, rounds, streaming_pipeline
 from numbers_sink import write_numbers, written
 from test_folder_commits import BATCHES, ROWS, SINK_ID, Reader, Unsteady, as_spark, rows_in
 
-from sparkbeam.cli.commands import main
 from sparkbeam.common import local_files
 from sparkbeam.errors import CheckpointTaken, ConfigurationError, PipelineFailed
 from sparkbeam.io import committed_files
@@ -356,7 +355,7 @@ def test_an_older_driver_neither_drains_the_newer_one_nor_gives_signs_for_it(
     result = start(spark, tmp_path)
     with pytest.raises(CheckpointTaken):
         result.wait_until_finish()
-    content = json.loads(CliRunner().invoke(main, ["status", "--json", str(checkpoint)]).output)
+    content = json.loads(command("status", "--json", checkpoint).output)
     assert (content["health"], content["error"], content["generation"]) == ("idle", "", 2)
     kept = files(str(checkpoint))
     old = OwnFiles(kept, Generation(str(checkpoint), 1, "x"))
