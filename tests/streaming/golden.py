@@ -29,7 +29,7 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
-from in_process import Checkpoint, Crash, Point, Spark, rounds, streaming_pipeline
+from in_process import Checkpoint, Crash, Crashes, Spark, rounds, streaming_pipeline
 from lines import Lines
 
 from sparkbeam.errors import PipelineFailed
@@ -136,12 +136,7 @@ def run(spark: Spark, folder: Path) -> list[str]:
 
 def save(folder: Path) -> None:
     """Stores a checkpoint, and what the pipeline has put out before and puts out in all."""
-
-    def crash(point: Point) -> None:
-        if point == (HALFWAY, "committed"):
-            raise Crash("Halfway.")
-
-    spark = Spark(crash)
+    spark = Spark(Crashes((HALFWAY, "committed")))
     before = run(spark, folder)
     (checkpoint,) = spark.checkpoints.values()
     latest = f"{HALFWAY + 1}.json"

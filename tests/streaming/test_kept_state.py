@@ -30,7 +30,7 @@ from apache_beam.transforms.userstate import (
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from command import command
-from in_process import Checkpoint, Crash, Point, Spark, rounds, streaming_pipeline
+from in_process import Checkpoint, Crashes, Spark, rounds, streaming_pipeline
 
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFailed
 from sparkbeam.explain.explanation import plan_of
@@ -59,6 +59,7 @@ class StandIn:
 
 WORDS = ["to", "be", "or", "not", "to", "be", "that", "is", "the", "question", "to"] * 3
 MARK = 14
+HALFWAY = (0, "committed")
 
 
 def counting(folder: Path, spark: Spark) -> None:
@@ -73,21 +74,16 @@ def counting(folder: Path, spark: Spark) -> None:
         | "Windows" >> beam.WindowInto(FixedWindows(10))
         | "Count" >> beam.combiners.Count.PerElement()
     )
-    with pytest.raises(PipelineFailed, match="Halfway"):
+    with pytest.raises(PipelineFailed, match="committed"):
         p.run().wait_until_finish()
 
 
 @pytest.fixture
 def counted(tmp_path: Path) -> StoredState:
-    spark = Spark(halfway)
+    spark = Spark(Crashes(HALFWAY))
     with rounds(2):
         counting(tmp_path, spark)
     return read_state(str(tmp_path), StandIn(spark.checkpoints[str(tmp_path)]))
-
-
-def halfway(point: Point) -> None:
-    if point == (0, "committed"):
-        raise Crash("Halfway.")
 
 
 def contents(state: StoredState, step: str, key: str | None = None) -> list[dict[str, Any]]:
@@ -218,10 +214,10 @@ def remembering(folder: Path, coder: beam.coders.Coder, make: Callable[[], Any])
 
 
 def kept_by(folder: Path, spec: StateSpec, put: Callable[[Any], Any]) -> Run:
-    spark = Spark(halfway)
+    spark = Spark(Crashes(HALFWAY))
     p = streaming_pipeline(spark, folder, "--shards=2")
     keeping(p, spec, put)
-    with pytest.raises(PipelineFailed, match="Halfway"):
+    with pytest.raises(PipelineFailed, match="committed"):
         p.run().wait_until_finish()
     return Run(p, StandIn(spark.checkpoints[str(folder)]))
 

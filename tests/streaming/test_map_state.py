@@ -126,14 +126,8 @@ def test_in_batch(tmp_path: Path) -> None:
 
 
 @rounds(3)
-def test_in_streaming(tmp_path: Path) -> None:
-    spark = Spark(attempts=2)
-    assert run(streaming(spark, tmp_path), tmp_path, stream()) == expected()
-
-
-@rounds(3)
 def test_a_crash_after_each_step_changes_nothing(tmp_path: Path) -> None:
-    spark = Spark(crashes := Crashes())
+    spark = Spark(crashes := Crashes(), attempts=2)
     found = crashes.until_it_ends(lambda: run(streaming(spark, tmp_path), tmp_path, stream()))
     assert found == expected()
     assert len(crashes.points) > 20

@@ -299,45 +299,6 @@ def test_early_firings_do_not_depend_on_where_the_clock_is(clock: int) -> None:
     check(windowings, replay(clock))
 
 
-def test_an_early_firing_behind_the_end_of_the_window_by_the_clock_is_not_the_last_one() -> None:
-    events: list[Event] = [Clock(10**9)]
-    for number in range(12):
-        events += [Elements(((number, number % 10),)), Clock(1)]
-    windowing = Windowing(FixedWindows(10), BY_THE_CLOCK["early"], DISCARDING)
-    panes = sorted(Ran([windowing], events).panes("groups 0"), key=lambda pane: pane.index)
-    assert sorted(value for pane in panes for value in pane.values) == list(range(12))
-    assert [pane.timing for pane in panes] == [EARLY] * (len(panes) - 1) + [ON_TIME]
-    assert [pane.is_last for pane in panes] == [False] * (len(panes) - 1) + [True]
-    assert len(panes) > 3
-
-
-def test_what_a_finished_trigger_leaves_out_is_counted_and_nothing_else_is() -> None:
-    events: list[Event] = [
-        Elements(((1, 1), (2, 11))),
-        Elements(((3, 1), (4, 1), (5, 2))),
-        Watermark(40),
-        Elements(((6, 3),)),
-    ]
-    windowing = Windowing(FixedWindows(10), AfterCount(1), DISCARDING, allowed_lateness=5)
-    ran = Ran([windowing], events)
-    for step in ("groups 0", "lists 0"):
-        assert [pane.values for pane in ran.panes(step)] == [(1,), (2,)]
-        assert ran.dropped[step, "dropped_due_to_closed_window"] == 3
-        assert ran.dropped[step, "dropped_due_to_lateness"] == 1
-
-
-@pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING])
-def test_what_waits_for_a_trigger_that_never_fires_is_counted_when_the_window_expires(
-    mode: Any,
-) -> None:
-    events: list[Event] = [Elements(((1, 1), (2, 1), (3, 1))), Elements(((4, 11),)), Watermark(30)]
-    windowing = Windowing(FixedWindows(10), AfterCount(4), mode)
-    ran = Ran([windowing], events)
-    assert ran.panes("groups 0") == ran.panes("lists 0") == []
-    assert ran.dropped["groups 0", "dropped_due_to_closed_window"] == 4
-    assert ran.dropped["lists 0", "dropped_due_to_closed_window"] == 4
-
-
 def test_a_session_beside_one_whose_trigger_has_finished_is_another_one() -> None:
     events: list[Event] = [Elements(((1, 0),)), Watermark(10), Elements(((2, 8),)), Watermark(30)]
     windowing = Windowing(Sessions(10), AfterWatermark(early=AfterCount(5)), DISCARDING)
