@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
-from apache_beam.metrics import Metrics
+from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import TestWindowedValue, assert_that, equal_to
@@ -15,6 +15,8 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.trigger import (
     AccumulationMode,
     AfterCount,
+    AfterWatermark,
+    DefaultTrigger,
     Repeatedly,
 )
 from apache_beam.transforms.userstate import (
@@ -204,6 +206,40 @@ def test_nothing_is_left_of_expired_windows(tmp_path: Path) -> None:
     assert max(many) > 50 * 1000
     # What is left are the directories of the pages, which are as small as with one key.
     assert many[-2] < few[-2] + 100
+
+
+def late_elements(p: beam.Pipeline) -> int:
+    """How many elements the steps of a pipeline have dropped."""
+    wanted = MetricsFilter().with_namespace("sparkbeam").with_name("dropped_due_to_lateness")
+    return sum(counter.committed for counter in p.result.metrics().query(wanted)["counters"])
+
+
+@pytest.mark.parametrize("lateness", [0, 5])
+@pytest.mark.parametrize("trigger", [DefaultTrigger(), AfterWatermark(late=AfterCount(1))])
+def test_the_end_of_a_window_and_the_lateness_is_too_late(trigger: Any, lateness: int) -> None:
+    events = (
+        TestStream(coder=VarIntCoder())
+        .advance_watermark_to(9 + lateness)
+        .add_elements(at(1))
+        .advance_watermark_to(10 + lateness)
+        .add_elements(at(2, 11 + lateness))
+        .advance_watermark_to_infinity()
+    )
+    with pipeline() as p:
+        windows = beam.WindowInto(
+            FixedWindows(10),
+            trigger=trigger,
+            accumulation_mode=AccumulationMode.DISCARDING,
+            allowed_lateness=lateness,
+        )
+        keyed = p | events | windows | beam.WithKeys("k")
+        grouped = keyed | beam.GroupByKey()
+        assert_that(grouped, equal_to([("k", [1]), ("k", [11 + lateness])]), label="grouped")
+        summed = keyed | beam.CombinePerKey(sum)
+        assert_that(summed, equal_to([("k", 1), ("k", 11 + lateness)]), label="summed")
+        numbered = keyed | beam.ParDo(Numbering())
+        assert_that(numbered, equal_to(["1 ", f"{11 + lateness} "]), label="numbered")
+    assert late_elements(p) == 3
 
 
 USERS = 50
