@@ -683,7 +683,7 @@ def streaming_pipeline(
     return Pipeline(StreamingRunner(spark), PipelineOptions([*location, *flags]))
 
 
-def rounds(most: int) -> Any:
+def rounds(most: int) -> "mock._patch[int]":
     """Limit the events of a TestStream in a micro-batch, as a decorator of a test or a context."""
     return mock.patch.object(tick_source, "_MOST_ROUNDS", most)
 
